@@ -51,7 +51,7 @@ impl Connected {
             welcome,
             sockets,
             current,
-            held: adoption::read(held),
+            held: adoption::read(held, clock.now().mono),
             exits,
         })
     }

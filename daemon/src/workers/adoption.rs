@@ -105,6 +105,8 @@ pub(crate) struct Worker {
     /// The socket of a handler's worker.
     channel: Option<OwnedFd>,
     record: Option<AdoptionRecord<'static>>,
+    /// When the spawner's times were right, by the monotonic clock: opening the history takes a while after that.
+    read: Duration,
 }
 
 impl Worker {
@@ -121,8 +123,8 @@ impl Worker {
     }
 }
 
-/// Reads the adoption records of workers.
-pub(crate) fn read(held: Vec<(Held, Vec<OwnedFd>)>) -> Vec<Worker> {
+/// Reads the adoption records of workers, which the spawner has just sent.
+pub(crate) fn read(held: Vec<(Held, Vec<OwnedFd>)>, mono: Duration) -> Vec<Worker> {
     let read = |(held, descriptors): (Held, Vec<OwnedFd>)| {
         let mut descriptors = descriptors.into_iter();
         let ends = Ends::take(&held.spawned, &mut descriptors);
@@ -138,6 +140,7 @@ pub(crate) fn read(held: Vec<(Held, Vec<OwnedFd>)>) -> Vec<Worker> {
             ends,
             channel,
             record,
+            read: mono,
         }
     };
     held.into_iter().map(read).collect()
@@ -171,7 +174,9 @@ impl Workers {
             ends,
             channel,
             record,
+            read,
         } = worker;
+        let since = self.clock.now().mono.saturating_sub(read);
         let Some(AdoptionRecord::Member {
             function,
             tmp,
@@ -240,7 +245,7 @@ impl Workers {
         Some(AdoptedMember {
             worker,
             record: *handed_over.filter(|_| goes_on)?,
-            age: Duration::from_millis(held.age_ms),
+            age: Duration::from_millis(held.age_ms) + since,
             ended: held.spawned.pid == 0,
         })
     }
@@ -274,7 +279,14 @@ impl Workers {
     }
 
     fn attach_one(&mut self, worker: Worker, piped: &mut Vec<Piped>) -> Option<Adopted> {
-        let Worker { held, ends, record, .. } = worker;
+        let Worker {
+            held,
+            ends,
+            record,
+            read,
+            ..
+        } = worker;
+        let since = self.clock.now().mono.saturating_sub(read);
         let worker = held.spawned.worker;
         let Ends {
             stdout,
@@ -312,8 +324,10 @@ impl Workers {
         Some(Adopted {
             worker,
             record: *note,
-            age: Duration::from_millis(held.age_ms),
-            termed: held.termed.map(|(ago, cause)| (Duration::from_millis(ago), cause)),
+            age: Duration::from_millis(held.age_ms) + since,
+            termed: held
+                .termed
+                .map(|(ago, cause)| (Duration::from_millis(ago) + since, cause)),
             ended: held.spawned.pid == 0,
         })
     }
