@@ -226,8 +226,9 @@ mod tests {
         helpers.enforce(now() + lasts);
         assert!(helpers.running.values().all(|helper| helper.killed) && helpers.deadline().is_none());
         for _ in 0..places {
-            let number = next_end(&poller);
-            assert!(matches!(helpers.ended(number), Some(After::Done(1))));
+            // An end is reported again while a helper that did not run yet has a copy of its descriptor.
+            let after = std::iter::repeat_with(|| helpers.ended(next_end(&poller))).flatten().next();
+            assert!(matches!(after, Some(After::Done(1))));
         }
         assert!(helpers.start(&poller).is_empty() && helpers.waiting.is_empty());
         let last = next_end(&poller);
