@@ -1,4 +1,4 @@
-//! What comes to the driver, and the one way in.
+//! The inputs of the driver, and the one way in.
 
 use super::{Daemon, Message, State, exited};
 use crate::ledger::Acknowledged;
@@ -13,7 +13,7 @@ use std::rc::{Rc, Weak};
 use std::time::Instant;
 use tokio::sync::mpsc;
 
-/// What the driver is told.
+/// An input of the driver.
 pub(crate) enum Input {
     /// An event for the supervisor.
     Event(Event),

@@ -5,21 +5,21 @@
 //! worker.
 //!
 //! Files:
-//! - `callers`: the callers that wait
+//! - `callers`: the callers that wait for answers and for the end of a drain
 //! - `configuration`: puts a configuration in force that was read while fnd runs
 //! - `ends`: the callers that wait for the end of an invocation
 //! - `frames`: turns frames of the spawner into events of the supervisor
-//! - `inbox`: what comes to the driver, and the one way in
+//! - `inbox`: the inputs of the driver, and the one way in
 //! - `install`: hands what changes in the functions to the supervisor, the spawner and the reports
 //! - `installed_versions`: keeps at most `keep_versions` installed versions of each function, and none of a deleted
 //!   one
 //! - `observe`: makes report events of the supervisor's events and decisions
 //! - `perform`: carries out what the supervisor decides
 //! - `problems`: gathers the problems of the node from every part
-//! - `records`: what is recorded
+//! - `records`: the ledger, and records that wait for their output
 //! - `reports`: reports events, and writes status files
-//! - `requests`: what people and signals ask of the whole node
-//! - `said`: turns what workers say into events of the supervisor
+//! - `requests`: requests of people and signals about the whole node
+//! - `said`: turns messages of workers into events of the supervisor
 //! - `view`: builds the documents of the API and the status files from the supervisor's state and the registry
 
 pub(crate) mod callers;
@@ -106,7 +106,7 @@ pub(crate) struct State {
     pub(crate) changed: Rc<Notify>,
 }
 
-/// What is to be done yet of the events that were handled.
+/// The work that handled events have left to do.
 #[derive(Default)]
 pub(crate) struct Turn {
     /// Events that follow at once from performing an action; handled before anything else.
@@ -126,7 +126,7 @@ impl Turn {
     }
 }
 
-/// What is known of this node.
+/// The facts about this node.
 pub(crate) struct Node {
     pub(crate) settings: Current,
     /// Configuration, runtimes and state as fnd was started with; the spawner names the functions directories.

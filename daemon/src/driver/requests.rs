@@ -1,4 +1,4 @@
-//! What people and signals ask of the whole node: read everything again, end.
+//! Requests of people and signals about the whole node: read everything again, end.
 
 use super::Daemon;
 use crate::functions::catalog::Rescan;

@@ -1,4 +1,4 @@
-//! Turns what workers say into events of the supervisor.
+//! Turns messages of workers into events of the supervisor.
 
 use super::State;
 use fnd_core::outcome::Reason;

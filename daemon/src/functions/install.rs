@@ -1,4 +1,4 @@
-//! What follows from the answers of the spawner about files and from the events of the catalog.
+//! Makes changes of the functions from the answers of the spawner and the events of the catalog.
 
 use super::Functions;
 use super::catalog::{Candidate, CatalogEvent};
@@ -22,7 +22,7 @@ pub(crate) enum Judged {
     Refused(Box<Refused>),
 }
 
-/// What has changed.
+/// A change of the functions.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// A version is installed and can serve; without an id for the run that it may start.

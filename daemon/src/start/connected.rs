@@ -12,7 +12,7 @@ use fnd_wire::frame::{Exited, Welcome};
 use std::path::PathBuf;
 use std::process::Child;
 
-/// What the spawner gave.
+/// The link to the spawner, and everything that the spawner sent.
 pub(super) struct Connected {
     pub(super) clock: Clock,
     /// The spawner's process, where it is fnd's child.

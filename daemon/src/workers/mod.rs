@@ -59,7 +59,7 @@ pub(crate) struct Workers {
     /// Whether the spawner answers.
     silence: Silence,
     clock: Clock,
-    /// For what workers say and for the ends of calls.
+    /// Takes messages of workers and ends of calls.
     inbox: Inbox,
 }
 
