@@ -44,7 +44,8 @@ pub enum Event {
     /// The state that the ledger has; the first event, and sent once. Unfinished invocations whose function is not
     /// installed yet wait for it, until [`Event::Scanned`] says that it was deleted.
     Restored(Restored),
-    /// A version of a function is installed. It serves from now on.
+    /// A version of a function is installed. It serves from now on. If it runs by itself, it does so at the next
+    /// [`Event::Quiet`].
     Installed(Box<Installed>),
     /// New content of a function is invalid. The version before it goes on serving; without one the function is
     /// `invalid`.
@@ -62,6 +63,9 @@ pub enum Event {
         /// Whether every directory could be read.
         whole: bool,
     },
+    /// Nothing has changed in the functions directories for a while, and all that changed before is installed or
+    /// refused: contents that run by themselves may run now. Earlier, a file might be half of what a person copies.
+    Quiet,
     /// A request to run.
     Submit(Box<Submit>),
     /// A durable invocation is on disk.

@@ -80,10 +80,10 @@ pub use view::{FunctionView, Trial};
 use crate::words::words;
 use admission::Node;
 use fnd_wire::ids::{InvocationId, WorkerId};
-use function::Functions;
+use function::{FunctionKey, Functions};
 use invocation::Invocation;
 use shutdown::Phase;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use timers::Timers;
 use worker::Worker;
@@ -125,6 +125,8 @@ pub struct Supervisor {
     first_scan_done: bool,
     /// Whether all functions directories were readable since the start. If so, an unknown function does not exist.
     scanned: bool,
+    /// Functions with a version that was installed after the last [`Event::Quiet`].
+    unsettled: BTreeSet<FunctionKey>,
     /// Ends of an earlier fnd's workers that wait for the first complete scan.
     early: Vec<takeover::EarlyEnd>,
     next_worker: u64,
@@ -152,6 +154,7 @@ impl Supervisor {
             starts: starts::Starts::default(),
             first_scan_done: false,
             scanned: false,
+            unsettled: BTreeSet::new(),
             early: Vec::new(),
             next_worker: next_worker.0,
             next_call: 0,
@@ -171,6 +174,7 @@ impl Supervisor {
             Event::Refused { function, error } => self.refused(&function, error, out),
             Event::Removed(function) => self.removed(now, &function, out),
             Event::Scanned { whole } => self.scanned(now, whole, out),
+            Event::Quiet => self.directories_quiet(now, out),
             Event::Submit(submit) => self.submit(now, *submit, out),
             Event::Stored(id) => self.stored(now, id, out),
             Event::StoreFailed(id) => self.store_failed(now, id, out),

@@ -80,7 +80,7 @@ impl Supervisor {
         }
         self.resolve_lost(now, key, &serving, out);
         self.flush_if_disabled(now, key, out);
-        self.load(now, key, out);
+        self.unsettled.insert(key);
         self.keep_running(key, out);
         self.line_up(now, key);
         if first {
@@ -152,6 +152,13 @@ impl Supervisor {
                 self.end_service(now, key, (None, "the function was deleted"), out);
             }
             self.keep_running(key, out);
+        }
+    }
+
+    /// Runs the contents that were installed since the directories were quiet the last time.
+    pub(super) fn directories_quiet(&mut self, now: Now, out: &mut Vec<Action>) {
+        for key in std::mem::take(&mut self.unsettled) {
+            self.load(now, key, out);
         }
     }
 
@@ -252,9 +259,12 @@ impl Supervisor {
         }
     }
 
-    /// Runs a content once by itself, if its rules say so and it has not run.
+    /// Runs a content once by itself, if its rules say so, the directories were quiet since, and it has not run.
     fn load(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         let function = &self.functions[key];
+        if self.unsettled.contains(&key) {
+            return;
+        }
         let Some(serving) = function.serving().filter(|serving| serving.rules.run_on_load).cloned() else {
             return;
         };

@@ -6,7 +6,7 @@ use crate::functions::install::{Change, Judged};
 use crate::start::systemd;
 use crate::workers::Asked;
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::{self, Event};
+use fnd_core::supervisor::Event;
 use fnd_wire::frame::Request;
 use fnd_wire::ids::FunctionName;
 
@@ -21,9 +21,10 @@ impl State {
     /// Handles a change of the functions.
     pub(super) fn changed(&mut self, change: Change) {
         match change {
-            Change::Installed(installed) => {
+            Change::Installed(mut installed) => {
+                installed.load_id = self.ids.next(self.clock.now().unix_ms);
                 let (function, version) = (installed.function.clone(), installed.version);
-                self.deliver(*installed);
+                self.step(Event::Installed(installed));
                 self.switched(&function, version);
             }
             Change::Refused {
@@ -66,12 +67,6 @@ impl State {
         }
     }
 
-    /// Hands a version to the supervisor, with an id for the run that it may start.
-    fn deliver(&mut self, mut event: supervisor::Installed) {
-        event.load_id = self.ids.next(self.clock.now().unix_ms);
-        self.step(Event::Installed(Box::new(event)));
-    }
-
     fn removed(&mut self, function: &FunctionName) {
         self.step(Event::Removed(function.clone()));
         self.workers.request(&Request::Remove(function.clone()), Vec::new());
@@ -96,8 +91,8 @@ impl State {
                 None => break,
             }
         }
-        for loaded in self.functions.loaded(&self.node.settings.host) {
-            self.deliver(loaded);
+        if self.functions.has_settled() {
+            self.step(Event::Quiet);
         }
         if self.functions.installer.is_idle() && self.functions.registry.take_changed() {
             self.announce();

@@ -26,6 +26,7 @@ impl State {
             | Event::Refused { .. }
             | Event::Removed(_)
             | Event::Scanned { .. }
+            | Event::Quiet
             | Event::Submit(_)
             | Event::Stored(_)
             | Event::StoreFailed(_)

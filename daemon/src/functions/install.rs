@@ -2,7 +2,7 @@
 
 use super::Functions;
 use super::catalog::{Candidate, CatalogEvent};
-use super::registry::{Serving, diagnostic};
+use super::registry::diagnostic;
 use super::rules::rules;
 use fnd_core::diagnostic::{Diagnostic, Severity};
 use fnd_core::judge::{SettingsDocument, Verdict};
@@ -83,7 +83,6 @@ impl Functions {
             CatalogEvent::Removed(names) => {
                 for name in &names {
                     self.installer.forget(name);
-                    self.loading.remove(name);
                     self.registry.remove(name);
                 }
                 return names.into_iter().map(Change::Removed).collect();
@@ -137,14 +136,15 @@ impl Functions {
             tracing::warn!("{name}  {}: {}; {}", problem.file, problem.message, problem.help);
         }
         let serving = self.registry.installed(candidate, installed, verdict, serves(&name))?;
-        let mut event = installed_event(&name, serving, host);
-        // A function that runs because its file is there waits until the directories are quiet. The supervisor gets
-        // everything else at once.
-        if event.rules.run_on_load {
-            self.loading.insert(name);
-            event.rules.run_on_load = false;
-        }
-        Some(Change::Installed(Box::new(event)))
+        self.unsettled = true;
+        Some(Change::Installed(Box::new(supervisor::Installed {
+            function: name,
+            id: serving.id,
+            version: serving.version,
+            load_key: serving.load_key,
+            load_id: fnd_wire::ids::InvocationId(0),
+            rules: rules(&serving.manifest, host),
+        })))
     }
 
     /// Handles the answer that files cannot be used.
@@ -205,18 +205,11 @@ impl Functions {
         Some((request, candidate))
     }
 
-    /// Returns the functions that run because their file is there, once the directories are quiet and everything is
-    /// installed.
-    pub(crate) fn loaded(&mut self, host: &str) -> Vec<supervisor::Installed> {
-        if !self.quiet || !self.installer.is_idle() || self.loading.is_empty() {
-            return Vec::new();
-        }
-        let names = std::mem::take(&mut self.loading);
-        let newest = |name: &FunctionName| {
-            let serving = self.registry.get(name)?.newest.as_ref()?;
-            Some(installed_event(name, serving, host))
-        };
-        names.iter().filter_map(newest).collect()
+    /// Returns whether the directories are quiet and everything is installed, once after each change.
+    pub(crate) fn has_settled(&mut self) -> bool {
+        let settled = self.unsettled && self.quiet && self.installer.is_idle();
+        self.unsettled &= !settled;
+        settled
     }
 
     /// Wakes the callers whose scan is over and installed; with `reading` the configuration is not read yet. Returns
@@ -241,17 +234,6 @@ impl Functions {
             refused => line += &format!(", with errors: {refused} (`fndctl status` shows them)"),
         }
         line
-    }
-}
-
-fn installed_event(name: &FunctionName, serving: &Serving, host: &str) -> supervisor::Installed {
-    supervisor::Installed {
-        function: name.clone(),
-        id: serving.id,
-        version: serving.version,
-        load_key: serving.load_key,
-        load_id: fnd_wire::ids::InvocationId(0),
-        rules: rules(&serving.manifest, host),
     }
 }
 

@@ -28,8 +28,7 @@ use crate::functions::installer::Installer;
 use crate::functions::interpreters::Interpreters;
 use crate::functions::registry::Registry;
 use fnd_core::diagnostic::Diagnostic;
-use fnd_wire::ids::FunctionName;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use tokio::sync::oneshot;
 
 /// The functions: their files, installations and versions.
@@ -38,10 +37,10 @@ pub(crate) struct Functions {
     pub(crate) interpreters: Interpreters,
     pub(crate) installer: Installer,
     pub(crate) versions: Versions,
-    /// Functions whose scripts may run because their file is there, once the directories are quiet.
-    pub(crate) loading: HashSet<FunctionName>,
     /// Whether the directories have been quiet since the last change in them.
-    pub(crate) quiet: bool,
+    quiet: bool,
+    /// Whether a version was installed since the supervisor learned that they are quiet.
+    unsettled: bool,
     pub(crate) catalog: Catalog,
     /// Problems that the catalog saw in names and places.
     pub(crate) name_problems: Vec<Diagnostic>,
@@ -63,8 +62,8 @@ impl Functions {
             interpreters: Interpreters::new(),
             installer: Installer::default(),
             versions,
-            loading: HashSet::new(),
             quiet: false,
+            unsettled: false,
             catalog,
             name_problems: Vec::new(),
             unread: Unread::default(),

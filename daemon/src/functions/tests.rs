@@ -4,7 +4,7 @@ use crate::functions::install::{Change, Judged};
 use fnd_core::judge::Judge;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, Problem, Refused, Request};
-use fnd_wire::ids::{FunctionId, Version};
+use fnd_wire::ids::{FunctionId, FunctionName, Version};
 use fnd_wire::plan::{JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -133,13 +133,12 @@ async fn a_script_that_runs_as_it_is_there_waits_until_the_directories_are_quiet
     };
     assert_eq!(
         (&event.function, event.version, event.rules.run_on_load),
-        (&name, Version([1; 32]), false)
+        (&name, Version([1; 32]), true)
     );
-    assert!(functions.loaded("node").is_empty());
+    assert!(!functions.has_settled());
     functions.catalog_event(CatalogEvent::Quiet);
-    let loaded = functions.loaded("node");
-    assert!(loaded.len() == 1 && loaded[0].rules.run_on_load);
-    assert!(functions.loaded("node").is_empty(), "once");
+    assert!(functions.has_settled());
+    assert!(!functions.has_settled(), "once");
     assert_eq!(functions.announcement(), "functions: 1");
     let gone = functions.catalog_event(CatalogEvent::Removed(vec![name.clone()]));
     assert!(matches!(&gone[..], [Change::Removed(gone)] if *gone == name));

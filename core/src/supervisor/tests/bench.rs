@@ -180,6 +180,13 @@ impl Bench {
         words.join("; ")
     }
 
+    /// Installs a content of `f`; then the directories are quiet. Returns the actions of both.
+    pub(super) fn dropped(&mut self, version: u8, rules: Rules) -> String {
+        let words = [self.event(installed("f", version, rules)), self.event(Event::Quiet)];
+        let words: Vec<_> = words.into_iter().filter(|words| !words.is_empty()).collect();
+        words.join("; ")
+    }
+
     pub(super) fn submit(&mut self, n: u128) -> String {
         self.event(Event::Submit(Box::new(submit("f", n))))
     }

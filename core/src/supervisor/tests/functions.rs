@@ -31,16 +31,34 @@ fn state(b: &Bench) -> Option<FunctionState> {
 #[test]
 fn a_content_runs_by_itself_once_and_never_again() {
     let mut b = Bench::new();
-    assert_eq!(b.event(installed("f", 1, loading())), "store 1001");
+    assert_eq!(b.dropped(1, loading()), "store 1001");
     assert_eq!(b.event(Event::Stored(id(1001))), "spawn w1 a1 1001");
     b.code(1, 0);
-    assert_eq!(b.event(installed("f", 1, loading())), "");
-    assert_eq!(b.event(installed("f", 2, loading())), "store 1002");
+    assert_eq!(b.dropped(1, loading()), "");
+    assert_eq!(b.dropped(2, loading()), "store 1002");
     b.event(Event::Stored(id(1002)));
     b.code(2, 0);
-    assert_eq!(b.event(installed("f", 1, loading())), "");
+    assert_eq!(b.dropped(1, loading()), "");
     b.event(Event::Removed(name("f")));
+    assert_eq!(b.dropped(1, loading()), "");
+}
+
+#[test]
+fn a_content_waits_until_the_directories_are_quiet() {
+    let mut b = Bench::new();
     assert_eq!(b.event(installed("f", 1, loading())), "");
+    // Enabled meanwhile, it still waits.
+    enable(&mut b, false);
+    assert_eq!(
+        enable(&mut b, true),
+        "store-enabled true; Disabled to Ready; reply 98: done"
+    );
+    assert_eq!(b.event(installed("f", 2, loading())), "");
+    assert_eq!(b.event(Event::Quiet), "store 1002");
+    assert_eq!(b.event(Event::Quiet), "");
+    b.event(installed("g", 3, loading()));
+    b.event(Event::Removed(name("g")));
+    assert_eq!(b.event(Event::Quiet), "");
 }
 
 #[test]
@@ -50,7 +68,7 @@ fn what_ran_under_an_earlier_fnd_does_not_run_again() {
         loaded: vec![(name("f"), Version([1; 32]))],
         ..Restored::default()
     });
-    assert_eq!(b.event(installed("f", 1, loading())), "");
+    assert_eq!(b.dropped(1, loading()), "");
 }
 
 #[test]
@@ -61,7 +79,7 @@ fn a_disabled_function_runs_by_itself_when_it_is_enabled() {
         disabled,
         ..Restored::default()
     });
-    assert_eq!(b.event(installed("f", 1, loading())), "");
+    assert_eq!(b.dropped(1, loading()), "");
     assert_eq!(
         enable(&mut b, true),
         "store-enabled true; store 1001; Disabled to Ready; reply 98: done"
@@ -76,23 +94,20 @@ fn a_run_by_itself_never_runs_another_content() {
         ..rules.retry
     };
     let mut b = Bench::new();
-    b.event(installed("f", 1, rules.clone()));
+    b.dropped(1, rules.clone());
     b.event(Event::Stored(id(1001)));
     b.code(1, 1);
-    assert_eq!(
-        b.event(installed("f", 2, rules.clone())),
-        "update 1001 failed exit-1; store 1002"
-    );
-    assert_eq!(b.event(installed("f", 3, rules)), "store 1003");
+    assert_eq!(b.dropped(2, rules.clone()), "update 1001 failed exit-1; store 1002");
+    assert_eq!(b.dropped(3, rules), "store 1003");
     assert_eq!(b.event(Event::Stored(id(1002))), "update 1002 skipped skipped-overlap");
 }
 
 #[test]
 fn a_run_by_itself_that_could_not_be_stored_is_tried_again() {
     let mut b = Bench::new();
-    b.event(installed("f", 1, loading()));
+    b.dropped(1, loading());
     b.event(Event::StoreFailed(id(1001)));
-    assert_eq!(b.event(installed("f", 1, loading())), "store 1001");
+    assert_eq!(b.dropped(1, loading()), "store 1001");
 }
 
 #[test]

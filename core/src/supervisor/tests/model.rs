@@ -34,6 +34,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => any::<u8>().prop_map(|which| Step::Cancel { which }),
         2 => (function.clone(), any::<bool>()).prop_map(|(function, enabled)| Step::Enable { function, enabled }),
         4 => (function.clone(), 0..40u8).prop_map(|(function, variant)| Step::Install { function, variant }),
+        4 => Just(Step::Quiet),
         1 => function.clone().prop_map(|function| Step::Refuse { function }),
         1 => function.prop_map(|function| Step::Remove { function }),
         12 => (0..3000u16).prop_map(|ms| Step::Wait { ms }),

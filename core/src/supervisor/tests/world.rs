@@ -90,6 +90,8 @@ pub(super) enum Step {
         function: u8,
         variant: u8,
     },
+    /// The directories are quiet.
+    Quiet,
     Refuse {
         function: u8,
     },
@@ -234,6 +236,8 @@ pub(super) struct World {
     installed: BTreeMap<FunctionName, (Version, Rules)>,
     refused: BTreeSet<FunctionName>,
     disabled: BTreeSet<FunctionName>,
+    /// Functions that were installed since the directories were quiet.
+    unsettled: BTreeSet<FunctionName>,
     loaded: BTreeSet<(FunctionName, Version)>,
     ledger: BTreeMap<InvocationId, Entry>,
     to_store: Vec<InvocationId>,
@@ -270,6 +274,7 @@ impl World {
             installed: BTreeMap::new(),
             refused: BTreeSet::new(),
             disabled: BTreeSet::new(),
+            unsettled: BTreeSet::new(),
             loaded: BTreeSet::new(),
             ledger: BTreeMap::new(),
             to_store: Vec::new(),
@@ -351,6 +356,10 @@ impl World {
                 });
             }
             Step::Install { function, variant } => self.install(function, variant),
+            Step::Quiet => {
+                self.unsettled.clear();
+                self.handle(Event::Quiet);
+            }
             Step::Refuse { function } => {
                 let function = nth(function);
                 if !self.installed.contains_key(&function) {
@@ -422,6 +431,7 @@ impl World {
         let version = Version([n; 32]);
         self.refused.remove(&function);
         self.installed.insert(function.clone(), (version, variant(n)));
+        self.unsettled.insert(function.clone());
         let load_id = self.id();
         self.handle(Event::Installed(Box::new(Installed {
             function,
@@ -624,6 +634,7 @@ impl World {
             self.exit(n, n, (false, false));
         }
         for (function, (version, rules)) in self.installed.clone() {
+            self.unsettled.insert(function.clone());
             let load_id = self.id();
             self.handle(Event::Installed(Box::new(Installed {
                 function,

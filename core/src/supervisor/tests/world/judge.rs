@@ -11,6 +11,8 @@ impl World {
     pub(super) fn perform(&mut self, action: Action) {
         match action {
             Action::Store(accepted) => {
+                let settled = accepted.load_key.is_none() || !self.unsettled.contains(&accepted.function);
+                assert!(settled, "a content ran by itself before the directories were quiet");
                 let id = accepted.id;
                 if accepted.durable {
                     self.to_store.push(id);
