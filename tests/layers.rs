@@ -91,6 +91,12 @@ const RULES: &[Rule] = &[
         "the parts have methods of their own, which see no other part; those of the state are in `driver`",
     )
     .except(&["metrics/sample.rs"]), // its gauges are of every part
+    rule(
+        "daemon/src",
+        "spawn_local JoinSet",
+        "one set owns the tasks, so that none ends without notice",
+    )
+    .except(&["driver/tasks.rs", "http/server.rs"]), // a server waits for its connections
     rule("daemon/src", "Command::new", "fnd has one child at most, its spawner").except(&["spawner_process.rs"]),
     // daemon: the parts.
     rule("daemon/src/functions", ABOVE, ABOVE_WHY).except(&["interpreters.rs"]), // it has a task
@@ -99,7 +105,7 @@ const RULES: &[Rule] = &[
         "crate::ledger crate::output crate::workers",
         "edges do not call each other",
     ),
-    rule("daemon/src/workers", PARTS, PARTS_WHY).except(&["workers/http/mod.rs"]), // a caller gets its answer as it comes
+    rule("daemon/src/workers", PARTS, PARTS_WHY),
     rule(
         "daemon/src/workers",
         "crate::functions crate::ledger crate::stream",
@@ -110,12 +116,13 @@ const RULES: &[Rule] = &[
     // daemon: the edges.
     rule(
         "daemon/src/http",
-        "crate::backend crate::control crate::driver crate::ledger crate::metrics",
+        "crate::backend crate::control crate::driver crate::functions crate::ledger crate::metrics crate::output crate::workers",
         "it knows HTTP, but no role, no route and no function's state",
-    ),
+    )
+    .except(&["line.rs"]), // it registers a descriptor, as workers do
     rule(
         "daemon/src/control",
-        "crate::backend crate::driver crate::functions crate::ledger",
+        "crate::backend crate::driver crate::functions crate::ledger crate::workers",
         "it asks through the traits in `control/backend`",
     ),
     rule("daemon/src/ledger", ABOVE, ABOVE_WHY).except(&["ledger/query.rs"]), // as many readers as callers

@@ -7,6 +7,7 @@
 
 use crate::backend::{Control, failure};
 use crate::control::backend::{Answering, Failure, Leaving, Repeated};
+use crate::driver::tasks::Owner;
 use crate::ledger::{Command, StoredInvocation};
 use fnd_core::outcome::Trigger;
 use fnd_core::supervisor::{Answer, Event, Rejection, Submit};
@@ -73,7 +74,7 @@ impl Control {
         let (sender, receiver) = oneshot::channel();
         let control = self.clone();
         // The task ends with its answer. If the caller has gone, an invocation with a key goes on without it.
-        drop(tokio::task::spawn_local(async move {
+        self.daemon.inbox.spawn(Owner::Caller, async move {
             let answer = match control.find(submit, key).await {
                 Lookup::Answer(answer) => Some(*answer),
                 Lookup::Asked(answering) => answering.await.ok(),
@@ -81,7 +82,7 @@ impl Control {
             if let Some(answer) = answer {
                 let _ = sender.send(answer); // an error: the caller has gone
             }
-        }));
+        });
         receiver.into()
     }
 

@@ -3,8 +3,10 @@
 use super::{Control, failure};
 use crate::buffers::Buffers;
 use crate::control::backend::{Failure, NodeBackend, Pending, Pieces};
+use crate::driver::tasks::Owner;
 use crate::http::connections::Connections;
 use crate::metrics::{self, Form};
+use crate::telemetry::level;
 use crate::workers::silence::start_problems;
 use fnd_core::api::{NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
 use fnd_core::check;
@@ -15,6 +17,7 @@ use fnd_wire::ids::FunctionName;
 use fnd_wire::units;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 impl NodeBackend for Control {
@@ -104,6 +107,13 @@ impl NodeBackend for Control {
 
     fn drain(&self) -> oneshot::Receiver<()> {
         self.daemon.drain()
+    }
+
+    fn set_log_level(&self, level: &str, time: Option<Duration>) -> Result<(), String> {
+        if let Some(restored) = level::set(level, time)? {
+            self.daemon.inbox.spawn(Owner::Caller, restored);
+        }
+        Ok(())
     }
 
     fn runtimes(&self) -> Vec<RuntimeSummary> {

@@ -2,6 +2,7 @@
 
 use super::Control;
 use crate::control::backend::{Failure, InvocationBackend as _, LogLines, LogQuery, Pending, StreamBackend};
+use crate::driver::tasks::Owner;
 use crate::stream::{self, StreamQuery};
 use fnd_core::happening::StreamEvent;
 
@@ -33,6 +34,7 @@ impl StreamBackend for Control {
                 root,
                 functions,
                 end,
+                inbox: self.daemon.inbox.clone(),
             },
             query,
             LINES_MAX,
@@ -41,6 +43,8 @@ impl StreamBackend for Control {
 
     fn stream(&self, query: StreamQuery) -> tokio::sync::mpsc::Receiver<StreamEvent> {
         let state = self.daemon.state.borrow();
-        stream::subscribe(&state.reporter.ring, query, state.clock.now().unix_ms)
+        let (events, sending) = stream::subscribe(&state.reporter.ring, query, state.clock.now().unix_ms);
+        self.daemon.inbox.spawn(Owner::Caller, sending);
+        events
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::control::backend::{Changes, FunctionFilter};
 use crate::driver::Daemon;
+use crate::driver::tasks::Owner;
 use crate::stream::{Next, Ring, news, read};
 use fnd_core::api::FunctionChange;
 use fnd_wire::ids::FunctionName;
@@ -27,12 +28,8 @@ pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> Changes {
         ring,
     };
     // The task ends when the caller drops the receiver.
-    drop(tokio::task::spawn_local(send_changes(
-        Rc::clone(daemon),
-        watcher,
-        filter,
-        sender,
-    )));
+    let sending = send_changes(Rc::clone(daemon), watcher, filter, sender);
+    daemon.inbox.spawn(Owner::Caller, sending);
     receiver
 }
 

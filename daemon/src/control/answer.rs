@@ -1,9 +1,10 @@
 //! Translates the end of a run into HTTP: the table of contract section 5.
 
-use super::backend::{Answering, Headed, PassedOn};
+use super::backend::{Answering, PassedOn};
 use super::refusal::{AGAIN, no_function, rejected};
 use crate::http::body::Body;
 use crate::http::headers;
+use crate::http::passing::Headed;
 use crate::http::response::{self, Answered, INVOCATION, Refusal, STATE, header, internal, refuse};
 use fnd_core::api::{InvocationView, Problem};
 use fnd_core::outcome::{Class, Reason, State};

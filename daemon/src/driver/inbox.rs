@@ -1,5 +1,6 @@
 //! The inputs of the driver, and the one way in.
 
+use super::tasks::{Owner, Tasks};
 use super::{Daemon, Message, State, exited};
 use crate::ledger::Acknowledged;
 use crate::workers::link::Incoming;
@@ -35,6 +36,8 @@ pub(crate) enum Input {
     Interpreters,
     /// The problem of a place where metrics are exposed, or that it has none.
     MetricsPlace(&'static str, Option<String>),
+    /// A task ended unexpectedly, and why.
+    TaskEnded(Owner, String),
 }
 
 /// The way in for tasks and threads.
@@ -42,11 +45,16 @@ pub(crate) enum Input {
 pub(crate) struct Inbox {
     daemon: Weak<Daemon>,
     messages: mpsc::UnboundedSender<Message>,
+    pub(super) tasks: Rc<Tasks>,
 }
 
 impl Inbox {
     pub(crate) fn new(daemon: Weak<Daemon>, messages: mpsc::UnboundedSender<Message>) -> Self {
-        Self { daemon, messages }
+        Self {
+            daemon,
+            messages,
+            tasks: Rc::default(),
+        }
     }
 
     /// Handles an input now. Returns whether fnd goes on; the input of a task that outlives fnd is dropped.
@@ -121,6 +129,7 @@ impl State {
             Input::Said(worker, message) => self.handle_message(worker, message),
             Input::Answered(worker, call, how, result) => self.answered(worker, call, how, result),
             Input::ReadOut(frame) => self.ended_with_all(frame),
+            Input::TaskEnded(owner, why) => self.task_ended(owner, &why),
             Input::Interpreters => self.check_interpreters(),
             Input::MetricsPlace(place, problem) => {
                 if self.reporter.exposed.set_problem(place, problem) {

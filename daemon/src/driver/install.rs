@@ -150,7 +150,7 @@ impl State {
     pub(crate) fn retain(&self) {
         if self.supervisor.is_scanned() {
             let (history, output) = self.functions.retention(&self.node.settings.settings);
-            self.log_keeper.keep(output);
+            self.output.retain(output);
             self.records.ledger.retain(history);
         }
     }

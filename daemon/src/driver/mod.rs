@@ -20,6 +20,7 @@
 //! - `reports`: reports events, and writes status files
 //! - `requests`: requests of people and signals about the whole node
 //! - `said`: turns messages of workers into events of the supervisor
+//! - `tasks`: the tasks of the main thread
 //! - `view`: builds the documents of the API and the status files from the supervisor's state and the registry
 
 pub(crate) mod callers;
@@ -36,6 +37,7 @@ pub(crate) mod records;
 mod reports;
 mod requests;
 mod said;
+pub(crate) mod tasks;
 mod view;
 
 use crate::clock::{Clock, Ids};
@@ -59,6 +61,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
+use std::panic::resume_unwind;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
@@ -97,7 +100,6 @@ pub(crate) struct State {
     pub(crate) workers: Workers,
     pub(crate) records: Records,
     pub(crate) output: Output,
-    pub(crate) log_keeper: crate::output::kept::Keeper,
     pub(crate) reporter: Reporter,
     pub(crate) callers: Callers,
     pub(crate) node: Node,
@@ -115,6 +117,8 @@ pub(crate) struct Turn {
     pub(crate) rest: VecDeque<Action>,
     /// Space for the actions of one event, used again for each.
     pub(crate) actions: Vec<Action>,
+    /// Why fnd cannot go on.
+    pub(crate) failed: Option<String>,
     /// When the main loop wakes by itself.
     pub(crate) wakes_at: Option<Duration>,
 }
@@ -141,6 +145,8 @@ pub struct Daemon {
     pub(crate) changed: Rc<Notify>,
     /// Something was put off, see [`Turn::is_put_off`].
     pub(crate) put_off: Notify,
+    /// The way in for tasks and threads, which also starts tasks.
+    pub(crate) inbox: Inbox,
 }
 
 impl State {
@@ -185,7 +191,8 @@ impl Daemon {
             let changed = Rc::new(Notify::new());
             let inbox = Inbox::new(Weak::clone(daemon), messages);
             Self {
-                state: RefCell::new(state(inbox, Rc::clone(&changed))),
+                state: RefCell::new(state(inbox.clone(), Rc::clone(&changed))),
+                inbox,
                 changed,
                 put_off: Notify::new(),
             }
@@ -246,6 +253,10 @@ impl Daemon {
         loop {
             let (deadline, socket, room) = {
                 let mut state = self.state.borrow_mut();
+                if let Some(why) = state.turn.failed.take() {
+                    tracing::error!("{why}; fnd ends, its functions go on");
+                    resume_unwind(Box::new(why));
+                }
                 state.report_problems();
                 state.turn.wakes_at = state.next_deadline();
                 let deadline = state.turn.wakes_at.map(|mono| state.clock.instant(mono));

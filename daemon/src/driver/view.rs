@@ -185,7 +185,7 @@ impl State {
             disk: Some(DiskUse {
                 history_bytes: figures.history_bytes,
                 history_keep_bytes: self.node.settings.settings.history.keep_bytes,
-                logs_bytes: self.log_keeper.bytes(),
+                logs_bytes: self.output.kept_bytes(),
                 logs_keep_bytes: self.node.settings.settings.logs.keep_bytes,
                 free_bytes: free.bytes,
                 free_inodes: free.inodes,

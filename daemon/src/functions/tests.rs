@@ -16,8 +16,7 @@ fn functions() -> (Functions, TempDir) {
         held: dir.path().join("held"),
         marks: dir.path().to_owned(),
     };
-    let (events, _) = tokio::sync::mpsc::unbounded_channel();
-    let catalog = Catalog::start(places, Rules::default(), events).unwrap();
+    let catalog = Catalog::start(places, Rules::default(), |_| {}).unwrap();
     (Functions::new(catalog, Versions::default()), dir)
 }
 

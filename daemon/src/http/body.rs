@@ -4,7 +4,7 @@ use super::connections::Busy;
 use super::kept::FromDisk;
 use super::stream::Chunks;
 use crate::buffers::{self, Buffers, UNCOUNTED};
-use crate::workers::http::exchange::Passing;
+use crate::http::passing::Passing;
 use hyper::body::{Bytes, Frame, SizeHint};
 use std::io;
 use std::pin::Pin;

@@ -3,22 +3,6 @@
 //! It knows no roles, no routes and no function's state: who may ask, and what is answered, is decided by the part that
 //! listens.
 //!
-//! ```text
-//! server.rs       the accept loop, and the life of one connection; `Service` is what it serves
-//! socket.rs       the kinds of sockets
-//! connections.rs  the places: which users have how many, and which connection is closed at the limit
-//! limits.rs       the limits of every server, and those that each chooses
-//! line.rs         the bytes of one connection: a caller that has gone or does not read
-//! framing.rs      the beginnings and ends of messages; finds those that two programs see differently
-//! request.rs      headers and body of a request
-//! query.rs        parameters, percent-encoding
-//! headers.rs      headers that pass between a caller and a function
-//! response.rs     answers: values, results, problems
-//! body.rs         the bodies of answers
-//! stream.rs       bodies in pieces: lines, events, files
-//! kept.rs         bodies that stay on the disk until they are read
-//! ```
-//!
 //! Files:
 //! - `body`: the bodies of answers
 //! - `connections`: tracks the open connections and their users, and decides which connections are closed at the
@@ -29,6 +13,7 @@
 //! - `kept`: an answer that stays on the disk until its caller reads it
 //! - `limits`: limits for the callers of every server; `Limits` are those that each server chooses
 //! - `line`: the bytes of one connection
+//! - `passing`: an answer that a function gives itself, on its way to the caller
 //! - `query`: the parameters of a request, and the forms of their values
 //! - `request`: a request
 //! - `response`: answers
@@ -43,6 +28,7 @@ pub(crate) mod headers;
 mod kept;
 pub mod limits;
 mod line;
+pub mod passing;
 pub(crate) mod query;
 pub(crate) mod request;
 pub(crate) mod response;

@@ -2,17 +2,18 @@
 
 use super::{listen, textfile};
 use crate::driver::Daemon;
+use crate::driver::tasks::Owner;
 use crate::report::problems::Problem;
 use fnd_core::settings;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tokio::task::JoinHandle;
+use tokio::task::AbortHandle;
 
 /// The places, and the problems of each.
 #[derive(Debug, Default)]
 pub(crate) struct Exposed {
     wanted: settings::Metrics,
-    tasks: Vec<JoinHandle<()>>,
+    tasks: Vec<AbortHandle>,
     problems: BTreeMap<&'static str, String>,
 }
 
@@ -43,14 +44,15 @@ impl Exposed {
         }
         self.stop();
         self.wanted = wanted.clone();
-        self.tasks.extend(
-            wanted
-                .listen
-                .map(|address| tokio::task::spawn_local(listen::serve(Rc::clone(daemon), address))),
-        );
-        let textfile = wanted.textfile.as_ref();
-        self.tasks
-            .extend(textfile.map(|path| tokio::task::spawn_local(textfile::keep(Rc::clone(daemon), path.into()))));
+        if let Some(address) = wanted.listen {
+            let task = listen::serve(Rc::clone(daemon), address);
+            self.tasks.push(daemon.inbox.spawn(Owner::Fnd("metrics.listen"), task));
+        }
+        if let Some(path) = &wanted.textfile {
+            let task = textfile::keep(Rc::clone(daemon), path.into());
+            self.tasks
+                .push(daemon.inbox.spawn(Owner::Fnd("metrics.textfile"), task));
+        }
     }
 
     fn stop(&mut self) {

@@ -1,6 +1,8 @@
 //! Kept output, then live lines, without a gap: the lines of `logs` and `logs -f`.
 
 use crate::control::backend::{Failure, LogLines, LogQuery, Pending};
+use crate::driver::inbox::Inbox;
+use crate::driver::tasks::Owner;
 use crate::output::kept;
 use crate::output::{Follow, Followed, Output};
 use fnd_core::api::LogLine;
@@ -18,6 +20,8 @@ pub(crate) struct Source {
     pub(crate) functions: Vec<FunctionName>,
     /// Resolves at the end of the invocation that is followed, if it has not ended.
     pub(crate) end: Option<Pending<()>>,
+    /// Starts the task that sends live lines.
+    pub(crate) inbox: Inbox,
 }
 
 /// Returns the lines of a query; `buffer` of them may wait for a slow caller.
@@ -30,6 +34,7 @@ pub(crate) async fn lines(source: Source, query: LogQuery, buffer: usize) -> Res
         root,
         functions,
         end,
+        inbox,
     } = source;
     // Live lines first: kept lines are read up to the place where the live ones begin.
     let live = if query.follow {
@@ -62,7 +67,7 @@ pub(crate) async fn lines(source: Source, query: LogQuery, buffer: usize) -> Res
     });
     if let Some(live) = live {
         // The task ends when the caller drops the receiver.
-        drop(tokio::task::spawn_local(go_on(live, continued, sender, end)));
+        inbox.spawn(Owner::Caller, go_on(live, continued, sender, end));
     }
     Ok(receiver)
 }

@@ -42,7 +42,8 @@ mod tee;
 
 pub use call_output::{CallOutput, Ended};
 
-use crate::output::kept::{Bell, Line, Position, SEGMENT, Store};
+use crate::ledger::Retention;
+use crate::output::kept::{KeepOutput, Keeper, Line, Position, SEGMENT, Store};
 use fnd_core::api::LogLine;
 use fnd_core::record::RunResult;
 use fnd_wire::form::wire_structs;
@@ -162,6 +163,8 @@ enum Command {
 #[derive(Clone)]
 pub struct Output {
     shared: Arc<Shared>,
+    /// Forgets old output.
+    keeper: Arc<Keeper>,
 }
 
 struct Shared {
@@ -173,22 +176,41 @@ struct Shared {
 
 impl Output {
     /// Starts the thread. Kept output goes below `logs`; the output of running attempts goes into the directory
-    /// `spool`, which is made. `bell` is rung when there is noticeably more kept output.
+    /// `spool`, which is made. `keeper` forgets old output.
     ///
     /// # Errors
     /// The kernel gives no thread, eventfd or epoll.
-    pub fn start(logs: PathBuf, spool: PathBuf, bell: Bell, sink: LineSink) -> io::Result<Self> {
+    pub fn start(logs: PathBuf, spool: PathBuf, keeper: Keeper, sink: LineSink) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared {
             commands: Mutex::default(),
             wake,
             thread: Mutex::default(),
         });
-        let poll = poll::Thread::new(Arc::clone(&shared), Store::new(logs, SEGMENT, bell), spool, sink)?;
+        let poll = poll::Thread::new(
+            Arc::clone(&shared),
+            Store::new(logs, SEGMENT, keeper.bell()),
+            spool,
+            sink,
+        )?;
         let thread = std::thread::Builder::new().name("output".into());
         let thread = thread.spawn(move || poll.run())?;
         *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        Ok(Self { shared })
+        Ok(Self {
+            shared,
+            keeper: Arc::new(keeper),
+        })
+    }
+
+    /// Sets how much output is kept; what exceeds that is forgotten soon.
+    pub fn retain(&self, keep: Retention<KeepOutput>) {
+        self.keeper.keep(keep);
+    }
+
+    /// Returns the bytes of all kept output at the last check.
+    #[must_use]
+    pub fn kept_bytes(&self) -> u64 {
+        self.keeper.bytes()
     }
 
     /// Begins to read a worker's pipes.

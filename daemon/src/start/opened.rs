@@ -6,7 +6,7 @@ use crate::buffers::Buffers;
 use crate::cli::Places;
 use crate::clock;
 use crate::driver::Message;
-use crate::functions::catalog::{self, Catalog, CatalogEvent};
+use crate::functions::catalog::{self, Catalog};
 use crate::functions::retention_policy;
 use crate::ledger;
 use crate::output::kept::Keeper;
@@ -27,7 +27,6 @@ pub(super) struct Opened {
     pub(super) buffers: Arc<Buffers>,
     /// The directory of kept output.
     pub(super) logs: PathBuf,
-    pub(super) log_keeper: Keeper,
     pub(super) output: Output,
     pub(super) catalog: Catalog,
     pub(super) status_files: StatusFiles,
@@ -57,17 +56,18 @@ impl Opened {
             let ahead_of = judge.health().forgetting.clock_ahead_of;
             ahead_of.unwrap_or_else(clock::unix_ms)
         };
-        let log_keeper = Keeper::start(logs.clone(), retention_policy::logs(settings), time)?;
+        let keeper = Keeper::start(logs.clone(), retention_policy::logs(settings), time)?;
         let sink = line_sink(settings.logs.journal);
-        let output = Output::start(logs.clone(), own.join("spool"), log_keeper.bell(), sink)?;
+        let output = Output::start(logs.clone(), own.join("spool"), keeper, sink)?;
         let catalog_places = catalog::Places {
             directories: connected.welcome.functions_dirs.iter().map(Into::into).collect(),
             held: own.join("directories"),
             marks: places.run_dir.join("marks"),
         };
-        let (catalog_events, found) = mpsc::unbounded_channel();
-        let catalog = Catalog::start(catalog_places, connected.current.catalog_rules(), catalog_events)?;
-        forward(found, sender.clone());
+        let found = sender.clone();
+        let catalog = Catalog::start(catalog_places, connected.current.catalog_rules(), move |event| {
+            let _ = found.send(Message::Catalog(event)); // fnd is stopping
+        })?;
         Ok(Self {
             buffers: Buffers::new(settings.node.buffers, own),
             status_files: StatusFiles::open(&places.run_dir.join("status"), settings.status.mode, false)?,
@@ -76,7 +76,6 @@ impl Opened {
             messages,
             ledger,
             logs,
-            log_keeper,
             output,
             catalog,
         })
@@ -90,15 +89,4 @@ fn line_sink(journal: bool) -> LineSink {
             telemetry::output_line(meta, line);
         }
     })
-}
-
-fn forward(mut from: mpsc::UnboundedReceiver<CatalogEvent>, to: mpsc::UnboundedSender<Message>) {
-    // Ends with the catalog's thread, or with the driver.
-    drop(tokio::task::spawn_local(async move {
-        while let Some(event) = from.recv().await {
-            if to.send(Message::Catalog(event)).is_err() {
-                return;
-            }
-        }
-    }));
 }

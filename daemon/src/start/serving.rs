@@ -9,6 +9,7 @@ use crate::clock::Ids;
 use crate::control;
 use crate::driver::callers::Callers;
 use crate::driver::records::Records;
+use crate::driver::tasks::Owner;
 use crate::driver::{Daemon, Message, Node, State, Turn};
 use crate::functions::Functions;
 use crate::functions::catalog::Versions;
@@ -24,7 +25,6 @@ use std::process::Child;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 /// The driver, and what is needed to serve callers and to end.
 pub(super) struct Serving {
@@ -33,7 +33,6 @@ pub(super) struct Serving {
     messages: mpsc::UnboundedReceiver<Message>,
     writer: ledger::Writer,
     child: Option<Child>,
-    tasks: JoinSet<()>,
 }
 
 impl Serving {
@@ -46,7 +45,6 @@ impl Serving {
             ledger,
             buffers,
             logs,
-            log_keeper,
             output,
             catalog,
             status_files,
@@ -75,7 +73,6 @@ impl Serving {
             workers: Workers::new(connection, (welcome, sockets), child.as_ref(), (clock, inbox.clone())),
             records: Records::new(ledger.writer.clone()),
             output,
-            log_keeper,
             reporter: Reporter::new(started_ms, status_files),
             callers: Callers::new(Arc::clone(&buffers), connections),
             node: Node {
@@ -87,10 +84,13 @@ impl Serving {
             changed,
             clock,
         });
-        let mut tasks = JoinSet::new();
-        tasks.spawn_local(Rc::clone(&daemon).catch_up());
-        tasks.spawn_local(Rc::clone(&daemon).watch_spawner());
-        tasks.spawn_local(Rc::clone(&daemon).follow_interpreters());
+        let inbox = &daemon.inbox;
+        inbox.spawn(Owner::Fnd("work that was put off"), Rc::clone(&daemon).catch_up());
+        inbox.spawn(Owner::Fnd("watch of the spawner"), Rc::clone(&daemon).watch_spawner());
+        inbox.spawn(
+            Owner::Fnd("watch of interpreters"),
+            Rc::clone(&daemon).follow_interpreters(),
+        );
         daemon.state.borrow_mut().settings_changed();
 
         let mut restored = ledger.restored;
@@ -122,7 +122,6 @@ impl Serving {
             messages,
             writer: ledger.writer,
             child,
-            tasks,
         }
     }
 
@@ -134,7 +133,6 @@ impl Serving {
             messages,
             writer,
             child,
-            tasks,
         } = self;
         let ended = supervise(cli, places, &daemon, messages, control).await;
         if ended.is_ok() {
@@ -148,7 +146,7 @@ impl Serving {
         writer.stop();
         // The spawner's socket is closed: it kills what it started and ends.
         let spawner = child.and_then(|mut child| child.wait().ok());
-        drop(tasks);
+        daemon.inbox.end_tasks();
         ended.map_err(|error| match error.downcast::<ConnectionError>() {
             Ok(broken) => spawner_process::Lost::new(broken, spawner).into(),
             Err(other) => other,

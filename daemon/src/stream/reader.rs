@@ -74,12 +74,14 @@ pub(crate) async fn news(ring: &Ring, after: u64) {
     }
 }
 
-/// Sends a reader the events it asked for, as long as it reads.
-pub(crate) fn subscribe(ring: &Rc<Ring>, query: StreamQuery, now_ms: u64) -> mpsc::Receiver<StreamEvent> {
+/// Returns the events that a reader asked for, and the task that sends them until the reader drops the receiver.
+pub(crate) fn subscribe(
+    ring: &Rc<Ring>,
+    query: StreamQuery,
+    now_ms: u64,
+) -> (mpsc::Receiver<StreamEvent>, impl Future<Output = ()> + use<>) {
     let (sender, receiver) = mpsc::channel(BATCH);
-    // The task ends when the caller drops the receiver.
-    drop(tokio::task::spawn_local(go_on(Rc::clone(ring), query, now_ms, sender)));
-    receiver
+    (receiver, go_on(Rc::clone(ring), query, now_ms, sender))
 }
 
 async fn go_on(ring: Rc<Ring>, query: StreamQuery, now_ms: u64, into: mpsc::Sender<StreamEvent>) {
@@ -177,8 +179,14 @@ mod tests {
         }
     }
 
+    fn subscribed(ring: &Rc<Ring>, query: StreamQuery) -> mpsc::Receiver<StreamEvent> {
+        let (events, sending) = subscribe(ring, query, 0);
+        tokio::task::spawn_local(sending);
+        events
+    }
+
     async fn all(ring: &Rc<Ring>, query: StreamQuery) -> Vec<StreamEvent> {
-        let mut subscription = subscribe(ring, query, 0);
+        let mut subscription = subscribed(ring, query);
         let mut events = Vec::new();
         while let Some(event) = subscription.recv().await {
             events.push(event);
@@ -236,7 +244,7 @@ mod tests {
         local(async {
             let ring = Rc::new(Ring::new(5));
             let follow = true;
-            let mut subscription = subscribe(&ring, StreamQuery { follow, ..query() }, 0);
+            let mut subscription = subscribed(&ring, StreamQuery { follow, ..query() });
             push(&ring, "a", 200);
             // The task has read some happenings and waits for its connection.
             assert_eq!(subscription.recv().await.unwrap().seq.number, 1);

@@ -2,9 +2,8 @@
 //! has to undo it.
 
 use crate::clock;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tokio::task::JoinHandle;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
 /// Longest filter, in bytes.
@@ -21,8 +20,10 @@ struct Levels {
 struct Now {
     /// The filter that was asked for; absent: the first one.
     text: Option<String>,
-    /// When the first filter returns, Unix milliseconds, and the task that restores it.
-    until: Option<(u64, JoinHandle<()>)>,
+    /// When the first filter returns, Unix milliseconds.
+    until: Option<u64>,
+    /// How often a filter was put in force.
+    number: u64,
 }
 
 static LEVELS: OnceLock<Levels> = OnceLock::new();
@@ -67,38 +68,47 @@ pub fn now() -> (String, Option<u64>) {
     let Some(levels) = LEVELS.get() else {
         return ("info".to_owned(), None);
     };
-    let now = levels.now.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = levels.now();
     let text = now.text.as_ref().unwrap_or(&levels.first).clone();
-    (text, now.until.as_ref().map(|(until, _)| *until))
+    (text, now.until)
 }
 
-/// Puts another filter in force, for a time or until the next one.
+/// Puts another filter in force, for a time or until the next one. Returns what restores the first filter: a future
+/// that resolves at the end of that time.
 ///
 /// # Errors
 /// The reason why the filter is not valid.
-pub fn set(text: &str, time: Option<Duration>) -> Result<(), String> {
+pub fn set(text: &str, time: Option<Duration>) -> Result<Option<impl Future<Output = ()> + use<>>, String> {
     let filter = parse(text)?;
     let Some(levels) = LEVELS.get() else {
         return Err("this fnd has no log to change".to_owned());
     };
-    levels.handle.reload(filter).map_err(|error| error.to_string())?;
-    let until = time.map(|time| {
-        let at = clock::unix_ms().saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        let back = async move {
-            tokio::time::sleep(time).await; // this waits for the end of that time
-            let _ = set(&levels.first, None); // it was valid at the start
-        };
-        (at, tokio::task::spawn_local(back))
-    });
-    let text = Some(text.to_owned()).filter(|text| *text != levels.first);
-    let before = std::mem::replace(
-        &mut *levels.now.lock().unwrap_or_else(PoisonError::into_inner),
-        Now { text, until },
-    );
-    if let Some((_, task)) = before.until {
-        task.abort();
+    let in_ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let until = time.map(|time| clock::unix_ms().saturating_add(in_ms(time)));
+    let number = levels.set(text, filter, until)?;
+    Ok(time.map(|time| async move {
+        tokio::time::sleep(time).await; // this waits for the end of that time
+        if levels.now().number == number {
+            // It was valid at the start.
+            let _ = parse(&levels.first).and_then(|first| levels.set(&levels.first, first, None));
+        }
+    }))
+}
+
+impl Levels {
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    Ok(())
+
+    /// Puts a filter in force. Returns its number.
+    fn set(&self, text: &str, filter: EnvFilter, until: Option<u64>) -> Result<u64, String> {
+        self.handle.reload(filter).map_err(|error| error.to_string())?;
+        let mut now = self.now();
+        let number = now.number + 1;
+        let text = Some(text.to_owned()).filter(|text| *text != self.first);
+        *now = Now { text, until, number };
+        Ok(number)
+    }
 }
 
 #[cfg(test)]

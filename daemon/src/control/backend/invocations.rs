@@ -1,12 +1,11 @@
 //! What routes may ask about invocations: to run something, to wait for it, to read the history.
 
 use super::{Answering, Failure, Pending};
-use crate::workers::http::exchange::Passing;
+use crate::http::passing::Headed;
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
 use fnd_core::outcome::{State, Trigger};
 use fnd_core::record::{InvocationFilter, Payload, RunResult};
 use fnd_wire::ids::{FunctionName, InvocationId};
-use hyper::Response;
 use hyper::body::Incoming;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,14 +59,6 @@ pub struct PassedOn {
     pub answer: Answering,
     /// Must be kept until the head comes; dropping it reports that the caller has left.
     pub caller: Box<dyn std::any::Any>,
-}
-
-/// The beginning of an answer that is passed on.
-pub enum Headed {
-    /// The head, with the body to come.
-    Answer(InvocationId, Box<Response<Passing>>),
-    /// There is no head: the body of the request is larger than its limit.
-    TooLarge(InvocationId),
 }
 
 /// The result of a request to run an invocation again.

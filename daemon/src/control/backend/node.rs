@@ -8,6 +8,7 @@ use fnd_core::api::{NodeStatus, ReloadReport, SizeView, ValidateReport, Validate
 use fnd_core::runtime::RuntimeSummary;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// The node.
@@ -42,6 +43,12 @@ pub trait NodeBackend {
     /// Accepts no new work from now on; resolves when nothing runs any more. Calling it twice has the same effect as
     /// once.
     fn drain(&self) -> oneshot::Receiver<()>;
+
+    /// Sets the level from which fnd logs its own messages, for a time or until the next change.
+    ///
+    /// # Errors
+    /// The reason why it is no level, for people.
+    fn set_log_level(&self, level: &str, time: Option<Duration>) -> Result<(), String>;
 
     /// Returns the runtimes, sorted by id.
     fn runtimes(&self) -> Vec<RuntimeSummary>;

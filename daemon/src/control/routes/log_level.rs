@@ -22,7 +22,8 @@ pub(super) async fn set(call: Call) -> Result<Answered, Refusal> {
     let Some(text) = query.get("level", "a level such as `debug`", |text| Some(text.to_owned()))? else {
         return Err(refuse(Code::BadRequest, "`level` is missing: use `?level=debug`"));
     };
-    level::set(&text, time).map_err(|why| refuse(Code::BadRequest, why))?;
+    let set = call.backend.set_log_level(&text, time);
+    set.map_err(|why| refuse(Code::BadRequest, why))?;
     now()
 }
 

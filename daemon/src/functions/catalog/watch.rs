@@ -15,7 +15,6 @@ use fnd_wire::ids::FunctionName;
 use notify::RecommendedWatcher;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use tokio::sync::mpsc::UnboundedSender;
 
 /// An event for the driver.
 #[derive(Debug)]
@@ -98,8 +97,8 @@ impl Catalog {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn start(places: Places, rules: Rules, events: UnboundedSender<CatalogEvent>) -> std::io::Result<Self> {
-        Self::with_watcher(places, rules, events, notify::recommended_watcher)
+    pub fn start(places: Places, rules: Rules, send: impl Fn(CatalogEvent) + Send + 'static) -> std::io::Result<Self> {
+        Self::with_watcher(places, rules, Box::new(send), notify::recommended_watcher)
     }
 
     /// Starts with the watcher that `make` builds; `make` gets the handler of its events.
@@ -110,7 +109,7 @@ impl Catalog {
             marks,
         }: Places,
         rules: Rules,
-        events: UnboundedSender<CatalogEvent>,
+        send: Box<dyn Fn(CatalogEvent) + Send>,
         make: impl FnOnce(Box<dyn FnMut(notify::Result<notify::Event>) + Send>) -> notify::Result<RecommendedWatcher>,
     ) -> std::io::Result<Self> {
         // Unbounded on both sides: inotify bounds its own queue, and the driver and this thread must never block on
@@ -134,7 +133,7 @@ impl Catalog {
         let held = held::File::open(held);
         let state = Thread {
             inbox,
-            events,
+            send,
             watching: Watching::new(directories.clone(), marks.clone(), watcher.ok()),
             marks: Marks::new(marks),
             scanner: Scanner::new(directories, rules, held.held()),
@@ -177,7 +176,8 @@ impl Catalog {
 
 struct Thread {
     inbox: Receiver<Command>,
-    events: UnboundedSender<CatalogEvent>,
+    /// Passes an event on; the driver may be gone: the thread ends with its handle.
+    send: Box<dyn Fn(CatalogEvent) + Send>,
     watching: Watching,
     marks: Marks,
     scanner: Scanner,
@@ -325,7 +325,7 @@ impl Thread {
     }
 
     fn send(&self, event: CatalogEvent) {
-        let _ = self.events.send(event); // the driver is gone: the thread ends with its handle
+        (self.send)(event);
     }
 }
 

@@ -130,7 +130,7 @@ impl Time {
 }
 
 /// Handle to the thread that forgets output. The thread ends when the last bell is dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Keeper {
     bell: Bell,
     bytes: Arc<AtomicU64>,

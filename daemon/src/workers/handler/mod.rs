@@ -5,6 +5,7 @@ pub mod conversation;
 
 use crate::driver::inbox::{Inbox, Input};
 use crate::driver::records::Key;
+use crate::driver::tasks::Owner;
 use crate::driver::{Daemon, Message};
 use crate::output::{CallOutput, Ended, Meta, Output, Piped};
 use crate::workers::handler::conversation::{Conversation, End};
@@ -20,7 +21,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::task::JoinHandle;
+use tokio::task::AbortHandle;
 
 /// How long a worker may take, when fnd leaves, to finish the message it is sending or to take the one it is sent.
 const LEAVE_MAX: Duration = Duration::from_millis(500);
@@ -41,7 +42,7 @@ pub(crate) struct Member {
 /// A conversation that is going on, and its task.
 struct Talk {
     conversation: Rc<Conversation>,
-    task: JoinHandle<()>,
+    task: AbortHandle,
 }
 
 impl Drop for Talk {
@@ -92,7 +93,8 @@ impl Workers {
                 return None;
             }
         };
-        let task = tokio::task::spawn_local(talk(self.inbox.clone(), worker, Rc::clone(&conversation)));
+        let talk = talk(self.inbox.clone(), worker, Rc::clone(&conversation));
+        let task = self.inbox.spawn(Owner::Worker(worker), talk);
         Some(Talk { conversation, task })
     }
 

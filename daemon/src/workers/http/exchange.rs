@@ -6,8 +6,12 @@
 
 use super::address::Address;
 use super::key::WorkerKey;
+use crate::driver::inbox::Inbox;
+use crate::driver::tasks::Owner;
 use bytes::Bytes;
 use fnd_core::record::Response as Answer;
+use fnd_wire::ids::WorkerId;
+use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1;
@@ -15,12 +19,10 @@ use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::cell::Cell;
-use std::future::Future as _;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 /// Most bytes of the head of an answer.
 const HEAD_MAX: usize = 64 << 10;
@@ -109,7 +111,11 @@ impl Body for Sent {
 /// # Errors
 /// [`ExchangeError::Worker`] where the worker gives no valid answer; the error of the request's body where that broke
 /// off.
-pub async fn send(address: &Address, mut request: Request<Sent>) -> Result<Response<Incoming>, ExchangeError> {
+pub(crate) async fn send(
+    inbox: &Inbox,
+    (worker, address): (WorkerId, &Address),
+    mut request: Request<Sent>,
+) -> Result<Response<Incoming>, ExchangeError> {
     let stream = address
         .connect()
         .await
@@ -134,7 +140,7 @@ pub async fn send(address: &Address, mut request: Request<Sent>) -> Result<Respo
         .await
         .map_err(|error| bad(&error))?;
     // The connection ends with the bodies; their readers see its error.
-    drop(tokio::task::spawn_local(connection));
+    inbox.spawn(Owner::Worker(worker), connection.map(drop));
     let answered = sender.send_request(request).await;
     match (answered, error.and_then(|error| error.take())) {
         (Ok(answer), _) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => Err(ExchangeError::Worker(
@@ -148,7 +154,11 @@ pub async fn send(address: &Address, mut request: Request<Sent>) -> Result<Respo
 
 /// Describes what is wrong with an answer, for people.
 fn words(error: &dyn std::error::Error) -> String {
-    let cause = crate::chain(error);
+    broken_off(&crate::chain(error))
+}
+
+/// Describes an answer that breaks off, for people.
+pub(crate) fn broken_off(cause: &str) -> String {
     format!("its answer is not valid in HTTP, or ended early: {cause}")
 }
 
@@ -156,7 +166,12 @@ fn words(error: &dyn std::error::Error) -> String {
 ///
 /// # Errors
 /// The reason why it is not ready, for people.
-pub async fn probe(address: &Address, key: Option<&WorkerKey>, path: Option<&str>) -> Result<(), String> {
+pub(crate) async fn probe(
+    inbox: &Inbox,
+    (worker, address): (WorkerId, &Address),
+    key: Option<&WorkerKey>,
+    path: Option<&str>,
+) -> Result<(), String> {
     let Some(path) = path else {
         let connected = address.connect().await;
         return connected
@@ -168,7 +183,7 @@ pub async fn probe(address: &Address, key: Option<&WorkerKey>, path: Option<&str
     if let Some(key) = key {
         key.put(request.headers_mut());
     }
-    match tokio::time::timeout(PROBE_MAX, send(address, request)).await {
+    match tokio::time::timeout(PROBE_MAX, send(inbox, (worker, address), request)).await {
         Err(_) => Err(format!("`{path}` does not answer")),
         Ok(Ok(answer)) if answer.status().is_success() || answer.status().is_redirection() => Ok(()),
         Ok(Ok(answer)) => Err(format!("`{path}` answered {}", answer.status())),
@@ -193,98 +208,6 @@ pub async fn collect(mut body: Incoming, max: u64) -> Result<Option<Vec<u8>>, Ex
         }
     }
     Ok(Some(bytes))
-}
-
-/// How the body of an answer ended.
-pub type End = Result<(), String>;
-
-/// The body of an answer on its way to a caller. Its end is reported once; a dropped sender means that the caller went
-/// away.
-///
-/// The caller knows that the answer is over by the last piece of a body of known length, and by the end of any other
-/// body. The last piece or the end is held back until the end is in the table of calls in flight: fnd can be killed
-/// between the two, and an answer that a caller has whole must not be called interrupted. A body without bytes has
-/// nothing to hold back; its head waits ([`Passing::is_empty`]).
-#[derive(Debug)]
-pub struct Passing {
-    from: Incoming,
-    end: Option<oneshot::Sender<End>>,
-    /// The last piece, held back.
-    last: Option<Frame<Bytes>>,
-    /// Receives, or is closed, once the caller may see the end.
-    kept: oneshot::Receiver<()>,
-}
-
-/// The other side of a [`Passing`].
-#[derive(Debug)]
-pub struct PassingEnd {
-    /// How the body ended.
-    pub ended: oneshot::Receiver<End>,
-    /// To be dropped once the end is stored.
-    pub kept: oneshot::Sender<()>,
-}
-
-impl Passing {
-    /// Returns the body, and the receiver of its end.
-    #[must_use]
-    pub fn new(from: Incoming) -> (Self, PassingEnd) {
-        let (end, ended) = oneshot::channel();
-        let (keeps, kept) = oneshot::channel();
-        let body = Self {
-            from,
-            end: Some(end),
-            last: None,
-            kept,
-        };
-        (body, PassingEnd { ended, kept: keeps })
-    }
-
-    /// Returns whether the answer is over with its head.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.from.is_end_stream()
-    }
-
-    fn report_end(&mut self, end: End) {
-        if let Some(sender) = self.end.take() {
-            let _ = sender.send(end); // an error: fnd is stopping
-        }
-    }
-}
-
-impl Body for Passing {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        while self.end.is_some() {
-            match ready!(Pin::new(&mut self.from).poll_frame(cx)) {
-                None => self.report_end(Ok(())),
-                Some(Err(error)) => {
-                    self.report_end(Err(words(&error)));
-                    return Poll::Ready(Some(Err(error)));
-                }
-                // Trailers belong to the worker's connection.
-                Some(Ok(frame)) if !frame.is_data() => {}
-                Some(Ok(frame)) if self.from.is_end_stream() => {
-                    self.last = Some(frame);
-                    self.report_end(Ok(()));
-                }
-                Some(Ok(frame)) => return Poll::Ready(Some(Ok(frame))),
-            }
-        }
-        let _ = ready!(Pin::new(&mut self.kept).poll(cx)); // the sender is dropped as the signal
-        Poll::Ready(self.last.take().map(Ok))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.last.is_none() && self.from.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        let last = self.last.as_ref().and_then(Frame::data_ref).map(Bytes::len);
-        last.map_or_else(|| self.from.size_hint(), |last| SizeHint::with_exact(last as u64))
-    }
 }
 
 /// Puts a caller's headers and fnd's own headers onto a request.

@@ -17,9 +17,10 @@ pub mod endpoint;
 pub mod exchange;
 pub mod key;
 
-use self::exchange::{ExchangeError, Passing, PassingEnd, Sent};
-use crate::control::backend::Headed;
+use self::exchange::{ExchangeError, Sent};
 use crate::driver::inbox::{Inbox, Input};
+use crate::driver::tasks::Owner;
+use crate::http::passing::{Headed, Passing, PassingEnd};
 use crate::workers::Workers;
 use crate::workers::environment;
 use crate::workers::http::address::Address;
@@ -44,7 +45,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::task::AbortHandle;
 
 /// How long a broken connection waits for the news that its worker has ended, which gives the better reason: a process
 /// closes its sockets a moment before its end is reported.
@@ -80,7 +81,7 @@ pub(crate) struct Server {
 
 /// A task that checks whether a worker is ready.
 #[derive(Debug)]
-pub(crate) struct ReadinessProbe(JoinHandle<()>);
+pub(crate) struct ReadinessProbe(AbortHandle);
 
 impl Drop for ReadinessProbe {
     fn drop(&mut self) {
@@ -202,7 +203,7 @@ impl Workers {
         };
         endpoint.address.as_ref()?; // absent: the worker names its address when it is ready
         let probe = probe(self.inbox.clone(), (worker, user), endpoint, ready);
-        Some(ReadinessProbe(tokio::task::spawn_local(probe)))
+        Some(ReadinessProbe(self.inbox.spawn(Owner::Worker(worker), probe)))
     }
 
     /// Stores the address at which a worker says that it serves.
@@ -233,12 +234,12 @@ impl Workers {
             return false;
         }
         let (inbox, frame) = (self.inbox.clone(), frame.clone());
-        drop(tokio::task::spawn_local(async move {
+        self.inbox.spawn(Owner::Worker(frame.worker), async move {
             let mut ended = server.ended.subscribe();
             let quiet = ended.wait_for(|_| server.is_quiet());
             let _ = tokio::time::timeout(READ_OUT_MAX, quiet).await; // the other requests end with the worker's reason
             inbox.input(Input::ReadOut(frame));
-        }));
+        });
         true
     }
 
@@ -253,7 +254,8 @@ impl Workers {
             result_max: order.rules.result_max,
         };
         let request = head(&order.attempt, self.clock.now().unix_ms);
-        drop(tokio::task::spawn_local(task.run(Open::new(server), request, upload)));
+        let owner = Owner::Worker(order.worker);
+        self.inbox.spawn(owner, task.run(Open::new(server), request, upload));
     }
 }
 
@@ -388,10 +390,14 @@ impl Task {
         drop(open);
     }
 
+    async fn send(&self, server: &Server, request: Request<Sent>) -> Result<Response<Incoming>, ExchangeError> {
+        exchange::send(&self.inbox, (self.worker, &reached(server)?), request).await
+    }
+
     /// Sends a request whose body is there, and keeps the whole answer.
     async fn keep(&self, server: &Server, request: Request<Bytes>) -> Result<Outcome, ExchangeError> {
         let request = request.map(|body| Sent::Whole(Some(body).filter(|body| !body.is_empty())));
-        let (parts, body) = exchange::send(&reached(server)?, request).await?.into_parts();
+        let (parts, body) = self.send(server, request).await?.into_parts();
         let Some(body) = exchange::collect(body, self.result_max).await? else {
             let limit = print_size(self.result_max);
             let why = format!("the answer is larger than {limit} (limits.result)");
@@ -423,7 +429,7 @@ impl Task {
             left: limit,
             error: Rc::default(),
         });
-        let sent = exchange::send(&reached(server)?, request).await;
+        let sent = self.send(server, request).await;
         if sent.as_ref().is_err_and(|error| *error == ExchangeError::TooLarge) {
             let _ = answer.send(Headed::TooLarge(self.invocation)); // an error: the caller has gone
             return Err(ExchangeError::TooLarge);
@@ -441,7 +447,8 @@ impl Task {
         let PassingEnd { ended, kept } = end;
         *afterwards = Afterwards::End { kept };
         match ended.await {
-            Ok(end) => end.map(|()| (how, None)).map_err(ExchangeError::Worker),
+            Ok(Ok(())) => Ok((how, None)),
+            Ok(Err(cause)) => Err(ExchangeError::Worker(exchange::broken_off(&cause))),
             Err(_) => Err(ExchangeError::Caller),
         }
     }
@@ -487,7 +494,7 @@ async fn probe(inbox: Inbox, (worker, user): (WorkerId, Option<u32>), endpoint: 
     let mut pause = PROBE_PAUSE.0;
     let mut reported = String::new();
     loop {
-        let found = exchange::probe(&address, key.as_ref(), ready.as_deref()).await;
+        let found = exchange::probe(&inbox, (worker, &address), key.as_ref(), ready.as_deref()).await;
         // `stranger` reads the table of all sockets of the machine: not for a worker that does not serve yet.
         let found = match (
             &address,

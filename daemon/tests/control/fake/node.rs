@@ -8,8 +8,10 @@ use fnd_daemon::control::backend::{Failure, FunctionBackend as _, NodeBackend, P
 use fnd_daemon::control::limits;
 use fnd_daemon::http::connections::Connections;
 use fnd_daemon::metrics::Form;
+use fnd_daemon::telemetry::level;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 impl NodeBackend for Fake {
@@ -81,6 +83,10 @@ impl NodeBackend for Fake {
         let (sender, receiver) = oneshot::channel();
         self.waiting.borrow_mut().push(sender);
         receiver
+    }
+
+    fn set_log_level(&self, level: &str, time: Option<Duration>) -> Result<(), String> {
+        level::set(level, time).map(drop)
     }
 
     fn runtimes(&self) -> Vec<RuntimeSummary> {

@@ -91,7 +91,8 @@ impl World {
             marks: dir.path().join("marks"),
         };
         fs::create_dir(&places.marks).unwrap();
-        let catalog = Catalog::with_watcher(places, rules, sender, make).unwrap();
+        let catalog =
+            Catalog::with_watcher(places, rules, Box::new(move |event| drop(sender.send(event))), make).unwrap();
         Self {
             dir,
             catalog,
