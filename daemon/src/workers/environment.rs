@@ -157,7 +157,7 @@ fn sealed(name: &str, bytes: &[u8]) -> Result<OwnedFd, std::io::Error> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use fnd_core::outcome::Trigger;
     use fnd_core::trace::{SpanId, Trace, TraceId};
@@ -165,7 +165,7 @@ mod tests {
     use std::io::Read;
     use std::sync::Arc;
 
-    fn order(data: Option<&[u8]>) -> SpawnOrder {
+    pub(in crate::workers) fn order(data: Option<&[u8]>) -> SpawnOrder {
         let payload = Payload {
             data: data.map(Into::into),
             ..Payload::default()

@@ -165,3 +165,6 @@ pub(crate) fn watch(descriptor: OwnedFd, interest: Interest) -> io::Result<Async
     let watched = unsafe { AsyncFd::register_with_interest(descriptor, interest) };
     watched.map_err(|error| error.into_parts().1)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+use super::*;
+use crate::output::{Output, Piped};
+use crate::workers::environment::tests::order;
+use fnd_core::supervisor::CallOrder;
+use fnd_wire::frame::{Containment, MemoryGroups, decode};
+use fnd_wire::ids::Attempt;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+use std::fs::File;
+use std::io::Read as _;
+use std::rc::Weak;
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+
+const WORKER: WorkerId = WorkerId(7);
+
+/// The part, and the spawner's end of its connection.
+fn workers() -> (Workers, OwnedFd) {
+    let (ours, spawner) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    let welcome = Welcome {
+        protocol: 1,
+        version: String::new(),
+        containment: Containment::Cgroup,
+        layout: String::new(),
+        missing: Vec::new(),
+        next_worker: WORKER,
+        functions_dirs: Vec::new(),
+        memory: MemoryGroups::None,
+    };
+    let inbox = Inbox::new(Weak::new(), mpsc::unbounded_channel().0);
+    let connection = Connection::new(ours).unwrap();
+    let workers = Workers::new(connection, (welcome, None), None, (Clock::start(), inbox));
+    (workers, spawner)
+}
+
+/// Returns the requests that the spawner has received.
+fn requests(spawner: &OwnedFd) -> Vec<Request> {
+    let mut packet = vec![0; 32 << 10];
+    let mut requests = Vec::new();
+    while let Ok((_, bytes)) = recv(spawner, &mut packet[..], RecvFlags::DONTWAIT) {
+        let (_, request) = decode::<Request>(&packet[1..bytes]).unwrap();
+        requests.push(request);
+    }
+    requests
+}
+
+fn attached(kill: Option<OwnedFd>, member: Option<Member>) -> Attached {
+    Attached {
+        kill,
+        result: None,
+        member,
+        readiness_probe: None,
+        tmp: Some((FunctionId(3), InvocationId(4))),
+    }
+}
+
+fn local(test: impl AsyncFnOnce()) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    LocalSet::new().block_on(&runtime.unwrap(), test());
+}
+
+fn release() -> Request {
+    Request::Release(Release {
+        function: FunctionId(3),
+        invocation: InvocationId(4),
+    })
+}
+
+#[test]
+fn a_worker_is_killed_by_its_descriptor_or_by_the_spawner() {
+    local(async || {
+        let (mut workers, spawner) = workers();
+        let (reading, writing) = std::io::pipe().unwrap();
+        workers.attached.insert(WORKER, attached(Some(writing.into()), None));
+        workers.kill(WORKER);
+        let mut written = [0];
+        File::from(OwnedFd::from(reading)).read_exact(&mut written).unwrap();
+        assert_eq!((written, requests(&spawner)), (*b"1", vec![]));
+        // Nobody reads the pipe any more: writing fails, as for a cgroup that is gone.
+        workers.kill(WORKER);
+        workers.kill(WorkerId(8));
+        assert_eq!(requests(&spawner), [Request::Kill(WORKER), Request::Kill(WorkerId(8))]);
+    });
+}
+
+#[test]
+fn a_worker_that_is_gone_leaves_nothing() {
+    local(async || {
+        let (mut workers, spawner) = workers();
+        workers.attached.insert(WORKER, attached(None, None));
+        assert!(matches!(workers.detach(WORKER), (None, calls) if calls.is_empty()));
+        assert_eq!(requests(&spawner), [release()]);
+        workers.detach(WORKER);
+        assert_eq!(requests(&spawner), []);
+    });
+}
+
+#[test]
+fn a_broken_connection_takes_no_request() {
+    local(async || {
+        let (mut workers, spawner) = workers();
+        assert_eq!(workers.send(&release(), Vec::new()), Some(1));
+        drop(spawner);
+        assert_eq!(workers.send(&release(), Vec::new()), None);
+        workers.connection = None;
+        assert_eq!(workers.send(&release(), Vec::new()), None);
+    });
+}
+
+#[test]
+fn a_call_reaches_its_worker_and_ends_once() {
+    local(async || {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = dir.path().join("spool");
+        let output = Output::start(dir.path().join("logs"), spool, Default::default(), Box::new(|_, _| {})).unwrap();
+        let (mut workers, _spawner) = workers();
+        let order = order(Some(b"17"));
+        let attempt = order.attempt.unwrap();
+        let call = CallOrder {
+            worker: WORKER,
+            call: 5,
+            function: order.function.clone(),
+            rules: Arc::clone(&order.rules),
+            attempt: attempt.clone(),
+        };
+        assert!(
+            workers.call(&call).is_none(),
+            "a worker that is gone is reported otherwise"
+        );
+        let meta = Meta {
+            function: order.function,
+            invocation: attempt.invocation,
+            attempt: attempt.attempt,
+            output_max: 1,
+            result_max: 1,
+        };
+        let piped = || Piped {
+            worker: WORKER,
+            stdout: std::io::pipe().unwrap().0.into(),
+            stderr: std::io::pipe().unwrap().0.into(),
+            meta: meta.clone(),
+        };
+        let none = workers.take_on(WORKER, (None, None), &order.rules, (&output, piped(), vec![]));
+        assert!(none.is_none(), "fnd cannot reach it");
+        let (ours, worker) = std::os::unix::net::UnixStream::pair().unwrap();
+        let channel = (Some(ours.into()), None);
+        let member = workers.take_on(WORKER, channel, &order.rules, (&output, piped(), vec![]));
+        workers.attached.insert(WORKER, attached(None, member));
+        assert!(workers.call(&call).is_none());
+        // The head of a message: its length, its type, the number of the call.
+        let mut head = [0; 16];
+        (&worker).read_exact(&mut head).unwrap();
+        assert_eq!(head[8..], 5_u64.to_le_bytes());
+        let key = (attempt.invocation, Attempt(2));
+        assert!(workers.end_call(WORKER, 5).is_none_or(|ended| ended == key));
+        assert_eq!(workers.end_call(WORKER, 5), None);
+        output.stop();
+    });
+}
