@@ -3,7 +3,7 @@
 use super::{listen, textfile};
 use crate::driver::Daemon;
 use crate::report::problems::Problem;
-use fnd_core::settings;
+use fnd_manifest::settings;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tokio::task::JoinHandle;
