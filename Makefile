@@ -53,7 +53,7 @@ fuzz: ## fuzz everything that reads foreign bytes for a minute each (FUZZ_SECOND
 	@scripts/fuzz.sh
 
 properties: ## run the property tests with 20 times the cases (PROPTEST_CASES=N to choose)
-	PROPTEST_CASES=$${PROPTEST_CASES:-5000} $(CARGO) test -p fnd-core --release --locked
+	PROPTEST_CASES=$${PROPTEST_CASES:-5000} $(CARGO) test -p fnd-manifest -p fnd-core --release --locked
 
 clean: ## remove everything built or installed below target/
 	$(CARGO) clean

@@ -38,8 +38,8 @@ const ABOVE: &str = "crate::backend crate::control crate::driver";
 const ABOVE_WHY: &str = "an edge reports events: only the driver sees both sides";
 const PARTS: &str = "crate::backend crate::control driver::State";
 const PARTS_WHY: &str = "a part hands inputs to the driver's inbox, and does not see its state";
-const JUDGED: &str = "crate::api crate::record crate::report crate::supervisor";
-const JUDGED_WHY: &str = "the judge is a process without a supervisor";
+const MACHINE: &str = "libc nix rustix tokio tracing std::env std::process std::thread Instant SystemTime TcpListener TcpStream UdpSocket UnixListener UnixStream";
+const MACHINE_WHY: &str = "decisions need no machine: time, choices and content are arguments";
 
 const RULES: &[Rule] = &[
     // wire: everything that the root program sees.
@@ -48,27 +48,26 @@ const RULES: &[Rule] = &[
         "serde toml:: std::env std::fs std::net std::process Instant SystemTime unsafe",
         "the root program links it: no parser, no I/O, no unsafe code",
     ),
-    // core: decides.
+    // manifest: judges.
+    rule("manifest/src", MACHINE, MACHINE_WHY),
     rule(
-        "core/src",
-        "libc nix rustix tokio tracing std::env std::fs std::process std::thread Instant SystemTime TcpListener TcpStream UdpSocket UnixListener UnixStream",
-        "decisions need no machine: time, choices and content are arguments",
+        "manifest/src",
+        "fnd_core",
+        "the judge is a process without a supervisor",
     ),
+    rule("manifest/src", "std::fs", "the judge has no files").except(&["check/disk.rs"]),
+    rule(
+        "manifest/src/check/disk.rs",
+        "fs::write fs::create_dir fs::remove_file File::create",
+        "it reads, nothing else",
+    ),
+    // core: decides.
+    rule("core/src", MACHINE, MACHINE_WHY),
+    rule("core/src", "std::fs fnd_manifest::check", "it opens no files"),
     rule(
         "core/src/supervisor",
-        "crate::api crate::diagnostic crate::judge crate::schema crate::settings serde_json",
+        "crate::api fnd_manifest::diagnostic fnd_manifest::judge fnd_manifest::schema fnd_manifest::settings serde_json",
         "it decides about what was judged; it reads and writes no text",
-    ),
-    rule("core/src/judge", JUDGED, JUDGED_WHY),
-    rule("core/src/manifest", JUDGED, JUDGED_WHY),
-    rule("core/src/runtime", JUDGED, JUDGED_WHY),
-    rule("core/src/schema", JUDGED, JUDGED_WHY),
-    rule("core/src/settings", JUDGED, JUDGED_WHY),
-    // files: reads.
-    rule(
-        "files/src",
-        "tokio std::net std::process fs::write fs::create_dir fs::remove_file File::create",
-        "it reads, nothing else",
     ),
     // spawner: the only root code.
     rule(
@@ -83,6 +82,13 @@ const RULES: &[Rule] = &[
         "one place replaces a process, right after `clone3`",
     )
     .except(&["clone.rs"]),
+    // daemon: the other programs of its binary.
+    rule(
+        "daemon/src/modes",
+        "fnd_core",
+        "the judge is a process without a supervisor",
+    )
+    .except(&["examine.rs"]), // of the ledger
     // daemon: the driver.
     rule("daemon/src", "supervisor.handle", "one caller of the supervisor").except(&["perform.rs", "fuzzing.rs"]),
     rule(
@@ -256,6 +262,7 @@ fn the_map_of_a_folder_names_its_files() {
         "core/src",
         "ctl/src",
         "daemon/src",
+        "manifest/src",
         "spawner/src",
         "tests/it",
         "tests/src",
@@ -296,11 +303,11 @@ fn ours(directory: &str) -> Vec<String> {
 fn crates_link_what_the_table_says() {
     for (directory, expected) in [
         ("wire", &[][..]),
-        ("core", &["wire"]),
-        ("files", &["core", "wire"]),
-        ("daemon", &["core", "files", "wire"]),
+        ("manifest", &["wire"]),
+        ("core", &["manifest", "wire"]),
+        ("daemon", &["core", "manifest", "wire"]),
         ("spawner", &["wire"]),
-        ("ctl", &["core", "files", "wire"]),
+        ("ctl", &["core", "manifest", "wire"]),
         ("tests", &["core", "wire"]),
     ] {
         assert_eq!(ours(directory), expected, "{directory}");

@@ -1,96 +1,9 @@
-//! Explains keys, reasons and codes of diagnostics, for `fndctl explain`.
+//! Explains the reasons of ends, for `fndctl explain`.
 //!
-//! Keys come from the tables of the parser, and reasons are matched by their type, so that none can be forgotten.
-//! [`crate::api::problem`] explains the error codes of the control API.
+//! Reasons are matched by their type, so that none can be forgotten. [`fnd_manifest::explain`] explains keys and codes of
+//! diagnostics, [`crate::api::problem`] the error codes of the control API.
 
-use crate::manifest::Manifest;
 use crate::outcome::{Reason, Skip};
-use crate::schema::read::nearest;
-use crate::schema::{Key, Kind};
-use crate::settings::Settings;
-
-/// A key with all information from the tables.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyText {
-    /// The file that contains it: `function.toml` or `fnd.toml`.
-    pub file: &'static str,
-    /// The key with its tables: `limits.memory`.
-    pub path: String,
-    /// The values that it may have: "a size such as `\"256M\"`".
-    pub expected: String,
-    /// The default as TOML; empty where there is none.
-    pub default: &'static str,
-    /// An example as TOML; empty for tables.
-    pub example: &'static str,
-    /// The meaning.
-    pub meaning: &'static str,
-    /// Whether the key is refused for now, at least with some values.
-    pub not_yet: bool,
-}
-
-impl KeyText {
-    /// Returns the explanation for people: a few lines, the last without a line end.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let mut lines = vec![format!("{}: key of {}", self.path, self.file), self.meaning.to_owned()];
-        lines.push(format!("value:   {}", self.expected));
-        if !self.default.is_empty() {
-            lines.push(format!("default: {}", self.default));
-        }
-        if !self.example.is_empty() {
-            let name = self.path.rsplit('.').next().unwrap_or(&self.path);
-            lines.push(format!("example: {name} = {}", self.example));
-        }
-        if self.not_yet {
-            lines.push("not supported yet with other values than the default".to_owned());
-        }
-        lines.join("\n")
-    }
-}
-
-/// Returns all keys: those of a function's manifest, then those of the configuration, in the order of their tables.
-#[must_use]
-pub fn keys() -> Vec<KeyText> {
-    let mut result = Vec::new();
-    collect("function.toml", Manifest::KEYS, ("", false), &mut result);
-    collect("fnd.toml", Settings::KEYS, ("", false), &mut result);
-    result
-}
-
-/// Collects the keys of a table. `prefix` is its path with a dot, and whether it is refused.
-fn collect(file: &'static str, keys: &'static [Key], prefix: (&str, bool), result: &mut Vec<KeyText>) {
-    for key in keys {
-        let path = format!("{}{}", prefix.0, key.name);
-        // If a table is refused, all of its keys are refused.
-        let not_yet = prefix.1 || key.not_yet.is_some();
-        result.push(KeyText {
-            file,
-            path: path.clone(),
-            expected: key.kind.expected(),
-            default: key.default,
-            example: key.example,
-            meaning: key.meaning,
-            not_yet,
-        });
-        // `[defaults]` has the keys of a manifest, which are listed already.
-        if !matches!(key.kind, Kind::Defaults) {
-            collect(file, key.kind.keys(), (&format!("{path}."), not_yet), result);
-        }
-    }
-}
-
-/// Returns the keys that a word may mean: the key with that path, else all keys with that last name.
-#[must_use]
-pub fn key(word: &str) -> Vec<KeyText> {
-    let word = word.strip_prefix("defaults.").unwrap_or(word);
-    let (exact, rest): (Vec<KeyText>, Vec<KeyText>) = keys().into_iter().partition(|key| key.path == word);
-    if !exact.is_empty() {
-        return exact;
-    }
-    rest.into_iter()
-        .filter(|key| key.path.rsplit('.').next() == Some(word))
-        .collect()
-}
 
 /// Returns the meaning of a reason or of a class of ends (contract, section 4), for people.
 #[must_use]
@@ -160,89 +73,6 @@ fn of(reason: Reason) -> &'static str {
     }
 }
 
-/// Codes of diagnostics and their meanings.
-pub const DIAGNOSTICS: &[(&str, &str)] = &[
-    ("syntax", "The file is not valid TOML there."),
-    ("duplicate-key", "A key appears twice."),
-    (
-        "unknown-key",
-        "There is no such key. A setting without effect is an error.",
-    ),
-    ("wrong-type", "The value has another type than the key expects."),
-    (
-        "bad-value",
-        "The value has the right type, but not the right form or range.",
-    ),
-    ("missing-key", "The table is incomplete without this key."),
-    (
-        "not-supported-yet",
-        "This version of fnd knows the setting but does not support it yet. The setting is refused, not ignored.",
-    ),
-    ("impossible", "Each value is valid, but not together with the others."),
-    ("pointless", "The setting has no effect in this case."),
-    ("not-utf8", "The file is not UTF-8 text."),
-    ("too-large", "The file is larger than a manifest may be."),
-    ("more", "There are more problems in the file than are shown."),
-    (
-        "inline-block",
-        "The `/// fnd` block in the code is incomplete or malformed.",
-    ),
-    (
-        "two-manifests",
-        "A function has a `/// fnd` block and a manifest beside it.",
-    ),
-    (
-        "name-clash",
-        "Several files have the name of one function. The file that already serves keeps serving.",
-    ),
-    (
-        "bad-name",
-        "The name of a file or directory is not a valid function name.",
-    ),
-    ("no-code", "There is a manifest without code."),
-    ("no-entry", "It is not clear which file of the directory is run."),
-    (
-        "no-function",
-        "The file is not a function by any rule: no runtime claims its suffix, and it is not an executable program.",
-    ),
-    ("no-runtime", "fnd cannot tell which runtime runs the file."),
-    ("no-handlers", "The runtime's description has no `[phases.handle]`."),
-    ("no-env-file", "The `env_file` does not exist."),
-    ("not-a-file", "Only regular files, and links to them, can be functions."),
-    (
-        "not-executable",
-        "The file is a program that is executed, but its mode does not allow that.",
-    ),
-    ("unreadable", "The file cannot be read."),
-    ("unknown-runtime", "There is no runtime with this name."),
-    ("unknown-version", "The runtime has no such version."),
-    (
-        "runtime-disabled",
-        "`[runtimes]` of the configuration disables the runtime.",
-    ),
-    ("unknown-size", "There is no size with this name in `[sizes]`."),
-    ("interpreter", "The `#!` line is not used, or not completely."),
-    (
-        "permissions",
-        "Permissions in the `#!` line have no effect; the manifest grants them.",
-    ),
-    ("reserved", "fnd sets this variable itself."),
-    (
-        "not-allowed",
-        "`[users]` of the configuration does not allow this user or group for functions.",
-    ),
-    ("not-trusted", "Only files that belong to root may use this setting."),
-];
-
-/// Returns the meaning of a diagnostic's code.
-#[must_use]
-pub fn diagnostic(word: &str) -> Option<&'static str> {
-    DIAGNOSTICS
-        .iter()
-        .find(|(code, _)| *code == word)
-        .map(|(_, text)| *text)
-}
-
 /// Words of reasons that [`reason`] knows.
 pub const REASONS: &[&str] = &[
     "ok",
@@ -271,19 +101,6 @@ pub const REASONS: &[&str] = &[
     "skipped-missed",
 ];
 
-/// Returns the explained word that is most similar to an unknown one.
-#[must_use]
-pub fn near(word: &str) -> Option<String> {
-    let keys = keys();
-    let words: Vec<&str> = keys
-        .iter()
-        .map(|key| key.path.as_str())
-        .chain(REASONS.iter().copied())
-        .chain(DIAGNOSTICS.iter().map(|(code, _)| *code))
-        .collect();
-    nearest(word, &words).map(str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,67 +119,8 @@ mod tests {
             };
             assert!(REASONS.contains(&listed), "{word} is not listed");
         }
-        for word in crate::manifest::RetryOn::WORDS {
+        for word in fnd_manifest::function::RetryOn::WORDS {
             assert!(reason(word).is_some(), "{word}");
         }
-    }
-
-    /// Without a text, `fndctl explain` could not explain a code that fnd prints.
-    #[test]
-    fn every_code_of_a_diagnostic_has_a_text() {
-        let sources = [
-            include_str!("schema/read/mod.rs"),
-            include_str!("schema/read/values.rs"),
-            include_str!("schema/read/words.rs"),
-            include_str!("schema/source.rs"),
-            include_str!("manifest/resolve.rs"),
-            include_str!("manifest/inline.rs"),
-            include_str!("manifest/listing.rs"),
-            include_str!("manifest/env_file.rs"),
-            include_str!("judge/mod.rs"),
-            include_str!("judge/choose.rs"),
-            include_str!("judge/command.rs"),
-            include_str!("judge/function.rs"),
-            include_str!("settings/resolve.rs"),
-            include_str!("runtime/read.rs"),
-            include_str!("check.rs"),
-        ];
-        for source in sources {
-            for call in ["Diagnostic::error(", "Diagnostic::warning("] {
-                for after in source.split(call).skip(1) {
-                    let code = after
-                        .trim_start()
-                        .strip_prefix('"')
-                        .and_then(|rest| rest.split('"').next());
-                    assert!(code.is_none_or(|code| diagnostic(code).is_some()), "{code:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn keys_are_found_by_path_and_by_name() {
-        let found = |word: &str| {
-            key(word)
-                .into_iter()
-                .map(|key| format!("{} {}", key.file, key.path))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(found("limits.memory"), ["function.toml limits.memory"]);
-        assert_eq!(found("defaults.limits.memory"), ["function.toml limits.memory"]);
-        assert_eq!(found("interval"), ["function.toml retry.interval"]);
-        assert_eq!(
-            found("history.keep_for"),
-            ["function.toml history.keep_for", "fnd.toml history.keep_for"]
-        );
-        assert_eq!(found("none"), [""; 0]);
-        let text = key("limits.timeout").first().map(KeyText::text).unwrap_or_default();
-        assert!(
-            text.contains("default: \"180s\"") && text.contains("example: timeout = \"30s\""),
-            "{text}"
-        );
-        assert!(key("schedule.cron").first().is_some_and(|key| key.not_yet));
-        assert_eq!(near("limits.memori").as_deref(), Some("limits.memory"));
-        assert!(keys().len() > 150);
     }
 }

@@ -1,7 +1,7 @@
 //! How attempts and invocations end: class, reason and their words (contract, section 4). Verdicts, records and
 //! messages all use this one table.
 
-use crate::words::words;
+use fnd_manifest::words;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;

@@ -3,10 +3,10 @@
 //! fnd reports each event once. The journal, the stream, the metrics and the status files each take from it what they
 //! show. An event borrows its data, so that reporting copies only what one of them keeps.
 
-use crate::diagnostic::Diagnostic;
 use crate::record::{Accepted, AttemptRecord, InvocationRecord, Usage};
 use crate::supervisor::Notice;
 use crate::trace::Span;
+use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::{FunctionName, Version};
 use std::path::Path;
 

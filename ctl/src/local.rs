@@ -1,10 +1,10 @@
 //! The places of an installation, and a judge, for verbs that need no daemon.
 
 use crate::exit::Failure;
-use fnd_core::check::settings;
-use fnd_core::diagnostic::Diagnostic;
-use fnd_core::judge::Judge;
-use fnd_files::Disk;
+use fnd_manifest::check::Disk;
+use fnd_manifest::check::settings;
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::judge::Judge;
 use fnd_wire::form::Bytes;
 use fnd_wire::plan::JudgedFile;
 use std::path::{Path, PathBuf};

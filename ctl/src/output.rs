@@ -6,7 +6,7 @@ use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table as Layout, Width, presets};
-use fnd_core::diagnostic::{Colour, Diagnostic};
+use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use std::io::{self, IsTerminal as _, Write as _};
 
 /// Width of a table where neither the terminal nor `COLUMNS` gives one.

@@ -2,12 +2,12 @@
 
 use crate::control::peer::Access;
 use crate::functions::catalog::Rules;
-use fnd_core::diagnostic::Diagnostic;
-use fnd_core::judge::SettingsDocument;
-use fnd_core::manifest::forms::Claims;
-use fnd_core::runtime::RuntimeSummary;
-use fnd_core::settings::Settings;
 use fnd_core::supervisor::NodeBudget;
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::function::forms::Claims;
+use fnd_manifest::judge::SettingsDocument;
+use fnd_manifest::runtime::RuntimeSummary;
+use fnd_manifest::settings::Settings;
 use procfs::Current as _;
 use std::cell::RefCell;
 use std::rc::Rc;

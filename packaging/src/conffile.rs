@@ -23,7 +23,7 @@ pub(crate) fn installed(reference: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_core::settings::resolve::configuration;
+    use fnd_manifest::settings::resolve::configuration;
 
     #[test]
     fn what_is_installed_is_valid_and_changes_nothing() {

@@ -1,7 +1,7 @@
 //! Writes the keys of a TOML file as sections of its man page, from the table by which the parser reads.
 
 use crate::roff::Page;
-use fnd_core::explain::{self, KeyText};
+use fnd_manifest::explain::{self, KeyText};
 
 /// Writes every key of a file (`fnd.toml`, `function.toml`), one section for each table.
 pub(crate) fn write(page: &mut Page, file: &str) {

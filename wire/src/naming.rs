@@ -1,5 +1,5 @@
 //! Maps a path in a functions directory to the function of that name. The spawner holds fnd to this rule. The suffixes
-//! that runtimes claim are not known here (`fnd_core::manifest::forms` knows them).
+//! that runtimes claim are not known here (`fnd_manifest::function::forms` knows them).
 
 use crate::ids::FunctionName;
 

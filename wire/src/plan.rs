@@ -175,7 +175,7 @@ wire_structs! {
     pub struct FunctionVerdict {
         /// The plan; absent if the function is refused.
         pub plan: Option<Plan>,
-        /// `core::judge::Verdict` as JSON, for fnd; the spawner passes it on without reading it.
+        /// `fnd_manifest::judge::Verdict` as JSON, for fnd; the spawner passes it on without reading it.
         pub document: Bytes,
     }
 

@@ -1,8 +1,9 @@
 //! Bodies about functions.
 
-use crate::diagnostic::Diagnostic;
 use crate::outcome::{Reason, Trigger};
 use crate::supervisor::FunctionState;
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::text;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,17 +23,17 @@ pub struct FunctionStatus {
     #[schemars(extend("format" = "date-time"))]
     pub timestamp: String,
     /// Name of the function.
-    #[serde(with = "crate::text::id")]
+    #[serde(with = "text::id")]
     #[schemars(with = "String")]
     pub function: FunctionName,
     /// Serving version.
-    #[serde(default, with = "crate::text::id_or_null")]
+    #[serde(default, with = "text::id_or_null")]
     #[schemars(with = "Option<String>")]
     pub version: Option<Version>,
     /// State of the function.
     pub state: FunctionState,
     /// The last invocation.
-    #[serde(default, with = "crate::text::id_or_null")]
+    #[serde(default, with = "text::id_or_null")]
     #[schemars(with = "Option<String>", extend("format" = "uuid"))]
     pub invocation: Option<InvocationId>,
     /// The last invocation's trigger.
@@ -146,7 +147,7 @@ pub struct FunctionMore {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewerVersion {
     /// The content's version; null where it was refused.
-    #[serde(default, with = "crate::text::id_or_null")]
+    #[serde(default, with = "text::id_or_null")]
     #[schemars(with = "Option<String>")]
     pub version: Option<Version>,
     /// Why the content does not serve; null during its first trial.
@@ -169,7 +170,7 @@ pub struct FunctionList {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FunctionChange {
     /// The function.
-    #[serde(with = "crate::text::id")]
+    #[serde(with = "text::id")]
     pub function: FunctionName,
     /// The function's status now; null once it is gone.
     pub now: Option<Box<FunctionStatus>>,

@@ -3,6 +3,7 @@
 use crate::instant;
 use crate::outcome::{Class, Exhausted, Reason, State, Trigger};
 use crate::record::{AttemptRecord, InvocationRecord};
+use fnd_manifest::text;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,11 +12,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct InvocationView {
     /// Its id.
-    #[serde(with = "crate::text::id")]
+    #[serde(with = "text::id")]
     #[schemars(with = "String", extend("format" = "uuid"))]
     pub id: InvocationId,
     /// Its function.
-    #[serde(with = "crate::text::id")]
+    #[serde(with = "text::id")]
     #[schemars(with = "String")]
     pub function: FunctionName,
     /// Its trigger.
@@ -29,7 +30,7 @@ pub struct InvocationView {
     /// The limit that ran out.
     pub exhausted: Option<Exhausted>,
     /// Version of the last attempt.
-    #[serde(default, with = "crate::text::id_or_null")]
+    #[serde(default, with = "text::id_or_null")]
     #[schemars(with = "Option<String>")]
     pub version: Option<Version>,
     /// When it was accepted.
@@ -50,7 +51,7 @@ pub struct InvocationView {
     pub polls: u32,
     /// The invocation from which the payload was copied (triggers `replay` and `redrive`); only in the view of one
     /// invocation.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text::id_or_null")]
     #[schemars(with = "Option<String>", extend("format" = "uuid"))]
     pub replay_of: Option<InvocationId>,
     /// All attempts, oldest first; only in the view of one invocation.
@@ -98,7 +99,7 @@ pub struct AttemptView {
     /// own.
     pub cold: bool,
     /// The version that ran.
-    #[serde(default, with = "crate::text::id_or_null")]
+    #[serde(default, with = "text::id_or_null")]
     #[schemars(with = "Option<String>")]
     pub version: Option<Version>,
     /// Bytes on standard output.
@@ -146,7 +147,7 @@ pub struct DeadLetterList {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Queued {
     /// The invocation's id.
-    #[serde(with = "crate::text::id")]
+    #[serde(with = "text::id")]
     #[schemars(with = "String", extend("format" = "uuid"))]
     pub id: InvocationId,
 }

@@ -1,8 +1,9 @@
 //! Bodies about the node: its status, what it knows, and requests that change it.
 
 use super::FunctionStatus;
-use crate::diagnostic::Diagnostic;
-use crate::runtime::RuntimeSummary;
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::runtime::RuntimeSummary;
+use fnd_manifest::text;
 use fnd_wire::ids::FunctionName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -112,11 +113,11 @@ pub struct SizeView {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReloadReport {
     /// Functions whose serving version changed, by name.
-    #[serde(with = "crate::text::ids")]
+    #[serde(with = "text::ids")]
     #[schemars(with = "Vec<String>")]
     pub applied: Vec<FunctionName>,
     /// Functions that are gone, by name.
-    #[serde(with = "crate::text::ids")]
+    #[serde(with = "text::ids")]
     #[schemars(with = "Vec<String>")]
     pub removed: Vec<FunctionName>,
     /// Problems of the whole present configuration, applied or not.

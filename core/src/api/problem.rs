@@ -2,6 +2,7 @@
 //! `fndctl explain` all use this one table.
 
 use crate::outcome::Reason;
+use fnd_manifest::text;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,11 +23,11 @@ pub struct Problem {
     /// What happened and what to do.
     pub detail: String,
     /// The function concerned.
-    #[serde(skip_serializing_if = "Option::is_none", default, with = "crate::text::id_or_null")]
+    #[serde(skip_serializing_if = "Option::is_none", default, with = "text::id_or_null")]
     #[schemars(with = "Option<String>")]
     pub function: Option<FunctionName>,
     /// The invocation concerned.
-    #[serde(skip_serializing_if = "Option::is_none", default, with = "crate::text::id_or_null")]
+    #[serde(skip_serializing_if = "Option::is_none", default, with = "text::id_or_null")]
     #[schemars(with = "Option<String>", extend("format" = "uuid"))]
     pub invocation: Option<InvocationId>,
     /// The invocation's reason, if it has ended.
@@ -281,7 +282,7 @@ impl JsonSchema for Code {
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let words = TABLE.iter().map(|(_, text, _, meaning)| (*text, *meaning));
-        crate::words::schema("A stable error code.", words)
+        fnd_manifest::words::schema("A stable error code.", words)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Bodies that come line by line: output, and events as `GET /v1/stream` sends them, with a sequence position from which
 //! a reader can resume.
 
-use crate::diagnostic::Diagnostic;
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::supervisor::FunctionState;
-use crate::words::words;
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::{text, words};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -102,11 +102,11 @@ pub struct StreamEvent {
     /// Kind of the event.
     pub kind: Kind,
     /// The function.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text::id_or_null")]
     #[schemars(with = "Option<String>")]
     pub function: Option<FunctionName>,
     /// The invocation.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text::id_or_null")]
     #[schemars(with = "Option<String>", extend("format" = "uuid"))]
     pub invocation: Option<InvocationId>,
     /// Number of the attempt; for `retried` and `polled` the one that follows.
@@ -119,7 +119,7 @@ pub struct StreamEvent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<u64>,
     /// The version that serves, or that ran.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text::id_or_null")]
     #[schemars(with = "Option<String>")]
     pub version: Option<Version>,
     /// Reason of the end, or why it did not run.
@@ -168,12 +168,12 @@ pub struct LogLine {
     #[schemars(extend("format" = "date-time"))]
     pub time: String,
     /// Function.
-    #[serde(with = "crate::text::id")]
+    #[serde(with = "text::id")]
     #[schemars(with = "String")]
     pub function: FunctionName,
     /// The invocation; the nil UUID where a warm worker printed the line outside of calls, or serves several calls at
     /// once.
-    #[serde(with = "crate::text::id")]
+    #[serde(with = "text::id")]
     #[schemars(with = "String", extend("format" = "uuid"))]
     pub invocation: InvocationId,
     /// Number of the attempt; 0 with the nil UUID.

@@ -21,15 +21,15 @@ use std::time::Duration;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MemberRecord<'a> {
     /// The function.
-    #[serde(with = "crate::text::id")]
+    #[serde(with = "fnd_manifest::text::id")]
     pub function: Cow<'a, FunctionName>,
     /// The function's number at the spawner.
     pub id: u32,
     /// The version that runs.
-    #[serde(with = "crate::text::id")]
+    #[serde(with = "fnd_manifest::text::id")]
     pub version: Version,
     /// The content key by which "once per content" is decided.
-    #[serde(with = "crate::text::id")]
+    #[serde(with = "fnd_manifest::text::id")]
     pub load_key: Version,
     /// Most calls in flight; absent while its code is not loaded.
     pub concurrency: Option<u32>,

@@ -77,7 +77,6 @@ pub use run_record::{RunRecord, Times};
 pub use takeover::{Adopted, ScriptRecord};
 pub use view::{FunctionView, Trial};
 
-use crate::words::words;
 use admission::Node;
 use fnd_wire::ids::{InvocationId, WorkerId};
 use function::{FunctionKey, Functions};
@@ -88,7 +87,7 @@ use std::time::Duration;
 use timers::Timers;
 use worker::Worker;
 
-words! {
+fnd_manifest::words! {
     /// State of a function.
     pub enum FunctionState {
         /// The first version is being prepared.

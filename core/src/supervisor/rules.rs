@@ -1,9 +1,9 @@
 //! The part of a manifest that the supervisor uses.
 
 use crate::backoff::Backoff;
-use crate::manifest::Listen;
 use crate::outcome::Class;
 use crate::record::Payload;
+use fnd_manifest::function::Listen;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunRecord {
     /// The invocation.
-    #[serde(with = "crate::text::id")]
+    #[serde(with = "fnd_manifest::text::id")]
     pub invocation: InvocationId,
     /// Number of the attempt.
     pub attempt: u32,

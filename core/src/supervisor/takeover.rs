@@ -36,15 +36,15 @@ const TERM_SLACK: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ScriptRecord<'a> {
     /// The function.
-    #[serde(with = "crate::text::id")]
+    #[serde(with = "fnd_manifest::text::id")]
     pub function: Cow<'a, FunctionName>,
     /// The function's number at the spawner.
     pub id: u32,
     /// The version that runs.
-    #[serde(with = "crate::text::id")]
+    #[serde(with = "fnd_manifest::text::id")]
     pub version: Version,
     /// The content key by which "once per content" is decided.
-    #[serde(with = "crate::text::id")]
+    #[serde(with = "fnd_manifest::text::id")]
     pub load_key: Version,
     /// The attempt.
     #[serde(flatten)]

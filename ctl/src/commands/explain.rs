@@ -1,10 +1,12 @@
-//! `fndctl explain`: the meaning of a reason, an error code or a key. Needs no daemon; the texts are core's.
+//! `fndctl explain`: the meaning of a reason, an error code or a key. Needs no daemon: core and manifest have the texts.
 
 use super::Context;
 use crate::exit::{Exit, Failure};
-use fnd_core::explain;
+use fnd_core::explain::{REASONS, reason};
 use fnd_core::outcome::Reason;
 use fnd_core::problem::Code;
+use fnd_manifest::explain;
+use fnd_manifest::schema::read::nearest;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -25,7 +27,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
     };
     let found = explanations(what);
     if found.is_empty() {
-        let help = match explain::near(what) {
+        let help = match near(what) {
             Some(near) => format!("did you mean `{near}`? `fndctl explain` without a word lists all words"),
             None => "`fndctl explain` without a word lists all words".to_owned(),
         };
@@ -47,7 +49,7 @@ fn explanations(what: &str) -> Vec<String> {
         Some(Reason::Signal(_)) => "signal-NAME",
         _ => what,
     };
-    if let Some(meaning) = explain::reason(word) {
+    if let Some(meaning) = reason(word) {
         found.push(format!("{what}: a reason: how an attempt or a run ended\n{meaning}"));
     }
     if let Some(code) = Code::parse(what) {
@@ -73,7 +75,7 @@ fn list(context: &Context) -> Result<(), Failure> {
         keys.map(|key| key.path).collect::<Vec<_>>().join(" ")
     };
     for (what, words) in [
-        ("reasons", explain::REASONS.join(" ")),
+        ("reasons", REASONS.join(" ")),
         ("error codes of the API", codes.join(" ")),
         ("diagnostics", diagnostics.join(" ")),
         ("keys of a function's manifest", keys("function.toml")),
@@ -82,6 +84,18 @@ fn list(context: &Context) -> Result<(), Failure> {
         context.out.line(&format!("{what}: {words}\n"))?;
     }
     Ok(())
+}
+
+/// Returns the explained word that is most similar to an unknown one.
+fn near(word: &str) -> Option<String> {
+    let keys = explain::keys();
+    let words: Vec<&str> = keys
+        .iter()
+        .map(|key| key.path.as_str())
+        .chain(REASONS.iter().copied())
+        .chain(explain::DIAGNOSTICS.iter().map(|(code, _)| *code))
+        .collect();
+    nearest(word, &words).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -103,5 +117,6 @@ mod tests {
             assert!(found.contains(words), "{what}: {found}");
         }
         assert!(explanations("retry.jiter").is_empty());
+        assert_eq!(near("limits.memori").as_deref(), Some("limits.memory"));
     }
 }

@@ -3,7 +3,7 @@
 use super::Context;
 use crate::exit::{Exit, Failure};
 use fnd_core::api::ReloadReport;
-use fnd_core::diagnostic::Diagnostic;
+use fnd_manifest::diagnostic::Diagnostic;
 
 /// Options.
 #[derive(Debug, clap::Args)]

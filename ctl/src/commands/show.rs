@@ -6,7 +6,7 @@ use super::{Context, function_path};
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, escape};
 use fnd_core::api::{FunctionDetail, FunctionStatus};
-use fnd_core::diagnostic::Diagnostic;
+use fnd_manifest::diagnostic::Diagnostic;
 use jiff::Timestamp;
 
 /// Options.

@@ -5,9 +5,9 @@ use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::local::{self, Places};
 use fnd_core::api::ValidateReport;
-use fnd_core::check::check;
-use fnd_core::diagnostic::{Diagnostic, Severity};
-use fnd_files::Disk;
+use fnd_manifest::check::Disk;
+use fnd_manifest::check::check;
+use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use std::path::PathBuf;
 
 /// Options.

@@ -3,8 +3,8 @@
 use super::Control;
 use crate::control::backend::{Answering, Bounds, Changes, FunctionBackend, FunctionFilter, Pending};
 use fnd_core::api::{FunctionDetail, FunctionStatus};
-use fnd_core::manifest::Mode;
 use fnd_core::supervisor::{Event, Rejection};
+use fnd_manifest::function::Mode;
 use fnd_wire::ids::FunctionName;
 
 impl FunctionBackend for Control {

@@ -4,7 +4,7 @@
 //! groups are those that the process had when it connected, so a user that was added to a group must log in again
 //! first.
 
-use fnd_core::settings::{self, Role};
+use fnd_manifest::settings::{self, Role};
 use nix::unistd::Group;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

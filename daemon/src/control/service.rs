@@ -11,7 +11,7 @@ use crate::http::response::Answered;
 use crate::http::server::{self, Service, Stop};
 use fnd_core::api::Problem;
 use fnd_core::problem::Code;
-use fnd_core::settings::Role;
+use fnd_manifest::settings::Role;
 use hyper::Request;
 use hyper::body::Incoming;
 use std::cell::RefCell;

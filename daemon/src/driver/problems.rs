@@ -16,7 +16,7 @@ impl State {
     pub(crate) fn problems(&self) -> Vec<Problem> {
         let health = self.records.ledger.health();
         let refused = |code: &'static str| {
-            move |diagnostic: &fnd_core::diagnostic::Diagnostic| {
+            move |diagnostic: &fnd_manifest::diagnostic::Diagnostic| {
                 Problem::about(code, diagnostic.line(), diagnostic.line())
             }
         };

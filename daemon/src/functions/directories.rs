@@ -7,7 +7,7 @@
 use crate::functions::Functions;
 use crate::functions::catalog::{AWAY, Rescan};
 use crate::report::problems::Problem;
-use fnd_core::diagnostic::Diagnostic;
+use fnd_manifest::diagnostic::Diagnostic;
 
 /// The directories and files that could not be read.
 #[derive(Debug, Default)]

@@ -27,7 +27,7 @@ use crate::functions::install::Judged;
 use crate::functions::installer::Installer;
 use crate::functions::interpreters::Interpreters;
 use crate::functions::registry::Registry;
-use fnd_core::diagnostic::Diagnostic;
+use fnd_manifest::diagnostic::Diagnostic;
 use std::collections::HashMap;
 use tokio::sync::oneshot;
 

@@ -1,9 +1,9 @@
 //! The state of each function apart from its runs: its newest content as judged, and the version that serves.
 
 use crate::functions::catalog::Candidate;
-use fnd_core::diagnostic::{Diagnostic, Severity};
-use fnd_core::judge::Verdict;
-use fnd_core::manifest::Manifest;
+use fnd_manifest::diagnostic::{Diagnostic, Severity};
+use fnd_manifest::function::Manifest;
+use fnd_manifest::judge::Verdict;
 use fnd_wire::frame::{Installed, Problem, Refused};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
 use std::collections::{BTreeMap, BTreeSet};

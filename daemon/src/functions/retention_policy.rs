@@ -3,8 +3,8 @@
 use crate::functions::Functions;
 use crate::ledger::{KeepOf, Retention};
 use crate::output::kept::KeepOutput;
-use fnd_core::manifest::{History, Logs};
-use fnd_core::settings::Settings;
+use fnd_manifest::function::{History, Logs};
+use fnd_manifest::settings::Settings;
 use std::collections::HashMap;
 
 /// Returns the retention of the history while no function is known yet: nothing is forgotten that a manifest may keep.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::functions::catalog::{Candidate, CatalogEvent, Places, Rules};
 use crate::functions::install::{Change, Judged};
-use fnd_core::judge::Judge;
+use fnd_manifest::judge::Judge;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, Problem, Refused, Request};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};

@@ -8,7 +8,7 @@
 use super::in_flight::{self, Seen};
 use super::{FILE, LockError, OpenError, Site, damage, lock_state, notices, restore, schema};
 use fnd_core::examined::{Examined, LedgerFinding, Severity};
-use fnd_core::settings::OnDamage;
+use fnd_manifest::settings::OnDamage;
 use rusqlite::Connection;
 use std::path::Path;
 

@@ -70,8 +70,8 @@ pub use room::Free;
 pub use schema::VERSION;
 pub use writer::Writer;
 
-use fnd_core::settings::OnDamage;
 use fnd_core::supervisor::Restored;
+use fnd_manifest::settings::OnDamage;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::units::print_size;
 use in_flight::{Earlier, InFlight};

@@ -4,7 +4,7 @@ use super::{listen, textfile};
 use crate::driver::Daemon;
 use crate::driver::tasks::Owner;
 use crate::report::problems::Problem;
-use fnd_core::settings;
+use fnd_manifest::settings;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tokio::task::AbortHandle;

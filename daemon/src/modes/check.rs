@@ -2,10 +2,10 @@
 //! functions directories, which the configuration may name.
 
 use crate::cli::{Checked, Cli, Places};
-use fnd_core::check::{check, settings};
-use fnd_core::diagnostic::{Colour, Diagnostic};
-use fnd_core::judge::{Judge, SettingsDocument};
-use fnd_files::Disk;
+use fnd_manifest::check::Disk;
+use fnd_manifest::check::{check, settings};
+use fnd_manifest::diagnostic::{Colour, Diagnostic};
+use fnd_manifest::judge::{Judge, SettingsDocument};
 use fnd_wire::form::Wire as _;
 use fnd_wire::plan::{JudgeRequest, LAST_SETTINGS};
 use std::io::{self, IsTerminal as _, Write as _};

@@ -1,11 +1,11 @@
 //! `fnd --judge`: manifest bytes in, plan or diagnostics out.
 //!
 //! The judge is a child of the spawner without user, files, network or privileges, behind a `SOCK_SEQPACKET` socket on
-//! descriptor 0. Requests and answers are messages of core's wire form, in [`packets`], answered in order. The judge
+//! descriptor 0. Requests and answers are messages of the wire form, in [`packets`], answered in order. The judge
 //! lives until the other side closes, and keeps nothing but its settings, so an attacker gains nothing by breaking into
 //! it.
 
-use fnd_core::judge::Judge;
+use fnd_manifest::judge::Judge;
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{PACKET_MAX, Partial, packets};
 use fnd_wire::plan::{ANSWER_MAX, JudgeRequest};
@@ -148,8 +148,8 @@ mod tests {
             files: vec![],
             runtimes: vec![file("runtime.toml", runtime)],
         });
-        let checked = fnd_core::check::check(&judge, &fnd_files::Disk, root);
-        let lines: Vec<String> = checked.all().map(fnd_core::diagnostic::Diagnostic::line).collect();
+        let checked = fnd_manifest::check::check(&judge, &fnd_manifest::check::Disk, root);
+        let lines: Vec<String> = checked.all().map(fnd_manifest::diagnostic::Diagnostic::line).collect();
         assert_eq!(
             lines,
             [format!(

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::settings::Current;
 use crate::workers::adoption;
 use crate::workers::link::Connection;
-use fnd_core::diagnostic::Colour;
+use fnd_manifest::diagnostic::Colour;
 use fnd_wire::frame::{Exited, Welcome};
 use std::path::PathBuf;
 use std::process::Child;

@@ -3,7 +3,7 @@
 
 use crate::settings::Current;
 use crate::workers::link::{Connection, ConnectionError, Incoming};
-use fnd_core::diagnostic::{Colour, Severity};
+use fnd_manifest::diagnostic::{Colour, Severity};
 use fnd_wire::frame::{
     Exited, Held, Hello, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, SettingsRead, Welcome,
 };

@@ -22,7 +22,7 @@ use crate::ledger;
 use crate::modes::check;
 use crate::telemetry;
 use connected::Connected;
-use fnd_core::diagnostic::Colour;
+use fnd_manifest::diagnostic::Colour;
 use opened::Opened;
 use serving::Serving;
 use std::io::IsTerminal as _;

@@ -29,7 +29,7 @@ enum AdoptionRecord<'a> {
     /// flight. Without these the state of its connection is unknown, and it is killed.
     Member {
         function: u32,
-        #[serde(with = "fnd_core::text::id")]
+        #[serde(with = "fnd_manifest::text::id")]
         tmp: InvocationId,
         #[serde(default)]
         handed_over: Option<Box<MemberRecord<'a>>>,

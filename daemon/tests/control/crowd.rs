@@ -2,9 +2,9 @@
 
 use crate::fake::Running;
 use crate::http::{connect, get, take_apart, wait_until};
-use fnd_core::settings::Role;
 use fnd_daemon::control::limits::{CONNECTIONS_MAX, CONNECTIONS_OF_ONE};
 use fnd_daemon::control::peer::Access;
+use fnd_manifest::settings::Role;
 use rustix::process::{Gid, Uid};
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;

@@ -1,10 +1,10 @@
 //! Any bytes as code: its manifest block, its handler, its `#!` line; and as files beside it.
 #![no_main]
 
-use fnd_core::judge::Judge;
-use fnd_core::manifest::{detect, env_file, forms, inline};
-use fnd_core::runtime::shebang::Shebang;
 use fnd_fuzz::{file, judge, show};
+use fnd_manifest::function::{detect, env_file, forms, inline};
+use fnd_manifest::judge::Judge;
+use fnd_manifest::runtime::shebang::Shebang;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::JudgeFunction;
 use libfuzzer_sys::fuzz_target;

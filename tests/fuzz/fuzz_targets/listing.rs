@@ -1,10 +1,10 @@
 //! Any bytes as the names in a functions directory, a line each, its first byte the kind of file: each name is one thing.
 #![no_main]
 
-use fnd_core::manifest::forms::Claims;
-use fnd_core::manifest::listing::{Entry, EntryKind, Place, listing};
-use fnd_core::runtime::RuntimeSummary;
 use fnd_fuzz::{judge, show};
+use fnd_manifest::function::forms::Claims;
+use fnd_manifest::function::listing::{Entry, EntryKind, Place, listing};
+use fnd_manifest::runtime::RuntimeSummary;
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

@@ -1,8 +1,8 @@
 //! Any bytes as the manifest of a function: there is a plan or an error, and its plan crosses the wire.
 #![no_main]
 
-use fnd_core::judge::Judge;
 use fnd_fuzz::{file, judge, show};
+use fnd_manifest::judge::Judge;
 use fnd_wire::form::Wire as _;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{JudgeFunction, Plan};

@@ -1,10 +1,10 @@
 //! Any bytes as `runtime.toml`: what is accepted can be used.
 #![no_main]
 
-use fnd_core::judge::Judge;
-use fnd_core::manifest::forms::Claims;
-use fnd_core::runtime::read::runtime;
 use fnd_fuzz::{file, show};
+use fnd_manifest::function::forms::Claims;
+use fnd_manifest::judge::Judge;
+use fnd_manifest::runtime::read::runtime;
 use fnd_wire::plan::JudgeSettings;
 use libfuzzer_sys::fuzz_target;
 

@@ -1,8 +1,8 @@
 //! Any bytes as `fnd.toml`: there is a policy or an error.
 #![no_main]
 
-use fnd_core::judge::Judge;
 use fnd_fuzz::{file, runtimes, show};
+use fnd_manifest::judge::Judge;
 use fnd_wire::plan::JudgeSettings;
 use libfuzzer_sys::fuzz_target;
 

@@ -1,8 +1,8 @@
 //! Any bytes as the judge's documents, which fnd reads: what is read is written to the same value, and can be shown.
 #![no_main]
 
-use fnd_core::judge::{SettingsDocument, Verdict};
 use fnd_fuzz::show;
+use fnd_manifest::judge::{SettingsDocument, Verdict};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,7 +1,7 @@
 //! What several targets need: files as the judge takes them, and a judge that knows the shipped runtimes.
 
-use fnd_core::diagnostic::{Colour, Diagnostic};
-use fnd_core::judge::Judge;
+use fnd_manifest::diagnostic::{Colour, Diagnostic};
+use fnd_manifest::judge::Judge;
 use fnd_wire::form::Bytes;
 use fnd_wire::plan::{JudgeSettings, JudgedFile};
 

@@ -4,13 +4,13 @@
 mod judge;
 
 use super::bench::{EPOCH_MS, MIB, exit, id, name, rules, secs, text};
-use crate::manifest::Listen;
 use crate::outcome::{Class, Reason, Trigger};
 use crate::record::{Accepted, InvocationRecord};
 use crate::supervisor::{
     Action, Adopted, AdoptedMember, Answered, Event, Exited, FunctionKind, Http, Installed, NodeBudget, Now, Overlap,
     Poll, Pool, QueueRules, ReplyTo, Restored, Rules, Service, SpawnOrder, Submit, Supervisor,
 };
+use fnd_manifest::function::Listen;
 use fnd_wire::frame::{ExitStatus, TermCause};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,9 +3,9 @@
 
 use super::finding::Finding;
 use fnd_core::api::NodeStatus;
-use fnd_core::check::Checked;
-use fnd_core::diagnostic::Diagnostic;
 use fnd_core::supervisor::FunctionState;
+use fnd_manifest::check::Checked;
+use fnd_manifest::diagnostic::Diagnostic;
 
 const CHECK: &str = "functions";
 const CONFIGURATION: &str = "configuration";

@@ -37,8 +37,8 @@ use crate::exit::{Exit, Failure};
 use crate::local::{self, Places};
 use finding::Finding;
 use fnd_core::api::NodeStatus;
-use fnd_core::check::Checked;
-use fnd_files::Disk;
+use fnd_manifest::check::Checked;
+use fnd_manifest::check::Disk;
 use std::path::{Path, PathBuf};
 
 pub(super) use daemon::outdated;
@@ -149,10 +149,10 @@ fn places(user: bool, args: Args, node: Option<&NodeStatus>) -> Result<Places, F
 }
 
 /// Judges the files in the functions directories; [`permissions`] reports a directory that is missing.
-fn check(judge: &fnd_core::judge::Judge, directories: &[PathBuf]) -> Checked {
+fn check(judge: &fnd_manifest::judge::Judge, directories: &[PathBuf]) -> Checked {
     let mut all = Checked::default();
     for directory in directories.iter().filter(|directory| directory.is_dir()) {
-        let checked = fnd_core::check::check(judge, &Disk, &directory.display().to_string());
+        let checked = fnd_manifest::check::check(judge, &Disk, &directory.display().to_string());
         all.verdicts.extend(checked.verdicts);
         all.diagnostics.extend(checked.diagnostics);
         all.files.extend(checked.files);

@@ -3,9 +3,9 @@
 use super::finding::Finding;
 use super::permissions::insecure_above;
 use super::program;
-use fnd_core::runtime::Runtime;
-use fnd_core::runtime::shebang::PATH;
-use fnd_core::settings::RuntimeSettings;
+use fnd_manifest::runtime::Runtime;
+use fnd_manifest::runtime::shebang::PATH;
+use fnd_manifest::settings::RuntimeSettings;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;

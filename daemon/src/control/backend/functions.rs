@@ -2,8 +2,8 @@
 
 use super::{Answering, Pending};
 use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus};
-use fnd_core::manifest::Mode;
 use fnd_core::supervisor::Rejection;
+use fnd_manifest::function::Mode;
 use fnd_wire::ids::FunctionName;
 use std::time::Duration;
 use tokio::sync::mpsc;

@@ -5,7 +5,7 @@ use crate::buffers::Buffers;
 use crate::http::connections::Connections;
 use crate::metrics::Form;
 use fnd_core::api::{NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
-use fnd_core::runtime::RuntimeSummary;
+use fnd_manifest::runtime::RuntimeSummary;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,7 +4,7 @@
 use super::functions::hide_values;
 use crate::control::call::Call;
 use crate::http::response::{Answered, Refusal, json};
-use fnd_core::settings::Role;
+use fnd_manifest::settings::Role;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;

@@ -5,7 +5,7 @@ use crate::http::query::decode;
 use crate::http::request::short;
 use crate::http::response::{Refusal, refuse};
 use fnd_core::problem::Code;
-use fnd_core::settings::Role;
+use fnd_manifest::settings::Role;
 use hyper::Method;
 
 /// Returns the route of a request, and the values of the `{...}` in its path.

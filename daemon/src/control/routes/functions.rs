@@ -8,7 +8,7 @@ use crate::http::response::{Answered, Refusal, json};
 use crate::http::stream::{Framing, lines};
 use fnd_core::api::FunctionList;
 use fnd_core::json::visit_members;
-use fnd_core::settings::Role;
+use fnd_manifest::settings::Role;
 use serde_json::Value;
 
 /// Lists functions; a function must have all given labels.

@@ -58,7 +58,7 @@ use super::peer::Peer;
 use crate::http::request::{Request, discard, short};
 use crate::http::response::{Answered, Refusal, problem};
 use find::find;
-use fnd_core::settings::Role;
+use fnd_manifest::settings::Role;
 use futures_util::future::LocalBoxFuture;
 use hyper::Method;
 use hyper::body::Incoming;

@@ -10,7 +10,7 @@
 //! that from a directory whose files were removed.
 
 use super::scan::Candidate;
-use fnd_core::diagnostic::Diagnostic;
+use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -7,8 +7,8 @@
 use super::presence::{Held, Identity, Observed, Presence, in_doubt};
 use super::walk::{CandidateState, Rules, Signature, Walked, identity, signature, walk};
 use super::written::Written;
-use fnd_core::diagnostic::Diagnostic;
 use fnd_core::supervisor::Now;
+use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;

@@ -5,9 +5,9 @@
 
 use super::presence::{Doubts, Identity, Observed};
 use super::scan::Candidate;
-use fnd_core::diagnostic::Diagnostic;
-use fnd_core::manifest::forms::{self, Claims, FileForm};
-use fnd_core::manifest::listing::{Entry, EntryKind, Listed, Place, listing};
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::function::forms::{self, Claims, FileForm};
+use fnd_manifest::function::listing::{Entry, EntryKind, Listed, Place, listing};
 use fnd_wire::ids::FunctionName;
 use rustix::io::Errno;
 use std::ffi::OsStr;

@@ -10,7 +10,7 @@ use super::walk::Rules;
 use super::watching::{Hint, Watching, hint, mark};
 use super::written::Written;
 use crate::clock::Clock;
-use fnd_core::diagnostic::Diagnostic;
+use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
 use notify::RecommendedWatcher;
 use std::path::PathBuf;

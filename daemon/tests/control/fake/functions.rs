@@ -2,10 +2,10 @@
 
 use super::{BEGAN, FAILED, Fake, diagnostic, id, name};
 use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus};
-use fnd_core::manifest::Mode;
 use fnd_core::outcome::{Reason, Trigger};
 use fnd_core::supervisor::{Answer, FunctionState};
 use fnd_daemon::control::backend::{Answering, Bounds, Changes, FunctionBackend, FunctionFilter, Pending};
+use fnd_manifest::function::Mode;
 use fnd_wire::ids::{FunctionName, Version};
 use std::time::Duration;
 use tokio::sync::mpsc;

@@ -6,7 +6,6 @@ mod node;
 mod streams;
 
 use fnd_core::api::LogLine;
-use fnd_core::diagnostic::{Diagnostic, Place, Severity};
 use fnd_core::record::InvocationFilter;
 use fnd_core::supervisor::{Answer, ReplyTo};
 use fnd_daemon::buffers::Buffers;
@@ -15,6 +14,7 @@ use fnd_daemon::control::peer::Access;
 use fnd_daemon::control::{Stop, listen, serve};
 use fnd_daemon::http::connections::Connections;
 use fnd_daemon::stream::StreamQuery;
+use fnd_manifest::diagnostic::{Diagnostic, Place, Severity};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::cell::{OnceCell, RefCell};
 use std::path::PathBuf;

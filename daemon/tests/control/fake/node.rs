@@ -2,13 +2,13 @@
 
 use super::{Fake, diagnostic, later, name};
 use fnd_core::api::{NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
-use fnd_core::runtime::{RuntimeSummary, RuntimeVersion};
 use fnd_daemon::buffers::Buffers;
 use fnd_daemon::control::backend::{Failure, FunctionBackend as _, NodeBackend, Pending, Pieces};
 use fnd_daemon::control::limits;
 use fnd_daemon::http::connections::Connections;
 use fnd_daemon::metrics::Form;
 use fnd_daemon::telemetry::level;
+use fnd_manifest::runtime::{RuntimeSummary, RuntimeVersion};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;

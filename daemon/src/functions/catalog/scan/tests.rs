@@ -1,6 +1,6 @@
 use super::*;
-use fnd_core::manifest::forms::Claims;
-use fnd_core::runtime::RuntimeSummary;
+use fnd_manifest::function::forms::Claims;
+use fnd_manifest::runtime::RuntimeSummary;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,6 +1,6 @@
 use super::*;
-use fnd_core::manifest::forms::Claims;
-use fnd_core::runtime::RuntimeSummary;
+use fnd_manifest::function::forms::Claims;
+use fnd_manifest::runtime::RuntimeSummary;
 use notify::event::{CreateKind, Flag, ModifyKind, RemoveKind, RenameMode};
 use notify::{Event, EventKind};
 use std::collections::BTreeSet;

@@ -1,0 +1,365 @@
+//! Judges whole directories without a daemon, for `fnd --check` and `fndctl validate`.
+//!
+//! It reads through [`Files`]; [`Disk`] is the file system that the process sees. Owners and modes are not judged here:
+//! only the spawner, which opens the files that will run, can check them reliably.
+
+mod disk;
+#[cfg(test)]
+mod tests;
+
+pub use disk::Disk;
+
+use crate::diagnostic::Diagnostic;
+use crate::function::forms::{Claims, is_program};
+use crate::function::listing::{Entry, EntryKind, Listed, Listing, Place, listing};
+use crate::judge::{Judge, Verdict};
+use crate::runtime::RuntimeSummary;
+use crate::settings::resolve::configuration;
+use fnd_wire::form::Bytes;
+use fnd_wire::ids::FunctionName;
+use fnd_wire::plan::{CODE_MAX, JudgeFunction, JudgeSettings, JudgedFile};
+
+/// Access to files. Paths are joined with `/`; links are followed.
+pub trait Files {
+    /// Returns the names in a directory, in any order.
+    ///
+    /// # Errors
+    /// Why the directory cannot be read, for people.
+    fn list(&self, directory: &str) -> Result<Vec<Entry>, String>;
+
+    /// Returns the first bytes of a file, at most `max`.
+    ///
+    /// # Errors
+    /// Why the file cannot be read, for people.
+    fn read(&self, path: &str, max: usize) -> Result<Vec<u8>, String>;
+
+    /// Returns the kind of a path.
+    ///
+    /// # Errors
+    /// Why the kind is unknown: for example, nothing has that path.
+    fn kind(&self, path: &str) -> Result<EntryKind, String>;
+}
+
+/// The result of a check.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// Verdicts on functions, in the order in which they were found. Their diagnostics are not in `diagnostics` again.
+    pub verdicts: Vec<Verdict>,
+    /// All other problems: names, clashes, files that cannot be read.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Files that belong to functions (code and manifests), including those that could not be read.
+    pub files: Vec<String>,
+    /// Files that belong to no function by any rule.
+    pub unclaimed: Vec<String>,
+}
+
+impl Checked {
+    /// Returns all problems.
+    pub fn all(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.diagnostics
+            .iter()
+            .chain(self.verdicts.iter().flat_map(|verdict| &verdict.diagnostics))
+    }
+
+    /// Says whether there is no error.
+    #[must_use]
+    pub fn valid(&self) -> bool {
+        !self.all().any(Diagnostic::is_error)
+    }
+}
+
+/// Largest TOML file that is read. The limit of the judge is lower, and the judge reports a larger file itself.
+const TOML_MAX: usize = 1 << 20;
+
+/// Number of first bytes that show whether a file is a program.
+const HEAD_MAX: usize = 64;
+
+/// Returns configuration and runtimes as input for the judge: `fnd.toml` and `conf.d/*.toml` beside it, in name order,
+/// as far as they exist; then `ID/runtime.toml` of each directory of runtimes, in order.
+///
+/// # Errors
+/// Files that exist and cannot be read.
+pub fn settings(files: &dyn Files, configuration: &str, runtimes: &[String]) -> Result<JudgeSettings, Vec<Diagnostic>> {
+    let mut problems = Vec::new();
+    let mut read = |path: &str| match files.read(path, TOML_MAX) {
+        Ok(bytes) => Some(judged(path, bytes, 0o644)),
+        Err(error) => {
+            problems.push(unreadable(path, &error));
+            None
+        }
+    };
+    let mut result = JudgeSettings {
+        files: Vec::new(),
+        runtimes: Vec::new(),
+    };
+    if files.kind(configuration).is_ok() {
+        result.files.extend(read(configuration));
+    }
+    let directory = configuration.rsplit_once('/').map_or(".", |(directory, _)| directory);
+    let conf_d = format!("{directory}/conf.d");
+    let mut names = names(files, &conf_d);
+    names.retain(|name| name.ends_with(".toml") && !name.starts_with('.'));
+    result
+        .files
+        .extend(names.iter().filter_map(|name| read(&format!("{conf_d}/{name}"))));
+    for directory in runtimes {
+        for id in self::names(files, directory) {
+            let path = format!("{directory}/{id}/runtime.toml");
+            if files.kind(&path).is_ok() {
+                result.runtimes.extend(read(&path));
+            }
+        }
+    }
+    if problems.is_empty() { Ok(result) } else { Err(problems) }
+}
+
+/// Returns a judge with the configuration and runtimes of files, and their problems. The judge is absent where the
+/// configuration is refused.
+pub fn judge(files: &dyn Files, configuration: &str, runtimes: &[String]) -> (Option<Judge>, Vec<Diagnostic>) {
+    let settings = match settings(files, configuration, runtimes) {
+        Ok(settings) => settings,
+        Err(problems) => return (None, problems),
+    };
+    let mut judge = Judge::new();
+    let (policy, document) = judge.settings(&settings);
+    (policy.map(|_| judge), document.diagnostics)
+}
+
+/// Judges a text that is in no directory, by the name that it would have there: code; `NAME.toml` as a manifest without
+/// known code; `fnd.toml` as configuration.
+#[must_use]
+pub fn text(judge: &Judge, name: &str, bytes: &[u8]) -> Checked {
+    let mut result = Checked::default();
+    if name.rsplit('/').next() == Some("fnd.toml") {
+        result.diagnostics = configuration([(name, bytes)]).err().unwrap_or_default();
+        return result;
+    }
+    if name.ends_with(".toml") {
+        result.diagnostics = judge.manifest(name, bytes);
+        return result;
+    }
+    let stem = name.rsplit('/').next().unwrap_or(name);
+    let stem = claims(judge)
+        .split(stem)
+        .map_or_else(|| stem.split('.').next().unwrap_or_default(), |(stem, _)| stem);
+    match FunctionName::new(stem) {
+        Ok(function) => {
+            let mode = if is_program(bytes) { 0o755 } else { 0o644 };
+            let files = vec![judged(name, bytes.get(..CODE_MAX).unwrap_or(bytes).to_vec(), mode)];
+            let function = JudgeFunction {
+                name: function,
+                files,
+                manifest: None,
+                directory: false,
+            };
+            result.verdicts.push(judge.function(&function).verdict);
+        }
+        Err(error) => result
+            .diagnostics
+            .push(Diagnostic::error("bad-name", error.to_string()).in_file(name)),
+    }
+    result
+}
+
+fn names(files: &dyn Files, directory: &str) -> Vec<String> {
+    let entries = files.list(directory).unwrap_or_default();
+    let mut names: Vec<String> = entries
+        .into_iter()
+        .filter_map(|entry| String::from_utf8(entry.name).ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Judges a path: a directory of functions, a function in directory form, a code file, or a manifest.
+#[must_use]
+pub fn check(judge: &Judge, files: &dyn Files, path: &str) -> Checked {
+    let mut check = Check {
+        judge,
+        files,
+        result: Checked::default(),
+        claims: claims(judge),
+    };
+    let path = if path.len() > 1 {
+        path.strip_suffix('/').unwrap_or(path)
+    } else {
+        path
+    };
+    match files.kind(path) {
+        Err(error) => check.result.diagnostics.push(unreadable(path, &error)),
+        Ok(EntryKind::Directory { manifest: false }) => check.directory(path, None),
+        Ok(EntryKind::Directory { manifest: true }) => check.one(path),
+        Ok(EntryKind::File { .. }) => match path.strip_suffix("/function.toml") {
+            Some(directory) => check.one(directory),
+            None => check.one(path),
+        },
+        Ok(EntryKind::Other) => {
+            check
+                .result
+                .diagnostics
+                .push(Diagnostic::error("not-a-file", "not a regular file or a directory").in_file(path));
+        }
+    }
+    check.result
+}
+
+fn claims(judge: &Judge) -> Claims {
+    Claims::of(
+        judge
+            .runtimes()
+            .iter()
+            .map(|runtime| &runtime.summary)
+            .collect::<Vec<&RuntimeSummary>>(),
+    )
+}
+
+struct Check<'a> {
+    judge: &'a Judge,
+    files: &'a dyn Files,
+    result: Checked,
+    claims: Claims,
+}
+
+impl Check<'_> {
+    fn listing(&mut self, path: &str, group: Option<&str>) -> Option<Listing> {
+        let mut entries = match self.files.list(path) {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.result.diagnostics.push(unreadable(path, &error));
+                return None;
+            }
+        };
+        entries.sort_by(|one, two| one.name.cmp(&two.name));
+        let default_runtime = self.judge.configuration().settings.default_runtime.is_some();
+        let place = Place {
+            path,
+            group,
+            claims: &self.claims,
+            default_runtime,
+        };
+        let head = |name: &str| self.files.read(&format!("{path}/{name}"), HEAD_MAX);
+        Some(listing(place, &entries, |name| {
+            head(name).is_ok_and(|head| is_program(&head))
+        }))
+    }
+
+    fn directory(&mut self, path: &str, group: Option<&str>) {
+        let Some(listing) = self.listing(path, group) else {
+            return;
+        };
+        self.result.diagnostics.extend(listing.problems);
+        let unclaimed = listing.unclaimed.iter().map(|name| format!("{path}/{name}"));
+        self.result.unclaimed.extend(unclaimed);
+        for found in &listing.functions {
+            self.function(path, found);
+        }
+        for name in &listing.groups {
+            self.directory(&format!("{path}/{name}"), Some(name));
+        }
+    }
+
+    /// Judges the function to which a file or directory belongs.
+    fn one(&mut self, path: &str) {
+        let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));
+        let Some(listing) = self.listing(directory, None) else {
+            return;
+        };
+        let is_its = |found: &&Listed| found.source == name || found.sidecar.as_deref() == Some(name);
+        if let Some(found) = listing.functions.iter().find(is_its) {
+            return self.function(directory, found);
+        }
+        let about = |problem: &&Diagnostic| {
+            problem.file.as_deref() == Some(path)
+                || (problem.code == "name-clash" && problem.message.contains(&format!("`{name}`")))
+        };
+        let problems: Vec<Diagnostic> = listing.problems.iter().filter(about).cloned().collect();
+        if problems.is_empty() {
+            let problem = Diagnostic::error("no-function", "no rule makes it a function");
+            let help = "`fndctl runtimes` lists the known suffixes; any other file must be an executable program";
+            self.result.diagnostics.push(problem.in_file(path).with_help(help));
+        }
+        self.result.diagnostics.extend(problems);
+    }
+
+    fn function(&mut self, directory: &str, found: &Listed) {
+        let path = format!("{directory}/{}", found.source);
+        let mut files = Vec::new();
+        let mut manifest = None;
+        if found.directory {
+            self.tree(&path, "", &mut files);
+            manifest = self.read(&format!("{path}/function.toml"), TOML_MAX, 0o644);
+        } else {
+            let mode = match self.files.kind(&path) {
+                Ok(EntryKind::File { executable: true }) => 0o755,
+                _ => 0o644,
+            };
+            files.extend(self.read(&path, CODE_MAX, mode));
+            if let Some(sidecar) = &found.sidecar {
+                manifest = self.read(&format!("{directory}/{sidecar}"), TOML_MAX, 0o644);
+            }
+        }
+        let unread = files.is_empty() || (manifest.is_none() && (found.directory || found.sidecar.is_some()));
+        if !unread {
+            let function = JudgeFunction {
+                name: found.name.clone(),
+                files,
+                manifest,
+                directory: found.directory,
+            };
+            self.result.verdicts.push(self.judge.function(&function).verdict);
+        }
+    }
+
+    /// Adds every file of `below` and of the directories below that, with its bytes. `below` is relative to `path` and
+    /// empty, or ends with `/`.
+    fn tree(&mut self, path: &str, below: &str, files: &mut Vec<JudgedFile>) {
+        let mut entries = self
+            .files
+            .list(format!("{path}/{below}").trim_end_matches('/'))
+            .unwrap_or_default();
+        entries.sort_by(|one, two| one.name.cmp(&two.name));
+        for entry in entries {
+            let Ok(name) = String::from_utf8(entry.name) else {
+                continue;
+            };
+            match entry.kind {
+                EntryKind::File { executable } => {
+                    let mode = if executable { 0o755 } else { 0o644 };
+                    let relative = format!("{below}{name}");
+                    let file = self.read(&format!("{path}/{relative}"), CODE_MAX, mode);
+                    files.extend(file.map(|file| JudgedFile { path: relative, ..file }));
+                }
+                // Sources are not nested deeper than this, and links may form a circle.
+                EntryKind::Directory { .. } if below.matches('/').count() < 16 && !name.starts_with('.') => {
+                    self.tree(path, &format!("{below}{name}/"), files);
+                }
+                EntryKind::Directory { .. } | EntryKind::Other => {}
+            }
+        }
+    }
+
+    fn read(&mut self, path: &str, max: usize, mode: u32) -> Option<JudgedFile> {
+        self.result.files.push(path.to_owned());
+        match self.files.read(path, max) {
+            Ok(bytes) => Some(judged(path, bytes, mode)),
+            Err(error) => {
+                self.result.diagnostics.push(unreadable(path, &error));
+                None
+            }
+        }
+    }
+}
+
+/// Returns a file for the judge. Its owner is not known, so it counts as root's.
+fn judged(path: &str, bytes: Vec<u8>, mode: u32) -> JudgedFile {
+    JudgedFile {
+        path: path.to_owned(),
+        bytes: Bytes(bytes),
+        mode,
+        trusted: true,
+    }
+}
+
+fn unreadable(path: &str, error: &str) -> Diagnostic {
+    Diagnostic::error("unreadable", format!("it cannot be read: {error}")).in_file(path)
+}

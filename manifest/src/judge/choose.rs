@@ -1,0 +1,274 @@
+//! Chooses the runtime of a file and the order of its interpreters (contract, section 2).
+
+use super::Judge;
+use crate::diagnostic::Diagnostic;
+use crate::function::detect;
+use crate::function::forms::{Claims, is_program};
+use crate::function::resolve::Report;
+use crate::runtime::Runtime;
+use crate::runtime::shebang::Shebang;
+use crate::schema::read::{list, nearest};
+use crate::schema::tree::Table;
+use fnd_wire::plan::JudgedFile;
+
+/// The chosen runtime and interpreters.
+#[derive(Debug)]
+pub(super) struct Choice<'a> {
+    pub(super) runtime: &'a Runtime,
+    /// The version that the manifest asks for.
+    pub(super) version: Option<String>,
+    /// Interpreters to try, in order.
+    pub(super) interpreters: Vec<String>,
+    /// How many of `interpreters` come from the `#!` line; they are first.
+    pub(super) asked: usize,
+    /// Flags of the `#!` line.
+    pub(super) flags: Vec<String>,
+    /// Whether carriage returns and the byte-order mark are removed from the code.
+    pub(super) unix_text: bool,
+}
+
+impl Judge {
+    /// Returns the runtime of a file, from the first of these that names one: the manifest; the suffix or the `#!`
+    /// line; `exec` for what the kernel executes; `[defaults]`.
+    pub(super) fn choose(&self, own: &Table, file: &JudgedFile, report: &mut Report<'_>) -> Option<Choice<'_>> {
+        let shebang = Shebang::of(&file.bytes.0);
+        let executable = file.mode & 0o111 != 0;
+        let honoured = shebang.as_ref().filter(|_| executable);
+        let by_suffix = self.by_suffix(file);
+        let (runtime, version) = if let Some(node) = own.get("runtime") {
+            self.named(&node.value.text(), &node.at, report)?
+        } else if let Some(by_suffix) = by_suffix {
+            let other = honoured.and_then(|line| self.by_interpreter(line));
+            (
+                other
+                    .filter(|_| honoured.is_some_and(|line| !by_suffix.is_interpreter(line.base_name())))
+                    .unwrap_or(by_suffix),
+                None,
+            )
+        } else if executable && is_program(&file.bytes.0) {
+            (self.runtimes.iter().find(|runtime| runtime.summary.id == "exec")?, None)
+        } else if let Some(node) = self.configuration.defaults.get("runtime") {
+            self.named(&node.value.text(), &node.at, report)?
+        } else {
+            let message = "fnd cannot tell which runtime runs it: it has no known suffix, no `runtime` in a manifest, and is not an executable program";
+            let help =
+                "name its runtime with `runtime = \"...\"`, or give it a `#!` line and make it executable (`chmod +x`)";
+            report.problems.push(
+                Diagnostic::error("no-runtime", message)
+                    .in_file(&file.path)
+                    .with_help(help),
+            );
+            return None;
+        };
+        if !runtime.summary.enabled {
+            let message = format!("runtime `{}` is disabled", runtime.summary.id);
+            let help = format!(
+                "set `{} = {{ enabled = true }}` in `[runtimes]` of `fnd.toml`",
+                runtime.summary.id
+            );
+            report.problems.push(
+                Diagnostic::error("runtime-disabled", message)
+                    .in_file(&file.path)
+                    .with_help(help),
+            );
+            return None;
+        }
+        let executes_itself = runtime.run.command.first().is_some_and(|first| first == "{entry}");
+        let mut choice = Choice {
+            runtime,
+            interpreters: if executes_itself {
+                Vec::new()
+            } else {
+                runtime.candidates(version.as_deref())
+            },
+            asked: 0,
+            flags: Vec::new(),
+            // The kernel, like other readers, treats a carriage return as part of the interpreter's name.
+            unix_text: runtime.unix_text
+                || (executes_itself
+                    && shebang
+                        .as_ref()
+                        .is_some_and(|line| line.carriage_return || file.bytes.0.starts_with(b"\xef"))),
+            version,
+        };
+        if executes_itself && !executable {
+            let problem = Diagnostic::error(
+                "not-executable",
+                format!(
+                    "runtime `{}` executes the file itself, but the file is not executable",
+                    runtime.summary.id
+                ),
+            );
+            report
+                .problems
+                .push(problem.in_file(&file.path).with_help(format!("chmod +x {}", file.path)));
+        }
+        if let Some(line) = shebang.filter(|_| !executes_itself) {
+            ask(&mut choice, file, line, executable, report);
+        }
+        Some(choice)
+    }
+
+    /// Returns the runtime that claims a file's suffix. A `.js` file with CommonJS goes to node, if node is known.
+    fn by_suffix(&self, file: &JudgedFile) -> Option<&Runtime> {
+        let name = file.path.rsplit('/').next().unwrap_or(&file.path);
+        let claims = Claims::of(self.runtimes.iter().map(|runtime| &runtime.summary));
+        let (_, suffix) = claims.split(name)?;
+        let node = self.runtimes.iter().find(|runtime| runtime.summary.id == "node");
+        if suffix == ".js" && node.is_some() && detect::is_commonjs(&file.bytes.0) {
+            return node;
+        }
+        self.runtimes
+            .iter()
+            .find(|runtime| runtime.summary.suffixes.iter().any(|claimed| claimed == suffix))
+    }
+
+    fn by_interpreter(&self, line: &Shebang) -> Option<&Runtime> {
+        self.runtimes
+            .iter()
+            .find(|runtime| runtime.is_interpreter(line.base_name()))
+    }
+
+    /// Returns the runtime and the version of a name such as `python3.11`.
+    fn named(
+        &self,
+        name: &str,
+        at: &crate::schema::tree::At,
+        report: &mut Report<'_>,
+    ) -> Option<(&Runtime, Option<String>)> {
+        let mut found = self
+            .runtimes
+            .iter()
+            .filter_map(|runtime| Some((runtime, runtime.version_of(name)?)));
+        let Some((runtime, version)) = found.next() else {
+            let names: Vec<&str> = self
+                .runtimes
+                .iter()
+                .map(|runtime| runtime.summary.id.as_str())
+                .collect();
+            let help = match nearest(name, &names) {
+                Some(near) => format!("did you mean `{near}`? known runtimes: {}", list(&names)),
+                None => format!("known runtimes: {}", list(&names)),
+            };
+            report.add(
+                Some(at),
+                Diagnostic::error("unknown-runtime", format!("unknown runtime `{name}`")).with_help(help),
+            );
+            return None;
+        };
+        if let Some(version) = version.filter(|version| runtime.candidates(Some(version)).is_empty()) {
+            let names: Vec<String> = runtime
+                .summary
+                .versions
+                .iter()
+                .map(|known| format!("{}{}", runtime.summary.id, known.name))
+                .collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let id = &runtime.summary.id;
+            let message = format!("runtime `{id}` has no version `{version}`");
+            let known = if names.is_empty() {
+                String::new()
+            } else {
+                format!("known: {}; ", list(&names))
+            };
+            let help = format!(
+                "{known}add another one to `[runtimes] {id} = {{ interpreters = {{ \"{version}\" = \"/path\" }} }}` of `fnd.toml`"
+            );
+            report.add(Some(at), Diagnostic::error("unknown-version", message).with_help(help));
+            return None;
+        }
+        Some((runtime, version.map(str::to_owned)))
+    }
+}
+
+impl Choice<'_> {
+    /// Removes interpreters of the `#!` line that cannot run this phase, with a warning.
+    pub(super) fn only(&mut self, names: &[String], file: &JudgedFile, report: &mut Report<'_>) {
+        let fits = |path: &String| {
+            let base_name = path.rsplit('/').next().unwrap_or(path);
+            names.is_empty() || names.iter().any(|name| name == base_name)
+        };
+        let (fitting, others): (Vec<_>, Vec<_>) = self.interpreters.drain(..self.asked).partition(fits);
+        self.asked = fitting.len();
+        self.interpreters.splice(..0, fitting);
+        let (Some(other), Some(first)) = (others.first(), self.interpreters.first()) else {
+            return;
+        };
+        let message = format!("the `#!` line names `{other}`, which cannot serve handlers; `{first}` can");
+        let help = format!("write `#!{first}`, or run the file as a script with `mode = \"script\"`");
+        report.problems.push(
+            Diagnostic::warning("interpreter", message)
+                .in_file(&file.path)
+                .with_help(help),
+        );
+    }
+}
+
+/// Puts the interpreter of the `#!` line first and takes its flags, or warns why not.
+fn ask(choice: &mut Choice<'_>, file: &JudgedFile, line: Shebang, executable: bool, report: &mut Report<'_>) {
+    let id = &choice.runtime.summary.id;
+    let known = choice.runtime.is_interpreter(line.base_name());
+    let default = choice.runtime.interpreters.iter().any(|path| {
+        *path == line.interpreter || (line.by_env && path.rsplit('/').next() == Some(line.interpreter.as_str()))
+    });
+    let mut warn = |message: String, help: String| {
+        report.problems.push(
+            Diagnostic::warning("interpreter", message)
+                .in_file(&file.path)
+                .with_help(help),
+        );
+    };
+    let interpreter = crate::schema::read::escaped(&line.interpreter);
+    if !known {
+        if executable {
+            let message = format!(
+                "the `#!` line names `{interpreter}`, which is not an interpreter of runtime `{id}`; `{id}` runs the file"
+            );
+            warn(
+                message,
+                "remove the suffix to execute the file itself, or name its runtime in a manifest".to_owned(),
+            );
+        }
+        return;
+    }
+    if !executable {
+        if !default || !line.arguments.is_empty() {
+            let message =
+                format!("the `#!` line is not used, since the file is not executable; `{id}` runs the file as usual");
+            warn(message, format!("chmod +x {}", file.path));
+        }
+        return;
+    }
+    if choice.version.is_some() && !default {
+        return warn(
+            format!("the `#!` line names `{interpreter}`, but the manifest names a version, which is used"),
+            "remove one of the two".to_owned(),
+        );
+    }
+    if !default {
+        let mut places = match line.interpreter.strip_prefix(choice.runtime.summary.id.as_str()) {
+            Some(version) if line.by_env && !version.is_empty() => choice.runtime.candidates(Some(version)),
+            _ => Vec::new(),
+        };
+        let more: Vec<String> = line
+            .places()
+            .into_iter()
+            .filter(|place| !places.contains(place))
+            .collect();
+        places.extend(more);
+        if places.is_empty() {
+            let message = format!(
+                "the `#!` line names `{interpreter}`, which is not an absolute path; `{id}` runs the file as usual"
+            );
+            return warn(message, "write the absolute path of the interpreter".to_owned());
+        }
+        choice.asked = places.len();
+        places.append(&mut choice.interpreters);
+        choice.interpreters = places;
+    } else if !line.by_env && choice.version.is_none() {
+        choice.asked = 1;
+        choice.interpreters.retain(|path| *path != line.interpreter);
+        choice.interpreters.insert(0, line.interpreter.clone());
+    }
+    choice.flags = line.arguments;
+}

@@ -1,0 +1,277 @@
+//! Builds the command line and the environment of a plan.
+
+use super::choose::Choice;
+use crate::diagnostic::Diagnostic;
+use crate::function::resolve::Report;
+use crate::function::{Manifest, Mode};
+use crate::runtime::Phase;
+use crate::schema::PERMISSIONS;
+use crate::schema::read::escaped;
+use crate::schema::tree::Node;
+use fnd_wire::plan::{ALWAYS, HANDLER_VARIABLES, JudgeFunction, JudgedFile, Plan, Text};
+
+/// Names of the variables that functions get (contract, section 3). deno reads variables only by permission, and
+/// reading one of these must not fail.
+const GIVEN: [&str; 34] = [
+    "FND_FUNCTION",
+    "FND_INVOCATION",
+    "FND_ATTEMPT",
+    "FND_POLL",
+    "FND_RUNTIME",
+    "FND_TRIGGER",
+    "FND_DEADLINE",
+    "FND_RESULT",
+    "FND_PREVIOUS",
+    "RUNTIME",
+    "TRACEPARENT",
+    "TRACESTATE",
+    "B3",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TMPDIR",
+    "LANG",
+    "TZ",
+    "PATH",
+    "STATE_DIRECTORY",
+    "CACHE_DIRECTORY",
+    "CREDENTIALS_DIRECTORY",
+    "SERVICE_BINDING_ROOT",
+    "DATA",
+    "SECURE_DATA",
+    "KEPTN_CONTEXT",
+    "CONTEXT",
+    "SCRIPT",
+    "CMD_ARGS",
+    "PORT",
+    "FND_SOCKET_PATH",
+    "FND_WORKER_KEY",
+];
+
+fn plain(text: &str) -> Text {
+    Text {
+        text: text.to_owned(),
+        template: false,
+    }
+}
+
+fn template(text: &str) -> Text {
+    Text {
+        text: text.to_owned(),
+        template: true,
+    }
+}
+
+/// Returns the arguments after the interpreter, or after the entry where there is no interpreter.
+pub(super) fn arguments(
+    choice: &Choice<'_>,
+    phase: &Phase,
+    manifest: &Manifest,
+    file: &str,
+    report: &mut Report<'_>,
+) -> Vec<Text> {
+    let mut result = Vec::new();
+    for item in phase.command.iter().skip(1) {
+        match item.as_str() {
+            "{interpreter_args}" => {
+                result.extend(flags(choice, phase, file, report).iter().map(|flag| plain(flag)));
+                result.extend(manifest.interpreter_args.iter().map(|argument| plain(argument)));
+            }
+            "{args}" => result.extend(manifest.args.iter().map(|argument| plain(argument))),
+            "{permissions}" => result.extend(permissions(choice, phase, manifest)),
+            other => result.push(template(other)),
+        }
+    }
+    result
+}
+
+/// Returns the flags of the `#!` line without those that the command line already has. A program cannot grant itself
+/// permissions: such flags are dropped with a warning.
+fn flags(choice: &Choice<'_>, phase: &Phase, file: &str, report: &mut Report<'_>) -> Vec<String> {
+    let command = &phase.command;
+    let mut flags = choice.flags.clone();
+    flags.retain(|flag| !command.contains(flag));
+    if choice.runtime.permissions.is_none() {
+        return flags;
+    }
+    let grants = |flag: &String| {
+        let short = flag
+            .strip_prefix('-')
+            .and_then(|rest| rest.chars().next())
+            .is_some_and(|c| c.is_ascii_uppercase());
+        short || flag.starts_with("--allow-")
+    };
+    let (refused, kept): (Vec<String>, Vec<String>) = flags.into_iter().partition(grants);
+    let spelled: Vec<String> = refused
+        .iter()
+        .filter_map(|flag| Some(format!("\"{}\"", flag.strip_prefix("--allow-")?)))
+        .collect();
+    let missing = |flag: &&String| !flag.strip_prefix("--allow-").is_some_and(manifest_word);
+    if !refused.is_empty() {
+        let problem = Diagnostic::warning(
+            "permissions",
+            format!("`{}` of the `#!` line has no effect", refused.join(" ")),
+        );
+        let help = if refused.iter().any(|flag| missing(&flag)) {
+            "name the permissions in the manifest: `permissions = [...]`".to_owned()
+        } else {
+            format!("put `permissions = [{}]` into its manifest", spelled.join(", "))
+        };
+        report.problems.push(problem.in_file(file).with_help(help));
+    }
+    kept
+}
+
+fn manifest_word(flag: &str) -> bool {
+    PERMISSIONS.contains(&flag.split('=').next().unwrap_or_default())
+}
+
+/// Returns `--allow-...` flags: the runtime's permissions, the names of the given variables, and the manifest's
+/// permissions. A permission without limits replaces its list, because deno takes the narrower of the two.
+fn permissions(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<Text> {
+    let Some(granted) = &choice.runtime.permissions else {
+        return Vec::new();
+    };
+    let unlimited = |name: &str| manifest.permissions.iter().any(|permission| permission == name);
+    let mut result = Vec::new();
+    if !unlimited("env") {
+        let runtime = phase.env.keys().map(String::as_str);
+        let handler = (manifest.mode == Mode::Handler).then_some(HANDLER_VARIABLES);
+        let own = runtime
+            .chain(handler.into_iter().flatten())
+            .chain(manifest.env.keys().map(String::as_str))
+            .filter(|name| !GIVEN.contains(name));
+        let names: Vec<&str> = GIVEN.into_iter().chain(own).collect();
+        result.push(plain(&format!("--allow-env={}", names.join(","))));
+    }
+    for (name, values) in granted
+        .iter()
+        .chain(&phase.permissions)
+        .filter(|(name, _)| !unlimited(name))
+    {
+        result.push(template(&format!("--allow-{name}={}", values.join(","))));
+    }
+    for permission in &manifest.permissions {
+        let name = permission.split('=').next().unwrap_or_default();
+        if permission == name || !unlimited(name) {
+            result.push(plain(&format!("--allow-{permission}")));
+        }
+    }
+    result
+}
+
+/// Replaces program and arguments by those of a `command`: a file of the function, or a program of the machine by its
+/// absolute path. No shell is started and `PATH` is not searched: exactly the named file runs.
+pub(super) fn replace(
+    plan: &mut Plan,
+    (path, command): (&str, &[String]),
+    function: &JudgeFunction,
+    (node, report): (&Node, &mut Report<'_>),
+) {
+    let mut refuse = |message: String, help: String| {
+        let problem = Diagnostic::error("bad-value", message).with_help(help);
+        report.add(Some(&node.at), problem);
+    };
+    let Some((program, arguments)) = command.split_first() else {
+        return refuse(
+            format!("`{path}` is empty"),
+            "name a program, or remove the key to run the entry".to_owned(),
+        );
+    };
+    plan.argv = arguments.iter().map(|argument| plain(argument)).collect();
+    plan.asked_interpreters = 0;
+    if program.starts_with('/') {
+        plan.interpreters = vec![program.clone()];
+        plan.interpreter_help = format!("install it, or name another program in `{path}`");
+        return;
+    }
+    let Some(name) = program.strip_prefix("./") else {
+        let message = format!("`{path}`: expected a path, found `{}`", escaped(program));
+        let help = "write `/usr/bin/PROGRAM` for a program of the machine, `./PROGRAM` for a file of the function";
+        return refuse(message, help.to_owned());
+    };
+    // In file form the function has one file, which is known by its whole path.
+    let is_named = |file: &&JudgedFile| {
+        let found = if function.directory {
+            Some(file.path.as_str())
+        } else {
+            file.path.rsplit('/').next()
+        };
+        found == Some(name)
+    };
+    match function.files.iter().find(is_named) {
+        None => {
+            let message = format!("`{path}`: the function has no file `{}`", escaped(name));
+            refuse(message, "name one of its files".to_owned());
+        }
+        Some(file) if file.mode & 0o111 == 0 => {
+            let message = format!("`{path}`: `{}` is not executable", escaped(name));
+            refuse(message, format!("chmod +x {name}"));
+        }
+        Some(_) => {
+            plan.interpreters = Vec::new();
+            plan.entry = name.to_owned();
+            plan.unix_text = false;
+        }
+    }
+}
+
+/// Returns the advice for the case that no interpreter is found.
+pub(super) fn interpreter_help(choice: &Choice<'_>) -> String {
+    let last = choice
+        .interpreters
+        .last()
+        .map_or("", |path| path.rsplit('/').next().unwrap_or(path));
+    match last.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
+        "python" => "install an interpreter: `apt install python3`".to_owned(),
+        "deno" => {
+            "install deno (https://deno.com), or name it in `[runtimes] deno.interpreters` of fnd.toml".to_owned()
+        }
+        package => format!("install an interpreter: `apt install {package}`"),
+    }
+}
+
+/// Returns the environment: fixed variables, then those of the runtime, the manifest and Kubeless. The last value of a
+/// name counts.
+pub(super) fn environment(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<(String, Text)> {
+    let always = ALWAYS.map(|(name, value)| (name.to_owned(), template(value)));
+    let runtime = phase.env.iter().map(|(name, value)| (name.clone(), template(value)));
+    let arguments = std::iter::once(("CMD_ARGS".to_owned(), plain(&manifest.interpreter_args.join(" "))));
+    let own = manifest.env.iter().map(|(name, value)| (name.clone(), plain(value)));
+    let handler = (manifest.mode == Mode::Handler).then(|| handler_values(choice, manifest));
+    let handler = handler
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| (name.to_owned(), plain(&value)));
+    let mut result: Vec<(String, Text)> = Vec::new();
+    let all = always.into_iter().chain(runtime).chain(arguments).chain(own);
+    for (name, text) in all.chain(handler) {
+        match result.iter_mut().find(|(found, _)| *found == name) {
+            Some((_, found)) => *found = text,
+            None => result.push((name, text)),
+        }
+    }
+    result
+}
+
+/// Returns [`HANDLER_VARIABLES`] with their values.
+fn handler_values(choice: &Choice<'_>, manifest: &Manifest) -> impl Iterator<Item = (&'static str, String)> {
+    let file = manifest.entry.rsplit('/').next().unwrap_or(&manifest.entry);
+    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+    // Without `handler` the shim finds the function by itself.
+    let named = manifest.handler.as_deref().and_then(|handler| handler.split_once('.'));
+    let (module, function) = named.unwrap_or((stem, ""));
+    let version = choice.version.as_deref().unwrap_or_default();
+    let values = [
+        module.to_owned(),
+        function.to_owned(),
+        // In seconds, as in Kubeless; 0 means no limit.
+        manifest.limits.timeout.unwrap_or_default().as_secs_f64().to_string(),
+        format!("{}{version}", manifest.runtime),
+        manifest.limits.memory.to_string(),
+        // No server listens on this port, but code for Kubeless expects a number.
+        "8080".to_owned(),
+    ];
+    HANDLER_VARIABLES.into_iter().zip(values)
+}

@@ -1,0 +1,201 @@
+//! Turns the bytes of configuration, runtimes, manifests and code into plans for the spawner and documents for fnd.
+//!
+//! The daemon (`fnd --judge`), `fnd --check` and `fndctl validate` use the same code. It opens no file: the spawner
+//! finds out whether an interpreter, a user or a group exists.
+//!
+//! Files:
+//! - `choose`: the runtime of a file and the order of its interpreters
+//! - `command`: command line and environment of a plan
+//! - `function`: judges one function
+
+mod choose;
+mod command;
+mod function;
+#[cfg(test)]
+mod tests;
+
+use crate::diagnostic::Diagnostic;
+use crate::function::Manifest;
+use crate::runtime::{self, Runtime, RuntimeSummary};
+use crate::settings::Settings;
+use crate::settings::resolve::{Configuration, configuration};
+use fnd_wire::form::Bytes;
+use fnd_wire::ids::FunctionName;
+use fnd_wire::plan::{FunctionVerdict, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile, Policy, SettingsVerdict};
+use serde::{Deserialize, Serialize};
+
+pub use function::Judged;
+
+/// The verdict on a function; [`fnd_wire::plan::FunctionVerdict::document`] holds it as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The function.
+    #[serde(with = "crate::text::id")]
+    pub function: FunctionName,
+    /// The resolved manifest; absent if the function is refused.
+    pub manifest: Option<Manifest>,
+    /// Why the function has its mode, for people: "no handler found".
+    pub mode_reason: String,
+    /// The runtime version that the manifest asks for, such as `3.11`; absent: any version.
+    pub runtime_version: Option<String>,
+    /// The interpreters that are tried, in order. If one of them changes, another one may be chosen. Empty from the
+    /// judge of an older fnd.
+    #[serde(default)]
+    pub interpreters: Vec<String>,
+    /// The problems, in the order of the file. An error among them refuses the function.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// The verdict on the configuration; [`fnd_wire::plan::SettingsVerdict::document`] holds it as JSON.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SettingsDocument {
+    /// The configuration; absent if it is refused.
+    pub settings: Option<Settings>,
+    /// The runtimes without errors, by id.
+    pub runtimes: Vec<RuntimeSummary>,
+    /// The problems. Errors in the configuration refuse it; an error in a `runtime.toml` only leaves that runtime out.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Judges functions under the configuration that was set last.
+#[derive(Debug)]
+pub struct Judge {
+    configuration: Configuration,
+    runtimes: Vec<Runtime>,
+}
+
+impl Default for Judge {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Judge {
+    /// Returns a judge with the default configuration and without runtimes.
+    ///
+    /// # Panics
+    /// Never: the defaults have no problems.
+    #[must_use]
+    pub fn new() -> Self {
+        let configuration = configuration([]).expect("defaults are without problems");
+        Self {
+            configuration,
+            runtimes: Vec::new(),
+        }
+    }
+
+    /// Answers a request.
+    ///
+    /// # Panics
+    /// Never: the keys of the answer are names and texts, which JSON can hold.
+    pub fn answer(&mut self, request: &JudgeRequest) -> JudgeReply {
+        match request {
+            JudgeRequest::Settings(settings) => {
+                let (policy, document) = self.settings(settings);
+                JudgeReply::Settings(SettingsVerdict {
+                    policy,
+                    document: json(&document),
+                })
+            }
+            JudgeRequest::Function(function) => {
+                let Judged { plan, verdict } = self.function(function);
+                JudgeReply::Function(Box::new(FunctionVerdict {
+                    plan,
+                    document: json(&verdict),
+                }))
+            }
+        }
+    }
+
+    /// Sets configuration and runtimes. If the configuration is refused, the previous configuration and runtimes stay.
+    pub fn settings(&mut self, files: &JudgeSettings) -> (Option<Policy>, SettingsDocument) {
+        let mut diagnostics = Vec::new();
+        let pairs = |files: &'_ [JudgedFile]| {
+            files
+                .iter()
+                .map(|file| (file.path.clone(), file.bytes.0.clone()))
+                .collect::<Vec<_>>()
+        };
+        let found = configuration(
+            pairs(&files.files)
+                .iter()
+                .map(|(path, bytes)| (path.as_str(), bytes.as_slice())),
+        );
+        let configuration = match found {
+            Ok(configuration) => configuration,
+            Err(diagnostics) => {
+                return (
+                    None,
+                    SettingsDocument {
+                        settings: None,
+                        runtimes: Vec::new(),
+                        diagnostics,
+                    },
+                );
+            }
+        };
+        let mut runtimes: Vec<Runtime> = Vec::new();
+        for file in &files.runtimes {
+            match runtime::read::runtime(&file.path, &file.bytes.0) {
+                Ok(mut runtime) => {
+                    if let Some(settings) = configuration.settings.runtimes.get(&runtime.summary.id) {
+                        runtime.configure(settings);
+                    }
+                    runtimes.retain(|known| known.summary.id != runtime.summary.id);
+                    runtimes.push(runtime);
+                }
+                Err(problems) => diagnostics.extend(problems),
+            }
+        }
+        runtimes.sort_by(|one, two| one.summary.id.cmp(&two.summary.id));
+        for id in configuration
+            .settings
+            .runtimes
+            .keys()
+            .filter(|id| runtimes.iter().all(|runtime| runtime.summary.id != **id))
+        {
+            let names: Vec<&str> = runtimes.iter().map(|runtime| runtime.summary.id.as_str()).collect();
+            let problem = Diagnostic::warning(
+                "unknown-runtime",
+                format!("`[runtimes]` of the configuration names the runtime `{id}`, which does not exist"),
+            );
+            diagnostics.push(problem.with_help(format!("known runtimes: {}", crate::schema::read::list(&names))));
+        }
+        let settings = configuration.settings.clone();
+        let policy = Policy {
+            uid_range: settings.users.range,
+            allow_users: settings.users.allow.clone(),
+            allow_root: settings.users.allow_root,
+            best_effort_limits: settings.best_effort_limits,
+            memory: settings.node.memory,
+            reserve_memory: settings.node.reserve_memory,
+        };
+        self.configuration = configuration;
+        self.runtimes = runtimes;
+        let runtimes = self.runtimes.iter().map(|runtime| runtime.summary.clone()).collect();
+        (
+            Some(policy),
+            SettingsDocument {
+                settings: Some(settings),
+                runtimes,
+                diagnostics,
+            },
+        )
+    }
+
+    /// Returns the known runtimes, by id.
+    #[must_use]
+    pub fn runtimes(&self) -> &[Runtime] {
+        &self.runtimes
+    }
+
+    /// Returns the current configuration.
+    #[must_use]
+    pub fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+}
+
+fn json<T: Serialize>(document: &T) -> Bytes {
+    Bytes(serde_json::to_vec(document).expect("keys are text"))
+}

@@ -1,0 +1,372 @@
+//! Accepted input and its result.
+
+use super::*;
+use crate::function::{Mode, RetryOn};
+use fnd_wire::plan::User;
+use std::time::Duration;
+
+#[test]
+fn a_script_without_manifest_has_every_default() {
+    let judged = judge("").function(&single(file("/f/x.sh", b"echo hi\n"), None));
+    let plan = judged.plan.as_ref().unwrap();
+    assert_eq!(plan.interpreters, ["/usr/bin/bash", "/bin/bash"]);
+    assert_eq!(
+        (plan.asked_interpreters, plan.unix_text, &plan.user),
+        (0, true, &User::Own)
+    );
+    assert_eq!(argv(&judged), ["{entry}"]);
+    let manifest = judged.verdict.manifest.unwrap();
+    assert_eq!(
+        (manifest.mode, manifest.on_load, manifest.pool.max),
+        (Mode::Script, true, 1)
+    );
+    assert_eq!(manifest.limits.timeout, Some(Duration::from_secs(180)));
+    assert_eq!((manifest.limits.memory, manifest.limits.swap), (256 << 20, 0));
+    assert_eq!(manifest.retry.on.len(), 6);
+    assert!(!manifest.retry.on.contains(&RetryOn::Interrupted) && manifest.poll.is_none());
+    assert_eq!(judged.verdict.diagnostics, []);
+}
+
+#[test]
+fn documents_survive_their_json() {
+    let judged = judge("").function(&single(
+        file("/f/x.py", b"print(1)\n"),
+        Some("data = {a = [1, 2.5, {b = true}]}\n[poll]\n"),
+    ));
+    let text = serde_json::to_string(&judged.verdict).unwrap();
+    assert_eq!(serde_json::from_str::<Verdict>(&text).unwrap(), judged.verdict);
+    assert!(
+        text.contains("\"timeout\":\"180s\"") && text.contains("\"file_size\":\"none\""),
+        "{text}"
+    );
+    let mut judge = Judge::new();
+    let (_, document) = judge.settings(&JudgeSettings {
+        files: vec![],
+        runtimes: shipped_runtimes(),
+    });
+    let text = serde_json::to_string(&document).unwrap();
+    assert_eq!(serde_json::from_str::<SettingsDocument>(&text).unwrap(), document);
+}
+
+#[test]
+fn on_load_false_gives_the_whole_pool() {
+    let judged = judge("").function(&single(file("/f/x.sh", b""), Some("on_load = false\n")));
+    let manifest = judged.verdict.manifest.unwrap();
+    assert_eq!((manifest.on_load, manifest.pool.max), (false, 4));
+}
+
+#[test]
+fn sizes_fill_limits_and_limits_win() {
+    let limits = |settings: &str, own: &str| {
+        let judged = judge(settings).function(&single(file("/f/x.sh", b""), Some(own)));
+        let limits = judged
+            .verdict
+            .manifest
+            .unwrap_or_else(|| panic!("{:?}", reported(&judged.verdict.diagnostics)))
+            .limits;
+        (limits.memory >> 20, limits.cpu, limits.asked.join(","))
+    };
+    assert_eq!(limits("", "size = \"L\""), (1024, Some(800), String::new()));
+    assert_eq!(
+        limits("", "size = \"L\"\n[limits]\nmemory = \"100M\""),
+        (100, Some(800), "memory".into())
+    );
+    assert_eq!(limits("[defaults]\nsize = \"S\"", ""), (256, Some(200), String::new()));
+    assert_eq!(
+        limits("[defaults.limits]\nmemory = \"64M\"\npids = 9", "size = \"M\""),
+        (512, Some(400), String::new())
+    );
+    assert_eq!(
+        limits("[defaults.limits]\nmemory = \"64M\"", "[limits]\npids = 5\ncpu = 2"),
+        (64, Some(2000), "cpu,pids".into())
+    );
+    assert_eq!(
+        limits(
+            "[sizes]\nM = { memory = \"300M\" }\nhuge = { cpu = \"8\" }",
+            "size = \"M\""
+        ),
+        (300, Some(400), String::new())
+    );
+}
+
+#[test]
+fn an_inline_block_is_a_manifest() {
+    let code = b"#!/bin/bash\n# /// fnd\n# [limits]\n# timeout = \"30s\"\n# ///\necho\n";
+    let judged = judge("").function(&single(file("/f/x.sh", code), None));
+    assert_eq!(
+        judged.verdict.manifest.unwrap().limits.timeout,
+        Some(Duration::from_secs(30))
+    );
+}
+
+#[test]
+fn the_interpreter_line_goes_first() {
+    let check = |name: &str, code: &str, first: &[&str], asked: u32, expected: &[&str]| {
+        let judged = judge("").function(&single(executable(name, code.as_bytes()), None));
+        assert_eq!(argv(&judged), expected, "{code}");
+        let plan = judged.plan.unwrap();
+        assert_eq!(plan.interpreters.get(..first.len()).unwrap(), first, "{code}");
+        assert_eq!(plan.asked_interpreters, asked, "{code}");
+        assert_eq!(judged.verdict.diagnostics, [], "{code}");
+    };
+    let default = &["/usr/bin/python3", "/usr/local/bin/python3"];
+    check("/f/x.py", "#!/usr/bin/env python3\n", default, 0, &["{entry}"]);
+    check(
+        "/f/x.py",
+        "#!/srv/venv/bin/python\n",
+        &["/srv/venv/bin/python", "/usr/bin/python3"],
+        1,
+        &["{entry}"],
+    );
+    check(
+        "/f/x.py",
+        "#!/usr/local/bin/python3 -u\r\n",
+        &["/usr/local/bin/python3", "/usr/bin/python3"],
+        1,
+        &["-u", "{entry}"],
+    );
+    check(
+        "/f/x.py",
+        "#!/usr/bin/env python3.12\n",
+        &["/usr/bin/python3.12", "/usr/local/bin/python3.12"],
+        3,
+        &["{entry}"],
+    );
+    check(
+        "/f/x.sh",
+        "#!/bin/bash -e\n",
+        &["/bin/bash", "/usr/bin/bash"],
+        1,
+        &["-e", "{entry}"],
+    );
+    check("/f/x.sh", "#!/bin/sh\n", &["/bin/sh", "/usr/bin/bash"], 1, &["{entry}"]);
+    check(
+        "/f/x.sh",
+        "#!/usr/bin/env -S bash -eu\n",
+        &["/usr/bin/bash"],
+        0,
+        &["-eu", "{entry}"],
+    );
+    check(
+        "/f/x.py",
+        "#!/usr/bin/env bash\necho\n",
+        &["/usr/bin/bash"],
+        0,
+        &["{entry}"],
+    );
+}
+
+#[test]
+fn what_the_kernel_executes_is_run_by_exec() {
+    let run = |name: &str, code: &[u8]| judge("").function(&single(executable(name, code), Some("args = [\"a b\"]")));
+    for (name, code) in [
+        ("/f/x", b"\x7fELF\x02".as_slice()),
+        ("/f/x.pl", b"#!/usr/bin/perl\n"),
+        ("/f/x", b"#!/bin/sh\n"),
+    ] {
+        let judged = run(name, code);
+        assert_eq!(argv(&judged), ["a b"]);
+        let plan = judged.plan.unwrap();
+        assert_eq!(
+            (plan.runtime.as_str(), plan.interpreters.len(), plan.unix_text),
+            ("exec", 0, false)
+        );
+    }
+    assert!(run("/f/x", b"#!/bin/sh\r\necho\r\n").plan.unwrap().unix_text);
+}
+
+#[test]
+fn the_suffix_and_the_code_choose_the_runtime() {
+    let runtime = |name: &str, code: &str| {
+        judge("")
+            .function(&single(file(name, code.as_bytes()), None))
+            .plan
+            .map(|plan| plan.runtime)
+    };
+    for (name, code, expected) in [
+        ("/f/x.ts", "console.log(1)", "deno"),
+        ("/f/x.js", "console.log(1)", "deno"),
+        ("/f/x.js", "const fs = require('fs'); console.log(fs)", "node"),
+        ("/f/x.cjs", "console.log(1)", "node"),
+        ("/f/x.bash", "", "bash"),
+    ] {
+        assert_eq!(runtime(name, code).as_deref(), Some(expected), "{name} {code}");
+    }
+    let plain = |settings: &str, own: Option<&str>| {
+        judge(settings)
+            .function(&single(file("/f/x", b"print(1)"), own))
+            .plan
+            .map(|plan| plan.runtime)
+    };
+    assert_eq!(plain("[defaults]\nruntime = \"deno\"", None).as_deref(), Some("deno"));
+    assert_eq!(
+        plain("[defaults]\nruntime = \"deno\"", Some("runtime = \"python\"")).as_deref(),
+        Some("python")
+    );
+    assert_eq!(plain("", None), None);
+}
+
+#[test]
+fn versions_come_from_runtime_and_configuration() {
+    let run = |settings: &str, name: &str| {
+        let judged = judge(settings).function(&single(file("/f/x.py", b""), Some(&format!("runtime = \"{name}\""))));
+        (
+            judged.plan.map(|plan| plan.interpreters),
+            reported(&judged.verdict.diagnostics),
+        )
+    };
+    assert_eq!(run("", "python3.11").0.unwrap(), ["/usr/bin/python3.11"]);
+    let own = "[runtimes]\npython = { interpreters = { \"3.12\" = \"/opt/py/bin/python3.12\" } }\n";
+    assert_eq!(run(own, "python3.12").0.unwrap(), ["/opt/py/bin/python3.12"]);
+    assert_eq!(
+        run("", "python2.7").1,
+        ["1:11 unknown-version: runtime `python` has no version `2.7`"]
+    );
+    let default = "[runtimes.python.interpreters]\ndefault = \"/opt/py\"\n";
+    assert_eq!(run(default, "python").0.unwrap().first().unwrap(), "/opt/py");
+}
+
+#[test]
+fn deno_is_granted_what_the_contract_says_and_what_the_manifest_adds() {
+    let run = |own: &str| judge("").function(&single(file("/f/x.ts", b""), Some(own)));
+    let plain = run("[env]\nTOKEN = \"x\"\n");
+    let flags = argv(&plain);
+    assert_eq!(flags.get(..3).unwrap(), ["run", "--no-prompt", "--no-lock"]);
+    let env = flags.iter().find(|flag| flag.starts_with("--allow-env=")).unwrap();
+    assert!(env.contains("FND_FUNCTION,") && env.ends_with(",TOKEN"), "{env}");
+    assert!(flags.contains(&"--allow-read={code},{credentials},{bindings},{tmp}"));
+    assert!(flags.contains(&"--allow-write={tmp},{state},{result}"));
+    assert_eq!(flags.iter().filter(|flag| flag.starts_with("--allow-")).count(), 3);
+
+    let more = run("permissions = [\"net\", \"read=/srv/{code}\"]");
+    let argv = &more.plan.as_ref().unwrap().argv;
+    let own = argv
+        .iter()
+        .find(|text| text.text == "--allow-read=/srv/{code}")
+        .unwrap();
+    assert!(!own.template, "a manifest's text is no template");
+    assert!(argv.iter().any(|text| text.text == "--allow-net"));
+
+    let keptn = run("permissions = [\"keptn\"]");
+    let flags = super::argv(&keptn);
+    for flag in ["--allow-net", "--allow-read", "--allow-write"] {
+        assert!(flags.contains(&flag), "{flag}");
+    }
+    assert!(
+        !flags.iter().any(|flag| flag.starts_with("--allow-read=")),
+        "a list would narrow it"
+    );
+}
+
+#[test]
+fn a_program_cannot_grant_itself_permissions() {
+    let code = b"#!/usr/bin/env -S deno run --allow-net --no-check -A\n";
+    let judged = judge("").function(&single(executable("/f/x.ts", code), None));
+    let flags = argv(&judged);
+    assert!(!flags.contains(&"--allow-net") && !flags.contains(&"-A") && flags.contains(&"--no-check"));
+    assert_eq!(flags.iter().filter(|flag| **flag == "run").count(), 1);
+    assert_eq!(
+        reported(&judged.verdict.diagnostics),
+        ["permissions: `--allow-net -A` of the `#!` line has no effect"]
+    );
+}
+
+#[test]
+fn arguments_and_environment_are_in_order() {
+    let own = "args = [\"-i\", \"a b\"]\ninterpreter_args = [\"-X\", \"dev\"]\n[env]\nPYTHONUNBUFFERED = \"0\"\n";
+    let judged = judge("[defaults.env]\nA = \"1\"").function(&single(file("/f/x.py", b""), Some(own)));
+    assert_eq!(argv(&judged), ["-X", "dev", "{entry}", "-i", "a b"]);
+    let names: Vec<(String, String)> = judged
+        .plan
+        .unwrap()
+        .environment
+        .into_iter()
+        .map(|(name, text)| (name, text.text))
+        .collect();
+    let names: Vec<(&str, &str)> = names
+        .iter()
+        .map(|(name, text)| (name.as_str(), text.as_str()))
+        .collect();
+    let (always, own) = names.split_at(fnd_wire::plan::ALWAYS.len());
+    assert_eq!(always, fnd_wire::plan::ALWAYS);
+    assert_eq!(
+        own,
+        [
+            ("PYTHONDONTWRITEBYTECODE", "1"),
+            ("PYTHONUNBUFFERED", "0"),
+            ("CMD_ARGS", "-X dev"),
+            ("A", "1")
+        ]
+    );
+}
+
+#[test]
+fn a_directory_has_one_entry() {
+    let files = || {
+        vec![
+            file("main.py", b"print(1)\n"),
+            file("lib.py", b""),
+            file("README.md", b""),
+        ]
+    };
+    let judged = judge("").function(&directory(files(), ""));
+    assert_eq!(judged.plan.unwrap().entry, "main.py");
+    let judged = judge("").function(&directory(files(), "entry = \"lib.py\""));
+    assert_eq!(judged.plan.unwrap().entry, "lib.py");
+}
+
+#[test]
+fn an_env_file_is_read() {
+    let own = "env_file = \"x.env\"\n[env]\nB = \"own\"\n";
+    let files = vec![file("main.sh", b""), file("x.env", b"A=1\nB=2\n")];
+    let judged = judge("").function(&directory(files, own));
+    let env: Vec<(String, String)> = judged.verdict.manifest.unwrap().env.into_iter().collect();
+    assert_eq!(env, [("A".into(), "1".into()), ("B".into(), "own".into())]);
+}
+
+#[test]
+fn a_long_first_interval_lifts_the_cap() {
+    let judged = judge("").function(&single(file("/f/x.sh", b""), Some("[retry]\ninterval = \"10m\"")));
+    assert_eq!(
+        judged.verdict.manifest.unwrap().retry.max_interval,
+        Duration::from_secs(600)
+    );
+}
+
+#[test]
+fn the_configuration_merges_in_order() {
+    let mut judge = Judge::new();
+    let files = vec![
+        file(
+            "/etc/fnd/fnd.toml",
+            b"[users]\nallow = [\"a\", \"b\"]\n[node]\nmax_workers = 7\nreserve_memory = \"64M\"\n",
+        ),
+        file(
+            "/etc/fnd/conf.d/10.toml",
+            b"[users]\nallow = [\"c\"]\nallow_root = true\n[node]\nmax_workers = 8\n",
+        ),
+    ];
+    let (policy, document) = judge.settings(&JudgeSettings {
+        files,
+        runtimes: vec![],
+    });
+    let settings = document.settings.unwrap();
+    assert_eq!((settings.node.reserve_memory, settings.node.max_workers), (64 << 20, 8));
+    let policy = policy.unwrap();
+    assert_eq!(
+        (policy.allow_users, policy.allow_root, policy.uid_range),
+        (vec!["c".to_owned()], true, (70000, 99999))
+    );
+}
+
+/// After an upgrade the judge of the older fnd may run until the next restart.
+#[test]
+fn a_verdict_without_interpreters_is_read() {
+    let judged = judge("").function(&single(file("/f/x.sh", b"echo\n"), None));
+    assert!(!judged.verdict.interpreters.is_empty());
+    let mut document = serde_json::to_value(&judged.verdict).unwrap();
+    document.as_object_mut().unwrap().remove("interpreters");
+    let read: Verdict = serde_json::from_value(document).unwrap();
+    assert_eq!(read.interpreters, Vec::<String>::new());
+    assert_eq!(read.manifest, judged.verdict.manifest);
+}

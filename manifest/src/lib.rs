@@ -1,0 +1,28 @@
+//! The files that people write: configuration, manifests, code and descriptions of runtimes; what they may say, and what
+//! is wrong with them.
+//!
+//! Bytes of files go in; plans for the spawner, documents for fnd and diagnostics come out. No clock, no randomness, no
+//! logging, no async. Only [`check::Disk`] opens files: `fnd --judge` has none.
+//!
+//! Files:
+//! - `check`: judges directories without a daemon
+//! - `diagnostic`: one problem at one place of a file
+//! - `explain`: the keys' and diagnostics' texts of `fndctl explain`
+//! - `function`: the keys of a function's manifest, resolved
+//! - `judge`: bytes of files in, plans and documents out
+//! - `runtime`: descriptions of languages
+//! - `schema`: tables of keys, and the reader that checks files by them
+//! - `settings`: the keys of fnd.toml, resolved
+//! - `text`: serde forms of wire's types
+//! - `words`: the macro for enums whose values are words, in files and in the API
+
+pub mod check;
+pub mod diagnostic;
+pub mod explain;
+pub mod function;
+pub mod judge;
+pub mod runtime;
+pub mod schema;
+pub mod settings;
+pub mod text;
+pub mod words;

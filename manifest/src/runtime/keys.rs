@@ -1,0 +1,117 @@
+//! Every key of `runtime.toml`: its values, its default and its meaning.
+
+use crate::schema::Kind::{List, Text};
+use crate::schema::keys::keys;
+use crate::schema::read::Schema;
+use crate::schema::{Form, Kind};
+use crate::words;
+use std::collections::BTreeMap;
+
+/// A runtime's `runtime.toml`.
+pub const SCHEMA: Schema = Schema {
+    keys: Description::KEYS,
+    what: "a runtime's description",
+};
+
+const TEXTS: Kind = List(&Text(Form::Some));
+
+keys! {
+    /// The top of `runtime.toml`.
+    #[derive(Debug)]
+    pub(crate) struct Description {
+        /// Name of the runtime and of its directory.
+        id: String = Text(Form::Name), example "python", required true;
+        /// What the runtime is, for people.
+        description: String = Text(Form::Any), example "Python 3";
+        /// Suffixes of files that the runtime claims, with the dot.
+        suffixes: Vec<String> = TEXTS, example [".py"];
+        /// Other names of the runtime.
+        aliases: Vec<String> = TEXTS, example ["py"];
+        /// Base names of the interpreters that a `#!` line may name.
+        names: Vec<String> = TEXTS, example ["python", "python3"];
+        /// Interpreters to try if the function names no version.
+        interpreters: Vec<String> = List(&Text(Form::Absolute)), example ["/usr/bin/python3"];
+        /// The file that lists the packages a function needs.
+        dependency_file = Text(Form::Relative), example "requirements.txt";
+        /// The program beside this file that serves handlers; `{shim}` in `[phases.handle] command`.
+        shim: Option<String> = Text(Form::Relative), example "shim.py";
+        /// `unix`: byte-order mark and carriage returns are removed from the entry.
+        text: TextForm = Word(TextForm::WORDS), default "as-is", example "unix";
+        /// Command that prints the version.
+        probe: Vec<String> = TEXTS, example ["{interpreter}", "--version"];
+        /// Versions by name.
+        versions: BTreeMap<String, Version> = Map(Form::Name, &Table(Version::KEYS));
+        /// Commands.
+        phases: Phases = Table(Phases::KEYS);
+        /// Values that are always granted, for each permission.
+        permissions: Option<BTreeMap<String, Vec<String>>>
+            = Map(Form::Permission, &List(&Text(Form::Some))), example { read = ["{code}"] };
+        /// Smallest limits with which the runtime can start.
+        floors: Floors = Table(Floors::KEYS);
+    }
+}
+
+words! {
+    /// How the entry is read.
+    pub enum TextForm {
+        /// Unchanged.
+        AsIs = "as-is",
+        /// Without byte-order mark and carriage returns.
+        Unix = "unix",
+    }
+}
+
+keys! {
+    /// An entry of `[versions]`.
+    #[derive(Debug)]
+    pub(crate) struct Version {
+        /// Path of the interpreter.
+        interpreter: String = Text(Form::Absolute), example "/usr/bin/python3.11", required true;
+    }
+}
+
+keys! {
+    /// `[phases]`.
+    #[derive(Debug)]
+    pub(crate) struct Phases {
+        /// Fetches dependencies.
+        install = Table(Phase::KEYS);
+        /// Compiles.
+        compile = Table(Phase::KEYS);
+        /// Checks.
+        check = Table(Phase::KEYS);
+        /// Runs an attempt of a script.
+        run: Phase = Table(Phase::KEYS);
+        /// Starts a worker of a handler, which uses the worker protocol. Without it the runtime has no handlers.
+        handle: Option<Phase> = Table(Phase::KEYS);
+        /// Starts a worker of a module with `export default { fetch }`, which serves HTTP. Without it the runtime has none.
+        serve: Option<Phase> = Table(Phase::KEYS);
+    }
+}
+
+keys! {
+    /// A command with its environment.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Phase {
+        /// Command line; begins with `{interpreter}`, or with `{entry}` if there is no interpreter.
+        command: Vec<String> = TEXTS, example ["{interpreter}", "{entry}", "{args}"], required true;
+        /// Environment.
+        env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any)), example { PYTHONUNBUFFERED = "1" };
+        /// Base names of the interpreters that a `#!` line may name in this phase; absent: all of `names`.
+        names: Vec<String> = TEXTS, example ["bash"];
+        /// Values that are granted in this phase in addition to `[permissions]`.
+        permissions: BTreeMap<String, Vec<String>>
+            = Map(Form::Permission, &List(&Text(Form::Some))), example { net = ["127.0.0.1:0"] };
+    }
+}
+
+keys! {
+    /// `[floors]`.
+    #[derive(Debug)]
+    pub(crate) struct Floors {
+        /// Memory.
+        memory: u64 = Size(ANY_SIZE), default "1M", example "16M";
+        /// Processes and threads.
+        pids: u32 = Whole(1..=4_194_304), default 1, example 8;
+    }
+}

@@ -1,0 +1,164 @@
+//! Runtimes as data: `runtimes/ID/runtime.toml` (contract, section 8).
+//!
+//! Files:
+//! - `keys`: every key of runtime.toml
+//! - `read`: reads runtime.toml
+//! - `shebang`: reads `#!` lines
+
+pub mod keys;
+pub mod read;
+pub mod shebang;
+
+pub use keys::Phase;
+
+use crate::function::Mode;
+use crate::settings::RuntimeSettings;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A runtime: what fnd needs to run functions in a language.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RuntimeSummary {
+    /// Its id, `python`.
+    pub id: String,
+    /// Description for people.
+    pub description: String,
+    /// Suffixes that it claims, with the dot: `.py`.
+    pub suffixes: Vec<String>,
+    /// Other names of the runtime, `python2.7`.
+    pub aliases: Vec<String>,
+    /// Versions with their interpreters, the newest first. An interpreter may not be installed.
+    pub versions: Vec<RuntimeVersion>,
+    /// Whether functions may use it.
+    pub enabled: bool,
+}
+
+/// A version of a runtime.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RuntimeVersion {
+    /// Name of the version, `3.11`, or `default`.
+    pub name: String,
+    /// Absolute path of the interpreter.
+    pub interpreter: String,
+}
+
+/// A runtime, from its `runtime.toml` and `[runtimes]` of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runtime {
+    /// The public part.
+    pub summary: RuntimeSummary,
+    /// Absolute paths of the interpreters that are tried, in order, where no version is requested; empty: the entry is
+    /// executed itself.
+    pub interpreters: Vec<String>,
+    /// Base names that a `#!` line may use for it, `python3`; digits and dots may follow.
+    pub names: Vec<String>,
+    /// Starts an attempt of a script.
+    pub run: Phase,
+    /// Starts a worker of a handler; absent: the runtime has no handlers.
+    pub handle: Option<Phase>,
+    /// Starts a worker of a module that only answers requests (`export default { fetch }`); absent: the runtime has no
+    /// such modules.
+    pub serve: Option<Phase>,
+    /// Path of the program that serves handlers, in the directory of `runtime.toml`; absent: the entry itself uses the
+    /// worker protocol.
+    pub shim: Option<String>,
+    /// Command that prints the version, with `{interpreter}` in it; empty where there is none.
+    pub probe: Vec<String>,
+    /// Permissions that are always granted: the word after `--allow-`, then templates. Absent: the runtime has no
+    /// permissions.
+    pub permissions: Option<BTreeMap<String, Vec<String>>>,
+    /// Whether byte-order marks and carriage returns are removed from the entry.
+    pub unix_text: bool,
+    /// Least memory with which it starts, in bytes.
+    pub memory_floor: u64,
+    /// Least number of processes and threads with which it starts.
+    pub pids_floor: u32,
+}
+
+impl Runtime {
+    /// Returns the phase that starts a function of a mode; absent where the runtime has no such functions.
+    #[must_use]
+    pub fn phase(&self, mode: Mode) -> Option<&Phase> {
+        match mode {
+            Mode::Script => Some(&self.run),
+            Mode::Handler => self.handle.as_ref(),
+            // A service starts like a script. So does a program that serves HTTP, unless its runtime does the serving.
+            Mode::Http | Mode::Service => Some(&self.run),
+        }
+    }
+
+    /// Returns the version that a name asks for, if the name belongs to this runtime: `Some(None)` for `python`,
+    /// `Some(Some("3.11"))` for `python3.11`.
+    #[must_use]
+    pub fn version_of<'n>(&self, name: &'n str) -> Option<Option<&'n str>> {
+        let version = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        std::iter::once(&self.summary.id)
+            .chain(&self.summary.aliases)
+            .find_map(|known| name.strip_prefix(known.as_str()).filter(|rest| version(rest)))
+            .map(|rest| Some(rest).filter(|rest| !rest.is_empty()))
+    }
+
+    /// Says whether a base name is one of its interpreters.
+    #[must_use]
+    pub fn is_interpreter(&self, name: &str) -> bool {
+        let version = |rest: &str| rest.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        self.names
+            .iter()
+            .any(|known| name.strip_prefix(known.as_str()).is_some_and(version))
+    }
+
+    /// Applies `[runtimes] ID` of the configuration.
+    pub fn configure(&mut self, settings: &RuntimeSettings) {
+        self.summary.enabled = settings.enabled;
+        for (name, interpreter) in &settings.interpreters {
+            let version = RuntimeVersion {
+                name: name.clone(),
+                interpreter: interpreter.clone(),
+            };
+            self.summary.versions.retain(|known| known.name != *name);
+            if name == DEFAULT {
+                self.interpreters.insert(0, interpreter.clone());
+                self.summary.versions.insert(0, version);
+            } else {
+                self.summary.versions.push(version);
+            }
+        }
+        // The newest version is first, after the default.
+        self.summary
+            .versions
+            .sort_by_key(|version| std::cmp::Reverse(rank(&version.name)));
+    }
+
+    /// Returns the interpreters of a version. Without a version it returns all interpreters, the default ones first.
+    #[must_use]
+    pub fn candidates(&self, version: Option<&str>) -> Vec<String> {
+        let all = self.summary.versions.iter();
+        match version {
+            Some(name) => all
+                .filter(|known| known.name == name)
+                .map(|known| known.interpreter.clone())
+                .collect(),
+            None => {
+                let mut result = self.interpreters.clone();
+                for version in all {
+                    if !result.contains(&version.interpreter) {
+                        result.push(version.interpreter.clone());
+                    }
+                }
+                result
+            }
+        }
+    }
+}
+
+/// Name for an interpreter without a version, which is tried first where no version is requested.
+pub const DEFAULT: &str = "default";
+
+/// Returns the sort key of a version: the default is the highest, others are compared by their numbers.
+fn rank(name: &str) -> (bool, Vec<u64>) {
+    (
+        name == DEFAULT,
+        name.split('.').map(|part| part.parse().unwrap_or(0)).collect(),
+    )
+}

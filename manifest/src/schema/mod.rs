@@ -1,0 +1,242 @@
+//! Tables of the keys that TOML files of fnd may have. Parsing, `fndctl explain` and the check of the shipped example
+//! files all use one table per file, so that they always agree.
+//!
+//! `keys` defines the tables. [`source`] knows the positions in a person's file, [`read`] checks a file against its table, [`tree`] holds the
+//! result.
+//!
+//! Files:
+//! - `keys`: the macro `keys!`
+//! - `pick`: typed access to a checked table
+//! - `read`: checks a file against its table and reports all problems
+//! - `source`: a text with its positions
+//! - `tree`: typed values with their positions
+
+pub(crate) mod keys;
+pub mod pick;
+pub mod read;
+pub mod source;
+pub mod tree;
+
+use std::ops::RangeInclusive;
+
+/// A key, or a table of keys.
+#[derive(Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// The values that it may have.
+    pub kind: Kind,
+    /// The default as TOML; empty where there is none.
+    pub default: &'static str,
+    /// An example value as TOML; empty for tables.
+    pub example: &'static str,
+    /// The meaning, in one or two sentences.
+    pub meaning: &'static str,
+    /// Whether the table that contains the key is incomplete without it.
+    pub required: bool,
+    /// Where the key is refused because its feature is not built yet: the values, as TOML, that are accepted because they
+    /// change nothing. A setting that has no effect is an error and never ignored. A refused table stands for all of its
+    /// keys.
+    pub not_yet: Option<&'static [&'static str]>,
+}
+
+/// The kind of a value.
+#[derive(Debug)]
+pub enum Kind {
+    /// `true` or `false`.
+    Bool,
+    /// Text of a form.
+    Text(Form),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A duration.
+    Duration(Zero),
+    /// A duration or `"none"`.
+    DurationOrNone(Zero),
+    /// A size within a range of bytes.
+    Size(RangeInclusive<u64>),
+    /// A size within a range of bytes, or `"none"`.
+    SizeOrNone(RangeInclusive<u64>),
+    /// A share of the CPU, as text or as a number of cores.
+    Cpu,
+    /// Bytes per second.
+    ByteRate,
+    /// A count per period.
+    Rate,
+    /// Permission bits.
+    Mode,
+    /// A whole number within a range.
+    Whole(RangeInclusive<u64>),
+    /// A number within a range.
+    Real(RangeInclusive<f64>),
+    /// Any value.
+    Json,
+    /// Any table.
+    JsonTable,
+    /// Any number of values of one kind.
+    List(&'static Kind),
+    /// Any keys of a form, with values of one kind.
+    Map(Form, &'static Kind),
+    /// These keys.
+    Table(&'static [Key]),
+    /// An array of tables of these keys.
+    Tables(&'static [Key]),
+    /// The table `[defaults]`: the keys of a function's manifest.
+    Defaults,
+    /// One of two kinds, tried in this order; they have different TOML types.
+    Either(&'static Kind, &'static Kind),
+}
+
+/// Whether a duration may be zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Zero {
+    /// Zero is allowed.
+    Fine,
+    /// Zero is refused, because it could mean "never" or "at once".
+    Refused,
+}
+
+/// The form of a text. No form allows NUL, which arguments, paths and environment values cannot contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Any text.
+    Any,
+    /// At least one character.
+    Some,
+    /// At least one of `A-Z a-z 0-9 . _ - /`; used for names of labels, runtimes, users, sizes and secrets.
+    Name,
+    /// The name of an environment variable.
+    Variable,
+    /// The name of a function.
+    Function,
+    /// A path that begins with `/`, without `..`.
+    Absolute,
+    /// A path that does not begin with `/`, without `..`.
+    Relative,
+    /// A URL path, which begins with `/`.
+    UrlPath,
+    /// An IP address and a port.
+    Socket,
+    /// `token:SECRET`, `basic:SECRET`, `hmac:SECRET` or `none`.
+    Auth,
+    /// A deno permission: `net`, `read=/srv/in`, or the preset `keptn`.
+    Permission,
+}
+
+impl Form {
+    /// Returns a description of this form, for "expected ...".
+    #[must_use]
+    pub fn expected(self) -> &'static str {
+        match self {
+            Self::Any => "a text",
+            Self::Some => "a text that is not empty",
+            Self::Name => "a name of letters, digits, `.`, `_`, `-` and `/`",
+            Self::Variable => "the name of a variable: letters, digits and `_`, not beginning with a digit",
+            Self::Function => "the name of a function, `NAME` or `GROUP/NAME`",
+            Self::Absolute => "an absolute path without `..`",
+            Self::Relative => "a path relative to the function's directory, without `..`",
+            Self::UrlPath => "a path that begins with `/`",
+            Self::Socket => "an IP address and a port such as `127.0.0.1:9640` or `[::1]:9640`",
+            Self::Auth => "`token:SECRET`, `basic:SECRET`, `hmac:SECRET` or `none`",
+            Self::Permission => "a permission of deno such as `net`, `net=example.com`, `read=/srv/in`, or `keptn`",
+        }
+    }
+
+    /// Says whether a text has this form.
+    #[must_use]
+    pub fn holds(self, text: &str) -> bool {
+        if text.contains('\0') {
+            return false;
+        }
+        let component = |part: &str| !part.is_empty() && part != "." && part != "..";
+        match self {
+            Self::Any => true,
+            Self::Some => !text.is_empty(),
+            Self::Name => !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-/".contains(&b)),
+            Self::Variable => {
+                !text.starts_with(|c: char| c.is_ascii_digit())
+                    && !text.is_empty()
+                    && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+            }
+            Self::Function => fnd_wire::ids::FunctionName::new(text).is_ok(),
+            Self::Absolute => match text.strip_prefix('/') {
+                Some("") => true,
+                Some(rest) => rest.strip_suffix('/').unwrap_or(rest).split('/').all(component),
+                None => false,
+            },
+            Self::Relative => text.split('/').all(component),
+            Self::UrlPath => text.starts_with('/'),
+            Self::Socket => text
+                .parse::<std::net::SocketAddr>()
+                .is_ok_and(|address| address.port() != 0),
+            Self::Auth => {
+                let secret = |kind| {
+                    text.strip_prefix(kind)
+                        .is_some_and(|secret: &str| Self::Name.holds(secret))
+                };
+                text == "none" || ["token:", "basic:", "hmac:"].into_iter().any(secret)
+            }
+            Self::Permission => {
+                let (name, value) = text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));
+                text == "keptn" || (PERMISSIONS.contains(&name) && value != Some(""))
+            }
+        }
+    }
+}
+
+/// deno's permissions: the words after `--allow-`. `all` is not among them; a manifest must list each permission.
+pub const PERMISSIONS: [&str; 8] = ["read", "write", "net", "env", "run", "sys", "ffi", "import"];
+
+/// The range of sizes that have no narrower limit.
+pub const ANY_SIZE: RangeInclusive<u64> = 0..=(1 << 60);
+
+impl Kind {
+    /// Returns a description of this kind, for "expected ...".
+    #[must_use]
+    pub fn expected(&self) -> String {
+        let none = |text: &str| format!("{text}, or `\"none\"`");
+        let duration = "a duration such as `\"30s\"`";
+        let size = "a size such as `\"256M\"`";
+        match self {
+            Self::Bool => "`true` or `false`".to_owned(),
+            Self::Text(form) => form.expected().to_owned(),
+            Self::Word(words) => one_of(words),
+            Self::Duration(_) => duration.to_owned(),
+            Self::DurationOrNone(_) => none(duration),
+            Self::Size(_) => size.to_owned(),
+            Self::SizeOrNone(_) => none(size),
+            Self::Cpu => "a number of cores such as `\"500m\"`, `\"0.5\"` or `\"50%\"`".to_owned(),
+            Self::ByteRate => "a size per second such as `\"10M/s\"`".to_owned(),
+            Self::Rate => "a number per time such as `\"10/s\"`".to_owned(),
+            Self::Mode => "permission bits in octal such as `\"0640\"`".to_owned(),
+            Self::Whole(range) => format!("a whole number from {} to {}", range.start(), range.end()),
+            Self::Real(range) => format!("a number from {:?} to {:?}", range.start(), range.end()),
+            Self::Json => "any value".to_owned(),
+            Self::List(item) => format!("an array, each item {}", item.expected()),
+            Self::JsonTable | Self::Map(..) | Self::Table(_) | Self::Defaults => "a table".to_owned(),
+            Self::Tables(_) => "an array of tables".to_owned(),
+            Self::Either(first, second) => format!("{}, or {}", first.expected(), second.expected()),
+        }
+    }
+
+    /// Returns the keys of a table of this kind.
+    #[must_use]
+    pub fn keys(&self) -> &'static [Key] {
+        match self {
+            Self::Table(keys) | Self::Tables(keys) => keys,
+            Self::Defaults => crate::function::Manifest::KEYS,
+            _ => &[],
+        }
+    }
+}
+
+/// Returns `one of `a`, `b` or `c``.
+#[must_use]
+pub fn one_of(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, first)) => format!("{} or {last}", first.join(", ")),
+        None => "nothing".to_owned(),
+    }
+}

@@ -1,0 +1,370 @@
+//! Checks a TOML text against its table of keys and reports all problems.
+//!
+//! Files:
+//! - `values`: checks of single values
+//! - `words`: the words of messages about what was found
+
+mod values;
+mod words;
+
+pub use words::{escaped, list, nearest};
+use words::{fits, hint, syntax, type_name};
+
+use super::source::Source;
+use super::tree::{At, Node, Table, Value};
+use super::{Form, Key, Kind};
+use crate::diagnostic::Diagnostic;
+use fnd_wire::units;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Most problems that are reported of one file: more seldom tell anything new, and the report must fit into a frame.
+pub const PROBLEMS_MAX: usize = 50;
+
+/// The keys of a kind of file.
+#[derive(Debug, Clone, Copy)]
+pub struct Schema {
+    /// The keys.
+    pub keys: &'static [Key],
+    /// Name of the kind of file, for "unknown key ... in ...".
+    pub what: &'static str,
+}
+
+/// Returns the values of a text and all of its problems, in the order of the text. `number` becomes [`At::source`] of
+/// every node. Invalid values are not part of the table.
+#[must_use]
+pub fn read(source: &Source, number: usize, schema: Schema) -> (Table, Vec<Diagnostic>) {
+    let (table, errors) = DeTable::parse_recoverable(&source.toml);
+    let mut reader = Reader {
+        source,
+        number,
+        schema,
+        path: Vec::new(),
+        problems: Vec::new(),
+    };
+    let mut broken = BTreeSet::new();
+    let mut misleading = false;
+    for error in errors {
+        let span = error.span().unwrap_or(0..0);
+        let line = source.line_text(span.start).trim_start();
+        // After a broken header, or an open string or bracket, every key would seem to belong to another table.
+        misleading |= line.starts_with('[') || !line.contains('=') || error.message().contains("recursion");
+        broken.insert(source.place(&span).line);
+        reader.problems.push((span.start, syntax(source, &error, span)));
+    }
+    let result = if misleading {
+        Table::new()
+    } else {
+        let result = reader.table(table.get_ref(), schema.keys);
+        reader.missing(&(0..0), &result, table.get_ref(), schema.keys);
+        result
+    };
+    // A line with a syntax error gets no further problems, since those would only follow from the syntax error.
+    let is_syntax = |problem: &Diagnostic| problem.code == "syntax" || problem.code == "duplicate-key";
+    let on_broken = |problem: &Diagnostic| problem.place.as_ref().is_some_and(|place| broken.contains(&place.line));
+    let mut problems = reader.problems;
+    problems.retain(|(_, problem)| is_syntax(problem) || !on_broken(problem));
+    problems.sort_by_key(|(position, _)| *position);
+    let problems = problems.into_iter().map(|(_, problem)| problem).collect();
+    (result, at_most(problems, &source.file))
+}
+
+/// Returns the first [`PROBLEMS_MAX`] problems of a file, followed by one that counts the others.
+#[must_use]
+pub fn at_most(mut problems: Vec<Diagnostic>, file: &str) -> Vec<Diagnostic> {
+    let more = problems.len().saturating_sub(PROBLEMS_MAX);
+    problems.truncate(PROBLEMS_MAX);
+    if more > 0 {
+        problems.push(Diagnostic::error("more", format!("{more} more problems in this file")).in_file(file));
+    }
+    problems
+}
+
+/// Returns the value of a default, an example or an accepted value.
+///
+/// # Panics
+/// If the text is not a value of this kind: such texts are part of the program, and a test reads all of them.
+#[must_use]
+pub fn constant(kind: &Kind, text: &str) -> Value {
+    let toml = format!("x = {text}");
+    let source = Source::of_lines("", std::iter::once((1, "", toml.as_str())));
+    let (table, errors) = DeTable::parse_recoverable(&source.toml);
+    let schema = Schema { keys: &[], what: "" };
+    let mut reader = Reader {
+        source: &source,
+        number: 0,
+        schema,
+        path: Vec::new(),
+        problems: Vec::new(),
+    };
+    let node = table
+        .get_ref()
+        .iter()
+        .next()
+        .and_then(|(key, value)| reader.node(key.span(), value, kind));
+    let problems = &reader.problems;
+    assert!(
+        errors.is_empty() && problems.is_empty(),
+        "`{text}` of the schema: {errors:?} {problems:?}"
+    );
+    node.expect("a value without problems").value
+}
+
+struct Reader<'a> {
+    source: &'a Source,
+    number: usize,
+    schema: Schema,
+    /// Names of the enclosing tables.
+    path: Vec<String>,
+    problems: Vec<(usize, Diagnostic)>,
+}
+
+impl Reader<'_> {
+    fn problem(&mut self, span: &Range<usize>, problem: Diagnostic) {
+        self.problems.push((span.start, problem.at(self.source, span.clone())));
+    }
+
+    fn table(&mut self, table: &DeTable<'_>, keys: &'static [Key]) -> Table {
+        let mut result = Table::new();
+        for (name, value) in table {
+            let Some(key) = keys.iter().find(|key| key.name == name.get_ref()) else {
+                let problem = self.unknown(name.get_ref(), keys);
+                self.problem(&name.span(), problem);
+                continue;
+            };
+            self.path.push(key.name.to_owned());
+            if let Some(node) = self.node(name.span(), value, &key.kind) {
+                self.refuse_not_yet(&node, key);
+                result.insert(key.name.to_owned(), node);
+            }
+            self.path.pop();
+        }
+        result
+    }
+
+    fn refuse_not_yet(&mut self, node: &Node, key: &Key) {
+        let Some(accepted) = key.not_yet else { return };
+        if accepted.iter().any(|text| constant(&key.kind, text).same(&node.value)) {
+            return;
+        }
+        let name = self.path.join(".");
+        let (span, message) = if let (Kind::Word(_), Value::Text(word)) = (&key.kind, &node.value) {
+            (
+                node.at.value.clone(),
+                format!("`{name} = \"{word}\"` is not supported yet"),
+            )
+        } else {
+            (node.at.key.clone(), format!("`{name}` is not supported yet"))
+        };
+        // For a value that can only be empty, "remove it" is advice enough.
+        let help = if accepted.iter().all(|text| matches!(*text, "[]" | "{}")) {
+            "remove it".to_owned()
+        } else {
+            format!("remove it; for now it can only be {}", super::one_of(accepted))
+        };
+        self.problem(&span, Diagnostic::error("not-supported-yet", message).with_help(help));
+    }
+
+    fn unknown(&self, name: &str, keys: &'static [Key]) -> Diagnostic {
+        let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
+        let place = match self.path.as_slice() {
+            [] => self.schema.what.to_owned(),
+            path => format!("`[{}]`", path.join(".")),
+        };
+        let problem = Diagnostic::error("unknown-key", format!("unknown key `{}` in {place}", escaped(name)));
+        if let Some(near) = nearest(name, &names) {
+            return problem.with_help(format!("did you mean `{near}`?"));
+        }
+        // `timeout` at the top belongs in `[limits]`; `enabled` in `[retry]` belongs at the top.
+        let elsewhere = self.schema.keys.iter().find_map(|key| {
+            let inside = key.kind.keys().iter().any(|inner| inner.name == name);
+            let here = self.path.first().is_some_and(|first| first == key.name);
+            if key.name == name {
+                Some(format!(
+                    "`{name}` belongs to the top of the file, before the first `[table]`"
+                ))
+            } else if inside && !here && matches!(key.kind, Kind::Table(_) | Kind::Defaults) {
+                Some(format!("`{name}` belongs in `[{}]`", key.name))
+            } else {
+                None
+            }
+        });
+        match elsewhere {
+            Some(help) => problem.with_help(help),
+            None => problem.with_help(format!("known keys: {}", list(&names))),
+        }
+    }
+
+    fn node(&mut self, key: Range<usize>, value: &Spanned<DeValue<'_>>, kind: &Kind) -> Option<Node> {
+        let at = At {
+            source: self.number,
+            key,
+            value: value.span(),
+        };
+        self.value(value, kind).map(|value| Node { at, value })
+    }
+
+    /// Returns the value, or reports its problem.
+    fn value(&mut self, value: &Spanned<DeValue<'_>>, kind: &Kind) -> Option<Value> {
+        let span = value.span();
+        match (kind, value.get_ref()) {
+            (Kind::Either(first, second), found) => {
+                let kind = if fits(first, found) || !fits(second, found) {
+                    first
+                } else {
+                    second
+                };
+                if !fits(kind, found) {
+                    return self.wrong_type(
+                        &span,
+                        found,
+                        &format!("{}, or {}", first.expected(), second.expected()),
+                        None,
+                    );
+                }
+                self.value(value, kind)
+            }
+            (Kind::Bool, DeValue::Boolean(truth)) => Some(Value::Bool(*truth)),
+            (Kind::Text(form), DeValue::String(text)) => self.text(&span, *form, text),
+            (Kind::Word(words), DeValue::String(text)) => self.word(&span, words, text),
+            (Kind::Duration(zero), DeValue::String(text)) => self.duration(&span, *zero, text),
+            (Kind::DurationOrNone(_), DeValue::String(text)) if text == "none" => Some(Value::Duration(None)),
+            (Kind::DurationOrNone(zero), DeValue::String(text)) => self.duration(&span, *zero, text),
+            (Kind::SizeOrNone(_), DeValue::String(text)) if text == "none" => Some(Value::Size(None)),
+            (Kind::Size(range) | Kind::SizeOrNone(range), DeValue::String(text)) => self.size(&span, range, text),
+            (Kind::Size(range) | Kind::SizeOrNone(range), DeValue::Integer(number)) => {
+                let text = number.to_string();
+                self.size(&span, range, &text)
+            }
+            (Kind::Cpu, DeValue::String(text)) => self.unit(&span, text, units::parse_cpu(text).map(Value::Cpu)),
+            (Kind::Cpu, DeValue::Integer(number)) => {
+                let text = number.to_string();
+                self.unit(&span, &text, units::parse_cpu(&text).map(Value::Cpu))
+            }
+            (Kind::Cpu, DeValue::Float(number)) => {
+                let text = number.to_string();
+                self.unit(&span, &text, units::parse_cpu(&text).map(Value::Cpu))
+            }
+            (Kind::ByteRate, DeValue::String(text)) => {
+                self.unit(&span, text, units::parse_byte_rate(text).map(Value::ByteRate))
+            }
+            (Kind::Rate, DeValue::String(text)) => self.unit(
+                &span,
+                text,
+                units::parse_rate(text).map(|(count, per)| Value::Rate(count, per)),
+            ),
+            (Kind::Mode, DeValue::String(text)) => self.unit(&span, text, units::parse_mode(text).map(Value::Mode)),
+            (Kind::Whole(range), DeValue::Integer(number)) => self.whole(&span, range, number),
+            (Kind::Real(range), DeValue::Float(number)) => self.real(&span, range, number.as_str()),
+            (Kind::Real(range), DeValue::Integer(number)) => {
+                let text = number.to_string();
+                self.real(&span, range, &text)
+            }
+            (Kind::Json, found) => self.json(&span, found).map(Value::Json),
+            (Kind::JsonTable, found @ DeValue::Table(_)) => self.json(&span, found).map(Value::Json),
+            (Kind::List(item), DeValue::Array(items)) => {
+                let items: Vec<Option<Node>> = items.iter().map(|found| self.node(found.span(), found, item)).collect();
+                items.into_iter().collect::<Option<Vec<Node>>>().map(Value::List)
+            }
+            (Kind::Map(form, item), DeValue::Table(table)) => Some(Value::Table(self.map(table, *form, item))),
+            (Kind::Table(keys), DeValue::Table(table)) => {
+                let result = self.table(table, keys);
+                self.missing(&span, &result, table, keys);
+                Some(Value::Table(result))
+            }
+            (Kind::Tables(keys), DeValue::Array(items)) => {
+                let mut result = Vec::new();
+                for item in items.iter() {
+                    let DeValue::Table(table) = item.get_ref() else {
+                        self.wrong_type::<()>(&item.span(), item.get_ref(), "a table", None);
+                        continue;
+                    };
+                    let inner = self.table(table, keys);
+                    self.missing(&item.span(), &inner, table, keys);
+                    let at = At {
+                        source: self.number,
+                        key: item.span(),
+                        value: item.span(),
+                    };
+                    result.push(Node {
+                        at,
+                        value: Value::Table(inner),
+                    });
+                }
+                Some(Value::List(result))
+            }
+            (Kind::Tables(_), DeValue::Table(_)) => {
+                let help = format!("write `[[{}]]`", self.path.join("."));
+                self.wrong_type(&span, value.get_ref(), &kind.expected(), Some(help))
+            }
+            (Kind::Defaults, DeValue::Table(table)) => {
+                let outer = std::mem::replace(&mut self.schema, crate::function::keys::SCHEMA);
+                let path = std::mem::take(&mut self.path);
+                let result = self.table(table, self.schema.keys);
+                self.schema = outer;
+                self.path = path;
+                Some(Value::Table(result))
+            }
+            (_, found) => {
+                let help = hint(kind, found);
+                self.wrong_type(&span, found, &kind.expected(), help)
+            }
+        }
+    }
+
+    fn wrong_type<T>(
+        &mut self,
+        span: &Range<usize>,
+        found: &DeValue<'_>,
+        expected: &str,
+        help: Option<String>,
+    ) -> Option<T> {
+        let message = format!("expected {expected}, found {}", type_name(found));
+        let mut problem = Diagnostic::error("wrong-type", self.about(&message));
+        problem.help = help;
+        self.problem(span, problem);
+        None
+    }
+
+    /// Returns a message with the path of the current key in front.
+    fn about(&self, message: &str) -> String {
+        match self.path.as_slice() {
+            [] => message.to_owned(),
+            path => format!("`{}`: {message}", escaped(&path.join("."))),
+        }
+    }
+
+    fn map(&mut self, table: &DeTable<'_>, form: Form, kind: &Kind) -> Table {
+        let mut result = Table::new();
+        for (name, value) in table {
+            if !form.holds(name.get_ref()) {
+                let message = format!(
+                    "expected {} as the key, found `{}`",
+                    form.expected(),
+                    escaped(name.get_ref())
+                );
+                self.bad(&name.span(), &message);
+                continue;
+            }
+            self.path.push(name.get_ref().to_string());
+            if let Some(node) = self.node(name.span(), value, kind) {
+                result.insert(name.get_ref().to_string(), node);
+            }
+            self.path.pop();
+        }
+        result
+    }
+
+    fn missing(&mut self, span: &Range<usize>, result: &Table, written: &DeTable<'_>, keys: &'static [Key]) {
+        for key in keys.iter().filter(|key| key.required) {
+            let there = result.contains_key(key.name) || written.keys().any(|name| name.get_ref() == key.name);
+            if !there {
+                let message = self.about(&format!("the key `{}` is missing", key.name));
+                let help = format!("add `{} = {}`", key.name, key.example);
+                self.problem(span, Diagnostic::error("missing-key", message).with_help(help));
+            }
+        }
+    }
+}

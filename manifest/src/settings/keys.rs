@@ -1,0 +1,269 @@
+//! Every key of `fnd.toml`: its values, its default and its meaning.
+
+use crate::function::Limits;
+use crate::schema::Kind::{List, Text};
+use crate::schema::keys::keys;
+use crate::schema::read::Schema;
+use crate::schema::{Form, Kind};
+use crate::text;
+use crate::words;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The configuration of the daemon.
+pub const SCHEMA: Schema = Schema {
+    keys: Settings::KEYS,
+    what: "the configuration",
+};
+
+const PATHS: Kind = List(&Text(Form::Absolute));
+const NAMES: Kind = List(&Text(Form::Name));
+const MIB: u64 = 1 << 20;
+
+/// The built-in sizes.
+pub const SIZES: &str = "{ XS = { cpu = \"150m\", memory = \"256M\" }, S = { cpu = \"200m\", memory = \"256M\" }, \
+    M = { cpu = \"400m\", memory = \"512M\" }, L = { cpu = \"800m\", memory = \"1G\" }, XL = { cpu = \"1600m\", memory = \"2G\" } }";
+
+keys! {
+    /// `fnd.toml` with everything of `conf.d` merged over it. Durations and sizes are serialized as the file writes them.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Settings {
+        /// Directories with functions. With `--user` the default is `$XDG_CONFIG_HOME/fnd/functions`.
+        functions_dirs = PATHS, default ["/etc/fnd/functions"], example ["/srv/functions"];
+        /// Number of versions of a function that are kept for a rollback.
+        keep_versions: u32 = Whole(1..=1000), default 5, example 10;
+        /// Whether a function runs although a limit of its manifest cannot be enforced.
+        best_effort_limits: bool = Bool, default false, example true;
+        /// Defaults for all functions, with the same keys as a manifest.
+        defaults = Defaults;
+        /// Presets of `[limits]` by name, for `size`. They are added to the built-in ones.
+        sizes = Map(Form::Name, &Table(Limits::KEYS)), built_in SIZES,
+            example { M = { cpu = "400m", memory = "512M" } };
+        /// Limits of all functions together.
+        node: Node = Table(Node::KEYS);
+        /// The users that functions run as.
+        users: Users = Table(Users::KEYS);
+        /// Roles on the control socket; root is admin.
+        access: Vec<Access> = Tables(Access::KEYS), default [{ group = "fnd", role = "operator" }];
+        /// The listener for `[[http]]` routes, off until `listen` is set.
+        http = Table(HTTP);
+        /// Where metrics are available.
+        metrics: Metrics = Table(Metrics::KEYS);
+        /// How long records of invocations are kept.
+        history: History = Table(History::KEYS);
+        /// How long output is kept.
+        logs: Logs = Table(Logs::KEYS);
+        /// Access to status files.
+        status: Status = Table(Status::KEYS);
+        /// Install and compile phases.
+        build = Table(BUILD);
+        /// Interpreters of runtimes, and whether a runtime is enabled.
+        runtimes: BTreeMap<String, RuntimeSettings> = Map(Form::Name, &Table(RuntimeSettings::KEYS));
+        /// Sources of events.
+        events = Table(EVENTS);
+        /// The web page that shows and manages functions.
+        ui = Table(UI);
+    } and {
+        /// Functions directories, absolute paths; absent: the directory of the installation.
+        functions_dirs: Option<Vec<String>>,
+        /// `[defaults] runtime`: if set, a file without a suffix and without `#!` is a function.
+        default_runtime: Option<String>,
+        /// `[sizes]`: for each size the values that it sets in `[limits]`, key to value as written (`memory` to `"256M"`).
+        sizes: BTreeMap<String, BTreeMap<String, String>>,
+    }
+}
+
+keys! {
+    /// `[node]`: the budget of all functions together. Sizes are bytes, `cpu` is thousandths of a core.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Node {
+        /// Memory of the machine that functions do not get, if `memory` is not set.
+        reserve_memory: u64 [with = "text::size"] = Size(ANY_SIZE), default "256M", example "1G";
+        /// Number of processes of all functions at once.
+        max_workers: u32 = Whole(1..=1_000_000), default 1000, example 100;
+        /// Memory for bodies and answers of all callers together; more than that is kept on the disk.
+        buffers: u64 [with = "text::size"] = Size(MIB..=(1 << 50)), default "64M", example "256M";
+        /// Memory of all functions together. Default: the machine's memory without the reserve.
+        memory: Option<u64> [with = "text::size_or_none"] = Size(MIB..=(1 << 50)), example "4G";
+        /// Cores for all functions together. Default: all.
+        cpu: Option<u32> [rename = "cpu_milli"] = Cpu, example "3";
+    }
+}
+
+keys! {
+    /// `[users]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Users {
+        /// First and last uid of the users that fnd gives to functions: one for each function, never given to another one.
+        range: (u32, u32) = List(&Whole(1..=4_294_967_294)), default [70000, 99999], example [300000, 309999];
+        /// Existing users and groups that a manifest may name.
+        allow: Vec<String> = NAMES, default [], example ["postgres", "adm"];
+        /// Whether a manifest may name root.
+        allow_root: bool = Bool, default false, example true;
+    }
+}
+
+keys! {
+    /// An entry of `[[access]]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Access {
+        /// Name of the group.
+        group: String = Text(Form::Name), example "fnd", required true;
+        /// `viewer` reads; `operator` also invokes, cancels and enables; `admin` may do everything.
+        role: Role = Word(Role::WORDS), example "operator", required true;
+    }
+}
+
+words! {
+    /// What a peer on the control socket may do; each role includes the ones before.
+    pub enum Role {
+        /// May read.
+        Viewer = "viewer",
+        /// May invoke, cancel, enable and disable.
+        Operator = "operator",
+        /// May do everything.
+        Admin = "admin",
+    }
+}
+
+keys! {
+    const HTTP {
+        /// Address and port, or `unix:` and a path.
+        listen = Text(Form::Some), example "127.0.0.1:8080", not_yet [];
+        /// Must be true for an address that is not loopback.
+        public = Bool, default false, example true, not_yet [false];
+        /// Certificate and key.
+        tls = Table(TLS), example { certificate = "/etc/fnd/tls/cert.pem", key = "/etc/fnd/tls/key.pem" }, not_yet [];
+        /// The route that accepts CloudEvents.
+        events = Table(HTTP_EVENTS), example { path = "/events", auth = "token:events-token" }, not_yet [];
+        /// Whether requests are logged.
+        access_log = Bool, default true, example false, not_yet [true];
+    }
+}
+
+keys! {
+    const TLS {
+        /// File with the certificates, PEM.
+        certificate = Text(Form::Absolute), example "/etc/fnd/tls/cert.pem", required true;
+        /// File with the private key, PEM.
+        key = Text(Form::Absolute), example "/etc/fnd/tls/key.pem", required true;
+    }
+}
+
+keys! {
+    const HTTP_EVENTS {
+        /// Path of the route.
+        path = Text(Form::UrlPath), example "/events", required true;
+        /// How a caller proves who it is.
+        auth = Text(Form::Auth), example "token:events-token", required true;
+    }
+}
+
+keys! {
+    /// `[metrics]`: where metrics are available besides the control socket.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Metrics {
+        /// Address and port of a plain HTTP listener for `/metrics` only; everybody who reaches it may read it.
+        listen: Option<SocketAddr> = Text(Form::Socket), example "127.0.0.1:9640";
+        /// File for the node exporter.
+        textfile: Option<String> = Text(Form::Absolute), example "/var/lib/prometheus/node-exporter/fnd.prom";
+    }
+}
+
+keys! {
+    /// `[history]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct History {
+        /// What fnd does about a damaged ledger: `set-aside` copies all readable rows into a new one, `refuse` does not start fnd.
+        on_damage: OnDamage = Word(OnDamage::WORDS), default "set-aside", example "refuse";
+        /// How long records are kept.
+        keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30d", example "7d";
+        /// How many bytes of records are kept.
+        keep_bytes: u64 [with = "text::size"] = Size(MIB..=(1 << 50)), default "1G", example "100M";
+    }
+}
+
+words! {
+    /// What happens to a damaged ledger.
+    pub enum OnDamage {
+        /// Everything that can be read is copied into a new ledger.
+        SetAside = "set-aside",
+        /// fnd does not start.
+        Refuse = "refuse",
+    }
+}
+
+keys! {
+    /// `[logs]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Logs {
+        /// How long output is kept.
+        keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30d", example "7d";
+        /// How many bytes of output are kept.
+        keep_bytes: u64 [with = "text::size"] = Size(MIB..=(1 << 50)), default "2G", example "500M";
+        /// Whether output also goes to the journal.
+        journal: bool = Bool, default true, example false;
+    }
+}
+
+keys! {
+    /// `[status]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Status {
+        /// Permission bits of status files, which may hold results.
+        mode: u32 [with = "text::mode"] = Mode, default "0640", example "0644";
+    }
+}
+
+keys! {
+    const BUILD {
+        /// Longest time of one phase.
+        timeout = Duration(Zero::Refused), default "30m", example "1h", not_yet ["30m"];
+        /// Memory of one phase.
+        memory = Size(MIB..=(1 << 50)), default "2G", example "4G", not_yet ["2G"];
+        /// Environment of the phases.
+        env = Map(Form::Variable, &Text(Form::Any)),
+            example { PIP_INDEX_URL = "https://pypi.example.com/simple" }, not_yet [{}];
+        /// Secrets that the phases get.
+        secrets = NAMES, example ["npmrc"], not_yet [[]];
+    }
+}
+
+keys! {
+    /// `[runtimes] ID`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct RuntimeSettings {
+        /// Interpreters by version; fnd tries them before the runtime's own.
+        interpreters: BTreeMap<String, String>
+            = Map(Form::Name, &Text(Form::Absolute)), example { "3.12" = "/opt/py/bin/python3.12" };
+        /// Whether functions may use the runtime.
+        enabled: bool = Bool, default true, example false;
+    }
+}
+
+keys! {
+    const EVENTS {
+        /// A work queue of NATS JetStream.
+        nats = Table(NATS), example { servers = ["nats://127.0.0.1:4222"], stream = "fnd" }, not_yet [];
+    }
+}
+
+keys! {
+    const NATS {
+        /// URLs of the servers.
+        servers = List(&Text(Form::Some)), example ["nats://127.0.0.1:4222"], required true;
+        /// Name of the stream.
+        stream = Text(Form::Name), example "fnd", required true;
+        /// Name of the secret with the credentials.
+        credentials = Text(Form::Name), example "nats-creds";
+    }
+}
+
+keys! {
+    const UI {
+        /// Whether the page is served.
+        enabled = Bool, default false, example true, not_yet [false];
+    }
+}
