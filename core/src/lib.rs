@@ -51,5 +51,3 @@ pub mod supervisor;
 pub mod text;
 pub mod trace;
 mod words;
-
-pub use api::{problem, stream as happening};

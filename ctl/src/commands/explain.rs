@@ -2,9 +2,9 @@
 
 use super::Context;
 use crate::exit::{Exit, Failure};
+use fnd_core::api::problem::Code;
 use fnd_core::explain;
 use fnd_core::outcome::Reason;
-use fnd_core::problem::Code;
 
 /// Options.
 #[derive(Debug, clap::Args)]
