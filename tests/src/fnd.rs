@@ -7,7 +7,7 @@ use crate::programs::{deno_for_functions, program, repository};
 use crate::require::can_limit;
 use crate::users::Users;
 use crate::wait::{PATIENCE, wait_until};
-use fnd_core::api::NodeStatus;
+use fnd_core::api::{NodeState, NodeStatus};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::ffi::OsStr;
@@ -603,7 +603,7 @@ impl Fnd {
                 return Some(());
             }
             let answer = self.client().try_call("GET", "/v1/status", &[], b"").ok()?;
-            (answer.json::<NodeStatus>().state != "running").then_some(())
+            (answer.json::<NodeStatus>().state != NodeState::Running).then_some(())
         });
         if self.ended().is_none() {
             self.signal(Signal::SIGTERM);
