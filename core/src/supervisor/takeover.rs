@@ -11,7 +11,7 @@
 
 use super::Supervisor;
 use super::action::Action;
-use super::attempt::{Done, Ended};
+use super::attempt_end::{Done, Ended};
 use super::event::{Now, Restored};
 use super::function::{FunctionKey, Presence, Serving};
 use super::handover::{AdoptedMember, CallRecord};
