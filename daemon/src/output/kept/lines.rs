@@ -5,7 +5,6 @@
 //! empty lines stays near its limit.
 
 use fnd_core::api::LogStream;
-use fnd_core::protocol::Level;
 use std::collections::VecDeque;
 
 /// The source of a line.
@@ -31,17 +30,6 @@ impl Stream {
             Self::Note => LogStream::Fnd,
             Self::Log => LogStream::Log,
         }
-    }
-}
-
-/// Returns the word of a level; a line of [`Stream::Log`] begins with it.
-#[must_use]
-pub fn level_word(level: Level) -> &'static str {
-    match level {
-        Level::Debug => "debug",
-        Level::Info => "info",
-        Level::Warning => "warning",
-        Level::Error => "error",
     }
 }
 
