@@ -31,5 +31,3 @@ pub mod record;
 pub mod report;
 pub mod supervisor;
 pub mod trace;
-
-pub use api::{problem, stream as happening};

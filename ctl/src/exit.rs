@@ -1,8 +1,8 @@
 //! The exit codes of `fndctl`, and the failure that carries one.
 
 use fnd_core::api::Problem;
+use fnd_core::api::problem::Code;
 use fnd_core::outcome::Class;
-use fnd_core::problem::Code;
 use std::process::ExitCode;
 
 /// An exit code; the numbers are fixed.

@@ -1,5 +1,6 @@
 //! The control socket: roles, malformed requests, limits, errors in their documented form.
 
+use fnd_core::api::NodeState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Answer, Fnd, Setup, require, wait_until};
 use std::io::{Read as _, Write as _};
@@ -256,7 +257,7 @@ fn drain_finishes_and_accepts_nothing_new() {
     std::thread::scope(|scope| {
         let drained = scope.spawn(|| fnd.ctl(&["drain"]));
         wait_until("the state to say so", PATIENCE, || {
-            (fnd.status().state == "draining").then_some(())
+            (fnd.status().state == NodeState::Draining).then_some(())
         });
         let answer = fnd.invoke("short", "");
         refused(&answer, 503, "unavailable");

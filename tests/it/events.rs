@@ -1,6 +1,6 @@
 //! The stream of events: `fndctl events` and `GET /v1/stream`.
 
-use fnd_core::happening::{Kind, StreamEvent};
+use fnd_core::api::stream::{Kind, StreamEvent};
 use fnd_core::outcome::{Reason, Skip, State};
 use fnd_tests::Setup;
 use fnd_tests::programs::program;

@@ -11,7 +11,7 @@ fn both_streams_are_kept_apart() {
     let of = |stream: &str| {
         lines
             .iter()
-            .filter(|l| l.stream == stream)
+            .filter(|l| l.stream.as_str() == stream)
             .map(|l| l.text.clone())
             .collect::<Vec<_>>()
     };
@@ -42,11 +42,14 @@ fn too_much_output_is_cut_and_counted() {
     let kept = written - attempt.dropped_bytes;
     assert!((32 << 10..=64 << 10).contains(&kept), "{kept} bytes kept");
     let lines = fnd.logs(view.id);
-    assert_eq!(lines.iter().find(|line| line.stream == "stderr").unwrap().text, "first");
+    assert_eq!(
+        lines.iter().find(|line| line.stream.as_str() == "stderr").unwrap().text,
+        "first"
+    );
     assert!(lines.iter().any(|line| line.text == "last"));
     let note = lines
         .iter()
-        .find(|line| line.stream == "fnd")
+        .find(|line| line.stream.as_str() == "fnd")
         .expect("a note says what is missing");
     assert!(note.text.contains(&attempt.dropped_bytes.to_string()), "{note:?}");
     fnd.finish();

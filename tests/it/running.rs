@@ -270,7 +270,7 @@ fn a_function_is_a_user_of_its_own() {
         let names: Vec<String> = fnd
             .logs(view.id)
             .into_iter()
-            .filter(|l| l.stream == "stderr")
+            .filter(|l| l.stream.as_str() == "stderr")
             .map(|l| l.text)
             .collect();
         assert!(

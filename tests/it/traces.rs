@@ -18,7 +18,7 @@ fn printed(fnd: &Fnd, headers: &[(&str, &str)]) -> (fnd_wire::ids::InvocationId,
     let id = answer.header("fnd-invocation").unwrap();
     let id = fnd_wire::ids::InvocationId::parse(id).unwrap();
     fnd.wait_end(id);
-    let lines = fnd.logs(id).into_iter().filter(|line| line.stream == "stderr");
+    let lines = fnd.logs(id).into_iter().filter(|line| line.stream.as_str() == "stderr");
     (id, lines.map(|line| line.text).collect())
 }
 

@@ -4,19 +4,31 @@ use crate::outcome::{Reason, Trigger};
 use crate::supervisor::FunctionState;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::text;
+use fnd_manifest::words;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
+words! {
+    /// How a function's last attempt ended.
+    pub enum LastEnd {
+        /// With success.
+        Succeeded = "succeeded",
+        /// With a failure.
+        Failed = "failed",
+        /// No attempt has ended.
+        Pending = "pending",
+    }
+}
+
 /// A function with its last execution; also the content of its status file. `status`, `message` and `timestamp` are
 /// fields of Keptn's KEP 90.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionStatus {
     /// How the last attempt ended; `pending` before the first.
-    #[schemars(extend("enum" = ["succeeded", "failed", "pending"]))]
-    pub status: String,
+    pub status: LastEnd,
     /// The last attempt's message.
     pub message: String,
     /// When this status was written.

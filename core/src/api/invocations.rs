@@ -4,6 +4,7 @@ use crate::instant;
 use crate::outcome::{Class, Exhausted, Reason, State, Trigger};
 use crate::record::{AttemptRecord, InvocationRecord};
 use fnd_manifest::text;
+use fnd_manifest::words;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,18 @@ pub struct InvocationView {
     pub attempt_records: Vec<AttemptView>,
 }
 
+words! {
+    /// What the peak of an attempt's memory was measured of.
+    pub enum UsageScope {
+        /// All processes of the attempt together.
+        Attempt = "attempt",
+        /// The largest process of the attempt.
+        LargestProcess = "largest-process",
+        /// A worker that serves other attempts too: CPU time and memory cannot be separated.
+        Worker = "worker",
+    }
+}
+
 /// An attempt.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct AttemptView {
@@ -88,9 +101,8 @@ pub struct AttemptView {
     pub cpu_ms: Option<f64>,
     /// Peak memory; null with scope `worker` and where it cannot be measured.
     pub memory_peak_bytes: Option<u64>,
-    /// What the peak was measured of: `attempt` or `largest-process`. With `worker`, CPU time and memory belong to a
-    /// worker that serves other attempts too, and cannot be separated. Null where there is no peak.
-    pub scope: Option<String>,
+    /// What the peak was measured of. Null where there is no peak.
+    pub scope: Option<UsageScope>,
     /// Time during which the CPU quota held the attempt back; null with scope `worker`.
     pub throttled_ms: Option<f64>,
     /// Number of the worker.
@@ -183,9 +195,9 @@ impl AttemptView {
     pub fn of(record: &AttemptRecord) -> Self {
         let usage = &record.usage;
         let scope = match usage.memory_peak() {
-            _ if usage.scope_worker => Some("worker"),
-            Some(_) if usage.peak_of_largest => Some("largest-process"),
-            Some(_) => Some("attempt"),
+            _ if usage.scope_worker => Some(UsageScope::Worker),
+            Some(_) if usage.peak_of_largest => Some(UsageScope::LargestProcess),
+            Some(_) => Some(UsageScope::Attempt),
             None => None,
         };
         Self {
@@ -203,7 +215,7 @@ impl AttemptView {
             message: record.message.clone(),
             cpu_ms: usage.cpu().map(milliseconds),
             memory_peak_bytes: usage.memory_peak(),
-            scope: scope.map(str::to_owned),
+            scope,
             throttled_ms: (!usage.scope_worker).then(|| milliseconds(usage.throttled_us)),
             worker: record.worker.map(|worker| worker.0),
             cold: record.cold.unwrap_or(true),

@@ -19,11 +19,15 @@ pub mod problem;
 pub mod stream;
 
 pub use components::components;
-pub use functions::{FunctionChange, FunctionDetail, FunctionList, FunctionMore, FunctionStatus, NewerVersion};
-pub use invocations::{AttemptView, DeadLetter, DeadLetterList, InvocationList, InvocationView, Queued, milliseconds};
+pub use functions::{
+    FunctionChange, FunctionDetail, FunctionList, FunctionMore, FunctionStatus, LastEnd, NewerVersion,
+};
+pub use invocations::{
+    AttemptView, DeadLetter, DeadLetterList, InvocationList, InvocationView, Queued, UsageScope, milliseconds,
+};
 pub use node::{
-    Changed, DiskUse, LogLevel, NodePlaces, NodeStatus, ReloadReport, RuntimeList, SizeList, SizeView, ValidateReport,
-    ValidateRequest,
+    Changed, DiskUse, LogLevel, NodePlaces, NodeState, NodeStatus, ReloadReport, RuntimeList, SizeList, SizeView,
+    ValidateReport, ValidateRequest,
 };
 pub use problem::Problem;
-pub use stream::{LogLine, LogList};
+pub use stream::{LogLine, LogList, LogStream};

@@ -4,10 +4,23 @@ use super::FunctionStatus;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::runtime::RuntimeSummary;
 use fnd_manifest::text;
+use fnd_manifest::words;
 use fnd_wire::ids::FunctionName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+words! {
+    /// State of fnd.
+    pub enum NodeState {
+        /// It accepts and runs work.
+        Running = "running",
+        /// It finishes the running work and accepts nothing new.
+        Draining = "draining",
+        /// It has lost its spawner: nothing can be started.
+        NoSpawner = "no-spawner",
+    }
+}
 
 /// The node with its functions.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -16,9 +29,8 @@ pub struct NodeStatus {
     pub version: String,
     /// The spawner's version.
     pub spawner_version: String,
-    /// State of fnd; `no-spawner`: nothing can be started.
-    #[schemars(extend("enum" = ["running", "draining", "no-spawner"]))]
-    pub state: String,
+    /// State of fnd.
+    pub state: NodeState,
     /// When fnd started.
     #[schemars(extend("format" = "date-time"))]
     pub started_at: String,

@@ -161,6 +161,20 @@ pub struct StreamEvent {
     pub missed: Option<u64>,
 }
 
+words! {
+    /// The source of a line of output.
+    pub enum LogStream {
+        /// Standard output.
+        Stdout = "stdout",
+        /// Standard error.
+        Stderr = "stderr",
+        /// A record of a handler; its text begins with the level.
+        Log = "log",
+        /// A message of fnd, about output that was not kept.
+        Fnd = "fnd",
+    }
+}
+
 /// A line of output.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct LogLine {
@@ -178,10 +192,8 @@ pub struct LogLine {
     pub invocation: InvocationId,
     /// Number of the attempt; 0 with the nil UUID.
     pub attempt: u32,
-    /// `stdout`, `stderr`, `log` for a record of a handler (its text begins with the level), or `fnd` for a message of
-    /// fnd (about dropped output).
-    #[schemars(extend("enum" = ["stdout", "stderr", "log", "fnd"]))]
-    pub stream: String,
+    /// The source of the line.
+    pub stream: LogStream,
     /// The text without the line end; bytes that are not UTF-8 are replaced.
     pub text: String,
 }

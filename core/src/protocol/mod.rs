@@ -16,6 +16,7 @@ pub use read::{Decoder, ProtocolError};
 pub use write::{invoke, stop};
 
 use crate::outcome::Reason;
+use fnd_manifest::words;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -211,16 +212,16 @@ pub struct LogRecord {
     pub fields: serde_json::Map<String, Value>,
 }
 
-/// Levels of log records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// Details for finding faults.
-    Debug,
-    /// Normal operation.
-    Info,
-    /// Something was wrong, but the work went on.
-    Warning,
-    /// Something failed.
-    Error,
+words! {
+    /// Levels of log records.
+    pub enum Level {
+        /// Details for finding faults.
+        Debug = "debug",
+        /// Normal operation.
+        Info = "info",
+        /// Something was wrong, but the work went on.
+        Warning = "warning",
+        /// Something failed.
+        Error = "error",
+    }
 }

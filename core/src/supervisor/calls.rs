@@ -2,7 +2,7 @@
 
 use super::Supervisor;
 use super::action::{Action, CallOrder};
-use super::attempt::{Done, Ended};
+use super::attempt_end::{Done, Ended};
 use super::event::{Exited, Now};
 use super::function::{FunctionKey, to_usize};
 use super::queue::First;

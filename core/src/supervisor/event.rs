@@ -220,7 +220,7 @@ pub struct Installed {
 }
 
 /// A request to run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Submit {
     /// The id of the invocation, if the request is accepted.
     pub id: InvocationId,

@@ -176,17 +176,8 @@ impl Supervisor {
             Some(times) => worker_age.saturating_sub(times.started_after),
             None => Duration::from_millis(now.unix_ms.saturating_sub(call.run.started_ms)),
         };
-        let started = Now {
-            mono: now.mono.saturating_sub(age),
-            unix_ms: call.run.started_ms,
-        };
-        let origin = Origin {
-            run: &call.run,
-            version: record.version,
-            started: started.mono,
-        };
-        self.go_on(now, (id, key), &origin);
-        let mut run = call.run.run(started);
+        let origin = Origin::new(&call.run, record.version, now, age);
+        let mut run = self.go_on(now, (id, key), &origin);
         run.call = Some((call.call, call.cold));
         if let Some(at) = run.timeout_at {
             self.timers.arm(at, Timer::Attempt(id, run.invocation));

@@ -5,18 +5,21 @@
 //! [`Event::Tick`].
 //!
 //! The path of a request: `submit` (accept or reject) → `admission` (budget, rate) → `claims` (on disk before it
-//! begins) → `attempt` (start, end, what follows). Meanwhile the invocation is in the `queue` of its function, which
-//! keeps the books of waiting work. `attempt` uses `starts` (whether the node can start processes), `worker` (a
-//! worker's phases) and `verdict` (reason and message); for handlers also `pool` (the set of workers) and `calls`
-//! (their answers). `ending` ends invocations from outside. `versions` changes functions. `restore`, `takeover` and
-//! `shutdown` begin and end the life of the state machine. `view` shows the state.
+//! begins) → `attempt` (start) → `attempt_end` → `conclude` (what follows). Meanwhile the invocation is in the `queue`
+//! of its function, which keeps the books of waiting work. `attempt` uses `starts` (whether the node can start
+//! processes) and `worker` (a worker's phases), `attempt_end` uses `verdict` (reason and message); for handlers there
+//! are also `pool` (the set of workers) and `calls` (their answers). `ending` ends invocations from outside. `versions`
+//! changes functions. `restore`, `takeover` and `shutdown` begin and end the life of the state machine. `view` shows the
+//! state.
 //!
 //! Files:
 //! - `action`: what the edges shall do
 //! - `admission`: what may begin, by budget and rate
-//! - `attempt`: starts and ends attempts, and decides what follows
+//! - `attempt`: starts attempts
+//! - `attempt_end`: ends attempts
 //! - `calls`: calls of ready workers, and their answers
 //! - `claims`: work that is stored as begun before it begins
+//! - `conclude`: what follows an attempt, and the end of invocations
 //! - `ending`: cancellation, deadline, expiry
 //! - `event`: facts and requests that come in
 //! - `function`: the state of one function
@@ -42,8 +45,10 @@
 mod action;
 mod admission;
 mod attempt;
+mod attempt_end;
 mod calls;
 mod claims;
+mod conclude;
 mod ending;
 mod event;
 mod function;

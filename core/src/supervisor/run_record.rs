@@ -91,14 +91,27 @@ pub(super) struct Origin<'a> {
     pub(super) run: &'a RunRecord,
     pub(super) version: Version,
     /// When this attempt began.
-    pub(super) started: Duration,
+    pub(super) started: Now,
 }
 
-impl Origin<'_> {
+impl<'a> Origin<'a> {
+    /// Returns the attempt of a record that began so long ago.
+    pub(super) fn new(run: &'a RunRecord, version: Version, now: Now, age: Duration) -> Self {
+        let started = Now {
+            mono: now.mono.saturating_sub(age),
+            unix_ms: run.started_ms,
+        };
+        Self { run, version, started }
+    }
+
     /// Returns when the first attempt began. The wall clock is used only where the record has nothing else.
     pub(super) fn first(&self, now: Now) -> Started {
         let by_wall = || Duration::from_millis(now.unix_ms.saturating_sub(self.run.first_ms));
-        let since = |times: Times| now.mono.saturating_sub(self.started).saturating_add(times.since_first);
+        let since = |times: Times| {
+            now.mono
+                .saturating_sub(self.started.mono)
+                .saturating_add(times.since_first)
+        };
         Started {
             unix_ms: self.run.first_ms,
             at: now.mono,
@@ -112,7 +125,7 @@ impl Origin<'_> {
         let remaining = self.run.times.and_then(|times| times.deadline_in);
         let at = remaining.map_or_else(
             || on_mono(now, unix_ms),
-            |remaining| self.started.saturating_add(remaining),
+            |remaining| self.started.mono.saturating_add(remaining),
         );
         Some(Deadline { at, unix_ms })
     }

@@ -12,7 +12,7 @@
 
 use super::Supervisor;
 use super::action::{Action, Notice};
-use super::attempt::{Done, Ended};
+use super::attempt_end::{Done, Ended};
 use super::event::Now;
 use super::function::FunctionKey;
 use super::invocation::{End, Stage};

@@ -10,28 +10,10 @@ use super::rules::{Overlap, QueueRules};
 use super::timers::Timer;
 use super::verdict::Ending;
 use crate::outcome::{Reason, Skip, Trigger};
-use crate::record::{Accepted, Payload};
+use crate::record::Accepted;
 use fnd_wire::ids::{InvocationId, Version};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// All values of an accepted request, whatever its source.
-pub(super) struct Request {
-    pub(super) serving: Arc<Serving>,
-    pub(super) id: InvocationId,
-    pub(super) trigger: Trigger,
-    pub(super) payload: Payload,
-    pub(super) durable: bool,
-    pub(super) load_key: Option<Version>,
-    pub(super) timeout: Option<Duration>,
-    pub(super) not_before_ms: Option<u64>,
-    pub(super) expires_ms: Option<u64>,
-    pub(super) priority: i8,
-    pub(super) key: Option<Arc<str>>,
-    pub(super) origin: Option<InvocationId>,
-    pub(super) acknowledge: Option<ReplyTo>,
-    pub(super) waiter: Option<ReplyTo>,
-}
 
 /// Converts a wall-clock instant to the monotonic clock. Returns now for one that has passed.
 pub(super) fn on_mono(now: Now, unix_ms: u64) -> Duration {
@@ -94,33 +76,13 @@ impl Supervisor {
             let paid = &mut self.functions[key].rate_paid;
             *paid = (*paid).max(now.mono).saturating_add(rate_cost(rate));
         }
-        let (acknowledge, waiter) = if submit.wait {
-            (None, submit.reply)
-        } else {
-            (submit.reply, None)
-        };
-        let request = Request {
-            serving,
-            id: submit.id,
-            trigger: submit.trigger,
-            payload: submit.payload,
-            durable: !submit.wait,
-            load_key: None,
-            timeout: submit.timeout,
-            not_before_ms: submit.not_before_ms,
-            expires_ms: submit.expires_ms,
-            priority: submit.priority,
-            key: submit.idempotency_key,
-            origin: submit.origin,
-            acknowledge,
-            waiter,
-        };
-        self.accept(now, key, request, out);
+        let id = submit.id;
+        self.accept(now, (key, &serving), (submit, None), out);
         if skipped {
             let why = "another invocation was running (queue.overlap is `skip`)";
-            self.give_up(now, submit.id, (Skip::Overlap, why), out);
+            self.give_up(now, id, (Skip::Overlap, why), out);
         } else if overlaps && overlap == Overlap::Replace {
-            self.replace_oldest(now, key, submit.id, out);
+            self.replace_oldest(now, key, id, out);
         }
     }
 
@@ -214,10 +176,16 @@ impl Supervisor {
         }
     }
 
-    /// Makes an invocation of a request.
-    pub(super) fn accept(&mut self, now: Now, key: FunctionKey, request: Request, out: &mut Vec<Action>) {
-        let rules = &request.serving.rules;
-        let mut payload = request.payload;
+    /// Makes an invocation of a request. `load_key` is the content that runs by itself, if it is such a run.
+    pub(super) fn accept(
+        &mut self,
+        now: Now,
+        (key, serving): (FunctionKey, &Serving),
+        (submit, load_key): (Submit, Option<Version>),
+        out: &mut Vec<Action>,
+    ) {
+        let rules = &serving.rules;
+        let mut payload = submit.payload;
         if payload.data.is_none() {
             payload.data.clone_from(&rules.default_payload.data);
             payload.content_type.clone_from(&rules.default_payload.content_type);
@@ -230,43 +198,47 @@ impl Supervisor {
             let unix_ms = on_wall(now, at);
             Deadline { at, unix_ms }
         });
-        let timeout_ms = request
-            .timeout
-            .map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
+        let timeout_ms = submit.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
+        let durable = !submit.wait;
         out.push(Action::Store(Box::new(Accepted {
-            id: request.id,
-            function: self.functions[key].name.clone(),
-            trigger: request.trigger,
+            id: submit.id,
+            function: submit.function,
+            trigger: submit.trigger,
             accepted_ms: now.unix_ms,
             payload: payload.clone(),
-            durable: request.durable,
-            load_key: request.load_key,
+            durable,
+            load_key,
             timeout_ms,
-            not_before_ms: request.not_before_ms,
-            expires_ms: request.expires_ms,
+            not_before_ms: submit.not_before_ms,
+            expires_ms: submit.expires_ms,
             deadline_ms: deadline.map(|deadline| deadline.unix_ms),
-            priority: request.priority,
-            key: request.key.clone(),
-            origin: request.origin,
+            priority: submit.priority,
+            key: submit.idempotency_key.clone(),
+            origin: submit.origin,
         })));
-        let not_before = request.not_before_ms.map(|at| on_mono(now, at));
+        let not_before = submit.not_before_ms.map(|at| on_mono(now, at));
+        let (acknowledge, waiters) = if submit.wait {
+            (None, submit.reply)
+        } else {
+            (submit.reply, None)
+        };
         let invocation = Invocation {
-            id: request.id,
+            id: submit.id,
             function: key,
-            trigger: request.trigger,
+            trigger: submit.trigger,
             accepted_ms: now.unix_ms,
             payload,
-            load_key: request.load_key,
-            timeout: request.timeout,
+            load_key,
+            timeout: submit.timeout,
             deadline,
-            expires: request.expires_ms.map(|at| on_mono(now, at)),
-            priority: request.priority,
+            expires: submit.expires_ms.map(|at| on_mono(now, at)),
+            priority: submit.priority,
             number: self.next_number(),
             stage: Stage::Storing { not_before, end: None },
-            durable: request.durable,
-            key: request.key,
-            acknowledge: request.acknowledge.into_iter().collect(),
-            waiters: request.waiter.into_iter().collect(),
+            durable,
+            key: submit.idempotency_key,
+            acknowledge: acknowledge.into_iter().collect(),
+            waiters: waiters.into_iter().collect(),
             caller_gone: false,
             attempts: 0,
             polls: 0,
@@ -277,8 +249,8 @@ impl Supervisor {
             has_tmp: false,
         };
         self.insert_invocation(invocation);
-        if !request.durable {
-            self.settle_in(now, request.id, not_before);
+        if !durable {
+            self.settle_in(now, submit.id, not_before);
         }
     }
 

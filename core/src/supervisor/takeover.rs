@@ -11,7 +11,7 @@
 
 use super::Supervisor;
 use super::action::Action;
-use super::attempt::{Done, Ended};
+use super::attempt_end::{Done, Ended};
 use super::event::{Now, Restored};
 use super::function::{FunctionKey, Presence, Serving};
 use super::handover::{AdoptedMember, CallRecord};
@@ -20,7 +20,7 @@ use super::rules::Rules;
 use super::run_record::{Origin, RunRecord};
 use super::timers::Timer;
 use super::verdict::Ending;
-use super::worker::{Phase, Worker, WorkerKind};
+use super::worker::{Phase, Run, Worker, WorkerKind};
 use crate::record::Payload;
 use fnd_wire::frame::TermCause;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
@@ -149,8 +149,8 @@ impl Supervisor {
         });
     }
 
-    /// Sets an invocation to the state of its newest attempt, which runs in an adopted worker.
-    pub(super) fn go_on(&mut self, now: Now, (worker, key): (WorkerId, FunctionKey), origin: &Origin) {
+    /// Sets an invocation to the state of its newest attempt, which runs in an adopted worker. Returns the attempt.
+    pub(super) fn go_on(&mut self, now: Now, (worker, key): (WorkerId, FunctionKey), origin: &Origin) -> Run {
         let run = origin.run;
         if !self.invocations.contains_key(&run.invocation) {
             self.insert_adopted(now, key, origin);
@@ -177,6 +177,7 @@ impl Supervisor {
                 }
             }
         }
+        run.run(origin.started)
     }
 
     /// Adopts a worker as if this fnd had started it.
@@ -189,17 +190,9 @@ impl Supervisor {
             ended,
         } = adopted;
         let key = self.functions.find_or_add(&record.function);
-        let started = Now {
-            mono: now.mono.saturating_sub(age),
-            unix_ms: record.run.started_ms,
-        };
-        let origin = Origin {
-            run: &record.run,
-            version: record.version,
-            started: started.mono,
-        };
-        self.go_on(now, (id, key), &origin);
-        let mut run = record.run.run(started);
+        let origin = Origin::new(&record.run, record.version, now, age);
+        let started = origin.started;
+        let mut run = self.go_on(now, (id, key), &origin);
         let deadline = origin.deadline(now).map(|deadline| deadline.at);
         let mut phase = Phase::Busy;
         if let Some((ago, cause)) = termed {

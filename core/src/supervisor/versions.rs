@@ -3,11 +3,10 @@
 use super::FunctionState;
 use super::Supervisor;
 use super::action::{Action, Answer, Notice, Rejection};
-use super::event::{Installed, Now, ReplyTo};
+use super::event::{Installed, Now, ReplyTo, Submit};
 use super::function::{FunctionKey, Presence, Serving, StartFailures};
 use super::invocation::Stage;
 use super::pool::Candidate;
-use super::submit::Request;
 use super::timers::Timer;
 use crate::outcome::{Skip, Trigger};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
@@ -274,23 +273,10 @@ impl Supervisor {
             return;
         }
         self.functions[key].loaded.push(serving.load_key);
-        let request = Request {
-            serving: Arc::clone(&serving),
-            id: serving.load_id,
-            trigger: Trigger::Load,
-            payload: serving.rules.default_payload.clone(),
-            durable: true,
-            load_key: Some(serving.load_key),
-            timeout: None,
-            not_before_ms: None,
-            expires_ms: None,
-            priority: 0,
-            key: None,
-            origin: None,
-            acknowledge: None,
-            waiter: None,
-        };
-        self.accept(now, key, request, out);
+        let function = self.functions[key].name.clone();
+        let submit = Submit::new(serving.load_id, function, Trigger::Load);
+        let load_key = Some(serving.load_key);
+        self.accept(now, (key, &serving), (submit, load_key), out);
     }
 
     /// Announces a changed state of a function; says whether the state changed. Changes between ready and running are

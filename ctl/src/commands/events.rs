@@ -4,7 +4,7 @@ use super::{Context, Parameters, function_path};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::output::escape;
-use fnd_core::happening::{Kind, Seq, StreamEvent};
+use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 use fnd_core::outcome::Reason;
 
 /// Options.

@@ -2,9 +2,9 @@
 
 use super::Context;
 use crate::exit::{Exit, Failure};
+use fnd_core::api::problem::Code;
 use fnd_core::explain::{REASONS, reason};
 use fnd_core::outcome::Reason;
-use fnd_core::problem::Code;
 use fnd_manifest::explain;
 use fnd_manifest::schema::read::nearest;
 

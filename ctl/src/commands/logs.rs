@@ -3,7 +3,7 @@
 use super::{Context, Parameters, function_path, invocation_path};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
-use fnd_core::api::{LogLine, LogList};
+use fnd_core::api::{LogLine, LogList, LogStream};
 use jiff::Timestamp;
 
 /// Options.
@@ -109,10 +109,10 @@ fn text(format: Format, named: bool, untrusted: &str, line: &LogLine) -> String 
     if format == Format::Wide {
         shown.push_str(&format!(" {} {}", line.invocation, line.attempt));
     }
-    let mark = match line.stream.as_str() {
-        "stdout" => "|",
-        "stderr" => "!",
-        _ => "-",
+    let mark = match line.stream {
+        LogStream::Stdout => "|",
+        LogStream::Stderr => "!",
+        LogStream::Log | LogStream::Fnd => "-",
     };
     format!("{shown} {mark} {untrusted}")
 }

@@ -45,7 +45,7 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
                 distance(status.started_at.as_deref(), now),
                 why(status.reason, &status.message),
             );
-            format!("{when} {}: {why}", status.status)
+            format!("{when} {}: {why}", status.status.as_str())
         }
         _ => "-".to_owned(),
     };

@@ -6,7 +6,7 @@ use super::{Context, function_path};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, Table, Tone};
-use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, NodeStatus};
+use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, LastEnd, NodeState, NodeStatus};
 use fnd_core::supervisor::FunctionState;
 use jiff::Timestamp;
 
@@ -126,7 +126,9 @@ fn tone(function: &FunctionStatus) -> Tone {
     match function.state {
         FunctionState::Invalid | FunctionState::CrashLooping => Tone::Bad,
         FunctionState::Disabled => Tone::Dim,
-        FunctionState::Building | FunctionState::Ready | FunctionState::Running if function.status == "failed" => {
+        FunctionState::Building | FunctionState::Ready | FunctionState::Running
+            if function.status == LastEnd::Failed =>
+        {
             Tone::Bad
         }
         FunctionState::Building | FunctionState::Ready | FunctionState::Running => Tone::Plain,
@@ -140,7 +142,7 @@ fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result
         if let Some(error) = &function.error {
             lines.push(format!("{}: {error}", function.function));
         }
-        if function.status == "failed" {
+        if function.status == LastEnd::Failed {
             let again = distance(function.next_attempt_at.as_deref(), now);
             let again = if again.is_empty() {
                 again
@@ -176,8 +178,8 @@ fn disk_use(disk: &DiskUse) -> String {
 
 fn about_node(out: &Output, node: &NodeStatus) -> Result<(), Failure> {
     let mut lines = Vec::new();
-    if node.state != "running" {
-        lines.push(format!("fnd is {}", node.state));
+    if node.state != NodeState::Running {
+        lines.push(format!("fnd is {}", node.state.as_str()));
     }
     if let Some(outdated) = outdated(node) {
         lines.push(format!("{outdated} (`fndctl doctor` says what to do)"));

@@ -2,7 +2,7 @@
 
 use super::{Control, failure};
 use crate::control::backend::{
-    Answering, Failure, FunctionBackend as _, InvocationBackend, PassedOn, Pending, Repeated, SubmitRequest,
+    Answering, Failure, FunctionBackend as _, InvocationBackend, PassedOn, Pending, Repeated,
 };
 use crate::driver::Daemon;
 use crate::ledger;
@@ -31,34 +31,16 @@ impl Drop for Caller {
     }
 }
 
-impl Control {
-    fn submit_as(&self, id: InvocationId, request: SubmitRequest) -> Answering {
-        self.once(Submit {
-            id,
-            function: request.function,
-            trigger: Trigger::Manual,
-            payload: request.payload,
-            wait: request.wait,
-            timeout: request.timeout,
-            not_before_ms: request.not_before_ms,
-            expires_ms: request.expires_ms,
-            priority: request.priority,
-            idempotency_key: request.idempotency_key,
-            origin: None,
-            reply: None,
-        })
-    }
-}
-
 impl InvocationBackend for Control {
-    fn submit(&self, request: SubmitRequest) -> Answering {
-        let id = self.next_id();
-        self.submit_as(id, request)
+    fn submit(&self, mut submit: Submit) -> Answering {
+        submit.id = self.next_id();
+        self.once(submit)
     }
 
-    fn pass(&self, request: SubmitRequest, body: Incoming) -> PassedOn {
+    fn pass(&self, mut submit: Submit, body: Incoming) -> PassedOn {
         let id = self.next_id();
-        let limit = self.bounds(&request.function).map_or(0, |bounds| bounds.body);
+        submit.id = id;
+        let limit = self.bounds(&submit.function).map_or(0, |bounds| bounds.body);
         let (sender, head) = oneshot::channel();
         let upload = Upload {
             body,
@@ -67,7 +49,7 @@ impl InvocationBackend for Control {
         };
         self.daemon.state.borrow_mut().workers.uploads.insert(id, Some(upload));
         let caller = Box::new(Caller(Rc::clone(&self.daemon), id));
-        let answer = self.submit_as(id, request);
+        let answer = self.once(submit);
         PassedOn { head, answer, caller }
     }
 

@@ -4,7 +4,7 @@ use super::Control;
 use crate::control::backend::{Failure, InvocationBackend as _, LogLines, LogQuery, Pending, StreamBackend};
 use crate::driver::tasks::Owner;
 use crate::stream::{self, StreamQuery};
-use fnd_core::happening::StreamEvent;
+use fnd_core::api::stream::StreamEvent;
 
 /// Most lines between a reader of kept output and its caller.
 const LINES_MAX: usize = 256;

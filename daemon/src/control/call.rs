@@ -3,8 +3,8 @@
 use super::backend::Backend;
 use crate::http::request::{Request, short};
 use crate::http::response::{Refusal, refuse};
+use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
-use fnd_core::problem::Code;
 use fnd_manifest::settings::Role;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::rc::Rc;

@@ -3,8 +3,8 @@
 use super::backend::Failure;
 use crate::http::response::{Refusal, Refused, internal};
 use fnd_core::api::Problem;
+use fnd_core::api::problem::Code;
 use fnd_core::outcome::Skip;
-use fnd_core::problem::Code;
 use fnd_core::supervisor::Rejection;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::time::Duration;

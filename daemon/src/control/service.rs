@@ -10,7 +10,7 @@ use crate::http::limits::Limits;
 use crate::http::response::Answered;
 use crate::http::server::{self, Service, Stop};
 use fnd_core::api::Problem;
-use fnd_core::problem::Code;
+use fnd_core::api::problem::Code;
 use fnd_manifest::settings::Role;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -118,6 +118,6 @@ mod tests {
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("content-length: {}", body.len())), "{text}");
         let problem: fnd_core::api::Problem = serde_json::from_str(body).unwrap();
-        assert_eq!(problem.code, fnd_core::problem::Code::TooManyConnections.as_str());
+        assert_eq!(problem.code, fnd_core::api::problem::Code::TooManyConnections.as_str());
     }
 }

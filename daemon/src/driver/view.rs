@@ -5,7 +5,8 @@ use crate::functions::registry::Serving;
 use crate::ledger::Free;
 use crate::workers::usage;
 use fnd_core::api::{
-    DiskUse, FunctionDetail, FunctionMore, FunctionStatus, NewerVersion, NodePlaces, NodeStatus, milliseconds,
+    DiskUse, FunctionDetail, FunctionMore, FunctionStatus, LastEnd, NewerVersion, NodePlaces, NodeState, NodeStatus,
+    milliseconds,
 };
 use fnd_core::instant;
 use fnd_core::outcome::Class;
@@ -36,12 +37,12 @@ impl State {
         let last = view.last.map(|last| &last.attempt);
         let result = view.last.and_then(|last| last.result.as_ref());
         let status = match last.map(|attempt| attempt.reason.class()) {
-            None => "pending",
-            Some(Class::Success) => "succeeded",
-            Some(_) => "failed",
+            None => LastEnd::Pending,
+            Some(Class::Success) => LastEnd::Succeeded,
+            Some(_) => LastEnd::Failed,
         };
         Some(FunctionStatus {
-            status: status.into(),
+            status,
             message: last.map(|attempt| attempt.message.clone()).unwrap_or_default(),
             timestamp: instant::text(self.clock.now().unix_ms),
             function: name.clone(),
@@ -156,9 +157,9 @@ impl State {
             *by_state.entry(function.state.as_str().to_owned()).or_insert(0) += 1;
         }
         let state = match (&self.workers.connection, self.supervisor.is_draining()) {
-            (None, _) => "no-spawner",
-            (Some(_), true) => "draining",
-            (Some(_), false) => "running",
+            (None, _) => NodeState::NoSpawner,
+            (Some(_), true) => NodeState::Draining,
+            (Some(_), false) => NodeState::Running,
         };
         let containment = match self.workers.welcome.containment {
             Containment::Cgroup => "cgroup",
@@ -168,7 +169,7 @@ impl State {
         NodeStatus {
             version: env!("CARGO_PKG_VERSION").into(),
             spawner_version: self.workers.welcome.version.clone(),
-            state: state.into(),
+            state,
             started_at: instant::text(self.node.started_ms),
             node: self.node.settings.host.clone(),
             cgroups: self.workers.welcome.layout.clone(),

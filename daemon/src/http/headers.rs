@@ -3,7 +3,7 @@
 
 use super::request::short;
 use super::response::{Refusal, refuse};
-use fnd_core::problem::Code;
+use fnd_core::api::problem::Code;
 use fnd_core::record::Response;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 

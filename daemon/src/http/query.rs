@@ -2,7 +2,7 @@
 
 use super::request::short;
 use super::response::{Refusal, refuse};
-use fnd_core::problem::Code;
+use fnd_core::api::problem::Code;
 use fnd_wire::units::parse_duration;
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;

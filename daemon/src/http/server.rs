@@ -12,7 +12,7 @@ use super::limits::{Limits, READ_MAX};
 use super::line::{Io, Line};
 use super::response::{Answered, problem, refuse};
 use super::socket::{Listener, Socket};
-use fnd_core::problem::Code;
+use fnd_core::api::problem::Code;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header::HeaderValue;

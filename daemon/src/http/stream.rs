@@ -3,8 +3,8 @@
 use super::body::Body;
 use super::limits::{FOLLOW_GAP, LINES_PER_CHUNK};
 use super::response::Answered;
+use fnd_core::api::stream::StreamEvent;
 use fnd_core::api::{FunctionChange, LogLine};
-use fnd_core::happening::StreamEvent;
 use hyper::Response;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use serde::Serialize;

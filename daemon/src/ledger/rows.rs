@@ -37,21 +37,6 @@ pub(super) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Returns the word of the contract.
-pub(super) fn exhausted_word(exhausted: Exhausted) -> &'static str {
-    match exhausted {
-        Exhausted::Retries => "retries",
-        Exhausted::Poll => "poll",
-        Exhausted::Deadline => "deadline",
-    }
-}
-
-pub(super) fn exhausted(word: &str) -> Option<Exhausted> {
-    [Exhausted::Retries, Exhausted::Poll, Exhausted::Deadline]
-        .into_iter()
-        .find(|exhausted| exhausted_word(*exhausted) == word)
-}
-
 /// Reads a column with a fixed set of words; an unknown word is reported as damage, not as absence.
 pub(super) fn word<T>(row: &Row<'_>, column: usize, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
     let text = row.get_ref(column)?.as_str()?;
@@ -108,7 +93,7 @@ pub(super) fn record(row: &Row<'_>) -> Result<InvocationRecord> {
         polls: row.get(8)?,
         reason: word_or_none(row, 9, Reason::parse)?,
         message: row.get(10)?,
-        exhausted: word_or_none(row, 11, exhausted)?,
+        exhausted: word_or_none(row, 11, Exhausted::parse)?,
         next_attempt_ms: row.get(12)?,
         version: version_or_none(row, 13)?,
         result: None,

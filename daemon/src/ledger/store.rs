@@ -3,7 +3,7 @@
 
 use super::command::Command;
 use super::rows::{INLINE_MAX, blob, int};
-use fnd_core::outcome::{Class, Trigger};
+use fnd_core::outcome::{Class, Exhausted, Trigger};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, RunResult};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, ErrorCode, params};
@@ -179,7 +179,7 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
         record.polls,
         record.reason.map(|reason| reason.to_string()),
         record.message,
-        record.exhausted.map(super::rows::exhausted_word),
+        record.exhausted.map(Exhausted::as_str),
         record.next_attempt_ms.map(int),
         record.version.map(|version| version.0),
         is_json,

@@ -1,16 +1,31 @@
 //! Decides which records to check so that no more history is kept than [`Retention`] allows by age, count and bytes.
 //!
 //! The writer's thread calls [`Sweeper::step`] while no caller waits for it. Each step is short: see `forget`.
+//!
+//! Files:
+//! - `expiries`: when the next records become too old, for short age limits
+//! - `jobs`: the jobs of the sweeper
+//! - `rounds`: plans the rounds that forget
+//! - `space`: makes room in the database and returns free pages to the disk
+
+mod expiries;
+mod jobs;
+mod rounds;
+mod space;
 
 use super::age::Age;
 use super::command::{Figures, Forgetting};
-use super::forget::{Bounds, Round, Scope, Walk, Weigh};
+use super::forget::Round;
 use super::retention::Retention;
 use super::room::{self, Pages};
+use expiries::{Expiries, SHORT};
 use fnd_core::supervisor::Now;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use rusqlite::{Connection, params};
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use jobs::Job;
+use rounds::Gathered;
+use rusqlite::Connection;
+use space::{RESERVE, Room, SPARE, shrink};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 /// How often the whole history is checked: records have become older, and the clock may have been set.
@@ -24,45 +39,10 @@ const SHARE: u32 = 10;
 const SHARE_LATE: u32 = 2;
 const BURST: Duration = Duration::from_secs(1);
 const LATE: Duration = Duration::from_secs(30);
-/// If functions are checked together: most invocations that are checked for each one that is forgotten. Checking one
-/// costs about a twentieth of forgetting one that has no neighbour.
-const WORTH: u64 = 16;
-/// How long making room rests after a whole round that forgot no record.
-const REST: Duration = Duration::from_secs(60);
 
 /// Fewest ended invocations of a function before its history is counted again. A tenth of the kept count applies if it
 /// is larger, because counting steps over all kept records.
 const EVERY: u32 = 100;
-/// Function names read in one step.
-const NAMES_AT_ONCE: usize = 500;
-/// The functions in the history, including those that never ran: one seek in the index for each.
-const NAMES: &str = "WITH RECURSIVE found (name) AS (
-        SELECT min(function) FROM invocation WHERE function > ?1
-        UNION ALL SELECT (SELECT min(function) FROM invocation WHERE function > name) FROM found WHERE name IS NOT NULL
-        LIMIT ?2
-    ) SELECT name FROM found WHERE name IS NOT NULL";
-/// Bytes inside the database that stay free for new records while the disk is nearly full.
-const RESERVE: u64 = 4 << 20;
-/// Free pages returned to the disk in one step.
-const SHRINK_PAGES: u32 = 128;
-/// Free bytes that are never returned to the disk, because they are used again soon.
-const SPARE: u64 = 16 << 20;
-
-/// A task of the sweeper.
-#[derive(Debug)]
-enum Job {
-    /// Forget records of all functions that are older than the global age limit.
-    Age,
-    /// Check every function with a history whose name sorts after this one.
-    Everybody(String),
-    /// Check one function by count, age and bytes.
-    Function(FunctionName),
-    /// Continue to count a function's records.
-    Walking(FunctionName, Walk, Option<u128>),
-    /// Continue to add up the bytes of the records that the counts keep.
-    Weighing(FunctionName, Weigh, Bounds),
-    Going(Round),
-}
 
 /// Invocations of a function that have ended since its last check.
 #[derive(Debug, Clone, Copy)]
@@ -73,71 +53,6 @@ struct Since {
     /// The oldest and the newest of them.
     first: u128,
     last: u128,
-}
-
-/// A function that may be checked together with others.
-#[derive(Debug)]
-struct Gathered {
-    function: FunctionName,
-    bounds: Bounds,
-    /// The check begins after this invocation.
-    from: u128,
-    /// How many invocations of this function have ended, and how many of all functions in the same time.
-    count: u64,
-    among: u64,
-}
-
-/// Age limits below this one are checked when records reach them, not once an hour.
-const SHORT: Duration = Duration::from_secs(36_000);
-
-/// When the next records become too old, for short age limits.
-#[derive(Debug, Default)]
-struct Expiries {
-    /// Unix milliseconds and the function; no function means all functions.
-    next: BTreeSet<(u64, Option<FunctionName>)>,
-    /// The functions in `next`, and whether the entry for all functions is in it.
-    functions: HashSet<FunctionName>,
-    all: bool,
-}
-
-impl Expiries {
-    /// Notes when an invocation of this time becomes too old. The check may come up to a tenth of the age limit later,
-    /// so that it also covers invocations that follow soon after.
-    fn add(&mut self, whose: Option<FunctionName>, keep_for: Duration, accepted_ms: u64, now_ms: u64) {
-        let is_new = match &whose {
-            Some(function) => self.functions.insert(function.clone()),
-            None => !std::mem::replace(&mut self.all, true),
-        };
-        if !is_new {
-            return;
-        }
-        let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let slack = (keep_for / 10).max(Duration::from_secs(1));
-        let due = accepted_ms.saturating_add(ms(keep_for) + 1);
-        self.next.insert((due.max(now_ms.saturating_add(ms(slack))), whose));
-    }
-
-    /// Removes and returns an entry whose time has come.
-    fn reached(&mut self, now_ms: u64) -> Option<Option<FunctionName>> {
-        if self.next.first()?.0 > now_ms {
-            return None;
-        }
-        let (_, whose) = self.next.pop_first()?;
-        match &whose {
-            Some(function) => drop(self.functions.remove(function)),
-            None => self.all = false,
-        }
-        Some(whose)
-    }
-}
-
-/// Why the oldest records are forgotten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
-    /// The history exceeds its limit of bytes.
-    Bytes,
-    /// The disk is nearly full.
-    Disk,
 }
 
 /// Both clocks; tests replace them.
@@ -410,224 +325,9 @@ impl Sweeper {
         }
         Ok(false)
     }
-
-    fn enlist_all(&mut self) {
-        self.waiting.clear();
-        self.due.clear();
-        self.passed.clear();
-        self.gathered.clear();
-        self.expiries = Expiries::default();
-        self.jobs = VecDeque::from([Job::Age, Job::Everybody(String::new())]);
-    }
-
-    /// Queues checks for the next functions; returns the last name if there may be more.
-    fn enlist(&mut self, db: &Connection, after: &str) -> rusqlite::Result<Option<String>> {
-        let mut names = db.prepare_cached(NAMES)?;
-        let names = names.query_map(params![after, NAMES_AT_ONCE], |row| super::rows::function(row, 0))?;
-        let names: Vec<_> = names.collect::<rusqlite::Result<_>>()?;
-        let last = names.last().filter(|_| names.len() == NAMES_AT_ONCE);
-        let last = last.map(|name| name.as_str().to_owned());
-        for name in names {
-            self.check(name);
-        }
-        Ok(last)
-    }
-
-    /// Does a job, or a part of it; returns the rest of the job.
-    fn work(&mut self, db: &Connection, job: Job) -> rusqlite::Result<Option<Job>> {
-        Ok(match job {
-            Job::Age => {
-                let bounds = Bounds::before(self.first_kept(self.retention.keep_for));
-                self.expire(db, None, self.retention.keep_for, bounds)?;
-                Some(Job::Going(Round::new(Scope::All, bounds)))
-            }
-            Job::Everybody(after) => self.enlist(db, &after)?.map(Job::Everybody),
-            Job::Function(function) => {
-                self.waiting.remove(&function);
-                self.now_at = self.ended.remove(&function);
-                let walk = Walk::new(self.retention.of(&function).keep, false);
-                Some(Job::Walking(function, walk, None))
-            }
-            Job::Walking(function, mut walk, rest) => match (walk.step(db, &function)?, rest) {
-                (None, rest) => Some(Job::Walking(function, walk, rest)),
-                (Some(rest), None) => {
-                    let walk = Walk::new(self.retention.of(&function).keep_failed, true);
-                    Some(Job::Walking(function, walk, Some(rest)))
-                }
-                (Some(failed), Some(rest)) => {
-                    let keep = self.retention.of(&function);
-                    let aged = Bounds::before(self.first_kept(keep.keep_for));
-                    self.expire(db, Some(&function), keep.keep_for, aged)?;
-                    let bounds = Bounds {
-                        rest,
-                        // The newest invocations are kept whether they failed or not.
-                        failed: failed.min(rest),
-                        ..aged
-                    };
-                    Some(Job::Weighing(function, Weigh::new(keep.keep_bytes), bounds))
-                }
-            },
-            Job::Weighing(function, mut weigh, bounds) => match weigh.step(db, &function)? {
-                None => Some(Job::Weighing(function, weigh, bounds)),
-                Some(beyond) => {
-                    let bounds = Bounds {
-                        all: bounds.all.max(beyond),
-                        ..bounds
-                    };
-                    self.round_of(function, bounds).map(Job::Going)
-                }
-            },
-            Job::Going(mut round) => {
-                let done = round.step(db)?;
-                self.forgotten += done.forgotten as u64;
-                if done.over {
-                    self.has_passed(round);
-                    None
-                } else {
-                    Some(Job::Going(round))
-                }
-            }
-        })
-    }
-
-    /// Notes when the oldest record that is young enough now becomes too old.
-    fn expire(
-        &mut self,
-        db: &Connection,
-        whose: Option<&FunctionName>,
-        keep_for: Duration,
-        aged: Bounds,
-    ) -> rusqlite::Result<()> {
-        if keep_for >= SHORT {
-            return Ok(());
-        }
-        if let Some(oldest) = super::forget::oldest(db, whose, aged.end())? {
-            let now_ms = (self.clock)().unix_ms;
-            self.expiries.add(whose.cloned(), keep_for, time_of(oldest), now_ms);
-        }
-        Ok(())
-    }
-
-    /// Returns the round that forgets the function's records by these bounds, without those that an earlier round has
-    /// checked. Returns nothing if there are none, or if the function is checked together with others.
-    fn round_of(&mut self, function: FunctionName, bounds: Bounds) -> Option<Round> {
-        let since = self.now_at.take();
-        let passed = self.passed.get(&function).copied();
-        // `keep_failed` kept older failed invocations beyond the others, and some of them exceed it now. They can be
-        // anywhere in the history.
-        let has_older = self.retention.of(&function).keep_failed > 0 && bounds.failed > 0;
-        let (Some(since), Some(passed), false) = (since, passed, has_older) else {
-            return Some(Round::new(Scope::Of(function), bounds));
-        };
-        if since.first <= passed {
-            // An invocation ended after a round had passed it.
-            let mut round = Round::new(Scope::Of(function), bounds);
-            round.at = since.first.saturating_sub(1);
-            round.until = if bounds.end() > passed { u128::MAX } else { since.last };
-            return Some(round);
-        }
-        if bounds.end() > passed {
-            self.gathered.push(Gathered {
-                function,
-                bounds,
-                from: passed,
-                count: u64::from(since.count),
-                among: self.total.saturating_sub(since.all),
-            });
-        }
-        None
-    }
-
-    /// Plans one round over the whole history for several functions, if enough of the invocations there belong to them;
-    /// the other functions get a round each.
-    fn go_together(&mut self) {
-        let mut all = std::mem::take(&mut self.gathered);
-        all.sort_by_key(|one| one.among);
-        let (mut count, mut together) = (0, 0);
-        for (number, one) in all.iter().enumerate() {
-            count += one.count;
-            if one.among <= count.saturating_mul(WORTH) {
-                together = number + 1;
-            }
-        }
-        if together < 2 {
-            together = 0;
-        }
-        let rest = all.split_off(together);
-        if let Some(from) = all.iter().map(|one| one.from).min() {
-            let bounds = all.into_iter().map(|one| (one.function, one.bounds));
-            let mut round = Round::each(bounds.collect());
-            round.at = from;
-            self.jobs.push_back(Job::Going(round));
-        }
-        for one in rest {
-            let mut round = Round::new(Scope::Of(one.function), one.bounds);
-            round.at = one.from;
-            self.jobs.push_back(Job::Going(round));
-        }
-    }
-
-    /// Notes up to which invocation a round has checked.
-    fn has_passed(&mut self, round: Round) {
-        let end = round.bounds.end();
-        match round.scope {
-            Scope::All => {}
-            Scope::Of(function) => {
-                let passed = self.passed.entry(function).or_insert(end);
-                *passed = end.max(*passed);
-            }
-            Scope::Each(all) => {
-                let all = all.into_iter().map(|(function, bounds)| (function, bounds.end()));
-                self.passed.extend(all);
-            }
-        }
-    }
-
-    /// Forgets the oldest invocations of all functions, as far as that is allowed.
-    fn make_room(&mut self, db: &Connection, why: Room, pages: Pages) -> rusqlite::Result<bool> {
-        let now = (self.clock)();
-        if self.rests_until.is_some_and(|until| now.mono < until) {
-            return Ok(false);
-        }
-        let (bounds, spare) = match why {
-            Room::Bytes => (Bounds::before(u128::MAX), None),
-            Room::Disk => {
-                // A clock that is not trusted makes no record old here either.
-                let now_ms = self.age.ahead_of().unwrap_or(now.unix_ms);
-                let (bounds, spare) = room::may_go(now_ms, pages.used());
-                (bounds, Some(spare))
-            }
-        };
-        let before = self.making_room.take().filter(|(before, _)| *before == why);
-        let mut round = before.map_or_else(|| Round::new(Scope::All, bounds), |(_, round)| round);
-        // The history may have become small in the meantime.
-        (round.bounds, round.spare) = (bounds, spare);
-        let done = round.step(db)?;
-        match why {
-            Room::Bytes => self.forgotten += done.forgotten as u64,
-            Room::Disk => self.forgetting.for_room += done.forgotten as u64,
-        }
-        if !done.over {
-            self.making_room = Some((why, round));
-        } else if done.forgotten == 0 {
-            // All records that may be forgotten have been.
-            self.rests_until = Some(now.mono + REST);
-            return Ok(false);
-        }
-        Ok(true)
-    }
 }
 
 /// Returns the time of an id, Unix milliseconds.
 fn time_of(id: u128) -> u64 {
     u64::try_from(id >> 80).unwrap_or(u64::MAX)
-}
-
-/// Returns some free pages to the disk.
-fn shrink(db: &Connection, before: Pages) -> rusqlite::Result<bool> {
-    let mut statement = db.prepare_cached(&format!("PRAGMA incremental_vacuum({SHRINK_PAGES})"))?;
-    let mut rows = statement.query([])?;
-    while rows.next()?.is_some() {}
-    // A file of an earlier fnd that cannot shrink keeps its size.
-    Ok(Pages::of(db)?.all < before.all)
 }

@@ -1,7 +1,7 @@
 //! The part of one attempt's output that is kept. Pure: bytes and times in, lines out.
 
 use super::{Captured, Meta};
-use crate::output::kept::{Decoder, Line, Lines, Stream, level_word};
+use crate::output::kept::{Decoder, Line, Lines, Stream};
 use fnd_core::protocol::Level;
 use fnd_core::record::RunResult;
 
@@ -86,7 +86,7 @@ impl Capture {
     pub(super) fn say(&mut self, time_ms: u64, level: Level, text: &str, seen: &mut dyn FnMut(&Line<'_>, bool)) {
         self.last_ms = time_ms;
         for line in text.lines() {
-            let line = format!("{} {line}", level_word(level));
+            let line = format!("{} {line}", level.as_str());
             let text = line.as_bytes();
             let kept = text.get(..LINE_MAX).unwrap_or(text);
             self.cut = self.cut.saturating_add((text.len() - kept.len()) as u64);

@@ -23,6 +23,7 @@
 //! - `pool`: the output thread's side of warm workers
 //! - `recover`: the spools that an earlier fnd has left
 //! - `result`: makes a function's result from its bytes
+//! - `sinks`: passes lines on as they arrive, to the journal and to callers that follow the output
 //! - `spool`: the bytes read from the pipes of running attempts, on disk
 //! - `tee`: reads a pipe without taking anything out of it, by `tee(2)`
 
@@ -37,6 +38,7 @@ mod poll;
 mod pool;
 mod recover;
 mod result;
+mod sinks;
 mod spool;
 mod tee;
 

@@ -1,17 +1,23 @@
 //! The output thread: one epoll over all pipes, a bounded piece from each in turn.
+//!
+//! Files:
+//! - `running`: a running attempt of a script: reads its two pipes
+
+mod running;
 
 use super::capture::Capture;
 use super::first_read_delay::Delayed;
 use super::pool::{Done, Pool};
 use super::recover::SpooledAttempts;
 use super::result::{self, Written};
+use super::sinks::{Follower, Sinks};
 use super::spool::{Spool, Spools};
 use super::tee::Tee;
-use super::{Captured, Command, Follow, LineSink, Meta, Piped, Shared};
+use super::{Captured, Command, LineSink, Meta, Piped, Shared};
 use crate::clock;
-use crate::output::kept::{Line, Store, Stream, view};
-use fnd_core::api::LogLine;
+use crate::output::kept::{Store, Stream};
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
+use running::{Pipe, Running, stream};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -21,12 +27,9 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc::{self, error::TrySendError};
 
 /// Most bytes read from one pipe in one turn, so that a flood does not keep other pipes waiting.
 const TURN: usize = 256 << 10;
-/// Most bytes read at the end. A pipe holds 1 MiB at most; more can only come from a process outside the leaf.
-const LAST: usize = 2 << 20;
 /// How long output of a running attempt may wait before it is written.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// Bytes read at once: the size of a pipe.
@@ -62,33 +65,6 @@ pub(super) struct Io {
     pub(super) sinks: Sinks,
     pub(super) spools: Spools,
     tee: Tee,
-}
-
-struct Running {
-    capture: Capture,
-    spool: Spool,
-    /// How many of its lines an earlier fnd has kept.
-    stored: u64,
-    stdout: Option<Pipe>,
-    stderr: Option<Pipe>,
-}
-
-struct Pipe {
-    end: OwnedFd,
-    /// Watched for its first bytes only; they are read with a delay.
-    first: bool,
-}
-
-/// The receivers of lines as they arrive.
-pub(super) struct Sinks {
-    line: LineSink,
-    followers: Vec<Follower>,
-}
-
-struct Follower {
-    follow: Follow,
-    lines: mpsc::Sender<LogLine>,
-    missed: u64,
 }
 
 impl Thread {
@@ -413,160 +389,5 @@ impl Io {
     /// Returns the bytes read into the buffer, and the receivers of their lines.
     pub(super) fn read_so_far(&mut self, count: usize) -> (&[u8], &mut Sinks) {
         (self.buffer.get(..count).unwrap_or_default(), &mut self.sinks)
-    }
-}
-
-impl Running {
-    /// Reads until the pipe is empty, `most` bytes were read, or the pipe has ended. A pipe that has ended is closed.
-    fn read(&mut self, stream: Stream, most: usize, io: &mut Io) {
-        let meta = self.capture.meta.clone();
-        let mut read = 0;
-        while read < most {
-            io.spools.begin(&mut self.spool, &meta);
-            let pipe = if stream == Stream::Stdout {
-                &self.stdout
-            } else {
-                &self.stderr
-            };
-            let Some(pipe) = pipe else { return };
-            match io.spools.take(&mut self.spool, stream, &pipe.end, &mut io.buffer) {
-                Ok((0, _)) => self.close(stream, &io.epoll),
-                Ok((count, time_ms)) => {
-                    read += count;
-                    io.sinks.feed(&mut self.capture, (stream, time_ms), &io.buffer[..count]);
-                    io.spools.bound(&mut self.spool, &mut self.capture);
-                }
-                Err(Errno::AGAIN) => return,
-                Err(Errno::INTR) => {}
-                Err(error) => {
-                    tracing::warn!(
-                        "failed to read output of `{}` ({error}), the rest of it is lost",
-                        meta.function
-                    );
-                    self.close(stream, &io.epoll);
-                }
-            }
-        }
-    }
-
-    /// Reads the rest of a pipe and leaves the bytes in it.
-    fn last(&mut self, stream: Stream, io: &mut Io) {
-        let meta = self.capture.meta.clone();
-        let Some(pipe) = self.pipe(stream) else { return };
-        match io.tee.copy(&pipe.end) {
-            Ok(mut left) => {
-                let time_ms = clock::unix_ms();
-                while left > 0 {
-                    let count = match io.tee.read(&mut io.buffer) {
-                        Ok(count) => count,
-                        Err(error) => {
-                            tracing::error!("failed to read the last output of `{}` ({error})", meta.function);
-                            return;
-                        }
-                    };
-                    left = left.saturating_sub(count);
-                    io.sinks.feed(&mut self.capture, (stream, time_ms), &io.buffer[..count]);
-                }
-            }
-            // The pipe holds more than can be copied: its bytes are taken out and spooled as before.
-            Err(_) => self.read(stream, LAST, io),
-        }
-    }
-
-    fn pipe(&mut self, stream: Stream) -> &mut Option<Pipe> {
-        if stream == Stream::Stdout {
-            &mut self.stdout
-        } else {
-            &mut self.stderr
-        }
-    }
-
-    /// Closes a pipe. It is removed from epoll explicitly: the spawner holds a duplicate, so closing alone would not
-    /// end the watch.
-    fn close(&mut self, stream: Stream, epoll: &OwnedFd) {
-        if let Some(pipe) = self.pipe(stream).take()
-            && let Err(error) = epoll::delete(epoll, &pipe.end)
-        {
-            tracing::error!("failed to end the watch of a pipe ({error})");
-        }
-    }
-}
-
-fn stream(mark: u64) -> Stream {
-    if mark & 1 == 0 { Stream::Stdout } else { Stream::Stderr }
-}
-
-impl Sinks {
-    /// Gives bytes of a stream to a capture and passes the lines on.
-    pub(super) fn feed(&mut self, capture: &mut Capture, (stream, time_ms): (Stream, u64), bytes: &[u8]) {
-        let meta = capture.meta.clone();
-        capture.feed(stream, time_ms, bytes, &mut |line, in_head| {
-            self.seen(&meta, line, in_head);
-        });
-    }
-
-    /// Ends a capture and passes its unfinished lines on.
-    pub(super) fn end(&mut self, capture: &mut Capture) {
-        let meta = capture.meta.clone();
-        capture.end(clock::unix_ms(), &mut |line, in_head| self.seen(&meta, line, in_head));
-    }
-
-    /// Passes a line on. The journal gets only the lines that the head keeps: a flood must not push everything else out
-    /// of it.
-    pub(super) fn seen(&mut self, meta: &Meta, line: &Line<'_>, in_head: bool) {
-        if in_head {
-            (self.line)(meta, line);
-        }
-        if !self.followers.is_empty() {
-            self.followers
-                .retain_mut(|follower| !follower.wants(meta) || follower.give(meta, line));
-        }
-    }
-}
-
-impl Follower {
-    fn wants(&self, meta: &Meta) -> bool {
-        self.follow
-            .function
-            .as_ref()
-            .is_none_or(|function| *function == meta.function)
-            && self
-                .follow
-                .invocation
-                .is_none_or(|invocation| invocation == meta.invocation)
-    }
-
-    /// Sends a line, or counts it as missed. Returns whether the follower is still there.
-    fn give(&mut self, meta: &Meta, line: &Line<'_>) -> bool {
-        let show = |line: &Line<'_>| view(&meta.function, meta.invocation, meta.attempt.0, line);
-        if self.missed > 0 {
-            let text = format!(
-                "{} lines are not shown here: they came faster than they were read",
-                self.missed
-            );
-            let note = Line {
-                stream: Stream::Note,
-                text: text.as_bytes(),
-                ..*line
-            };
-            match self.lines.try_send(show(&note)) {
-                Ok(()) => self.missed = 0,
-                Err(TrySendError::Full(_)) => {}
-                Err(TrySendError::Closed(_)) => return false,
-            }
-        }
-        // The line is not even built where there is no room: a follower that does not read costs nothing.
-        if self.lines.capacity() == 0 {
-            self.missed += 1;
-            return !self.lines.is_closed();
-        }
-        match self.lines.try_send(show(line)) {
-            Ok(()) => true,
-            Err(TrySendError::Full(_)) => {
-                self.missed += 1;
-                true
-            }
-            Err(TrySendError::Closed(_)) => false,
-        }
     }
 }

@@ -73,7 +73,7 @@ impl Running {
 
 fn texts(logs: &Path) -> Vec<(String, String)> {
     let lines = read(logs, &function(), &Query::default()).unwrap().map(Result::unwrap);
-    lines.map(|line| (line.stream, line.text)).collect()
+    lines.map(|line| (line.stream.as_str().to_owned(), line.text)).collect()
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {

@@ -128,8 +128,9 @@ mod tests {
     use super::super::examples::{attempt_ended, ended, failed, name, rejected};
     use super::*;
     use crate::stream::Happening;
-    use fnd_core::happening::{Kind, Seq, StreamEvent};
+    use fnd_core::api::stream::{Kind, Seq, StreamEvent};
     use fnd_core::outcome::{Exhausted, Skip, Trigger};
+    use fnd_manifest::diagnostic::Diagnostic;
     use fnd_manifest::diagnostic::Diagnostic;
     use fnd_wire::ids::{InvocationId, Version};
 

@@ -1,7 +1,7 @@
 //! A happening in the form in which it is kept: small, and put into words only when it is read.
 
 use fnd_core::api::milliseconds;
-use fnd_core::happening::{Kind, Seq, StreamEvent};
+use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 use fnd_core::instant;
 use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
 use fnd_core::supervisor::FunctionState;

@@ -1,5 +1,5 @@
 //! The stream of happenings, one line each: kept for a while, numbered, and sent to its readers
-//! ([`fnd_core::happening`]).
+//! ([`fnd_core::api::stream`]).
 //!
 //! ```text
 //! report event ─▶ Ring (bounded, numbered) ─▶ reader: from a number on, by a filter ─▶ its connection

@@ -1,7 +1,7 @@
 //! A reader of the stream: its start, its filter, and the task that sends it events.
 
 use super::ring::{Batch, Ring};
-use fnd_core::happening::{Kind, Seq, StreamEvent};
+use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 use fnd_wire::ids::FunctionName;
 use std::rc::Rc;
 use tokio::sync::mpsc;

@@ -1,7 +1,7 @@
 //! The last happenings, numbered. The oldest are dropped for new ones.
 
 use super::happening::Happening;
-use fnd_core::happening::Seq;
+use fnd_core::api::stream::Seq;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;

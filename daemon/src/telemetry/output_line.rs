@@ -18,7 +18,7 @@ pub(crate) fn output_line(meta: &Meta, line: &Line<'_>) {
                 fnd_function = meta.function.as_str(),
                 fnd_invocation = invocation,
                 fnd_attempt = u64::from(meta.attempt.0),
-                fnd_stream = line.stream.as_str(),
+                fnd_stream = line.stream.shown().as_str(),
                 "{}  {mark} {}",
                 meta.function,
                 escape(&text)

@@ -2,7 +2,7 @@
 
 use crate::fake::{BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
 use crate::http::{ask, get, post};
-use fnd_core::happening::{Kind, Seq};
+use fnd_core::api::stream::{Kind, Seq};
 use fnd_daemon::control::peer::Access;
 use fnd_daemon::stream::Since;
 use fnd_manifest::settings::Role;

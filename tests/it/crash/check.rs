@@ -108,7 +108,7 @@ impl Check<'_> {
         let lines = self.fnd.logs(id);
         let printed: Vec<&str> = lines
             .iter()
-            .filter(|line| line.attempt == attempt && line.stream == "stdout")
+            .filter(|line| line.attempt == attempt && line.stream.as_str() == "stdout")
             .map(|line| line.text.as_str())
             .collect();
         let words = ["one", "two", "three"].map(|word| format!("{word} {id} {attempt}"));

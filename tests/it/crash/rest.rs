@@ -86,7 +86,7 @@ impl Rest<'_> {
             }
         }
         if let Some(status) = self.get::<NodeStatus>("/v1/status") {
-            all.push(format!("fnd is {}", status.state));
+            all.push(format!("fnd is {}", status.state.as_str()));
             all.extend(status.problems.into_iter().map(|problem| format!("problem: {problem}")));
         }
         all.extend(self.fnd.mark().processes());

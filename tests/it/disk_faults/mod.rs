@@ -168,7 +168,7 @@ fn recovers(fnd: &Fnd, accepted: &mut Vec<(InvocationId, String)>, words: &str) 
     let view = fnd.wait_end(id);
     assert_eq!(view.state, State::Succeeded, "{view:?}");
     let lines = fnd.logs(id);
-    let count = |stream: &str| lines.iter().filter(|line| line.stream == stream).count();
+    let count = |stream: &str| lines.iter().filter(|line| line.stream.as_str() == stream).count();
     assert_eq!((count("stdout"), count("stderr")), (21, 1), "{lines:?} {}", fnd.log());
     well(fnd);
 }

@@ -1,6 +1,7 @@
 //! One worker answers call after call, and its output belongs to exactly the call during which it was printed.
 
 use super::{ask, lines, reason};
+use fnd_core::api::UsageScope;
 use fnd_core::outcome::State;
 use fnd_tests::Fnd;
 
@@ -34,7 +35,7 @@ def handler(event, context):
         let attempt = &view.attempt_records[0];
         assert_eq!((attempt.stdout_bytes, attempt.stderr_bytes), (6, 6));
         assert_eq!(attempt.worker, views[0].attempt_records[0].worker);
-        assert_eq!(attempt.scope.as_deref(), Some("worker"));
+        assert_eq!(attempt.scope, Some(UsageScope::Worker));
         assert_eq!((attempt.cpu_ms, attempt.memory_peak_bytes), (None, None));
     }
     fnd.finish();

@@ -1,7 +1,16 @@
 //! A small world around the supervisor: a spawner that answers at any time, a ledger that answers late, and checks of
-//! all invariants (style.md, section 8).
+//! all invariants.
+//!
+//! Files:
+//! - `answers`: what the ledger, the spawner and the workers answer
+//! - `judge`: checks the invariants at every action and at the end
+//! - `restart`: fnd ends and comes back
+//! - `step`: the steps of a random run, and the rules of its functions
 
+mod answers;
 mod judge;
+mod restart;
+mod step;
 
 use super::bench::{EPOCH_MS, MIB, exit, id, name, rules, secs, text};
 use crate::outcome::{Class, Reason, Trigger};
@@ -17,6 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+pub(super) use step::{Step, variant};
+
 pub(super) const FUNCTIONS: u8 = 4;
 /// The most retries any of [`variant`]'s rules allows.
 const RETRIES: u32 = 2;
@@ -25,159 +36,6 @@ const BUDGET: NodeBudget = NodeBudget {
     cpu_milli: Some(1500),
     workers: 5,
 };
-
-/// Everything that can happen to a supervisor. Numbers choose among the present items, modulo their count.
-#[derive(Debug, Clone)]
-pub(super) enum Step {
-    Submit {
-        function: u8,
-        wait: bool,
-        timeout: bool,
-        later: bool,
-        expires: bool,
-        keyed: bool,
-    },
-    Store {
-        which: u8,
-        fine: bool,
-    },
-    /// All claims that are being stored succeed, or all fail.
-    Claim {
-        fine: bool,
-    },
-    Spawn {
-        which: u8,
-        fine: bool,
-    },
-    /// The node could not start a worker.
-    NoRoom {
-        which: u8,
-    },
-    /// The spawner answers (`false`), or does not (`true`).
-    Silence(bool),
-    Exit {
-        which: u8,
-        code: u8,
-        oom: bool,
-        result: bool,
-    },
-    ExitAgain {
-        worker: u8,
-    },
-    /// A handler's code was loaded, or could not be.
-    Ready {
-        which: u8,
-        fine: bool,
-    },
-    /// A call is answered.
-    Answer {
-        which: u8,
-        reason: Reason,
-    },
-    /// A worker closes the connection, sends an invalid message, or answers a call that it does not have.
-    Break {
-        which: u8,
-        how: u8,
-    },
-    Cancel {
-        which: u8,
-    },
-    Enable {
-        function: u8,
-        enabled: bool,
-    },
-    Install {
-        function: u8,
-        variant: u8,
-    },
-    /// The directories are quiet.
-    Quiet,
-    Refuse {
-        function: u8,
-    },
-    Remove {
-        function: u8,
-    },
-    Wait {
-        ms: u16,
-    },
-    WaitForDeadline,
-    LoseSpawner,
-    /// fnd goes down, by a crash or a hand-over; its workers survive or not.
-    Restart {
-        in_order: bool,
-        workers_survive: bool,
-        /// Number of workers that end while no fnd is running.
-        exits: u8,
-    },
-    Budget {
-        small: bool,
-    },
-}
-
-/// Returns rules that differ as much as possible.
-pub(super) fn variant(n: u8) -> Rules {
-    let mut rules = rules();
-    rules.memory = u64::from(10 + 15 * (n % 4)) * MIB;
-    rules.cpu_milli = [None, Some(300), Some(700), Some(1500)][usize::from(n % 4)];
-    rules.max_running = 1 + u32::from(n % 3);
-    rules.timeout = (!n.is_multiple_of(5)).then(|| Duration::from_millis(u64::from(n) * 700));
-    rules.grace = secs(u64::from(n % 3));
-    rules.deadline = (n % 4 == 1).then(|| secs(20));
-    rules.retry.retries = u32::from(n % 3).min(RETRIES);
-    rules.retry.backoff.jitter = crate::backoff::Jitter::Equal;
-    if n.is_multiple_of(2) {
-        rules.retry.on.push(Class::Interrupted);
-    }
-    rules.poll = (n % 3 == 1).then_some(Poll {
-        repeat: secs(2),
-        until: secs(9),
-    });
-    rules.queue = QueueRules {
-        max: u32::from(n % 4),
-        overlap: [
-            Overlap::Queue,
-            Overlap::Skip,
-            Overlap::Replace,
-            Overlap::Reject,
-            Overlap::Queue,
-        ][usize::from(n % 5)],
-        rate: (n % 7 == 3).then_some((3, secs(5))),
-    };
-    rules.run_on_load = n % 3 == 2;
-    rules.enabled = n % 11 != 10;
-    let pool = Pool {
-        min: u32::from(n % 5 == 3),
-        most: rules.max_running + u32::from(n % 8 == 5),
-        concurrency: 1 + u32::from(n % 3),
-        idle: (n % 7 != 1).then(|| secs(4)),
-        max_invocations: u32::from(n % 4) * 2,
-        // Fresh workers with a maximum age and without an idle limit would be replaced for ever.
-        max_age: (n % 5 == 4 && n % 8 != 5).then(|| secs(12)),
-        spare: (n % 8 == 5).then_some(1),
-        load_max: secs(3),
-        alone: n % 6 == 1 && rules.max_running == 1,
-    };
-    let http = Http {
-        listen: Listen::Free,
-        ready: None,
-    };
-    rules.kind = match n {
-        _ if n % 4 == 1 => FunctionKind::Http(pool, http),
-        _ if n % 2 == 1 => FunctionKind::Handler(pool),
-        _ if n % 10 == 4 => FunctionKind::Service(Service {
-            replicas: rules.max_running,
-            ready: (n % 20 == 4).then(|| "/".to_owned()),
-            start_timeout: secs(2),
-        }),
-        _ => FunctionKind::Script,
-    };
-    if rules.kind.is_service() {
-        (rules.timeout, rules.deadline) = (None, None);
-    }
-    rules.run_on_load &= rules.kind == FunctionKind::Script;
-    rules
-}
 
 /// A worker as the spawner sees it.
 struct Process {
@@ -443,231 +301,9 @@ impl World {
         })));
     }
 
-    fn stored(&mut self, id: InvocationId, fine: bool) {
-        if fine {
-            let entry = self.ledger.get_mut(&id).unwrap();
-            entry.stored = true;
-            if let Some(content) = entry.accepted.load_key {
-                let new = self.loaded.insert((entry.accepted.function.clone(), content));
-                assert!(new, "a content ran twice by itself");
-            }
-            self.handle(Event::Stored(id));
-        } else {
-            self.ledger.remove(&id);
-            self.handle(Event::StoreFailed(id));
-        }
-    }
-
-    fn answer_claims(&mut self, fine: bool) {
-        let ids = std::mem::take(&mut self.to_claim);
-        for id in &ids {
-            self.ledger.get_mut(id).unwrap().claim_over(fine);
-        }
-        if !ids.is_empty() {
-            self.handle(if fine {
-                Event::Claimed(ids)
-            } else {
-                Event::ClaimFailed(ids)
-            });
-        }
-    }
-
-    fn answer_spawn(&mut self, which: u8, fine: bool) {
-        let starting: Vec<WorkerId> = self.some_processes(|process| !process.started);
-        let Some(at) = choose(which, starting.len()) else {
-            return;
-        };
-        let worker = starting[at];
-        if fine {
-            self.processes.get_mut(&worker).unwrap().started = true;
-            self.handle(Event::Spawned(worker));
-        } else {
-            self.processes.remove(&worker);
-            let message = "no".to_owned();
-            self.handle(Event::SpawnFailed { worker, message });
-        }
-    }
-
-    fn no_room(&mut self, which: u8) {
-        let starting = self.some_processes(|process| !process.started);
-        let Some(at) = choose(which, starting.len()) else {
-            return;
-        };
-        let worker = starting[at];
-        self.processes.remove(&worker);
-        let message = "no room".to_owned();
-        self.handle(Event::NodeCannotStart { worker, message });
-        assert!(self.s.cannot_start().is_some());
-    }
-
-    fn exit(&mut self, which: u8, code: u8, (oom, result): (bool, bool)) {
-        // A healthy worker of a handler rarely ends by itself.
-        let ends = |process: &Process| process.started && (process.is_to_end() || which % 16 == 15);
-        let running: Vec<WorkerId> = self.some_processes(ends);
-        let Some(at) = choose(which, running.len()) else { return };
-        let worker = running[at];
-        self.processes.remove(&worker);
-        let status = match code {
-            9 => ExitStatus::Signal(9),
-            code => ExitStatus::Code(code),
-        };
-        self.handle(Event::Exited(Box::new(Exited {
-            oom_kills: oom.into(),
-            result: result.then(|| text("result")),
-            ..exit(worker.0, status)
-        })));
-    }
-
-    fn ready(&mut self, which: u8, fine: bool) {
-        let loading = self.some_processes(|process| {
-            process.is_pooled() && process.started && process.ready.is_none() && !process.broken
-        });
-        let Some(at) = choose(which, loading.len()) else { return };
-        let worker = loading[at];
-        let process = self.processes.get_mut(&worker).unwrap();
-        if fine {
-            let concurrency = 1 + u32::from(which % 3);
-            let most = process.order.rules.kind.pool().unwrap().concurrency;
-            process.ready = Some(concurrency.min(most).try_into().unwrap());
-            self.handle(Event::WorkerReady { worker, concurrency });
-        } else {
-            process.broken = true;
-            let message = "no such module".to_owned();
-            self.handle(Event::LoadFailed { worker, message });
-        }
-    }
-
-    fn answer(&mut self, which: u8, reason: Reason) {
-        let calls = self
-            .processes
-            .iter()
-            .flat_map(|(worker, process)| process.calls.keys().map(|call| (*worker, *call)));
-        let calls: Vec<_> = calls.collect();
-        let Some(at) = choose(which, calls.len()) else { return };
-        let (worker, call) = calls[at];
-        self.processes.get_mut(&worker).unwrap().calls.remove(&call);
-        self.handle(answered(worker, call, reason));
-    }
-
     fn some_processes(&self, which: impl Fn(&Process) -> bool) -> Vec<WorkerId> {
         let chosen = self.processes.iter().filter(|(_, process)| which(process));
         chosen.map(|(worker, _)| *worker).collect()
-    }
-
-    /// fnd goes down, by a crash or a hand-over, and comes back; its callers' connections are gone.
-    fn restart(&mut self, in_order: bool, workers_survive: bool, exits: u8) {
-        if self.draining {
-            return;
-        }
-        if in_order {
-            self.handle(Event::HandOver);
-            while !self.to_store.is_empty() {
-                self.step(&Step::Store { which: 0, fine: true });
-            }
-            // These claims come too late: nothing begins any more.
-            self.step(&Step::Claim { fine: exits > 0 });
-            if !self.drained {
-                // The time for requests whose connections end with fnd is over.
-                self.handle(Event::HandOver);
-            }
-            assert!(std::mem::take(&mut self.drained), "the hand-over does not end");
-            assert!(self.owed.is_empty(), "nobody answered {:?}", self.owed);
-        }
-        if !workers_survive {
-            self.processes.clear();
-        }
-        self.calls = 0;
-        let members = if in_order { self.handed_over() } else { Vec::new() };
-        // The state of the other connections is unknown, so those workers are killed.
-        self.processes
-            .retain(|id, process| !process.is_pooled() || members.iter().any(|member| member.worker == *id));
-        self.owed.clear();
-        for id in std::mem::take(&mut self.to_store) {
-            self.ledger.remove(&id);
-        }
-        for id in std::mem::take(&mut self.to_claim) {
-            // The claim may be on disk although fnd has not heard of it.
-            self.ledger.get_mut(&id).unwrap().claim_over(exits > 0);
-        }
-        if workers_survive {
-            // The table of begun attempts survived, so claimed invocations that have not begun wait again. A power cut
-            // would destroy it.
-            self.ledger.values_mut().for_each(Entry::unclaim);
-        }
-        let unfinished = self.ledger.values().filter_map(Entry::unfinished).collect();
-        self.s = Supervisor::new(2, self.budget, WorkerId(self.next_worker));
-        self.spawner = true;
-        self.silent = false;
-        let scripts = self.processes.iter_mut().filter(|(_, process)| !process.is_pooled());
-        let adopted = scripts.map(|(worker, process)| {
-            // The spawner lists its workers only when no start is under way.
-            process.started = true;
-            process.killed = false;
-            Adopted {
-                worker: *worker,
-                record: serde_json::from_str(&process.record).unwrap(),
-                age: self.now.mono - process.since,
-                ended: false,
-                termed: process.term.map(|at| (self.now.mono - at, TermCause::Asked)),
-            }
-        });
-        let adopted: Vec<Adopted> = adopted.collect();
-        let calls = members.iter().flat_map(|member| &member.record.calls);
-        let recorded = calls.map(|call| (call.run.invocation, call.run.attempt));
-        let recorded = recorded.chain(
-            adopted
-                .iter()
-                .map(|adopted| (adopted.record.run.invocation, adopted.record.run.attempt)),
-        );
-        let ended = recorded.filter(|(id, attempt)| self.ledger.get(id).is_some_and(|entry| entry.has_end(*attempt)));
-        let ended = ended.collect();
-        self.handle(Event::Restored(Restored {
-            unfinished,
-            adopted,
-            members,
-            ended,
-            loaded: self.loaded.iter().cloned().collect(),
-            disabled: self.disabled.iter().cloned().collect(),
-            ..Restored::default()
-        }));
-        for n in 0..exits {
-            self.exit(n, n, (false, false));
-        }
-        for (function, (version, rules)) in self.installed.clone() {
-            self.unsettled.insert(function.clone());
-            let load_id = self.id();
-            self.handle(Event::Installed(Box::new(Installed {
-                function,
-                id: FunctionId(1),
-                version,
-                load_key: version,
-                load_id,
-                rules,
-            })));
-        }
-        for function in self.refused.clone() {
-            let error = "bad".to_owned();
-            self.handle(Event::Refused { function, error });
-        }
-        self.handle(Event::Scanned { whole: true });
-    }
-
-    /// Returns the adoption records of the handlers' workers.
-    fn handed_over(&self) -> Vec<AdoptedMember> {
-        let started = self
-            .processes
-            .iter()
-            .filter(|(_, process)| process.is_pooled() && process.started && !process.broken);
-        let member = |(worker, process): (&WorkerId, &Process)| {
-            let record = serde_json::to_string(&self.s.member_record(*worker)?).unwrap();
-            Some(AdoptedMember {
-                worker: *worker,
-                record: serde_json::from_str(&record).unwrap(),
-                age: self.now.mono - process.since,
-                ended: false,
-            })
-        };
-        started.filter_map(member).collect()
     }
 
     fn pass(&mut self, time: Duration) {

@@ -3,7 +3,7 @@
 use super::finding::Finding;
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
-use fnd_core::api::NodeStatus;
+use fnd_core::api::{NodeState, NodeStatus};
 
 const CHECK: &str = "daemon";
 
@@ -32,13 +32,13 @@ pub(super) fn judge(answer: &Result<Box<NodeStatus>, Failure>, own: &str) -> Vec
             }];
         }
     };
-    let mut findings = vec![match node.state.as_str() {
-        "no-spawner" => Finding::error(CHECK, "fnd has lost its spawner: nothing can be started")
+    let mut findings = vec![match node.state {
+        NodeState::NoSpawner => Finding::error(CHECK, "fnd has lost its spawner: nothing can be started")
             .fix("sudo systemctl restart fnd; journalctl -u fnd-spawner says why"),
-        "draining" => {
+        NodeState::Draining => {
             Finding::warning(CHECK, "fnd is draining: it accepts nothing new").fix("sudo systemctl restart fnd")
         }
-        state => Finding::ok(CHECK, format!("fnd is {state}, version {}", node.version)),
+        NodeState::Running => Finding::ok(CHECK, format!("fnd is running, version {}", node.version)),
     }];
     if let Some(what) = outdated(node) {
         findings.push(

@@ -4,21 +4,20 @@ use super::{Answering, Failure, Pending};
 use crate::http::passing::Headed;
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
 use fnd_core::outcome::{State, Trigger};
-use fnd_core::record::{InvocationFilter, Payload, RunResult};
+use fnd_core::record::{InvocationFilter, RunResult};
+use fnd_core::supervisor::Submit;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::body::Incoming;
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The invocations.
 pub trait InvocationBackend {
-    /// Passes a request to run to the supervisor. If the answer is dropped, an invocation that has not begun and that
-    /// no other caller waits for is cancelled.
-    fn submit(&self, request: SubmitRequest) -> Answering;
+    /// Gives a request to run its id and passes it to the supervisor. If the answer is dropped, an invocation that has
+    /// not begun and that no other caller waits for is cancelled.
+    fn submit(&self, submit: Submit) -> Answering;
 
-    /// Passes a request to run to the supervisor, and streams its body to a program that serves HTTP.
-    fn pass(&self, request: SubmitRequest, body: Incoming) -> PassedOn;
+    /// Gives a request to run its id, passes it to the supervisor, and streams its body to a program that serves HTTP.
+    fn pass(&self, submit: Submit, body: Incoming) -> PassedOn;
 
     /// Requests the end of an invocation: `Answer::Done` or `Answer::NotFound`.
     fn cancel(&self, id: InvocationId) -> Answering;
@@ -74,25 +73,4 @@ pub enum Repeated {
     NotKept(FunctionName),
     /// The run was requested.
     Asked(FunctionName, Answering),
-}
-
-/// A request to run, checked as far as the control server can.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SubmitRequest {
-    /// The function.
-    pub function: FunctionName,
-    /// The payload.
-    pub payload: Payload,
-    /// Whether the caller waits for the end; otherwise the caller is answered when the invocation is on disk.
-    pub wait: bool,
-    /// A shorter timeout.
-    pub timeout: Option<Duration>,
-    /// Earliest start, Unix milliseconds.
-    pub not_before_ms: Option<u64>,
-    /// The invocation is skipped if it has not started by then, Unix milliseconds.
-    pub expires_ms: Option<u64>,
-    /// Of the waiting invocations, those with greater priority begin first.
-    pub priority: i8,
-    /// A retry with the same key is the same invocation, as long as that is in the history.
-    pub idempotency_key: Option<Arc<str>>,
 }

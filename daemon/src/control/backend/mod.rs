@@ -27,7 +27,7 @@ mod streams;
 
 pub use answering::{Answering, Leaving};
 pub use functions::{Bounds, Changes, FunctionBackend, FunctionFilter};
-pub use invocations::{InvocationBackend, PassedOn, Repeated, SubmitRequest};
+pub use invocations::{InvocationBackend, PassedOn, Repeated};
 pub use node::{NodeBackend, Pieces};
 pub use streams::{LogLines, LogQuery, StreamBackend};
 

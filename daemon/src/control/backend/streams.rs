@@ -3,7 +3,7 @@
 use super::{Failure, Pending};
 use crate::stream::StreamQuery;
 use fnd_core::api::LogLine;
-use fnd_core::happening::StreamEvent;
+use fnd_core::api::stream::StreamEvent;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use tokio::sync::mpsc;
 

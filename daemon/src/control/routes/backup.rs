@@ -4,7 +4,7 @@ use crate::control::backend::Failure;
 use crate::control::call::Call;
 use crate::http::response::{Answered, Refusal, refuse};
 use crate::http::stream::pieces;
-use fnd_core::problem::Code;
+use fnd_core::api::problem::Code;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;

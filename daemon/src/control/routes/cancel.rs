@@ -4,8 +4,8 @@ use crate::control::answer::wait;
 use crate::control::call::Call;
 use crate::control::refusal::{failed, no_invocation};
 use crate::http::response::{Answered, Refusal, internal, json};
+use fnd_core::api::problem::Code;
 use fnd_core::api::{Changed, Problem};
-use fnd_core::problem::Code;
 use fnd_core::supervisor::Answer;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {

@@ -6,8 +6,8 @@ use crate::control::call::Call;
 use crate::control::refusal::failed;
 use crate::http::response::{Answered, Refusal, json, refuse};
 use fnd_core::api::Changed;
+use fnd_core::api::problem::Code;
 use fnd_core::outcome::Trigger;
-use fnd_core::problem::Code;
 use fnd_wire::ids::InvocationId;
 
 const READ: &str = "read the history";

@@ -4,7 +4,7 @@ use super::{LATER, ROUTES, Route};
 use crate::http::query::decode;
 use crate::http::request::short;
 use crate::http::response::{Refusal, refuse};
-use fnd_core::problem::Code;
+use fnd_core::api::problem::Code;
 use fnd_manifest::settings::Role;
 use hyper::Method;
 

@@ -2,7 +2,7 @@
 
 use crate::control::call::Call;
 use crate::http::response::{Answered, Refusal, refuse, whole};
-use fnd_core::problem::Code;
+use fnd_core::api::problem::Code;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     match call.backend.health() {

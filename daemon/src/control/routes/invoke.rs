@@ -5,21 +5,22 @@
 //! that serves HTTP both bodies are passed on as streams, unless the request may be retried.
 
 use crate::control::answer::{of_passed, of_run, wait};
-use crate::control::backend::{Bounds, SubmitRequest};
+use crate::control::backend::Bounds;
 use crate::control::call::Call;
 use crate::control::limits::KEY_MAX;
 use crate::control::refusal::rejected;
 use crate::http::headers::{given, joined};
 use crate::http::query::{INSTANT, instant, wrong};
 use crate::http::response::{Answered, Refusal, internal, refuse};
+use fnd_core::api::problem::Code;
 use fnd_core::json;
-use fnd_core::problem::Code;
+use fnd_core::outcome::Trigger;
 use fnd_core::protocol::HttpRequest;
 use fnd_core::record::{Payload, is_json};
-use fnd_core::supervisor::{Answer, Rejection};
+use fnd_core::supervisor::{Answer, Rejection, Submit};
 use fnd_core::trace::Trace;
 use fnd_manifest::function::Mode;
-use fnd_wire::ids::FunctionName;
+use fnd_wire::ids::{FunctionName, InvocationId};
 use fnd_wire::units::{parse_duration, print_duration};
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,7 +136,7 @@ async fn in_status_file(call: &Call, answer: &Answer, function: &FunctionName) {
 }
 
 /// Passes the body on to the program as a stream, and its answer to the caller.
-async fn pass(call: &Call, request: SubmitRequest, limit: u64) -> Result<Answered, Refusal> {
+async fn pass(call: &Call, request: Submit, limit: u64) -> Result<Answered, Refusal> {
     call.request.check_length(limit, "limits.body")?;
     let Some(body) = call.request.body.borrow_mut().take() else {
         return Err(refuse(
@@ -167,7 +168,7 @@ fn read_headers(
     function: FunctionName,
     bounds: &Bounds,
     (wait, target): (bool, Target),
-) -> Result<SubmitRequest, Refusal> {
+) -> Result<Submit, Refusal> {
     let priority = read_priority(call)?;
     let (not_before_ms, expires_ms) = (read_instant(call, "fnd-at")?, read_instant(call, "fnd-expires")?);
     if wait && (not_before_ms.is_some() || expires_ms.is_some() || priority.is_some()) {
@@ -190,8 +191,9 @@ fn read_headers(
             headers: given(&call.request.parts.headers)?,
         })),
     };
-    Ok(SubmitRequest {
-        function,
+    // The backend gives the id: it tells when the request was accepted, and its body is still to come.
+    let no_id = InvocationId(0);
+    Ok(Submit {
         payload,
         wait,
         timeout: read_timeout(call, bounds)?,
@@ -199,6 +201,7 @@ fn read_headers(
         expires_ms,
         priority: priority.unwrap_or(0),
         idempotency_key: read_key(call)?,
+        ..Submit::new(no_id, function, Trigger::Manual)
     })
 }
 

@@ -4,8 +4,8 @@ use crate::control::call::Call;
 use crate::http::response::{Answered, Refusal, json, refuse};
 use crate::telemetry::level;
 use fnd_core::api::LogLevel;
+use fnd_core::api::problem::Code;
 use fnd_core::instant;
-use fnd_core::problem::Code;
 use std::time::Duration;
 
 /// Longest time for which a temporary level can be set.

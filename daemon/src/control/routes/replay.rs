@@ -6,8 +6,8 @@ use crate::control::call::Call;
 use crate::control::refusal::{failed, no_invocation};
 use crate::http::response::{Answered, Refusal};
 use fnd_core::api::Problem;
+use fnd_core::api::problem::Code;
 use fnd_core::outcome::Trigger;
-use fnd_core::problem::Code;
 use fnd_wire::ids::InvocationId;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {

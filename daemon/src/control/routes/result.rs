@@ -9,7 +9,7 @@ use crate::control::call::Call;
 use crate::control::refusal::{failed, no_invocation};
 use crate::http::response::{self, Answered, INVOCATION, Refusal, STATE, STATUS, header};
 use fnd_core::api::Problem;
-use fnd_core::problem::Code;
+use fnd_core::api::problem::Code;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;

@@ -9,7 +9,7 @@ use crate::http::query::wrong;
 use crate::http::response::{Answered, Refusal};
 use crate::http::stream::{Framing, lines};
 use crate::stream::{Since, StreamQuery};
-use fnd_core::happening::{Kind, Seq};
+use fnd_core::api::stream::{Kind, Seq};
 use fnd_wire::ids::FunctionName;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {

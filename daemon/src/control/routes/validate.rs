@@ -4,7 +4,7 @@ use crate::control::call::Call;
 use crate::control::limits::BODY_MAX;
 use crate::control::refusal::failed;
 use crate::http::response::{Answered, Refusal, internal, json, refuse};
-use fnd_core::problem::Code;
+use fnd_core::api::problem::Code;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;

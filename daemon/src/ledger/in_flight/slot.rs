@@ -1,6 +1,6 @@
 //! A slot of the table: `crc32 u32, length u16`, then its content in wire form. Length 0 means empty.
 
-use fnd_core::outcome::{Reason, State, Trigger};
+use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
 use fnd_wire::form::{Wire, wire_structs};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
@@ -92,10 +92,7 @@ impl Over {
         }
         Some(Self {
             state: record.state.as_str().to_owned(),
-            exhausted: record
-                .exhausted
-                .map(super::super::rows::exhausted_word)
-                .map(str::to_owned),
+            exhausted: record.exhausted.map(|limit| limit.as_str().to_owned()),
             next_attempt_ms: attempt.next_attempt_ms,
             polls: record.polls,
             worker: attempt.worker,
@@ -164,7 +161,7 @@ impl Over {
             polls: self.polls,
             reason: Some(reason),
             message,
-            exhausted: self.exhausted.as_deref().and_then(super::super::rows::exhausted),
+            exhausted: self.exhausted.as_deref().and_then(Exhausted::parse),
             next_attempt_ms: self.next_attempt_ms,
             version: self.version,
             result: None,

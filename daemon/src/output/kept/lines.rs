@@ -4,7 +4,7 @@
 //! since the previous line (for the first line: since `base_ms`). An empty line takes only two bytes, so a flood of
 //! empty lines stays near its limit.
 
-use fnd_core::protocol::Level;
+use fnd_core::api::LogStream;
 use std::collections::VecDeque;
 
 /// The source of a line.
@@ -21,26 +21,15 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Returns the word that `api::LogLine` uses.
+    /// Returns the source as the API names it.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub fn shown(self) -> LogStream {
         match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-            Self::Note => "fnd",
-            Self::Log => "log",
+            Self::Stdout => LogStream::Stdout,
+            Self::Stderr => LogStream::Stderr,
+            Self::Note => LogStream::Fnd,
+            Self::Log => LogStream::Log,
         }
-    }
-}
-
-/// Returns the word of a level; a line of [`Stream::Log`] begins with it.
-#[must_use]
-pub fn level_word(level: Level) -> &'static str {
-    match level {
-        Level::Debug => "debug",
-        Level::Info => "info",
-        Level::Warning => "warning",
-        Level::Error => "error",
     }
 }
 

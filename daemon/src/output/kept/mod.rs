@@ -15,7 +15,7 @@ mod read;
 mod record;
 mod retention;
 
-pub use lines::{Decoder, Line, Lines, Stream, level_word};
+pub use lines::{Decoder, Line, Lines, Stream};
 pub(crate) use read::view;
 pub use read::{Query, read};
 pub use retention::{Bell, KeepOutput, Keeper};

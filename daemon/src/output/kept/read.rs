@@ -167,7 +167,7 @@ pub(crate) fn view(function: &FunctionName, invocation: InvocationId, attempt: u
         function: function.clone(),
         invocation,
         attempt,
-        stream: line.stream.as_str().to_owned(),
+        stream: line.stream.shown(),
         text: String::from_utf8_lossy(text).into_owned(),
     }
 }

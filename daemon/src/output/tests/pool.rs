@@ -47,7 +47,7 @@ impl Warm {
         let lines = read(self.running.logs.path(), &function(), &Query::default()).unwrap();
         lines
             .map(Result::unwrap)
-            .map(|line| (line.invocation.0, line.stream, line.text))
+            .map(|line| (line.invocation.0, line.stream.as_str().to_owned(), line.text))
             .collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Its functions: a name says how each ends.
 
 use super::{BEGAN, FAILED, Fake, diagnostic, id, name};
-use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus};
+use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus, LastEnd};
 use fnd_core::outcome::{Reason, Trigger};
 use fnd_core::supervisor::{Answer, FunctionState};
 use fnd_daemon::control::backend::{Answering, Bounds, Changes, FunctionBackend, FunctionFilter, Pending};
@@ -32,7 +32,7 @@ const NAMES: [&str; 16] = [
 fn status(function: &str) -> FunctionStatus {
     let ran = function == "fails";
     FunctionStatus {
-        status: if ran { "failed" } else { "pending" }.to_owned(),
+        status: if ran { LastEnd::Failed } else { LastEnd::Pending },
         message: if ran { "no such host \u{1b}[31mdb1" } else { "" }.to_owned(),
         timestamp: "2026-11-21T08:00:00.123Z".to_owned(),
         function: name(function),

@@ -4,8 +4,8 @@ use super::{BEGAN, BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, Fake, Hears, RUNNI
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
 use fnd_core::outcome::{Reason, Skip, State, Trigger};
 use fnd_core::record::{InvocationFilter, InvocationRecord, Response, RunResult};
-use fnd_core::supervisor::{Answer, Rejection, ReplyTo};
-use fnd_daemon::control::backend::{Answering, Failure, InvocationBackend, PassedOn, Pending, Repeated, SubmitRequest};
+use fnd_core::supervisor::{Answer, Rejection, ReplyTo, Submit};
+use fnd_daemon::control::backend::{Answering, Failure, InvocationBackend, PassedOn, Pending, Repeated};
 use fnd_wire::ids::{InvocationId, Version};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ fn letter(wanted: InvocationId) -> Option<DeadLetter> {
 }
 
 impl InvocationBackend for Fake {
-    fn submit(&self, request: SubmitRequest) -> Answering {
+    fn submit(&self, request: Submit) -> Answering {
         let mut seen = self.seen.lock().unwrap();
         seen.submitted = Some(request.clone());
         seen.submits += 1;
@@ -143,7 +143,7 @@ impl InvocationBackend for Fake {
         self.answer(answer)
     }
 
-    fn pass(&self, _: SubmitRequest, _: hyper::body::Incoming) -> PassedOn {
+    fn pass(&self, _: Submit, _: hyper::body::Incoming) -> PassedOn {
         unreachable!("no function of it serves HTTP")
     }
 

@@ -7,9 +7,9 @@ mod streams;
 
 use fnd_core::api::LogLine;
 use fnd_core::record::InvocationFilter;
-use fnd_core::supervisor::{Answer, ReplyTo};
+use fnd_core::supervisor::{Answer, ReplyTo, Submit};
 use fnd_daemon::buffers::Buffers;
-use fnd_daemon::control::backend::{Answering, Leaving, LogQuery, Pending, SubmitRequest};
+use fnd_daemon::control::backend::{Answering, Leaving, LogQuery, Pending};
 use fnd_daemon::control::peer::Access;
 use fnd_daemon::control::{Stop, listen, serve};
 use fnd_daemon::http::connections::Connections;
@@ -45,7 +45,7 @@ pub(crate) static BEGAN: LazyLock<u64> = LazyLock::new(|| {
 /// What tests want to know afterwards.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Seen {
-    pub(crate) submitted: Option<SubmitRequest>,
+    pub(crate) submitted: Option<Submit>,
     pub(crate) filter: Option<InvocationFilter>,
     pub(crate) logs: Option<LogQuery>,
     pub(crate) stream: Option<StreamQuery>,

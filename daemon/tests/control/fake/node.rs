@@ -1,7 +1,7 @@
 //! Its node: nothing is wrong with it.
 
 use super::{Fake, diagnostic, later, name};
-use fnd_core::api::{NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
+use fnd_core::api::{NodeState, NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
 use fnd_daemon::buffers::Buffers;
 use fnd_daemon::control::backend::{Failure, FunctionBackend as _, NodeBackend, Pending, Pieces};
 use fnd_daemon::control::limits;
@@ -35,7 +35,7 @@ impl NodeBackend for Fake {
         NodeStatus {
             version: "0.1.0".to_owned(),
             spawner_version: "0.1.0".to_owned(),
-            state: "running".to_owned(),
+            state: NodeState::Running,
             started_at: "2026-11-21T08:00:00.000Z".to_owned(),
             node: "vm1".to_owned(),
             cgroups: "v2".to_owned(),

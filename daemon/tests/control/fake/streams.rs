@@ -1,19 +1,19 @@
 //! Its output and events.
 
 use super::{ENDED, Fake, id, later, name};
-use fnd_core::api::LogLine;
-use fnd_core::happening::{Kind, Seq, StreamEvent};
+use fnd_core::api::stream::{Kind, Seq, StreamEvent};
+use fnd_core::api::{LogLine, LogStream};
 use fnd_daemon::control::backend::{Failure, LogLines, LogQuery, Pending, StreamBackend};
 use fnd_daemon::stream::StreamQuery;
 use tokio::sync::mpsc;
 
-fn log_line(text: &str, stream: &str) -> LogLine {
+fn log_line(text: &str, stream: LogStream) -> LogLine {
     LogLine {
         time: "2026-11-21T08:00:00.123Z".to_owned(),
         function: name("hello"),
         invocation: id(ENDED),
         attempt: 1,
-        stream: stream.to_owned(),
+        stream,
         text: text.to_owned(),
     }
 }
@@ -21,8 +21,10 @@ fn log_line(text: &str, stream: &str) -> LogLine {
 impl StreamBackend for Fake {
     fn logs(&self, query: LogQuery) -> Pending<Result<LogLines, Failure>> {
         let (sender, receiver) = mpsc::channel(8);
-        sender.try_send(log_line("first", "stdout")).unwrap();
-        sender.try_send(log_line("second \u{1b}[31m", "stderr")).unwrap();
+        sender.try_send(log_line("first", LogStream::Stdout)).unwrap();
+        sender
+            .try_send(log_line("second \u{1b}[31m", LogStream::Stderr))
+            .unwrap();
         if query.follow && query.invocation.is_none() {
             self.following.borrow_mut().push(sender);
         }

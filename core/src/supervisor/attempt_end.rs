@@ -1,0 +1,208 @@
+//! Ends attempts: their worker ended, could not be started, or is lost with the spawner.
+
+use super::Supervisor;
+use super::action::Action;
+use super::event::{Exited, Now};
+use super::function::{FunctionKey, Serving};
+use super::timers::Timer;
+use super::verdict::Verdict;
+use super::worker::{Readiness, Run, Worker, WorkerKind};
+use crate::outcome::Reason;
+use crate::record::{AttemptRecord, RunResult, Usage};
+use fnd_wire::ids::WorkerId;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is known of an attempt's end.
+#[derive(Debug)]
+pub(super) struct Ended {
+    verdict: Verdict,
+    usage: Usage,
+    result: Option<RunResult>,
+    /// How long ago the attempt ended and how long it had run, where fnd heard of the end late.
+    late: Option<(Duration, Duration)>,
+}
+
+impl Ended {
+    pub(super) fn new(verdict: Verdict, usage: Usage, result: Option<RunResult>) -> Self {
+        Self {
+            verdict,
+            usage,
+            result,
+            late: None,
+        }
+    }
+
+    /// Returns the end of a call, whose resources cannot be told from those of its worker.
+    pub(super) fn of_call((reason, message): (Reason, String), result: Option<RunResult>) -> Self {
+        let verdict = Verdict {
+            reason,
+            message,
+            exit_code: None,
+            signal: None,
+        };
+        let usage = Usage {
+            scope_worker: true,
+            ..Usage::default()
+        };
+        Self::new(verdict, usage, result)
+    }
+}
+
+/// An attempt that has ended, and where it ran.
+#[derive(Debug)]
+pub(super) struct Done {
+    /// Absent where no process could be started.
+    pub(super) worker: Option<WorkerId>,
+    pub(super) function: FunctionKey,
+    pub(super) serving: Arc<Serving>,
+    pub(super) run: Run,
+}
+
+impl Supervisor {
+    /// Handles a worker that ended and whose leaf is empty. An unknown worker ended twice, or with its spawner.
+    pub(super) fn exited(&mut self, now: Now, exited: &Exited, out: &mut Vec<Action>) {
+        let id = exited.worker;
+        self.room_was_made();
+        let Some(mut worker) = self.take_worker(id) else {
+            out.push(Action::Forget(id));
+            return;
+        };
+        if let WorkerKind::Member(_) = worker.kind {
+            return self.member_exited(now, worker, exited, out);
+        }
+        let adopted = worker.adopted;
+        if let Some((_, lasted)) = exited.late.filter(|_| !adopted) {
+            self.ended_by_spawner(&mut worker, lasted);
+        }
+        for run in std::mem::take(&mut worker.runs) {
+            let verdict = Verdict::of(&worker.serving.rules, &run, exited);
+            let ended = Ended {
+                late: exited.late,
+                ..Ended::new(verdict, exited.usage, exited.result.clone())
+            };
+            let (function, serving) = (worker.function, Arc::clone(&worker.serving));
+            let done = Done {
+                worker: Some(id),
+                function,
+                serving,
+                run,
+            };
+            if let Some((done, ended)) = self.keep_early(adopted, done, ended) {
+                self.attempt_ended(now, done, ended, out);
+            }
+        }
+    }
+
+    /// Handles a worker that could not be started because of its function.
+    pub(super) fn spawn_failed(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
+        self.start_unanswered(id);
+        let Some(mut worker) = self.take_worker(id) else { return };
+        match worker.kind {
+            WorkerKind::Member(_) => return self.never_ready(now, (id, &worker), (Reason::Spawn, message), out),
+            WorkerKind::Script => self.count_start_failure(now, worker.function, &worker.serving),
+            // Each failed run of a service is counted when it has ended.
+            WorkerKind::Service(_) => {}
+        }
+        for run in std::mem::take(&mut worker.runs) {
+            let verdict = Verdict::without_exit(&worker.serving.rules, &run, Reason::Spawn, message.clone());
+            let (function, serving) = (worker.function, Arc::clone(&worker.serving));
+            let done = Done {
+                worker: None,
+                function,
+                serving,
+                run,
+            };
+            self.attempt_ended(now, done, Ended::new(verdict, Usage::default(), None), out);
+        }
+    }
+
+    /// Handles the loss of the spawner, and with it of every worker.
+    pub(super) fn spawner_lost(&mut self, now: Now, out: &mut Vec<Action>) {
+        self.spawner = false;
+        self.release_claims(out);
+        while let Some(id) = self.workers.keys().next().copied() {
+            let Some(worker) = self.take_worker(id) else { return };
+            for run in worker.runs {
+                let message = "fnd-spawner went down during the attempt".to_owned();
+                let verdict = Verdict::without_exit(&worker.serving.rules, &run, Reason::Interrupted, message);
+                let done = Done {
+                    worker: Some(id),
+                    function: worker.function,
+                    serving: Arc::clone(&worker.serving),
+                    run,
+                };
+                self.attempt_ended(now, done, Ended::new(verdict, Usage::default(), None), out);
+            }
+        }
+    }
+
+    pub(super) fn take_worker(&mut self, id: WorkerId) -> Option<Worker> {
+        self.out_of_service(id);
+        let worker = self.workers.remove(&id)?;
+        if let WorkerKind::Service(Readiness { check_at: Some(at), .. }) = worker.kind {
+            self.timers.disarm(at, Timer::ServiceCheck(id));
+        }
+        if let Some(at) = worker.phase.timer() {
+            self.timers.disarm(at, Timer::Worker(id));
+        }
+        for run in &worker.runs {
+            self.run_over(id, worker.function, run);
+        }
+        let function = &mut self.functions[worker.function];
+        function.running.remove(&id);
+        self.node.give_back(function);
+        Some(worker)
+    }
+
+    /// Removes an attempt that is over from the timers and counts.
+    pub(super) fn run_over(&mut self, id: WorkerId, function: FunctionKey, run: &Run) {
+        if let Some(at) = run.timeout_at {
+            self.timers.disarm(at, Timer::Attempt(id, run.invocation));
+        }
+        let function = &mut self.functions[function];
+        function.busy = function.busy.saturating_sub(1);
+    }
+
+    pub(super) fn attempt_ended(&mut self, now: Now, done: Done, ended: Ended, out: &mut Vec<Action>) {
+        let Ended {
+            verdict,
+            usage,
+            result,
+            late,
+        } = ended;
+        let Done {
+            worker,
+            function,
+            serving,
+            run,
+        } = done;
+        let at_once = (Duration::ZERO, now.mono.saturating_sub(run.started.mono));
+        let (ago, lasted) = late.unwrap_or(at_once);
+        let ago_ms = u64::try_from(ago.as_millis()).unwrap_or(u64::MAX);
+        let record = AttemptRecord {
+            invocation: run.invocation,
+            function: self.functions[function].name.clone(),
+            attempt: run.attempt,
+            poll: run.poll,
+            worker,
+            version: Some(serving.version),
+            started_ms: run.started.unix_ms,
+            ended_ms: now.unix_ms.saturating_sub(ago_ms).max(run.started.unix_ms),
+            duration_us: u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX),
+            reason: verdict.reason,
+            message: verdict.message,
+            exit_code: verdict.exit_code,
+            signal: verdict.signal,
+            usage,
+            next_attempt_ms: None,
+            cold: run.call.map(|(_, cold)| cold),
+        };
+        if worker.is_some() {
+            self.functions[function].durations.push(record.duration_us);
+        }
+        self.conclude(now, &serving, (record, result), out);
+        self.announce(function, out);
+        self.line_up(now, function);
+    }
+}

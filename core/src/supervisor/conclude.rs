@@ -1,0 +1,226 @@
+//! Decides what follows an attempt, and ends invocations.
+
+use super::Supervisor;
+use super::action::{Action, Answer, Notice};
+use super::event::{LAST_RESULT_MAX, LastAttempt, Now};
+use super::function::{Function, Serving};
+use super::invocation::{End, Invocation, Stage};
+use super::submit::on_wall;
+use super::timers::Timer;
+use crate::outcome::{Class, Exhausted, Reason, State, Trigger};
+use crate::record::{AttemptRecord, RunResult};
+use fnd_wire::ids::InvocationId;
+use std::time::Duration;
+
+/// What follows an attempt.
+enum Next {
+    /// Another attempt at this instant.
+    Again(Duration),
+    /// No further attempt; the limit that ran out, if any did.
+    End(Option<Exhausted>),
+}
+
+impl Supervisor {
+    /// Records an ended attempt and decides what becomes of its invocation, by the rules of the version that ran.
+    pub(super) fn conclude(
+        &mut self,
+        now: Now,
+        serving: &Serving,
+        (mut record, result): (AttemptRecord, Option<RunResult>),
+        out: &mut Vec<Action>,
+    ) {
+        let id = record.invocation;
+        let Some(invocation) = self.invocations.get_mut(&id) else {
+            let defect = format!(
+                "attempt {} of {id} ended, but there is no such invocation",
+                record.attempt.0
+            );
+            out.push(Action::Notice(Notice::Defect(defect)));
+            return;
+        };
+        let key = invocation.function;
+        if record.attempt.0 < invocation.attempts {
+            // The previous fnd started the next attempt, then went down before this end was on disk.
+            let function = &mut self.functions[key];
+            book(function, &record, invocation.trigger, result);
+            let stands = Box::new(invocation.record(&function.name));
+            out.push(Action::Record(Box::new(record), stands));
+            return;
+        }
+        invocation.last = Some((record.reason, record.message.clone()));
+        // A poll without a result keeps the result of the poll before it.
+        if record.reason == Reason::ExecuteAgain && result.is_some() {
+            invocation.previous.clone_from(&result);
+        }
+        match self.next(now, serving, &record) {
+            Next::Again(at) => {
+                let unix_ms = on_wall(now, at);
+                record.next_attempt_ms = Some(unix_ms);
+                let function = &mut self.functions[key];
+                if let Some(invocation) = self.invocations.get_mut(&id) {
+                    book(function, &record, invocation.trigger, result);
+                    let stage = Stage::BackingOff { until: at, unix_ms };
+                    function.queue.change(invocation, stage);
+                    let stands = Box::new(invocation.record(&function.name));
+                    out.push(Action::Record(Box::new(record), stands));
+                }
+                out.push(Action::Status(function.name.clone()));
+                self.timers.arm(at, Timer::Begin(id));
+                if !self.phase.is_serving() {
+                    self.send_away(id, true, out);
+                }
+            }
+            Next::End(exhausted) => {
+                // If the deadline cut the attempt short, the invocation ran out of its deadline, as if a retry no
+                // longer fitted.
+                let cut = (record.reason == Reason::Deadline).then_some(Exhausted::Deadline);
+                let exhausted = exhausted.or(cut);
+                let end = End {
+                    reason: record.reason,
+                    message: record.message.clone(),
+                    exhausted,
+                    attempt: Some(Box::new((record, result))),
+                };
+                self.finish(now, id, end, out);
+            }
+        }
+    }
+
+    fn next(&mut self, now: Now, serving: &Serving, record: &AttemptRecord) -> Next {
+        let Some(invocation) = self.invocations.get(&record.invocation) else {
+            return Next::End(None);
+        };
+        let function = &self.functions[invocation.function];
+        let Some(newest) = function.serving().filter(|_| function.is_enabled()) else {
+            return Next::End(None);
+        };
+        // Each run of a service is an invocation with one attempt.
+        if serving.rules.kind.is_service() {
+            return Next::End(None);
+        }
+        // The run of a content by itself is not retried once other content serves: that content has its own run.
+        let superseded = invocation.load_key.is_some_and(|content| content != newest.load_key);
+        // A caller who waits could not be answered after a retry that only the next fnd makes.
+        let unanswerable = !invocation.durable && (invocation.caller_gone || !self.phase.is_serving());
+        if superseded || unanswerable {
+            return Next::End(None);
+        }
+        let before_deadline = |at| invocation.deadline.is_none_or(|deadline| at < deadline.at);
+        let class = record.reason.class();
+        if let (Class::ExecuteAgain, Some(poll)) = (class, serving.rules.poll) {
+            let at = now.mono.saturating_add(poll.repeat);
+            return if invocation
+                .started
+                .is_some_and(|started| started.elapsed(at) > poll.until)
+            {
+                Next::End(Some(Exhausted::Poll))
+            } else if before_deadline(at) {
+                Next::Again(at)
+            } else {
+                Next::End(Some(Exhausted::Deadline))
+            };
+        }
+        let retry = &serving.rules.retry;
+        let never = matches!(
+            class,
+            Class::Success | Class::Failed | Class::Cancelled | Class::Deadline
+        );
+        // The exit code counts only where it is the reason. After a timeout it says only how the program reacted to
+        // SIGTERM.
+        let by_code = matches!(class, Class::Error | Class::Transient);
+        let excepted = by_code && record.exit_code.is_some_and(|code| retry.not_on_exit.contains(&code));
+        if never || excepted || !retry.on.contains(&class) {
+            return Next::End(None);
+        }
+        if invocation.retries() >= retry.retries {
+            return Next::End((retry.retries > 0).then_some(Exhausted::Retries));
+        }
+        let delay = retry.backoff.delay(invocation.retries() + 1, self.random.f64());
+        let at = now.mono.saturating_add(delay);
+        if before_deadline(at) {
+            Next::Again(at)
+        } else {
+            Next::End(Some(Exhausted::Deadline))
+        }
+    }
+
+    /// Ends an invocation: writes its one final record, with the attempt that ended with it if there was one.
+    pub(super) fn finish(&mut self, now: Now, id: InvocationId, mut end: End, out: &mut Vec<Action>) {
+        let attempt = end.attempt.take();
+        let Some(invocation) = self.remove_invocation(id) else {
+            return;
+        };
+        let function = &mut self.functions[invocation.function];
+        // Without a last attempt, the result is the one of the attempt before.
+        let result = match attempt.as_deref() {
+            Some((_, result)) => result.clone(),
+            None => invocation.previous.clone(),
+        };
+        let lasted = attempt.as_deref().map_or(Duration::ZERO, |(attempt, _)| {
+            Duration::from_micros(attempt.duration_us)
+        });
+        let over = (end.reason, lasted);
+        let key = invocation.function;
+        let holds = invocation.holds_place();
+        let record = Box::new(invocation.ended(&function.name, now, end, result));
+        debug_assert!(record.state.is_final(), "{:?}", record.state);
+        if let Some(ended) = attempt {
+            let (attempt, result) = *ended;
+            book(function, &attempt, invocation.trigger, result);
+            out.push(Action::Record(Box::new(attempt), record.clone()));
+            out.push(Action::Status(function.name.clone()));
+        } else {
+            out.push(Action::Update(record.clone()));
+        }
+        for reply in invocation.waiters {
+            out.push(Action::Reply(reply, Box::new(Answer::Finished(record.clone()))));
+        }
+        if invocation.has_tmp {
+            match function.id {
+                Some(function) => out.push(Action::Release {
+                    function,
+                    invocation: id,
+                }),
+                // It ran under an earlier fnd, and its function is not installed yet.
+                None => function.unreleased.push(id),
+            }
+        }
+        if holds {
+            self.line_up(now, key);
+        }
+        self.service_over(now, key, over, out);
+    }
+
+    /// Removes an invocation from the map and its queue and disarms its timers.
+    pub(super) fn remove_invocation(&mut self, id: InvocationId) -> Option<Invocation> {
+        let invocation = self.invocations.remove(&id)?;
+        let function = &mut self.functions[invocation.function];
+        function.queue.remove(&invocation);
+        if invocation.holds_place() {
+            self.node.give_back(function);
+        }
+        if let Some(deadline) = invocation.deadline {
+            self.timers.disarm(deadline.at, Timer::Deadline(id));
+        }
+        if let Some(at) = invocation.expires {
+            self.timers.disarm(at, Timer::Expire(id));
+        }
+        if let Stage::Delayed { until } | Stage::BackingOff { until, .. } = invocation.stage {
+            self.timers.disarm(until, Timer::Begin(id));
+        }
+        Some(invocation)
+    }
+}
+
+/// Counts an attempt and keeps it as its function's last.
+fn book(function: &mut Function, record: &AttemptRecord, trigger: Trigger, result: Option<RunResult>) {
+    function.runs = function.runs.saturating_add(1);
+    if record.reason.final_state() != State::Succeeded {
+        function.failures = function.failures.saturating_add(1);
+    }
+    function.last = Some(Box::new(LastAttempt {
+        attempt: record.clone(),
+        trigger,
+        result: result.filter(|result| result.data.len() <= LAST_RESULT_MAX),
+    }));
+}

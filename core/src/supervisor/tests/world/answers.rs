@@ -1,0 +1,111 @@
+//! What the ledger, the spawner and the workers answer.
+
+use super::*;
+
+impl World {
+    pub(super) fn stored(&mut self, id: InvocationId, fine: bool) {
+        if fine {
+            let entry = self.ledger.get_mut(&id).unwrap();
+            entry.stored = true;
+            if let Some(content) = entry.accepted.load_key {
+                let new = self.loaded.insert((entry.accepted.function.clone(), content));
+                assert!(new, "a content ran twice by itself");
+            }
+            self.handle(Event::Stored(id));
+        } else {
+            self.ledger.remove(&id);
+            self.handle(Event::StoreFailed(id));
+        }
+    }
+
+    pub(super) fn answer_claims(&mut self, fine: bool) {
+        let ids = std::mem::take(&mut self.to_claim);
+        for id in &ids {
+            self.ledger.get_mut(id).unwrap().claim_over(fine);
+        }
+        if !ids.is_empty() {
+            self.handle(if fine {
+                Event::Claimed(ids)
+            } else {
+                Event::ClaimFailed(ids)
+            });
+        }
+    }
+
+    pub(super) fn answer_spawn(&mut self, which: u8, fine: bool) {
+        let starting: Vec<WorkerId> = self.some_processes(|process| !process.started);
+        let Some(at) = choose(which, starting.len()) else {
+            return;
+        };
+        let worker = starting[at];
+        if fine {
+            self.processes.get_mut(&worker).unwrap().started = true;
+            self.handle(Event::Spawned(worker));
+        } else {
+            self.processes.remove(&worker);
+            let message = "no".to_owned();
+            self.handle(Event::SpawnFailed { worker, message });
+        }
+    }
+
+    pub(super) fn no_room(&mut self, which: u8) {
+        let starting = self.some_processes(|process| !process.started);
+        let Some(at) = choose(which, starting.len()) else {
+            return;
+        };
+        let worker = starting[at];
+        self.processes.remove(&worker);
+        let message = "no room".to_owned();
+        self.handle(Event::NodeCannotStart { worker, message });
+        assert!(self.s.cannot_start().is_some());
+    }
+
+    pub(super) fn exit(&mut self, which: u8, code: u8, (oom, result): (bool, bool)) {
+        // A healthy worker of a handler rarely ends by itself.
+        let ends = |process: &Process| process.started && (process.is_to_end() || which % 16 == 15);
+        let running: Vec<WorkerId> = self.some_processes(ends);
+        let Some(at) = choose(which, running.len()) else { return };
+        let worker = running[at];
+        self.processes.remove(&worker);
+        let status = match code {
+            9 => ExitStatus::Signal(9),
+            code => ExitStatus::Code(code),
+        };
+        self.handle(Event::Exited(Box::new(Exited {
+            oom_kills: oom.into(),
+            result: result.then(|| text("result")),
+            ..exit(worker.0, status)
+        })));
+    }
+
+    pub(super) fn ready(&mut self, which: u8, fine: bool) {
+        let loading = self.some_processes(|process| {
+            process.is_pooled() && process.started && process.ready.is_none() && !process.broken
+        });
+        let Some(at) = choose(which, loading.len()) else { return };
+        let worker = loading[at];
+        let process = self.processes.get_mut(&worker).unwrap();
+        if fine {
+            let concurrency = 1 + u32::from(which % 3);
+            let most = process.order.rules.kind.pool().unwrap().concurrency;
+            process.ready = Some(concurrency.min(most).try_into().unwrap());
+            self.handle(Event::WorkerReady { worker, concurrency });
+        } else {
+            process.broken = true;
+            let message = "no such module".to_owned();
+            self.handle(Event::LoadFailed { worker, message });
+        }
+    }
+
+    pub(super) fn answer(&mut self, which: u8, reason: Reason) {
+        let calls = self
+            .processes
+            .iter()
+            .flat_map(|(worker, process)| process.calls.keys().map(|call| (*worker, *call)));
+        let calls: Vec<_> = calls.collect();
+        let Some(at) = choose(which, calls.len()) else { return };
+        let (worker, call) = calls[at];
+        self.processes.get_mut(&worker).unwrap().calls.remove(&call);
+        self.handle(answered(worker, call, reason));
+    }
+}

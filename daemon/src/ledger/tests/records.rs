@@ -1,0 +1,236 @@
+//! What is stored is there again: records, results, lists and requests.
+
+use super::*;
+
+#[test]
+fn what_is_stored_is_there_after_a_restart() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    assert!(ledger.opened.restored.unfinished.is_empty() && ledger.opened.last_id.is_none());
+    let load = Accepted {
+        load_key: Some(Version([1; 32])),
+        trigger: Trigger::Load,
+        ..accepted(1, "hello")
+    };
+    ledger.store(load.clone()).unwrap();
+    let waiting = accepted(2, "ops/backup");
+    ledger.store(waiting.clone()).unwrap();
+    end(&ledger, &load, Reason::Exit(3), Some(b"\xffresult"));
+    ledger.submit(Command::StoreEnabled {
+        function: name("other"),
+        enabled: false,
+    });
+    assert_eq!(
+        ledger.ids(InvocationFilter::default()),
+        [2000, 1000],
+        "what was submitted before the question is in the answer"
+    );
+    ledger.stop();
+
+    let ledger = Ledger::open(state.path());
+    let restored = &ledger.opened.restored;
+    assert_eq!(restored.loaded, [(name("hello"), Version([1; 32]))]);
+    assert_eq!(restored.disabled, [name("other")]);
+    assert_eq!(restored.counts, [(name("hello"), 1, 1), (name("other"), 0, 0)]);
+    assert_eq!(restored.unfinished.len(), 1);
+    // Beyond what SQLite can hold means never, as before.
+    let expected = Accepted {
+        expires_ms: Some(i64::MAX as u64),
+        ..waiting.clone()
+    };
+    assert_eq!(restored.unfinished[0].accepted, expected);
+    assert_eq!(restored.unfinished[0].record, record(&waiting, State::Queued));
+    assert_eq!(ledger.opened.last_id, Some(id(2)));
+    let (attempt, record) = ended(&load, Reason::Exit(3), Some(b"\xffresult"));
+    assert_eq!(
+        ledger.opened.last_runs,
+        [LastRun {
+            attempt: attempt.clone(),
+            record: record.clone()
+        }]
+    );
+    assert_eq!(ledger.get(load.id), Some((record, vec![attempt])));
+    assert_eq!(ledger.get(id(9)), None);
+}
+
+#[test]
+fn results_of_any_size_come_back() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let result = |id| wait(ledger.opened.reader.result(id)).unwrap();
+    for (second, size) in [(1, 0), (2, 64 << 10), (3, (64 << 10) + 1), (4, 6 << 20)] {
+        let accepted = accepted(second, "hello");
+        ledger.store(accepted.clone()).unwrap();
+        assert_eq!(result(accepted.id), ResultOf::Unfinished(State::Queued));
+        let data = vec![b'x'; size];
+        end(&ledger, &accepted, Reason::Ok, Some(&data));
+        assert_eq!(
+            result(accepted.id),
+            ResultOf::Ended(Some(RunResult {
+                json: false,
+                data: data.into(),
+                response: Some(Arc::new(chosen())),
+            }))
+        );
+    }
+    let none = accepted(5, "hello");
+    ledger.store(none.clone()).unwrap();
+    end(&ledger, &none, Reason::Ok, None);
+    assert_eq!(
+        (result(none.id), result(id(9))),
+        (ResultOf::Ended(None), ResultOf::Unknown)
+    );
+}
+
+#[test]
+fn lists_are_filtered_and_paged() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    for second in 1..=9_u64 {
+        let accepted = Accepted {
+            durable: false,
+            ..accepted(second * 1000, if second % 2 == 0 { "even" } else { "odd" })
+        };
+        ledger.submit(Command::Store(Box::new(accepted.clone())));
+        if second > 2 {
+            end(
+                &ledger,
+                &accepted,
+                if second == 5 { Reason::Timeout } else { Reason::Ok },
+                None,
+            );
+        }
+    }
+    let all = InvocationFilter::default();
+    let check = |filter: InvocationFilter, expected: &[u128]| {
+        let found: Vec<u128> = ledger.ids(filter).iter().map(|ms| ms / 1_000_000).collect();
+        assert_eq!(found, expected);
+    };
+    check(
+        InvocationFilter {
+            function: Some(name("even")),
+            ..all.clone()
+        },
+        &[8, 6, 4, 2],
+    );
+    check(
+        InvocationFilter {
+            state: Some(State::Queued),
+            ..all.clone()
+        },
+        &[2, 1],
+    );
+    check(
+        InvocationFilter {
+            reason: Some(Reason::Timeout),
+            ..all.clone()
+        },
+        &[5],
+    );
+    check(
+        InvocationFilter {
+            trigger: Some(Trigger::Load),
+            ..all.clone()
+        },
+        &[],
+    );
+    check(
+        InvocationFilter {
+            since_ms: Some(3_000_000),
+            until_ms: Some(5_000_000),
+            ..all.clone()
+        },
+        &[4, 3],
+    );
+    let page = ledger.list(InvocationFilter {
+        limit: Some(4),
+        ..all.clone()
+    });
+    assert_eq!(page.next, Some(id(6000)));
+    // New ones do not shift the pages.
+    ledger.store(accepted(20_000, "odd")).unwrap();
+    check(
+        InvocationFilter {
+            limit: Some(4),
+            after: page.next,
+            ..all.clone()
+        },
+        &[5, 4, 3, 2],
+    );
+    let last = ledger.list(InvocationFilter {
+        limit: Some(4),
+        after: Some(id(2000)),
+        ..all
+    });
+    assert_eq!((last.records.len(), last.next), (1, None));
+}
+
+#[test]
+fn calls_that_are_over_within_a_batch_leave_their_ends_and_counts() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let large = vec![b'x'; rows::INLINE_MAX + 1];
+    let call = |second| Accepted {
+        durable: false,
+        ..accepted(second, "hello")
+    };
+    let begin = |call: &Accepted| ledger.submit(Command::Store(Box::new(call.clone())));
+    for (second, reason, result) in [
+        (1, Reason::Ok, None),
+        (2, Reason::Failed, Some(&b"why"[..])),
+        (3, Reason::Ok, Some(&large[..])),
+    ] {
+        begin(&call(second));
+        end(&ledger, &call(second), reason, result);
+    }
+    // What its first attempt left is not there after the second, which left nothing.
+    let again = call(4);
+    begin(&again);
+    let (first, mut unended) = ended(&again, Reason::ExecuteAgain, Some(&large));
+    unended.state = State::Polling;
+    ledger.submit(Command::Record(Box::new(first), Box::new(unended)));
+    let (_, mut last) = ended(&again, Reason::Ok, None);
+    last.attempts = 2;
+    ledger.submit(Command::Record(
+        Box::new(attempt(&again, 2, Reason::Ok)),
+        Box::new(last),
+    ));
+    assert_eq!(ledger.ids(InvocationFilter::default()), [4000, 3000, 2000, 1000]);
+    assert_eq!(ledger.get(again.id).unwrap().1.len(), 2);
+    let result = wait(ledger.opened.reader.result(call(3).id)).unwrap();
+    assert!(matches!(result, ResultOf::Ended(Some(result)) if *result.data == *large));
+    ledger.stop();
+    let db = rusqlite::Connection::open(state.path().join(FILE)).unwrap();
+    let counts = db.query_row("SELECT runs, failures, last_attempt FROM function", [], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    });
+    // To ask to be run again is no success.
+    assert_eq!(counts.unwrap(), (5, 2, 2));
+    let bodies = db.query_row("SELECT count(*), max(kind) FROM body", [], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    });
+    // The other is the payload of the one that failed, to run it again.
+    assert_eq!(bodies.unwrap(), (2, "result".to_owned()));
+}
+
+#[test]
+fn the_request_is_kept_where_the_payload_is() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let queued = accepted(1, "hello");
+    ledger.store(queued.clone()).unwrap();
+    end(&ledger, &queued, Reason::Ok, None);
+    let called = Accepted {
+        durable: false,
+        ..accepted(2, "hello")
+    };
+    ledger.submit(Command::Store(Box::new(called.clone())));
+    ledger.opened.writer.flush(LIMIT);
+    end(&ledger, &called, Reason::Ok, None);
+    ledger.stop();
+    let db = rusqlite::Connection::open(state.path().join(FILE)).unwrap();
+    let kept = db.query_row("SELECT group_concat(request IS NOT NULL) FROM invocation", [], |row| {
+        row.get::<_, String>(0)
+    });
+    assert_eq!(kept.unwrap(), "1,0");
+}

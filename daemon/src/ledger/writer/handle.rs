@@ -1,0 +1,173 @@
+//! Accepts commands to store, and reports the state of the writer.
+
+use super::{Acknowledge, Thread};
+use crate::ledger::FILE;
+use crate::ledger::command::{Command, Figures, Health, Queue};
+use crate::ledger::in_flight::{Begun, InFlight};
+use crate::ledger::notices;
+use crate::ledger::present::Present;
+use crate::ledger::retention::Retention;
+use crate::ledger::sweeper::Sweeper;
+use crate::ledger::unwritable::Later;
+use fnd_core::record::{AttemptRecord, InvocationRecord};
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
+use rusqlite::Connection;
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Why the writer could not be started.
+#[derive(Debug)]
+pub(in crate::ledger) enum StartError {
+    Thread(io::Error),
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for StartError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+/// Accepts commands to store; clones share one thread.
+#[derive(Clone)]
+pub struct Writer {
+    pub(in crate::ledger) queue: Arc<Queue>,
+    in_flight: Arc<InFlight>,
+    present: Arc<Present>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+impl Writer {
+    pub(in crate::ledger) fn start(
+        (db, later): (Connection, Option<Later>),
+        in_flight: InFlight,
+        state: &Path,
+        retention: Retention,
+        acknowledge: Acknowledge,
+    ) -> Result<Self, StartError> {
+        let queue = Arc::new(Queue::new());
+        let sweeper = Sweeper::new(&db, retention)?;
+        queue.set_figures(sweeper.figures(&db)?);
+        queue.set_forgetting(sweeper.forgetting());
+        let notices = notices::read(&db)?;
+        queue.set_notices(notices.clone());
+        if let Some(later) = &later {
+            queue.done(0, Some(later.reason.to_string()));
+            queue.failed();
+        }
+        // The database has been read, so all of its files exist.
+        let present = Arc::new(Present::of(state).map_err(|error| StartError::Thread(error.into()))?);
+        let in_flight = Arc::new(in_flight);
+        let path = state.join(FILE);
+        let mut state = Thread {
+            path,
+            db,
+            later,
+            in_flight: Arc::clone(&in_flight),
+            present: Arc::clone(&present),
+            notices,
+            acknowledge,
+            sweeper,
+            backlog: VecDeque::new(),
+            backlog_bytes: 0,
+            full_sync: true,
+        };
+        let own = Arc::clone(&queue);
+        let thread = std::thread::Builder::new()
+            .name("ledger".into())
+            .spawn(move || state.run(&own))
+            .map_err(StartError::Thread)?;
+        Ok(Self {
+            queue,
+            in_flight,
+            present,
+            thread: Arc::new(Mutex::new(Some(thread))),
+        })
+    }
+
+    /// Accepts a command; never blocks.
+    ///
+    /// A durable `Store` and a `Claim` are acknowledged later. Every other command is on disk (not synced) within 50
+    /// ms.
+    ///
+    /// # Errors
+    /// Returns the command if the disk is so far behind that the queue is full, or after [`Writer::stop`]. A `Store` is
+    /// then not accepted and a `Claim` has failed. Any other command is lost from the history and counted in
+    /// [`Health::lost`].
+    pub fn submit(&self, command: Command) -> Result<(), Command> {
+        self.queue.push(command).inspect_err(|command| {
+            if !matches!(command, Command::Store(_) | Command::Claim(_)) {
+                self.queue.lose(1);
+            }
+        })
+    }
+
+    /// Records that an attempt begins, until its end is stored; a crash of fnd does not lose this. Call it before the
+    /// function gets its work.
+    pub fn begins(&self, begun: &Begun) {
+        self.in_flight.begins(begun);
+    }
+
+    /// Removes the record of an attempt that could not be started.
+    pub fn has_not_begun(&self, invocation: InvocationId, attempt: Attempt) {
+        self.in_flight.has_not_begun(invocation, attempt);
+    }
+
+    /// Adds how an attempt has ended, before its caller is answered. `printed` says that its last output is not on disk
+    /// yet.
+    pub fn ends(&self, attempt: &AttemptRecord, record: &InvocationRecord, printed: bool) {
+        self.in_flight.ends(attempt, record, printed);
+    }
+
+    /// Sets a new retention; records that exceed it are forgotten soon, also if it keeps less than the one before.
+    pub fn retain(&self, retention: Retention) {
+        self.queue.retain(Box::new(retention));
+    }
+
+    /// Returns the sizes of the history.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        self.queue.figures()
+    }
+
+    /// Returns how many dead letters a function has.
+    #[must_use]
+    pub fn dead_letters_of(&self, function: &FunctionName) -> u64 {
+        self.queue.dead_letters_of(function)
+    }
+
+    /// Returns the health of the writer.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let mut health = self.queue.health();
+        // A caller that asks while nothing is written must also see missing files.
+        health.failing = health.failing.or_else(|| self.present.wrong());
+        health
+    }
+
+    /// Returns how long the oldest command that is not stored has waited for the disk.
+    #[must_use]
+    pub fn queue_age(&self) -> Duration {
+        self.queue.age()
+    }
+
+    /// Waits until every command submitted so far was tried, at most for `limit`. Must not be called on the driver's
+    /// thread.
+    pub fn flush(&self, limit: Duration) {
+        self.queue.flush(limit);
+    }
+
+    /// Writes the queued commands and ends the thread. Blocks while the disk does not respond.
+    pub fn stop(&self) {
+        self.queue.stop();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // The panic hook has already reported a panic of the thread.
+            let _ = thread.join();
+        }
+    }
+}

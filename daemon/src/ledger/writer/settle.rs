@@ -1,0 +1,112 @@
+//! What follows a write: acknowledgements, and the commands that are kept for a retry.
+
+use super::Thread;
+use crate::ledger::command::{self, Acknowledged, Command, Queue};
+use fnd_core::outcome::State;
+use fnd_wire::ids::WorkerId;
+use std::sync::Arc;
+
+/// Most commands that are kept for a retry. Older commands are the starts of invocations that newer commands end, so
+/// the oldest are dropped first.
+const BACKLOG_MAX: usize = 65_536;
+
+impl Thread {
+    /// Acknowledges durable invocations, claims and recorded ends.
+    pub(super) fn settle(&mut self, commands: &[Command], result: &Result<(), Arc<str>>) {
+        let (mut recorded, mut claimed) = (Vec::new(), Vec::new());
+        for command in commands {
+            if let Command::Record(attempt, _) = command {
+                // If the write failed, the command is retried, and the spawner keeps the end until then. The worker of
+                // a handler continues.
+                recorded.extend(attempt.worker.filter(|_| result.is_ok() && attempt.cold.is_none()));
+            }
+            if result.is_ok() {
+                self.empty_slot(command);
+            }
+            match command {
+                Command::Store(accepted) if accepted.durable => {
+                    (self.acknowledge)(Acknowledged::Stored {
+                        id: accepted.id,
+                        result: result.clone(),
+                    });
+                }
+                Command::Claim(record) => claimed.push(record.id),
+                Command::Record(_, record) | Command::Update(record) if record.state.is_final() => {
+                    if result.is_ok() {
+                        self.sweeper.ended(&record.function, record.id);
+                    }
+                }
+                Command::Store(_)
+                | Command::Record(..)
+                | Command::Update(_)
+                | Command::StoreEnabled { .. }
+                | Command::DiscardDeadLetter(_)
+                | Command::StoreVersions { .. } => {}
+            }
+        }
+        if !claimed.is_empty() {
+            (self.acknowledge)(Acknowledged::Claimed {
+                ids: claimed,
+                result: result.clone(),
+            });
+        }
+        self.forget(recorded);
+    }
+
+    /// Empties the slots of attempts whose end, or whose invocation's end, is now stored.
+    fn empty_slot(&self, command: &Command) {
+        match command {
+            Command::Record(attempt, record) => self.in_flight.stored(record.id, attempt.attempt.0),
+            Command::Update(record) if record.state.is_final() => self.in_flight.stored(record.id, record.attempts),
+            _ => {}
+        }
+    }
+
+    fn forget(&self, recorded: Vec<WorkerId>) {
+        if !recorded.is_empty() {
+            (self.acknowledge)(Acknowledged::Recorded(recorded));
+        }
+    }
+
+    /// Appends commands to the backlog, except those whose callers were refused. Commands that do not fit are lost.
+    pub(super) fn keep(&mut self, queue: &Queue, commands: Vec<Command>) {
+        for command in commands {
+            let is_kept = match &command {
+                Command::Store(accepted) => !accepted.durable,
+                Command::Claim(_) => false,
+                _ => true,
+            };
+            if is_kept {
+                self.backlog_bytes += command.size();
+                self.backlog.push_back(command);
+            }
+        }
+        // Keep the newest, as many as fit.
+        let (mut excess, mut lost) = (0, Vec::new());
+        while self.backlog.len() > BACKLOG_MAX || self.backlog_bytes > command::BYTES_MAX {
+            let Some(oldest) = self.backlog.pop_front() else { break };
+            self.backlog_bytes -= oldest.size();
+            excess += 1;
+            if let Command::Record(attempt, _) = &oldest {
+                lost.extend(attempt.worker);
+            }
+        }
+        self.forget(lost);
+        queue.lose(excess);
+        if self.backlog.is_empty() {
+            queue.is_even();
+        }
+    }
+}
+
+/// Returns whether a command can change the number of dead letters.
+pub(super) fn changes_figures(command: &Command) -> bool {
+    match command {
+        Command::Record(_, record) | Command::Update(record) => {
+            matches!(record.state, State::Failed | State::Interrupted)
+        }
+        Command::Store(accepted) => accepted.origin.is_some(),
+        Command::DiscardDeadLetter(_) => true,
+        Command::Claim(_) | Command::StoreEnabled { .. } | Command::StoreVersions { .. } => false,
+    }
+}

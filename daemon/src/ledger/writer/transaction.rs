@@ -1,0 +1,136 @@
+//! Writes commands in one transaction.
+
+use super::Thread;
+use crate::ledger::command::Command;
+use crate::ledger::store::{self, Counts, StoreError};
+use crate::ledger::unwritable;
+use fnd_core::record::Accepted;
+use std::collections::HashSet;
+
+/// Why no command was written.
+#[derive(Debug)]
+pub(super) enum Unwritten {
+    /// The paths do not lead to the open files any more.
+    Gone(String),
+    /// The changes that the start could not write still cannot be written.
+    Unopened(String),
+    /// SQLite reported an error.
+    Sqlite(rusqlite::Error),
+}
+
+impl std::fmt::Display for Unwritten {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Gone(why) | Self::Unopened(why) => f.write_str(why),
+            Self::Sqlite(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Thread {
+    /// Writes commands in one transaction. Returns how many of them SQLite refused because of their content.
+    pub(super) fn write(&mut self, commands: &[Command]) -> Result<u64, Unwritten> {
+        if let Some(later) = &mut self.later {
+            let made_up = later.make_up(&self.path, &mut self.db, &self.present, &self.in_flight);
+            self.full_sync = true; // every new connection starts with full sync
+            made_up.map_err(|error| Unwritten::Unopened(unwritable::in_words(&error, &self.path)))?;
+            self.later = None;
+        }
+        if let Some(wrong) = self.present.wrong_or_short() {
+            return Err(Unwritten::Gone(wrong));
+        }
+        let written = self.write_now(commands);
+        self.present.written();
+        written.map_err(Unwritten::Sqlite)
+    }
+
+    fn write_now(&mut self, commands: &[Command]) -> rusqlite::Result<u64> {
+        let sync = commands.iter().any(Command::is_waited_for);
+        if sync != self.full_sync {
+            // Without sync a commit does not wait for the disk; the next synced commit includes it.
+            self.db
+                .pragma_update(None, "synchronous", if sync { "full" } else { "normal" })?;
+            self.full_sync = sync;
+        }
+        // Use savepoints only after a refusal: a savepoint costs about as much as the command inside it.
+        match self.transact(commands, false) {
+            Err(StoreError::Refused(_)) => self.transact(commands, true),
+            other => other,
+        }
+        .map_err(|(StoreError::Disk(error) | StoreError::Refused(error))| error)
+    }
+
+    fn transact(&mut self, commands: &[Command], one_by_one: bool) -> Result<u64, StoreError> {
+        let mut refused = 0;
+        let mut transaction = self.db.transaction()?;
+        if commands.is_empty() {
+            transaction.execute("UPDATE meta SET value = value", [])?;
+        }
+        let mut counts = Counts::default();
+        for (command, is_new) in needed(commands) {
+            if !one_by_one {
+                store::apply(&transaction, (command, is_new), &mut counts)?;
+                continue;
+            }
+            let step = transaction.savepoint()?;
+            let mut counts = Counts::default();
+            let stored = store::apply(&step, (command, is_new), &mut counts).and_then(|()| counts.store(&step));
+            match stored {
+                Ok(()) => step.commit()?,
+                Err(StoreError::Disk(error)) => return Err(StoreError::Disk(error)),
+                Err(StoreError::Refused(error)) => {
+                    refused += 1;
+                    drop(step);
+                    tracing::error!("the ledger refused a record ({error}), continuing without it");
+                }
+            }
+        }
+        counts.store(&transaction)?;
+        transaction.commit()?;
+        Ok(refused)
+    }
+}
+
+/// Leaves out commands that a later command of the same transaction replaces: earlier states of an invocation, and the
+/// acceptance of an invocation whose payload is not kept. The acceptance holds only data that is needed to run or rerun
+/// the invocation. It is stored if it has a load key or an idempotency key.
+///
+/// The `bool` says whether the invocation began and succeeded in this batch, so that the database has no row of it yet.
+fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
+    let end = |command: &Command| match command {
+        Command::Record(_, record) | Command::Update(record) => Some(record.id).filter(|_| !record.keeps_payload()),
+        Command::Store(_)
+        | Command::Claim(_)
+        | Command::StoreEnabled { .. }
+        | Command::DiscardDeadLetter(_)
+        | Command::StoreVersions { .. } => None,
+    };
+    let over: HashSet<_> = commands.iter().filter_map(end).collect();
+    let is_left_out = |accepted: &Accepted| {
+        let matters = accepted.load_key.is_some() || accepted.key.is_some();
+        !matters && over.contains(&accepted.id)
+    };
+    let mut new = HashSet::new();
+    for command in commands {
+        if let Command::Store(accepted) = command
+            && is_left_out(accepted)
+        {
+            new.insert(accepted.id);
+        }
+    }
+    let mut covered = HashSet::new();
+    let later = |command: &&Command| match command {
+        Command::Claim(record) | Command::Update(record) => covered.insert(record.id),
+        Command::Record(_, record) => {
+            covered.insert(record.id);
+            true
+        }
+        Command::Store(accepted) => !is_left_out(accepted),
+        Command::StoreEnabled { .. } | Command::DiscardDeadLetter(_) | Command::StoreVersions { .. } => true,
+    };
+    let needed: Vec<_> = commands.iter().rev().filter(later).collect();
+    needed.into_iter().rev().map(move |command| {
+        let is_new = matches!(command, Command::Record(_, record) if new.contains(&record.id));
+        (command, is_new)
+    })
+}

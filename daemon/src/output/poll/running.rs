@@ -1,0 +1,108 @@
+//! A running attempt of a script: reads its two pipes.
+
+use super::Io;
+use crate::clock;
+use crate::output::capture::Capture;
+use crate::output::kept::Stream;
+use crate::output::spool::Spool;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+
+/// Most bytes read at the end. A pipe holds 1 MiB at most; more can only come from a process outside the leaf.
+const LAST: usize = 2 << 20;
+
+pub(super) struct Running {
+    pub(super) capture: Capture,
+    pub(super) spool: Spool,
+    /// How many of its lines an earlier fnd has kept.
+    pub(super) stored: u64,
+    pub(super) stdout: Option<Pipe>,
+    pub(super) stderr: Option<Pipe>,
+}
+
+pub(super) struct Pipe {
+    pub(super) end: OwnedFd,
+    /// Watched for its first bytes only; they are read with a delay.
+    pub(super) first: bool,
+}
+
+impl Running {
+    /// Reads until the pipe is empty, `most` bytes were read, or the pipe has ended. A pipe that has ended is closed.
+    pub(super) fn read(&mut self, stream: Stream, most: usize, io: &mut Io) {
+        let meta = self.capture.meta.clone();
+        let mut read = 0;
+        while read < most {
+            io.spools.begin(&mut self.spool, &meta);
+            let pipe = if stream == Stream::Stdout {
+                &self.stdout
+            } else {
+                &self.stderr
+            };
+            let Some(pipe) = pipe else { return };
+            match io.spools.take(&mut self.spool, stream, &pipe.end, &mut io.buffer) {
+                Ok((0, _)) => self.close(stream, &io.epoll),
+                Ok((count, time_ms)) => {
+                    read += count;
+                    io.sinks.feed(&mut self.capture, (stream, time_ms), &io.buffer[..count]);
+                    io.spools.bound(&mut self.spool, &mut self.capture);
+                }
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    tracing::warn!(
+                        "failed to read output of `{}` ({error}), the rest of it is lost",
+                        meta.function
+                    );
+                    self.close(stream, &io.epoll);
+                }
+            }
+        }
+    }
+
+    /// Reads the rest of a pipe and leaves the bytes in it.
+    pub(super) fn last(&mut self, stream: Stream, io: &mut Io) {
+        let meta = self.capture.meta.clone();
+        let Some(pipe) = self.pipe(stream) else { return };
+        match io.tee.copy(&pipe.end) {
+            Ok(mut left) => {
+                let time_ms = clock::unix_ms();
+                while left > 0 {
+                    let count = match io.tee.read(&mut io.buffer) {
+                        Ok(count) => count,
+                        Err(error) => {
+                            tracing::error!("failed to read the last output of `{}` ({error})", meta.function);
+                            return;
+                        }
+                    };
+                    left = left.saturating_sub(count);
+                    io.sinks.feed(&mut self.capture, (stream, time_ms), &io.buffer[..count]);
+                }
+            }
+            // The pipe holds more than can be copied: its bytes are taken out and spooled as before.
+            Err(_) => self.read(stream, LAST, io),
+        }
+    }
+
+    pub(super) fn pipe(&mut self, stream: Stream) -> &mut Option<Pipe> {
+        if stream == Stream::Stdout {
+            &mut self.stdout
+        } else {
+            &mut self.stderr
+        }
+    }
+
+    /// Closes a pipe. It is removed from epoll explicitly: the spawner holds a duplicate, so closing alone would not
+    /// end the watch.
+    pub(super) fn close(&mut self, stream: Stream, epoll: &OwnedFd) {
+        if let Some(pipe) = self.pipe(stream).take()
+            && let Err(error) = epoll::delete(epoll, &pipe.end)
+        {
+            tracing::error!("failed to end the watch of a pipe ({error})");
+        }
+    }
+}
+
+pub(super) fn stream(mark: u64) -> Stream {
+    if mark & 1 == 0 { Stream::Stdout } else { Stream::Stderr }
+}

@@ -1,0 +1,95 @@
+//! Passes lines of output on as they arrive: to the journal, and to callers that follow the output.
+
+use super::capture::Capture;
+use super::{Follow, LineSink, Meta};
+use crate::clock;
+use crate::output::kept::{Line, Stream, view};
+use fnd_core::api::LogLine;
+use tokio::sync::mpsc::{self, error::TrySendError};
+
+/// The receivers of lines as they arrive.
+pub(super) struct Sinks {
+    pub(super) line: LineSink,
+    pub(super) followers: Vec<Follower>,
+}
+
+pub(super) struct Follower {
+    pub(super) follow: Follow,
+    pub(super) lines: mpsc::Sender<LogLine>,
+    pub(super) missed: u64,
+}
+
+impl Sinks {
+    /// Gives bytes of a stream to a capture and passes the lines on.
+    pub(super) fn feed(&mut self, capture: &mut Capture, (stream, time_ms): (Stream, u64), bytes: &[u8]) {
+        let meta = capture.meta.clone();
+        capture.feed(stream, time_ms, bytes, &mut |line, in_head| {
+            self.seen(&meta, line, in_head);
+        });
+    }
+
+    /// Ends a capture and passes its unfinished lines on.
+    pub(super) fn end(&mut self, capture: &mut Capture) {
+        let meta = capture.meta.clone();
+        capture.end(clock::unix_ms(), &mut |line, in_head| self.seen(&meta, line, in_head));
+    }
+
+    /// Passes a line on. The journal gets only the lines that the head keeps: a flood must not push everything else out
+    /// of it.
+    pub(super) fn seen(&mut self, meta: &Meta, line: &Line<'_>, in_head: bool) {
+        if in_head {
+            (self.line)(meta, line);
+        }
+        if !self.followers.is_empty() {
+            self.followers
+                .retain_mut(|follower| !follower.wants(meta) || follower.give(meta, line));
+        }
+    }
+}
+
+impl Follower {
+    fn wants(&self, meta: &Meta) -> bool {
+        self.follow
+            .function
+            .as_ref()
+            .is_none_or(|function| *function == meta.function)
+            && self
+                .follow
+                .invocation
+                .is_none_or(|invocation| invocation == meta.invocation)
+    }
+
+    /// Sends a line, or counts it as missed. Returns whether the follower is still there.
+    fn give(&mut self, meta: &Meta, line: &Line<'_>) -> bool {
+        let show = |line: &Line<'_>| view(&meta.function, meta.invocation, meta.attempt.0, line);
+        if self.missed > 0 {
+            let text = format!(
+                "{} lines are not shown here: they came faster than they were read",
+                self.missed
+            );
+            let note = Line {
+                stream: Stream::Note,
+                text: text.as_bytes(),
+                ..*line
+            };
+            match self.lines.try_send(show(&note)) {
+                Ok(()) => self.missed = 0,
+                Err(TrySendError::Full(_)) => {}
+                Err(TrySendError::Closed(_)) => return false,
+            }
+        }
+        // The line is not even built where there is no room: a follower that does not read costs nothing.
+        if self.lines.capacity() == 0 {
+            self.missed += 1;
+            return !self.lines.is_closed();
+        }
+        match self.lines.try_send(show(line)) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_)) => {
+                self.missed += 1;
+                true
+            }
+            Err(TrySendError::Closed(_)) => false,
+        }
+    }
+}
