@@ -92,7 +92,7 @@ pub fn key(word: &str) -> Vec<KeyText> {
         .collect()
 }
 
-/// Returns the meaning of a reason or of a class of ends (contract, section 4), for people.
+/// Returns the meaning of a reason or of a class of ends (docs/errors-and-reasons.md), for people.
 #[must_use]
 pub fn reason(word: &str) -> Option<&'static str> {
     match word {

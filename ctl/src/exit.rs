@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_of_the_contract() {
+    fn exit_codes_never_change() {
         for (code, exit) in [
             (Code::FunctionFailed, 1),
             (Code::Cancelled, 1),

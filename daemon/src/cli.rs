@@ -119,7 +119,7 @@ pub enum PlacesError {
 }
 
 impl Cli {
-    /// Returns the places: those named, else those of the system or, with `--user`, of the user (contract, section 1).
+    /// Returns the places: those named, else those of the system or, with `--user`, of the user.
     ///
     /// # Errors
     /// [`PlacesError`].

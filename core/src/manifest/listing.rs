@@ -1,5 +1,5 @@
-//! Finds the functions of a directory by the names in it (contract, section 2): pairs manifests with code and finds
-//! clashes. The daemon's scan and `fnd --check` share it.
+//! Finds the functions of a directory by the names in it: pairs manifests with code and finds clashes. The daemon's
+//! scan and `fnd --check` share it.
 //!
 //! It opens no file; the caller lists the directory and follows symbolic links.
 

@@ -240,7 +240,7 @@ fn permissions(written: &[String], own: &Table, runtime: &Runtime, report: &mut 
     result
 }
 
-/// Variables that fnd sets itself (contract, section 3); a manifest's value would have no effect.
+/// Variables that fnd sets itself; a manifest's value would have no effect.
 const RESERVED: [&str; 15] = [
     "DATA",
     "SECURE_DATA",

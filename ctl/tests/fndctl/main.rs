@@ -40,7 +40,7 @@ fn outcome(output: &Output) -> (i32, String, String) {
 }
 
 #[test]
-fn exit_codes_are_those_of_the_contract() {
+fn exit_codes_are_as_documented() {
     let server = Running::start();
     let mut shown = String::new();
     for (arguments, expected) in [

@@ -1,4 +1,4 @@
-//! Translates the end of a run into HTTP: the table of contract section 5.
+//! Translates the end of a run into HTTP (docs/errors-and-reasons.md).
 
 use super::backend::{Answering, Headed, PassedOn};
 use super::refusal::{AGAIN, no_function, rejected};
@@ -210,7 +210,7 @@ mod tests {
     use fnd_core::outcome::Skip;
 
     #[test]
-    fn every_reason_has_the_status_of_the_contract() {
+    fn every_reason_has_its_documented_status() {
         for (reason, status) in [
             (Reason::Failed, 500),
             (Reason::Exit(3), 500),

@@ -37,7 +37,7 @@ pub(super) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Returns the word of the contract.
+/// Returns the word that the API uses.
 pub(super) fn exhausted_word(exhausted: Exhausted) -> &'static str {
     match exhausted {
         Exhausted::Retries => "retries",

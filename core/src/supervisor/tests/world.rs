@@ -1,5 +1,5 @@
 //! A small world around the supervisor: a spawner that answers at any time, a ledger that answers late, and checks of
-//! all invariants (style.md, section 8).
+//! all invariants.
 
 mod judge;
 
