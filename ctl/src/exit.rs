@@ -79,9 +79,9 @@ impl Exit {
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
-    /// What happened: lower case, no final period. Empty where everything was printed already.
+    /// The problem: lower case, no final period. Empty where everything was printed already.
     pub(crate) message: String,
-    /// What to do.
+    /// Advice.
     pub(crate) help: Option<String>,
 }
 

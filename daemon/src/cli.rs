@@ -67,7 +67,7 @@ pub struct Cli {
     pub judge: bool,
 }
 
-/// What `--check` judges.
+/// The files that `--check` judges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Checked {
     /// Configuration and every manifest.

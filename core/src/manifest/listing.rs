@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, HashSet};
 pub struct Entry {
     /// The entry's name.
     pub name: Vec<u8>,
-    /// What the entry is, after links were followed.
+    /// The kind of the entry, after links were followed.
     pub kind: EntryKind,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.
@@ -63,7 +63,7 @@ pub struct Listing {
     pub problems: Vec<Diagnostic>,
 }
 
-/// The directory, and what applies to all of its entries.
+/// The directory, and the facts that apply to all of its entries.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     /// Its path, for diagnostics.

@@ -15,7 +15,7 @@ use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What follows an attempt.
+/// The next step of an invocation after an attempt.
 enum Next {
     /// Another attempt at this instant.
     Again(Duration),
@@ -23,7 +23,7 @@ enum Next {
     End(Option<Exhausted>),
 }
 
-/// What is known of an attempt's end.
+/// The known facts about an attempt's end.
 #[derive(Debug)]
 pub(super) struct Ended {
     verdict: Verdict,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// The adoption record of a handler's worker: what the next fnd needs to go on with it.
+/// The adoption record of a handler's worker: the next fnd goes on with it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MemberRecord<'a> {
     /// The function.

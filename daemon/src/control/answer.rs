@@ -224,7 +224,7 @@ mod tests {
             (Reason::ResultTooLarge, 502),
             (Reason::Spawn, 503),
             (Reason::Interrupted, 503),
-            // What was accepted and then skipped; a refusal on arrival is 429.
+            // Invocations that were accepted and then skipped; a refusal on arrival is 429.
             (Reason::Skipped(Skip::Overlap), 503),
             (Reason::Skipped(Skip::Disabled), 503),
             (Reason::Skipped(Skip::Expired), 503),

@@ -96,7 +96,7 @@ pub struct Site<'a> {
     pub state: &'a Path,
     /// Directory of the table of attempts that have begun; lasts until the next reboot.
     pub run: &'a Path,
-    /// What fnd does with a damaged ledger.
+    /// Decides what fnd does with a damaged ledger.
     pub on_damage: OnDamage,
 }
 
@@ -139,7 +139,7 @@ pub enum OpenError {
     Corrupt {
         /// The database.
         path: PathBuf,
-        /// What SQLite found.
+        /// The damage, in the words of SQLite.
         detail: String,
     },
     /// A damaged database could not be replaced; it was not changed.

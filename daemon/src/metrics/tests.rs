@@ -1,4 +1,4 @@
-//! What is counted, and that labels stay bounded.
+//! The counters, and the bounds of their labels.
 
 use super::*;
 use fnd_wire::ids::{Attempt, InvocationId};

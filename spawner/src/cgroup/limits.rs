@@ -68,8 +68,8 @@ fn settings(home: &Home, limits: &Limits, device: Option<&str>) -> Vec<Setting> 
     }
 }
 
-/// Writes the limits of one controller and reads each back. Those that are not in force are added to `failed`, with the
-/// reason.
+/// Writes the limits of one controller and reads each back. Limits that are not in force are added to `failed`, with
+/// the reason.
 pub(super) fn apply(home: &Home, limits: &Limits, device: Option<&str>, failed: &mut Vec<String>) {
     for (limit, file, value) in settings(home, limits, device) {
         let path = home.dir.join(file);

@@ -154,7 +154,7 @@ impl Helpers {
         self.running.values().map(|helper| &helper.after).chain(waiting)
     }
 
-    /// Clears all request numbers: nobody waits for the answers any more.
+    /// Clears all request numbers: the fnd that waited for the answers is gone.
     pub(super) fn disown(&mut self) {
         let waiting = self.waiting.iter_mut().map(|task| &mut task.after);
         for after in self.running.values_mut().map(|helper| &mut helper.after).chain(waiting) {

@@ -4,9 +4,9 @@
 //! - `configuration`: the last good one is kept
 //! - `helpers`: copies of the spawner for work that takes long
 //! - `orphans`: processes whose parent has ended
-//! - `removing`: files that nobody needs any more
+//! - `removing`: files of removed versions and ended invocations
 //! - `requests`: connections and requests of fnd
-//! - `verdicts`: what the judge says, and installing
+//! - `verdicts`: verdicts of the judge, and installing
 
 mod configuration;
 mod helpers;

@@ -41,7 +41,7 @@ pub(in crate::commands) struct Finding {
     /// A path, a unit, a function.
     #[serde(rename = "where")]
     pub(in crate::commands) place: Option<String>,
-    /// What to do: a command where there is one.
+    /// The remedy: a command where there is one.
     pub(in crate::commands) fix: Option<String>,
 }
 

@@ -6,7 +6,7 @@
 //! its places.
 //!
 //! Files:
-//! - `leftovers`: directories that nobody needs any more
+//! - `leftovers`: directories of ended invocations and deleted functions
 //! - `uids`: users of functions and owners of homes
 
 mod leftovers;

@@ -5,7 +5,7 @@
 //! - `crash`: SIGKILL and a full disk, each in a process of its own
 //! - `damage`: a damaged database is set aside, and nothing that waits is lost without a word
 //! - `forgetting`: how quickly the history forgets, and that it lets a stop and new work through
-//! - `in_flight`: what has begun and was not stored when fnd was killed
+//! - `in_flight`: attempts that had begun and were not stored when fnd was killed
 //! - `model`: random work and restarts against a map
 //! - `model_retention`: random work against a map, while history is forgotten and ledgers go without a word
 //! - `present`: the database's files are deleted, replaced or truncated while it is open
@@ -135,7 +135,7 @@ fn copy_of(state: &Path) -> tempfile::TempDir {
     // A kill is one moment, and this is several: the writer waits meanwhile.
     let database = crate::ledger::schema::open(&state.join(FILE)).unwrap();
     database.execute_batch("BEGIN IMMEDIATE").unwrap();
-    // The table last: what is forgotten meanwhile was taken out of it before.
+    // The table is copied last: a record that is forgotten meanwhile was removed from the table before.
     names.sort_by_key(|name| name == "in-flight");
     for name in names {
         std::fs::copy(state.join(&name), copy.path().join(name)).unwrap();
@@ -580,7 +580,7 @@ fn calls_that_are_over_within_a_batch_leave_their_ends_and_counts() {
         begin(&call(second));
         end(&ledger, &call(second), reason, result);
     }
-    // What its first attempt left is not there after the second, which left nothing.
+    // The result of the first attempt is gone after the second attempt, which had none.
     let again = call(4);
     begin(&again);
     let (first, mut unended) = ended(&again, Reason::ExecuteAgain, Some(&large));
@@ -733,7 +733,7 @@ fn the_ledger_reports_which_held_attempts_have_ended_and_when_ends_are_on_disk()
             .unwrap();
     }
     let (attempt, record) = ended(&over, Reason::Ok, None);
-    // A script's: the worker of a call goes on, and nobody waits to forget it.
+    // An attempt of a script: the worker of a call goes on, and fnd does not wait to forget it.
     let attempt = AttemptRecord { cold: None, ..attempt };
     let worker = attempt.worker.expect("it was started");
     opened
