@@ -23,7 +23,7 @@ for tool in mmdebstrap mke2fs; do
     command -v "$tool" >/dev/null || die "no $tool: scripts/setup.sh --ci brings it"
 done
 
-# What the package depends on and recommends, and what scenarios look at it with. The test brings deno itself.
+# Packages that fnd's package depends on or recommends, and programs that scenarios use. The test brings deno itself.
 packages=(systemd-sysv dbus udev kmod linux-image-cloud-amd64 initramfs-tools zstd
     bash python3 nodejs jq curl sqlite3 procps iproute2 util-linux ca-certificates)
 

@@ -176,7 +176,7 @@ fn a_caller_at_a_restart_learns_where_the_answer_will_be() {
     fnd.finish();
 }
 
-/// A planned stop: SIGTERM to fnd and no other fnd after it. Nobody who waits is told that the call failed.
+/// A planned stop: SIGTERM to fnd and no other fnd after it. No waiting caller is told that its call failed.
 #[test]
 fn callers_that_wait_at_a_stop_are_told_to_try_again() {
     require!(root, cgroup);
