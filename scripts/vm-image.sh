@@ -38,7 +38,7 @@ configure() {
     local to=$1
     printf 'fnd-vm\n' >"$to/etc/hostname"
     printf '127.0.0.1 localhost fnd-vm\n' >"$to/etc/hosts"
-    # The second disk holds what is tested, and the program the test talks to.
+    # The second disk holds the package under test, and the program the test talks to.
     cat >"$to/etc/fstab" <<'FSTAB'
 LABEL=root    /        ext4 defaults    0 1
 LABEL=payload /payload ext4 ro,nofail   0 0

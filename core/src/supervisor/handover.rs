@@ -57,7 +57,7 @@ pub struct CallRecord {
     pub cold: bool,
 }
 
-/// A handler's worker of an earlier fnd. It goes on serving, or its exit follows.
+/// A handler's worker of an earlier fnd. The worker goes on serving, or its exit follows.
 #[derive(Debug, Clone)]
 pub struct AdoptedMember {
     /// The worker's number.

@@ -119,7 +119,7 @@ pub struct Opened {
 /// Why a ledger could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The database was written by a newer fnd; it was not changed.
+    /// The database was written by a newer fnd; this fnd has not changed the database.
     #[error(
         "`{}` was written by a newer fnd (schema {found}, this one knows {}): install that fnd again, or restore a backup",
         path.display(), schema::VERSION

@@ -39,7 +39,7 @@ pub(super) enum After {
     Copied(Box<Snapshot>),
     /// A function was stored; fnd gets this answer.
     Stored(Rc<Snapshot>, u32, Box<Installed>),
-    /// The directory of a socket was emptied; it is removed now.
+    /// The directory of a socket was emptied; now the spawner removes the directory.
     Emptied(PathBuf),
 }
 
