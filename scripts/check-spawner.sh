@@ -7,7 +7,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$root"
 
-# Lines of code: what has to be read as a program. Blank lines and comment lines don't count (the comments are there to
+# Lines of code: the lines that are read as a program. Blank lines and comment lines don't count (the comments are there to
 # make the hour enough), nor do tests: a `#[cfg(test)]` module, always the last thing in its file, and files of tests.
 code_lines() {
     find spawner/src -name '*.rs' ! -name tests.rs -exec awk '
@@ -46,7 +46,7 @@ for banned in serde serde_json serde_core toml toml_edit tokio hyper mio async-i
     fi
 done
 
-# Features of crates are united over what is built together, so the tree alone does not prove what a program has in it.
+# Features of crates are united over what is built together, so the tree alone does not prove which code a program contains.
 ((${#@} > 0)) || set -- "$target/debug/fnd-spawner"
 for program in "$@"; do
     [[ -e $program ]] || continue

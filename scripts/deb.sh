@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the Debian package for this machine's architecture and prints where it is. What did not change is not built again.
+# Builds the Debian package for this machine's architecture and prints where it is. Unchanged parts are not built again.
 # `FND_PROFILE=package-test` builds it in less time, with slower programs and without the package of debug information: for
 # tests of the package. `--tool` only installs the tool that packs.
 set -euo pipefail
@@ -30,7 +30,7 @@ libraries() {
         jq -r '.packages[] | select(.source) | "\(.name) v\(.version)\t\(.manifest_path | rtrimstr("/Cargo.toml"))"')
     cargo tree --locked --edges normal,no-proc-macro --prefix none --format $'{p}\t{l}' -p fnd -p fnd-spawner -p fndctl |
         sort -u | while IFS=$'\t' read -r package licence; do
-        # Empty lines stand between the three programs; what has no place is our own.
+        # Empty lines stand between the three programs; a crate without a place is our own.
         [[ -n $package && -n ${places[$package]:-} ]] || continue
         printf '==== %s: %s\n\n' "$package" "$licence"
         find "${places[$package]}" -maxdepth 1 -type f ! -iname '*apache*' \

@@ -12,9 +12,9 @@ seconds=${FUZZ_SECONDS:-60}
 profile=${FUZZ_PROFILE:-dev}
 out=$target/fuzz
 
-# What cargo-fuzz passes to the compiler with `--sanitizer none`; without that tool, so that only our own crates are built for
-# the fuzzer and all others are those of the tests. The pinned compiler does, and what is fuzzed has no unsafe code that a
-# sanitizer would look at.
+# The options that cargo-fuzz passes to the compiler with `--sanitizer none`. Without that tool only our own crates are
+# built for the fuzzer, and all others are those of the tests. The pinned compiler is enough: the fuzzed code has no
+# unsafe code, so it needs no sanitizer.
 coverage=(-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
     -Cllvm-args=-sanitizer-coverage-pc-table --cfg=fuzzing)
 [[ $(uname -m) != x86_64 ]] || coverage+=(-Cllvm-args=-sanitizer-coverage-trace-compares)
@@ -41,7 +41,7 @@ fuzz() { # NAME
     local name=$1 found
     mapfile -t found < <(seeds "$name")
     mkdir -p "$out/corpus/$name" "$out/artifacts/$name"
-    # A second is long for 64 KiB; what takes ten hangs.
+    # A second is long for 64 KiB; a target that takes ten hangs.
     "$built/fuzz-${name//_/-}" "$out/corpus/$name" "${found[@]}" -seed="${FUZZ_SEED:-0}" -max_total_time="$seconds" -max_len=65536 -timeout=10 \
         -artifact_prefix="$out/artifacts/$name/" -print_final_stats=1 >"$out/$name.log" 2>&1
 }

@@ -12,7 +12,7 @@ bin=$target/debug
 
 home=$(mktemp -d "${TMPDIR:-/tmp}/fnd-run.XXXXXX")
 trap 'rm -rf -- "$home"' EXIT
-# Functions run as users of their own and must reach their code through it; what is private below has a mode of its own.
+# Functions run as users of their own and must reach their code through it; private files below have modes of their own.
 chmod 0755 "$home"
 mkdir "$home/state" "$home/run"
 

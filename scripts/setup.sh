@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is needed to build, run and test fnd on a Debian machine that has a Rust toolchain: Debian packages (as
+# Installs the programs that build, run and test fnd on a Debian machine that has a Rust toolchain: Debian packages (as
 # root; otherwise it prints the command and fails) and deno, below target/. Without anything missing it does nothing and
 # needs no network. `--ci` adds what only .ci/run and `make test-vm` use (of that, cargo-deny and cargo-nextest below target/),
 # `--crash` what `make test-crash` does.

@@ -61,7 +61,7 @@ is enabled systemctl is-enabled fnd.socket
 is static systemctl is-enabled fnd-spawner.service
 is "" systemd-analyze verify --man=no fnd.socket fnd.service fnd-spawner.service
 
-# What people and fnd put there.
+# Files of people and of fnd.
 cat >/etc/fnd/functions/mine.sh <<<'echo hello'
 cat >/var/lib/fnd/state/history <<<'runs'
 mkdir -p /var/lib/fnd/home/mine
@@ -77,7 +77,7 @@ is "# mine" tail -n 1 /etc/fnd/fnd.toml
 is 70000 stat -c %u /var/lib/fnd/home/mine/kept
 
 # An upgrade where fnd.toml has a mistake. Nothing may be restarted: fnd would not start, and the functions end with it.
-# systemd does not run in here, so what it is asked for is written down instead.
+# systemd does not run in here, so requests to it are written down instead.
 mkdir -p /run/systemd/system /asks
 for program in systemctl deb-systemd-invoke; do
     cat >"/asks/$program" <<'PROGRAM'

@@ -44,7 +44,7 @@ rm -f "$report" # the one of another run
 
 code=0
 if command -v cargo-nextest >/dev/null; then
-    # What the compiler has written is on the disk before the first test: else that one waits for gigabytes.
+    # The output of the compiler is on the disk before the first test: else that test waits for gigabytes.
     cargo nextest run --workspace --locked --no-run
     sync
     # Tests that start programs wait for most of their time, so that one for each CPU leaves it idle.

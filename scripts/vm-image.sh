@@ -23,7 +23,7 @@ for tool in mmdebstrap mke2fs; do
     command -v "$tool" >/dev/null || die "no $tool: scripts/setup.sh --ci brings it"
 done
 
-# What the package depends on and recommends, and what scenarios look at it with. The test brings deno itself.
+# Packages that fnd's package depends on or recommends, and programs that scenarios use. The test brings deno itself.
 packages=(systemd-sysv dbus udev kmod linux-image-cloud-amd64 initramfs-tools zstd
     bash python3 nodejs jq curl sqlite3 procps iproute2 util-linux ca-certificates)
 
@@ -38,7 +38,7 @@ configure() {
     local to=$1
     printf 'fnd-vm\n' >"$to/etc/hostname"
     printf '127.0.0.1 localhost fnd-vm\n' >"$to/etc/hosts"
-    # The second disk holds what is tested, and the program the test talks to.
+    # The second disk holds the package under test, and the program the test talks to.
     cat >"$to/etc/fstab" <<'FSTAB'
 LABEL=root    /        ext4 defaults    0 1
 LABEL=payload /payload ext4 ro,nofail   0 0

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the code below a path does not name.
+/// Names that the code below a path must not contain.
 struct Rule {
     path: &'static str,
     /// Separated by spaces.
@@ -33,7 +33,7 @@ impl Rule {
     }
 }
 
-/// What an edge of the daemon has no business with: the driver, those who ask it, and those who carry out its actions.
+/// Modules that an edge of the daemon must not use: the driver, and the modules through which callers reach it.
 const ABOVE: &str = "crate::backend crate::control crate::driver";
 const ABOVE_WHY: &str = "an edge reports events: only the driver sees both sides";
 const PARTS: &str = "crate::backend crate::control driver::State";

@@ -5,7 +5,7 @@
 
 use crate::outcome::{Reason, Skip};
 
-/// Returns the meaning of a reason or of a class of ends (contract, section 4), for people.
+/// Returns the meaning of a reason or of a class of ends (docs/errors-and-reasons.md), for people.
 #[must_use]
 pub fn reason(word: &str) -> Option<&'static str> {
     match word {

@@ -1,5 +1,5 @@
-//! How attempts and invocations end: class, reason and their words (contract, section 4). Verdicts, records and
-//! messages all use this one table.
+//! How attempts and invocations end: class, reason and their words (docs/errors-and-reasons.md). Verdicts, records
+//! and messages all use this one table.
 
 use fnd_manifest::words;
 use serde::{Deserialize, Serialize};

@@ -66,11 +66,11 @@ pub struct RunResult {
     pub json: bool,
     /// The bytes.
     pub data: Arc<[u8]>,
-    /// What the function stated besides the bytes; absent where the bytes alone imply it.
+    /// Properties that the function stated besides the bytes; absent where the bytes alone imply them.
     pub response: Option<Arc<Response>>,
 }
 
-/// What a handler can state besides the bytes of its answer. Nothing in it has been checked.
+/// Properties that a handler can state besides the bytes of its answer. Their values are unchecked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Response {
     /// Media type of the bytes.
@@ -255,7 +255,7 @@ impl InvocationRecord {
     pub fn ends_as_dead_letter(&self) -> bool {
         match self.state {
             // A caller that waits learns of the failure. A script that runs because it was saved runs again once it is
-            // corrected, so nobody has to redrive it.
+            // corrected, so no person has to redrive it.
             State::Failed | State::Interrupted => self.durable && self.trigger != Trigger::Load,
             State::Queued
             | State::Running

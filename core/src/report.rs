@@ -1,4 +1,4 @@
-//! Report events: what happened, for people and programs outside of fnd.
+//! Report events: news of functions, runs and the node for people and programs outside of fnd.
 //!
 //! fnd reports each event once. The journal, the stream, the metrics and the status files each take from it what they
 //! show. An event borrows its data, so that reporting copies only what one of them keeps.
@@ -81,7 +81,7 @@ pub enum ReportEvent<'a> {
     Problem {
         /// The kind of problem.
         code: &'static str,
-        /// What happened, where, and what to do.
+        /// The problem, its place, and what to do.
         text: &'a str,
         /// Whether it lasts.
         lasts: bool,

@@ -122,7 +122,7 @@ impl fmt::Display for Trace {
 pub struct Span {
     /// The trace: the caller's, or a new one with the number of the invocation.
     pub trace: TraceId,
-    /// Number of the span. It is derived from invocation and attempt, so that it is the same after a restart.
+    /// Number of the span, derived from invocation and attempt: so the number is the same after a restart.
     pub id: SpanId,
     /// The caller's span.
     pub parent: Option<SpanId>,

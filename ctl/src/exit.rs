@@ -79,9 +79,9 @@ impl Exit {
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
-    /// What happened: lower case, no final period. Empty where everything was printed already.
+    /// The problem: lower case, no final period. Empty where everything was printed already.
     pub(crate) message: String,
-    /// What to do.
+    /// Advice.
     pub(crate) help: Option<String>,
 }
 
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_of_the_contract() {
+    fn exit_codes_never_change() {
         for (code, exit) in [
             (Code::FunctionFailed, 1),
             (Code::Cancelled, 1),

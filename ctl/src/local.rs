@@ -85,3 +85,18 @@ fn shipped() -> impl Iterator<Item = JudgedFile> {
         trusted: true,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_runtime_is_built_in() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtimes");
+        let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        let mut shipped: Vec<_> = entries.filter(|path| path.join("runtime.toml").exists()).collect();
+        shipped.sort();
+        let shipped: Vec<_> = shipped.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+        assert_eq!(shipped, SHIPPED.map(|(id, _)| id));
+    }
+}

@@ -67,7 +67,7 @@ pub struct Cli {
     pub judge: bool,
 }
 
-/// What `--check` judges.
+/// The files that `--check` judges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Checked {
     /// Configuration and every manifest.
@@ -119,7 +119,7 @@ pub enum PlacesError {
 }
 
 impl Cli {
-    /// Returns the places: those named, else those of the system or, with `--user`, of the user (contract, section 1).
+    /// Returns the places: those named, else those of the system or, with `--user`, of the user.
     ///
     /// # Errors
     /// [`PlacesError`].

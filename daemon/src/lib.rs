@@ -6,7 +6,7 @@
 //! - `buffers`: one budget for the bytes that fnd holds for its callers
 //! - `cli`: the command line of `fnd` and its environment, and the places that follow from them
 //! - `clock`: both clocks, and the ids that come from them
-//! - `control`: the control API: HTTP over a Unix socket (contract, section 5)
+//! - `control`: the control API: HTTP over a Unix socket
 //! - `driver`: the one loop that owns the state: events go to the supervisor, its actions are performed
 //! - `functions`: from files to installed versions
 //! - `fuzzing`: gives `tests/fuzz` access to private code
@@ -63,7 +63,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<()> {
     result
 }
 
-/// Returns the exit code of an error (contract, section 1): 75 another daemon holds the state, 78 configuration, else 1.
+/// Returns the exit code of an error: 75 if another daemon holds the state, 78 for the configuration, else 1.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     if matches!(error.downcast_ref(), Some(ledger::LockError::Held(_))) {

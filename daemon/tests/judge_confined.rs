@@ -123,8 +123,8 @@ fn other_processes_of_its_user_cannot_look_into_the_judge() {
     judge.end();
 }
 
-/// What an attacker in the judge would try: the test makes the judge's process do the calls itself, in place of the read in which it
-/// waits. Without the filter each of them ends otherwise, if only with another error.
+/// System calls that an attacker in the judge would try. The test makes the judge's process do the calls itself, in
+/// place of the read in which it waits. Without the filter each call ends otherwise, if only with another error.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_call_that_the_judge_does_not_need_is_refused_and_it_goes_on() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs a directory and keeps the newest backups. What changed while it was packed is not an error, an unreadable file is.
+# Packs a directory and keeps the newest backups. A file that changes meanwhile is no error, an unreadable one is.
 #
 #     fndctl invoke backup -d '{"source": "/srv/app/data", "keep": 14}'
 #

@@ -35,7 +35,7 @@ for log in *.log; do
             mv -- "$log.$n.gz" "$log.$((n + 1)).gz"
         fi
     done
-    # Copied and cut, not moved: whoever has the log open goes on writing to it.
+    # Copied and cut, not moved: a program that has the log open goes on writing to it.
     gzip -c -- "$log" >"$log.1.gz.part"
     mv -- "$log.1.gz.part" "$log.1.gz"
     : >"$log"

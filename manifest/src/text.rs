@@ -17,7 +17,7 @@ macro_rules! forms {
             /// Writes the value as its text.
             ///
             /// # Errors
-            /// Those of the serializer.
+            /// The errors of the serializer.
             pub fn serialize<S: Serializer>(value: &$type, to: S) -> Result<S::Ok, S::Error> {
                 to.serialize_str(&$print(*value))
             }
@@ -41,7 +41,7 @@ macro_rules! forms {
             /// Writes the value as its text.
             ///
             /// # Errors
-            /// Those of the serializer.
+            /// The errors of the serializer.
             pub fn serialize<S: Serializer>(value: &Option<$type>, to: S) -> Result<S::Ok, S::Error> {
                 match *value {
                     Some(value) => to.serialize_str(&$print(value)),
@@ -124,7 +124,7 @@ pub mod id {
     /// Writes the text.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// The errors of the serializer.
     pub fn serialize<I: Id, S: Serializer>(id: &I, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(id)
     }
@@ -147,7 +147,7 @@ pub mod id_or_null {
     /// Writes the text, or null.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// The errors of the serializer.
     pub fn serialize<I: Id, S: Serializer>(id: &Option<I>, to: S) -> Result<S::Ok, S::Error> {
         id.as_ref().map(AsText).serialize(to)
     }
@@ -170,7 +170,7 @@ pub mod ids {
     /// Writes the texts.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// The errors of the serializer.
     pub fn serialize<I: Id, S: Serializer>(ids: &[I], to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(ids.iter().map(AsText))
     }

@@ -2,7 +2,7 @@
 //! themselves.
 //!
 //! Man pages come from the command lines, the table of keys and the documents, completions from the command line of
-//! fndctl, the configuration from `config/fnd.toml`, the changelog from CHANGELOG.md. None of these files is committed.
+//! fndctl, the configuration from `config/fnd.toml`, the changelog from CHANGELOG.md. These files are not committed.
 
 mod changelog;
 mod command;

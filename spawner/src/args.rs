@@ -38,7 +38,7 @@ pub struct Args {
 /// Returns the values of the command line, given without the program's name.
 ///
 /// # Errors
-/// What is wrong with the command line, for people.
+/// The mistake in the command line, for people.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, String> {
     let mut args = Args::default();
     let mut arguments = arguments.into_iter();

@@ -1,5 +1,5 @@
-//! Builds the command line and the environment of a function's process (contract, section 3) from its plan, and fills
-//! in the values that the judge can't know.
+//! Builds the command line and the environment of a function's process from its plan, and fills in the values that
+//! the judge can't know.
 
 use fnd_wire::form::Bytes;
 use fnd_wire::plan::{Plan, Text};
@@ -7,8 +7,8 @@ use fnd_wire::plan::{Plan, Text};
 /// The placeholders of a plan's templates (`{code}` and the like), each with its value.
 pub type Values = [(&'static str, String)];
 
-/// Returns whether fnd may set a variable of this name: one of the contract's variables that only fnd knows. It may
-/// never set a variable that controls the loader, a shell or an interpreter, nor one that the spawner itself sets.
+/// Returns whether fnd may set a variable of this name: one of those in docs/writing-functions.md that only fnd knows.
+/// fnd may never set a variable that controls the loader, a shell or an interpreter, nor one that the spawner sets.
 pub fn may_be_given(name: &str) -> bool {
     let own = name.strip_prefix("FND_").is_some_and(|rest| {
         !rest.is_empty()

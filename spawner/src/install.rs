@@ -117,7 +117,7 @@ impl Snapshot {
     /// Begins to read the files that a request names; `staging` is this snapshot's own directory.
     ///
     /// # Errors
-    /// What is wrong with the request or with the manifest.
+    /// The mistake in the request or in the manifest.
     pub fn new(request: u32, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
         let own = install.directory_form.then(|| format!("{}/function.toml", install.source));
         let mut stamps = Stamps::new();
@@ -504,7 +504,7 @@ mod tests {
         // The function's directory, the one in it, and 100 files.
         assert_eq!(turns((usize::MAX, u64::MAX, long)), 1);
         assert_eq!(turns((10, u64::MAX, long)), 11);
-        // Ten files; what directories take is not counted.
+        // Ten files; the bytes that directories use are not counted.
         assert!([10, 11].contains(&turns((usize::MAX, 1000, long))));
         // As if everything took too long: one entry a turn.
         assert_eq!(turns((usize::MAX, u64::MAX, Duration::ZERO)), 102);

@@ -139,7 +139,7 @@ impl Judge {
         Some(child.pid)
     }
 
-    /// Returns the descriptors that the judge passed; none of them is used.
+    /// Returns the descriptors that the judge passed. The spawner uses none of them.
     pub fn take_unwanted(&mut self) -> Vec<OwnedFd> {
         let running = self.running.iter_mut().flat_map(|(channel, _)| channel.take_unwanted());
         self.unwanted.drain(..).chain(running).collect()

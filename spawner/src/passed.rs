@@ -35,7 +35,7 @@ impl Passed {
     }
 }
 
-/// Returns device and type. It does not make the file system refresh them: a hostile file system would never answer.
+/// Returns device and type, without making the file system refresh them: a hostile file system would never answer.
 fn device(fd: impl AsFd) -> Option<((u32, u32), FileType)> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = statx(fd, "", flags, StatxFlags::TYPE).ok()?;

@@ -155,7 +155,7 @@ pub fn interpreter(
 /// Checks that every function can read the shim of a handler, and that nobody but root can change it.
 ///
 /// # Errors
-/// Why it is refused, and what to do.
+/// The reason of the refusal, and what to do.
 pub fn shim(plan: &Plan, myself: &Myself) -> Result<(), Problem> {
     let Some(shim) = plan.mode.handler().filter(|shim| !shim.is_empty()) else { return Ok(()) };
     let bad = |why: String, help: String| problem(shim, format!("the shim of runtime `{}` {why}", plan.runtime), help);

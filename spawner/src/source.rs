@@ -69,7 +69,7 @@ impl Sources {
     /// link's owner must be allowed to read the file.
     ///
     /// # Errors
-    /// What is wrong with it and what to do; also if `index` names no functions directory.
+    /// The problem with the file and what to do; also if `index` names no functions directory.
     pub fn open(&self, index: u16, relative: &str, wanted: Kind) -> Result<Opened, Problem> {
         let dir = self.dirs.get(usize::from(index));
         let dir = dir.ok_or_else(|| problem(relative, "there is no such functions directory", "reload fnd"))?;
@@ -146,7 +146,7 @@ fn leads_out(shown: &str, real: &Path) -> Problem {
 /// able to read it, too: they own the links that led to it.
 ///
 /// # Errors
-/// What is wrong with it and what to do.
+/// The problem with the file and what to do.
 pub fn open(
     dir: &Path,
     real: &Path,

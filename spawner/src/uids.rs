@@ -45,7 +45,7 @@ fn sum(line: &str) -> String {
 impl Uids {
     /// Opens the table, or makes one, and locks it: only one spawner may use a state directory.
     ///
-    /// A last line without line end was cut by a crash before anything used it; it is removed.
+    /// A last line without line end was cut by a crash before anything used the line; the spawner removes it.
     ///
     /// # Errors
     /// Why it can't be used, for people.

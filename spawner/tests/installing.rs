@@ -1,4 +1,4 @@
-//! What may be installed, and the messages of refusals.
+//! Sources that may be installed, and the messages of refusals.
 #![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
 
 mod common;

@@ -33,7 +33,7 @@ pub(crate) fn setup(languages: &[Language]) -> Setup {
     setup
 }
 
-/// What is measured, with.
+/// The daemon, the number of rounds and the table of a measurement.
 pub(crate) struct Bench<'a> {
     pub(crate) fnd: &'a Fnd,
     pub(crate) rounds: usize,

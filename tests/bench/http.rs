@@ -25,7 +25,7 @@ pub(crate) enum Server {
     Tcp(SocketAddr),
 }
 
-/// A connection, and what is asked for on it.
+/// A connection, and the request that it repeats.
 pub(crate) struct Caller {
     runtime: Runtime,
     sender: SendRequest<Full<Bytes>>,

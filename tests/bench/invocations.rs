@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// What is asked of fnd.
+/// The request to fnd.
 const INVOKE: &str = "/v1/functions/noop/invoke";
 
-/// What a function gets that costs bash time: with `LANG` it loads a locale.
+/// Variables of a function that cost bash time: with `LANG` it loads a locale.
 const ENVIRONMENT: [(&str, &str); 3] = [
     ("PATH", "/usr/local/bin:/usr/bin:/bin"),
     ("LANG", "C.UTF-8"),

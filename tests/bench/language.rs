@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// What a function gets of the environment that costs an interpreter time.
+/// Variables of a function that cost an interpreter time.
 const ENVIRONMENT: [(&str, &str); 3] = [
     ("PATH", "/usr/local/bin:/usr/bin:/bin"),
     ("LANG", "C.UTF-8"),
@@ -17,7 +17,7 @@ pub(crate) struct Language {
     /// Name of its runtime.
     pub(crate) id: &'static str,
     pub(crate) suffix: &'static str,
-    /// What a line of its manifest begins with.
+    /// The beginning of each line of its manifest.
     comment: &'static str,
     interpreter: PathBuf,
     /// Between interpreter and program.

@@ -15,7 +15,7 @@ const BLOCK: usize = 50;
 /// Between two calls that come by themselves.
 const PACE: Duration = Duration::from_millis(100);
 
-/// What callers at once saw.
+/// Results of callers that call at the same time.
 #[derive(Debug)]
 pub(crate) struct Load {
     /// How long each call took.

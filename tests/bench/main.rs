@@ -31,7 +31,7 @@ use table::Table;
 /// The function that is measured: as little as bash can do.
 const NOOP: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\n# max = 8\n# ///\n:\n";
 
-/// What can be measured by itself.
+/// The parts that can be measured alone.
 const PARTS: [&str; 6] = ["scripts", "handlers", "asynchronous", "workers", "flood", "files"];
 
 fn main() -> ExitCode {

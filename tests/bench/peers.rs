@@ -1,4 +1,4 @@
-//! Other programs that run the same function, if they are installed. None of them limits, contains or records it.
+//! Other programs that run the same function, if they are installed. They do not limit, contain or record it.
 
 use crate::http::{Caller, Server};
 use crate::load::{Load, run, timed};

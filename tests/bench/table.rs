@@ -4,7 +4,7 @@ use crate::load::Load;
 use std::fmt;
 use std::time::Duration;
 
-/// Rows of what was measured.
+/// Rows of measurements.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<[String; 5]>,

@@ -14,7 +14,7 @@ const FUNCTIONS: usize = 10;
 /// A start of all that takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What is asked for: everything there is to see at once, one function, the newest of the history.
+/// The requests: all of the status, all functions, one function, the newest of the history.
 const PATHS: [&str; 4] = [
     "/v1/status",
     "/v1/functions",

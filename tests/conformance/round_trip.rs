@@ -1,4 +1,4 @@
-//! What a call costs: `cargo test -p fnd-tests --test conformance -- --ignored --nocapture round_trip`.
+//! Measures the cost of a call: `cargo test -p fnd-tests --test conformance -- --ignored --nocapture round_trip`.
 
 use crate::runtimes;
 use crate::worker::{Call, Worker};

@@ -84,7 +84,13 @@ impl Runtime {
         let description: Description =
             toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
         let id = description.id.clone();
-        assert!(description.phases.contains_key("handle"), "{id} has no [phases.handle]");
+        if !description.phases.contains_key("handle") {
+            require::skip(
+                &id,
+                &format!("runtime {id} is for scripts only: it has no [phases.handle]"),
+            );
+            return None;
+        }
         let executes = description.interpreters.is_empty();
         let interpreter = match id.as_str() {
             "deno" => programs::deno(),

@@ -9,7 +9,7 @@
 //! - `corpus`, `examples`: scripts of all kinds
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
 //! - `ctl`, `doctor`, `verify`: fndctl
-//! - `documents`, `pages`, `units`: what is written is true
+//! - `documents`, `pages`, `units`: the documents are true
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `kill`, `retry`, `running`: how runs begin and end
 //! - `ledger`, `memory`, `output`, `status_file`: what is kept and shown

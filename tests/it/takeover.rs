@@ -176,7 +176,7 @@ fn a_caller_at_a_restart_learns_where_the_answer_will_be() {
     fnd.finish();
 }
 
-/// A planned stop: SIGTERM to fnd and no other fnd after it. Nobody who waits is told that the call failed.
+/// A planned stop: SIGTERM to fnd and no other fnd after it. No waiting caller is told that its call failed.
 #[test]
 fn callers_that_wait_at_a_stop_are_told_to_try_again() {
     require!(root, cgroup);
@@ -205,8 +205,8 @@ fn callers_that_wait_at_a_stop_are_told_to_try_again() {
     fnd.stop_spawner();
 }
 
-/// Contract, section 7: fnd is gone within 2 s of SIGTERM. So it waits for its ledger and its callers only: not for the end
-/// of a first scan, nor for answers of a spawner that stays.
+/// fnd ends within 2 s of SIGTERM. So it waits for its ledger and its callers only: not for the end of a first scan,
+/// nor for answers of a spawner that stays.
 #[test]
 fn a_spawner_that_hangs_does_not_hold_up_a_restart() {
     require!(root, cgroup);

@@ -79,10 +79,7 @@ fn what_a_deleted_function_left_is_named_until_it_is_gone() {
     require!(root, cgroup);
     let fnd = Fnd::start();
     let wide = || fnd.ctl(&["status", "-o", "wide"]).expect_code(0).out();
-    let says = |count: usize, names: &str| {
-        let words = format!("{count} deleted functions still have files: {names} (");
-        wait_until(&words, PATIENCE, || wide().contains(&words).then_some(()));
-    };
+    let says = |words: &str| wait_until(words, PATIENCE, || wide().contains(words).then_some(()));
     let code = "# /// fnd\n# on_load = false\n# ///\necho data >\"$STATE_DIRECTORY/kept\"\n";
     for name in ["f.sh", "ops/tool.sh"] {
         fnd.drop_file(name, code);
@@ -93,16 +90,16 @@ fn what_a_deleted_function_left_is_named_until_it_is_gone() {
     assert!(!wide().contains("still have files"), "{}", wide());
     fnd.remove("ops/tool.sh");
     fnd.wait_gone("ops/tool");
-    says(1, "ops/tool");
+    says("1 deleted function still has files: ops/tool (");
     fnd.remove("f.sh");
     fnd.wait_gone("f");
-    says(2, "f, ops/tool");
+    says("2 deleted functions still have files: f, ops/tool (");
     // Without `-o wide` nothing is said: nothing is wrong.
     let status = fnd.ctl(&["status"]).expect_code(0).out();
     assert!(!status.contains("still have files"), "{status}");
     fnd.drop_file("f.sh", code);
     fnd.wait_ready("f");
-    says(1, "ops/tool");
+    says("1 deleted function still has files: ops/tool (");
     assert_eq!(
         fs::read_to_string(fnd.path("state/home/ops.tool/kept")).unwrap(),
         "data\n"

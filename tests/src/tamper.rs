@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-/// What happens instead of a call.
+/// The event that replaces a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// SIGKILL before it does anything.
@@ -27,7 +27,7 @@ pub struct Tampering {
     pub calls: String,
     /// Files of these calls, by descriptor or name; empty: all files.
     pub paths: Vec<PathBuf>,
-    /// What happens.
+    /// The event that replaces each of these calls.
     pub fate: Fate,
     /// Number of the first call of a thread that is replaced.
     pub from: u32,

@@ -7,7 +7,7 @@ use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Both directions, and the received messages that nobody has read yet.
+/// Both directions, and the received messages that the test has not read yet.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) reader: BufReader<UnixStream>,

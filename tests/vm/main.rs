@@ -1,10 +1,10 @@
 //! fnd on a real Debian with systemd and cgroup v2: `make test-vm`.
 //!
-//! Two machines are booted, since a scenario waits about half of its time; each serves one scenario after the other, the next
-//! one that nobody has begun. Each scenario has a line. One that fails leaves the journal and the cgroup tree of its time beside
-//! its name in `target/vm/run/results`, and the next one begins with a clean fnd. Arguments are parts of names: only those
-//! scenarios run (`install` always and on each machine, since it brings fnd). `--changed` runs the core ones only, if
-//! nothing that needs all of them has changed ([`scope`]).
+//! Two machines are booted, since a scenario waits about half of its time; each machine takes the next scenario that
+//! has not begun. Each scenario has a line. A failed scenario leaves the journal and the cgroup tree of its time under
+//! its name in `target/vm/run/results`, and the next one begins with a clean fnd. Arguments are parts of names: only
+//! those scenarios run (`install` always and on each machine, since it brings fnd). `--changed` runs the core ones
+//! only, if nothing that needs all of them has changed ([`scope`]).
 //!
 //! Files:
 //! - `channel`: answers of the agent

@@ -5,7 +5,7 @@ use std::fmt;
 /// Longest part (group or name) of a function's name in bytes.
 pub const PART_MAX: usize = 63;
 
-/// A function's name: `NAME` or `GROUP/NAME`, each part `[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?` (contract, section 2).
+/// A function's name: `NAME` or `GROUP/NAME`, each part `[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionName(Box<str>);
 
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_follow_the_contract() {
+    fn names_follow_the_documented_rule() {
         for good in ["a", "hello", "a-b_c", "0", "ops/backup", &"x".repeat(63)] {
             assert!(FunctionName::new(good).is_ok(), "{good}");
         }

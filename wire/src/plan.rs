@@ -8,7 +8,7 @@ use crate::form::{Bytes, wire_enum, wire_structs};
 use crate::ids::FunctionName;
 
 wire_enum! {
-    /// How a function is run (contract, section 2).
+    /// How a function is run.
     pub enum RunMode {
         /// One process per attempt.
         0 = Script,
@@ -188,7 +188,7 @@ wire_structs! {
     }
 }
 
-/// Variables that every function has unless its runtime or manifest sets them, as templates (contract, section 3).
+/// Variables that every function has unless its runtime or manifest sets them, as templates.
 pub const ALWAYS: [(&str, &str); 14] = [
     ("PATH", "/usr/local/bin:/usr/bin:/bin"),
     ("HOME", "{state}"),

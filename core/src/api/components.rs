@@ -19,6 +19,7 @@ pub fn components() -> Map<String, Value> {
     add!(
         Changed,
         DeadLetterList,
+        FunctionChange,
         FunctionDetail,
         FunctionList,
         InvocationList,

@@ -179,9 +179,10 @@ pub struct FunctionList {
 }
 
 /// A line of `GET /v1/functions?watch=1`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionChange {
     /// The function.
+    #[schemars(with = "String")]
     #[serde(with = "text::id")]
     pub function: FunctionName,
     /// The function's status now; null once it is gone.

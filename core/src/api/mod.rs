@@ -1,5 +1,4 @@
-//! Bodies of the control API and of status files (contract, sections 4 and 5). Version 1; fields are added, never
-//! renamed.
+//! Bodies of the control API and of status files. Version 1; fields are added, never renamed.
 //!
 //! Instants are RFC 3339 text in UTC with milliseconds, durations are milliseconds, sizes are bytes. Null means that
 //! the value is known to be absent.

@@ -180,7 +180,7 @@ pub enum FailureKind {
     Failed,
     /// The invocation must be polled.
     ExecuteAgain,
-    /// What the handler returned cannot be sent.
+    /// The value that the handler returned cannot be sent.
     BadAnswer,
 }
 

@@ -43,7 +43,7 @@ impl Charge {
 /// A function's share of the node's budget, and whether the function waits for more.
 #[derive(Debug, Default)]
 pub(super) struct Share {
-    /// What the function is charged while it has workers.
+    /// The part of the budget that the function uses while it has workers.
     charged: Charge,
     /// Whether the function is in the line for the budget.
     in_line: bool,
@@ -62,7 +62,7 @@ pub(super) struct Node {
     calls: Vec<FunctionKey>,
 }
 
-/// What a function needs to start.
+/// A start that a function waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     /// An attempt of a script.
@@ -142,7 +142,8 @@ impl Node {
 }
 
 impl Supervisor {
-    /// Replaces the node's budget. What runs goes on; the next event (a `Tick` is enough) starts what fits now.
+    /// Replaces the node's budget. Running work goes on; the next event (a `Tick` is enough) starts the work that now
+    /// fits.
     pub fn set_budget(&mut self, budget: NodeBudget) {
         self.node.budget = budget;
     }

@@ -13,7 +13,7 @@ use fnd_wire::ids::WorkerId;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is known of an attempt's end.
+/// The known facts about an attempt's end.
 #[derive(Debug)]
 pub(super) struct Ended {
     verdict: Verdict,

@@ -12,7 +12,7 @@ use crate::record::{AttemptRecord, RunResult};
 use fnd_wire::ids::InvocationId;
 use std::time::Duration;
 
-/// What follows an attempt.
+/// The next step of an invocation after an attempt.
 enum Next {
     /// Another attempt at this instant.
     Again(Duration),

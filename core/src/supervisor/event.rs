@@ -117,11 +117,11 @@ pub enum Event {
         message: String,
     },
     /// A worker could not be started because of the node, which has run out of descriptors, processes, memory or disk
-    /// space. None of its attempts has begun.
+    /// space. No attempt of this worker has begun.
     NodeCannotStart {
         /// The worker that could not be started.
         worker: WorkerId,
-        /// What the node cannot do.
+        /// The operation that fails on this node, with the cause.
         message: String,
     },
     /// The spawner has been silent for too long (`false`), or answers again (`true`).
@@ -157,7 +157,7 @@ pub enum Event {
     Broken {
         /// The worker.
         worker: WorkerId,
-        /// What is wrong with the message.
+        /// The mistake in the message.
         message: String,
     },
     /// The spawner is gone, and with it every worker. Nothing starts any more: fnd ends, and the next fnd goes on.

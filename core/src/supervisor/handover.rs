@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// The adoption record of a handler's worker: what the next fnd needs to go on with it.
+/// The adoption record of a handler's worker: the next fnd goes on with it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MemberRecord<'a> {
     /// The function.
@@ -57,7 +57,7 @@ pub struct CallRecord {
     pub cold: bool,
 }
 
-/// A handler's worker of an earlier fnd. It goes on serving, or its exit follows.
+/// A handler's worker of an earlier fnd. The worker goes on serving, or its exit follows.
 #[derive(Debug, Clone)]
 pub struct AdoptedMember {
     /// The worker's number.

@@ -13,8 +13,8 @@
 //! state.
 //!
 //! Files:
-//! - `action`: what the edges shall do
-//! - `admission`: what may begin, by budget and rate
+//! - `action`: orders to the edges
+//! - `admission`: decides which work may begin, by budget and rate
 //! - `attempt`: starts attempts
 //! - `attempt_end`: ends attempts
 //! - `calls`: calls of ready workers, and their answers
@@ -29,7 +29,7 @@
 //! - `queue`: the books of a function's waiting work
 //! - `restore`: the state that an earlier fnd left
 //! - `rules`: the part of a manifest that is used here
-//! - `run_record`: what the adoption records of scripts and calls have in common
+//! - `run_record`: the common part of the adoption records of scripts and calls
 //! - `service`: processes that are always there
 //! - `shutdown`: drain, stop, hand over
 //! - `starts`: whether the node can start workers

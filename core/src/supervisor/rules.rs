@@ -31,7 +31,7 @@ pub struct Rules {
     pub memory_text: String,
     /// `pool.max`: the most workers with attempts at once.
     pub max_running: u32,
-    /// What the function runs as.
+    /// The kind of the function.
     #[serde(flatten)]
     pub kind: FunctionKind,
     /// Retries; for a service only the backoff between its runs is used.
@@ -61,7 +61,7 @@ impl Rules {
     }
 }
 
-/// What a function runs as, with the rules that only this kind has.
+/// The kind of a function, with the rules that only this kind has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "KindFields", into = "KindFields")]
 pub enum FunctionKind {
@@ -220,7 +220,7 @@ pub struct Poll {
 pub struct QueueRules {
     /// Most invocations waiting.
     pub max: u32,
-    /// What happens to an invocation that arrives while all places are taken.
+    /// Decides about an invocation that arrives while all places are taken.
     pub overlap: Overlap,
     /// Most acceptances per period: count, period.
     pub rate: Option<(u32, Duration)>,

@@ -1,4 +1,4 @@
-//! What the adoption record of a worker has for each attempt.
+//! The part of a worker's adoption record that describes one attempt.
 
 use super::event::Now;
 use super::invocation::{Deadline, Invocation, Started};

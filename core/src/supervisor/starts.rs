@@ -206,7 +206,7 @@ impl Supervisor {
     /// Puts an invocation whose attempt could not be started back into the queue.
     fn put_back(&mut self, now: Now, worker: &Worker, (run, message): (Run, &str), out: &mut Vec<Action>) {
         if run.ending.is_some() {
-            // The attempt was to be ended meanwhile: it ends now.
+            // A timeout or a cancel came meanwhile: the attempt ends now.
             let verdict = Verdict::without_exit(&worker.serving.rules, &run, Reason::Spawn, message.to_owned());
             let done = Done {
                 worker: None,

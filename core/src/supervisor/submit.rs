@@ -160,8 +160,8 @@ impl Supervisor {
             return skipped(Skip::Rate, Some(wait));
         }
         let place = self.has_place(key, serving);
-        // Everything accepted counts, also what waits for a retry: otherwise failing invocations would pile up without
-        // bound.
+        // Every accepted invocation counts, also one that waits for a retry: otherwise failing invocations would pile
+        // up without bound.
         let held = to_usize(serving.rules.places()).saturating_add(to_usize(queue.max));
         match queue.overlap {
             Overlap::Reject if !place => skipped(Skip::Overlap, None),

@@ -32,7 +32,7 @@ use std::time::Duration;
 /// A SIGTERM that was sent at a limit may seem to come this much before it: times cross processes in milliseconds.
 const TERM_SLACK: Duration = Duration::from_millis(50);
 
-/// The adoption record of a script's worker: what the next fnd needs to go on with it. The spawner keeps it, unread.
+/// The adoption record of a script's worker: the next fnd goes on with it. The spawner keeps it, unread.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ScriptRecord<'a> {
     /// The function.

@@ -1,8 +1,8 @@
 //! All timers in one ordered set, with one next deadline.
 //!
-//! style.md suggests a heap with lazy deletion. This is an ordered set with exact deletion: with the default timeout of
-//! three minutes a heap would keep the dead entry of every run of the last three minutes and wake up for each. The code
-//! that arms a timer knows its instant anyway.
+//! The set deletes exactly. With the default timeout of three minutes a heap with lazy deletion would keep the dead
+//! entry of every run of the last three minutes and wake up for each. The code that arms a timer knows its instant
+//! anyway.
 
 use super::function::FunctionKey;
 use fnd_wire::ids::{InvocationId, WorkerId};

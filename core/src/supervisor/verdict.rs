@@ -1,4 +1,4 @@
-//! Derives the reason and the message of an attempt from its worker's end (contract, section 4).
+//! Derives the reason and the message of an attempt from its worker's end.
 
 use super::event::Exited;
 use super::rules::{FunctionKind, Rules};

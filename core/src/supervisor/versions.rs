@@ -13,7 +13,7 @@ use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// This many workers that could not be started within [`LOOP_WINDOW`] make a crash loop (contract, section 4).
+/// This many workers that could not be started within [`LOOP_WINDOW`] make a crash loop.
 pub(super) const LOOP_FAILURES: usize = 5;
 pub(super) const LOOP_WINDOW: Duration = Duration::from_secs(60);
 /// Shortest pause between starts of a crash-looping function, whatever its backoff says.

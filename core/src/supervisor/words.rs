@@ -1,6 +1,6 @@
 //! Bounds of messages.
 
-/// Longest message of a record, in bytes (contract, section 4).
+/// Longest message of a record, in bytes.
 const MESSAGE_MAX: usize = 4 << 10;
 
 /// Cuts a message to [`MESSAGE_MAX`] at the border of a character.

@@ -40,7 +40,7 @@ pub(super) struct Worker {
     pub(super) kind: WorkerKind,
 }
 
-/// What a worker runs, with the state that only this kind has.
+/// The kind of a worker, with the state that only this kind has.
 #[derive(Debug)]
 pub(super) enum WorkerKind {
     /// One attempt of a script.

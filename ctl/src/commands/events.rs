@@ -3,7 +3,7 @@
 use super::{Context, Parameters, function_path};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
-use crate::output::escape;
+use crate::output::{counted, escape};
 use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 use fnd_core::outcome::Reason;
 
@@ -173,7 +173,7 @@ fn words(event: &StreamEvent) -> String {
         Kind::Dropped => format!("{reason} ({trigger})"),
         Kind::Problem | Kind::Solved => message.to_owned(),
         Kind::Missed => match event.missed {
-            Some(missed) => format!("{missed} events: {message}"),
+            Some(missed) => format!("{}: {message}", counted(missed, "event", "events")),
             None => message.to_owned(),
         },
     }

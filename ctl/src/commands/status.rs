@@ -5,7 +5,7 @@ use super::text::{brief, distance, size, why};
 use super::{Context, function_path};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, Tone};
+use crate::output::{Output, Table, Tone, counted};
 use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, LastEnd, NodeState, NodeStatus};
 use fnd_core::supervisor::FunctionState;
 use jiff::Timestamp;
@@ -198,8 +198,12 @@ fn about_node(out: &Output, node: &NodeStatus) -> Result<(), Failure> {
         let names = node.left_behind.join(", ");
         let below = "in /var/lib/fnd/home and /var/lib/fnd/cache, or below the state directory";
         lines.push(format!(
-            "{} deleted functions still have files: {names} ({below}; remove those that you do not need)",
-            node.left_behind.len()
+            "{}: {names} ({below}; remove those that you do not need)",
+            counted(
+                node.left_behind.len(),
+                "deleted function still has files",
+                "deleted functions still have files"
+            )
         ));
     }
     if let Some(disk) = node.disk.as_ref().filter(|_| out.format == Format::Wide) {

@@ -4,6 +4,7 @@ use super::Context;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::local::{self, Places};
+use crate::output::counted;
 use fnd_core::api::ValidateReport;
 use fnd_manifest::check::Disk;
 use fnd_manifest::check::check;
@@ -72,9 +73,11 @@ fn report(context: &Context, judged: usize, diagnostics: Vec<Diagnostic>) -> Res
         context.out.document(&body, |_: &ValidateReport, _| Ok(()))
     } else {
         context.out.diagnostics(&diagnostics).and_then(|()| {
-            let functions = if judged == 1 { "function" } else { "functions" };
             context.out.line(&format!(
-                "{judged} {functions} judged: {errors} errors, {warnings} warnings"
+                "{} judged: {}, {}",
+                counted(judged, "function", "functions"),
+                counted(errors, "error", "errors"),
+                counted(warnings, "warning", "warnings")
             ))
         })
     })

@@ -1,4 +1,4 @@
-//! What a person sees, as snapshots: the help, the tables, what the verbs say.
+//! Texts that people read, as snapshots: the help, the tables, the messages of the verbs.
 
 use crate::fake::{BEGAN, ENDED, FAILED, RUNNING, Running};
 use crate::{fndctl, outcome, run};
@@ -70,7 +70,7 @@ fn tables() {
         text += &session(&server, &[verb, &["-o", "wide"]].concat());
     }
     snapshot!(text);
-    // Whoever pipes gets whole words.
+    // In a pipe, long words are not shortened.
     let piped = outcome(&fndctl(&server.socket).arg("status").output().unwrap()).1;
     assert!(piped.contains("python 3.11"), "{piped}");
 }

@@ -1,4 +1,4 @@
-//! The node: what no function owns.
+//! Requests about the node: everything that belongs to no function.
 
 use super::{Control, failure};
 use crate::buffers::Buffers;

@@ -120,7 +120,7 @@ impl Buffers {
         })
     }
 
-    /// Changes the budget; what is held stays where it is.
+    /// Changes the budget. Bytes that are already held stay where they are.
     pub fn resize(&self, max: u64) {
         self.max.store(max, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Translates the end of a run into HTTP: the table of contract section 5.
+//! Translates the end of a run into HTTP (docs/errors-and-reasons.md).
 
 use super::backend::{Answering, PassedOn};
 use super::refusal::{AGAIN, no_function, rejected};
@@ -211,7 +211,7 @@ mod tests {
     use fnd_core::outcome::Skip;
 
     #[test]
-    fn every_reason_has_the_status_of_the_contract() {
+    fn every_reason_has_its_documented_status() {
         for (reason, status) in [
             (Reason::Failed, 500),
             (Reason::Exit(3), 500),
@@ -225,7 +225,7 @@ mod tests {
             (Reason::ResultTooLarge, 502),
             (Reason::Spawn, 503),
             (Reason::Interrupted, 503),
-            // What was accepted and then skipped; a refusal on arrival is 429.
+            // Invocations that were accepted and then skipped; a refusal on arrival is 429.
             (Reason::Skipped(Skip::Overlap), 503),
             (Reason::Skipped(Skip::Disabled), 503),
             (Reason::Skipped(Skip::Expired), 503),

@@ -1,4 +1,4 @@
-//! The control API: HTTP over a Unix socket (contract, section 5).
+//! The control API: HTTP over a Unix socket, described in `openapi.json`.
 //!
 //! It checks the caller, reads the request, asks the [`Backend`](backend::Backend), and returns the answer in HTTP. It
 //! makes no decisions about functions, and keeps no state.
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Files:
-//! - `answer`: translates the end of a run into HTTP: the table of contract section 5
+//! - `answer`: translates the end of a run into HTTP
 //! - `backend`: the interface of the daemon for the control server, cut by resource, in plain types of core, so that
 //!   the server can be tested with a fake
 //! - `call`: a request whose route was found, with all that its route needs

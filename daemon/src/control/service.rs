@@ -1,4 +1,4 @@
-//! Serves the API on the control socket: the server asks here who may connect, and what a request is answered.
+//! Serves the API on the control socket: it decides who may connect, and how a request is answered.
 
 use super::backend::Backend;
 use super::limits::{CONNECTIONS_OF_ONE, LIMITS};

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// The callers, and what is held for them.
+/// The callers, and the answers and bodies that are held for them.
 #[derive(Debug)]
 pub(crate) struct Callers {
     /// Bodies and answers that are held for callers.

@@ -78,7 +78,7 @@ impl Inbox {
 }
 
 impl Daemon {
-    /// Handles an input. What no caller waits for may be done a moment later.
+    /// Handles an input. Actions that no caller waits for may be performed a moment later.
     pub(crate) fn input(&self, input: Input) {
         if !self.input_of_loop(input) {
             self.wake_if_due();

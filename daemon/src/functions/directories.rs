@@ -12,7 +12,7 @@ use fnd_manifest::diagnostic::Diagnostic;
 /// The directories and files that could not be read.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
-    /// Those of the last scan.
+    /// The problems that the last scan reported.
     now: Vec<Diagnostic>,
     /// The scan whose end decides what was deleted before the start, where the first scan could not.
     deciding: Option<u64>,
@@ -56,8 +56,8 @@ impl Functions {
         }
     }
 
-    /// Returns whether the deciding scan is over and everything was read: what is not there was deleted before the
-    /// start.
+    /// Returns whether the deciding scan is over and everything was read: then functions that it did not find were
+    /// deleted before the start.
     pub(crate) fn has_decided(&mut self) -> bool {
         let installer = &self.installer;
         let over = self.unread.deciding.take_if(|number| installer.is_settled(*number));

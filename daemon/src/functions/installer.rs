@@ -15,7 +15,7 @@ const WINDOW: usize = 32;
 #[derive(Debug, Default)]
 pub struct Installer {
     waiting: VecDeque<Candidate>,
-    /// Those asked for, by request number.
+    /// Candidates that the spawner is installing, by request number.
     asked: HashMap<u32, Candidate>,
     /// Installations to retry later; no scan waits for them.
     again: Reinstall,

@@ -1,7 +1,6 @@
 //! HTTP/1.1 to a caller: connections, limits, requests and answers, for every socket that fnd listens on.
 //!
-//! It knows no roles, no routes and no function's state: who may ask, and what is answered, is decided by the part that
-//! listens.
+//! It knows no roles, no routes and no function's state: the part that listens decides who may ask, and answers.
 //!
 //! Files:
 //! - `body`: the bodies of answers

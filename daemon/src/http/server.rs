@@ -25,11 +25,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What a server serves: who may connect, and what a request is answered.
+/// The service behind a server: it decides who may connect, and answers requests.
 pub(crate) trait Service: 'static {
     /// The kind of its socket.
     type Listener: Listener;
-    /// What it knows about the client of a connection.
+    /// The known facts about the client of a connection.
     type Caller;
     /// Its limits.
     const LIMITS: Limits;

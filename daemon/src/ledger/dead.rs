@@ -111,7 +111,7 @@ fn has_room(db: &Connection, state: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Copies the ledger of a state directory in its present state; it may be written to at the same time. Returns the
+/// Copies the ledger of a state directory in its present state, while fnd may write to the ledger. Returns the
 /// copy, which has no name.
 ///
 /// # Errors

@@ -96,7 +96,7 @@ pub struct Site<'a> {
     pub state: &'a Path,
     /// Directory of the table of attempts that have begun; lasts until the next reboot.
     pub run: &'a Path,
-    /// What fnd does with a damaged ledger.
+    /// Decides what fnd does with a damaged ledger.
     pub on_damage: OnDamage,
 }
 
@@ -119,7 +119,7 @@ pub struct Opened {
 /// Why a ledger could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The database was written by a newer fnd; it was not changed.
+    /// The database was written by a newer fnd; this fnd has not changed the database.
     #[error(
         "`{}` was written by a newer fnd (schema {found}, this one knows {}): install that fnd again, or restore a backup",
         path.display(), schema::VERSION
@@ -139,7 +139,7 @@ pub enum OpenError {
     Corrupt {
         /// The database.
         path: PathBuf,
-        /// What SQLite found.
+        /// The damage, in the words of SQLite.
         detail: String,
     },
     /// A damaged database could not be replaced; it was not changed.

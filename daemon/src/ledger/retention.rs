@@ -28,8 +28,8 @@ impl Default for KeepOf {
     }
 }
 
-/// How much history is kept, or with other limits of one function how much output; what exceeds any of these limits is
-/// forgotten.
+/// Limits of the history, or, with other limits of one function, of the output. Records that exceed any limit are
+/// deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention<T = KeepOf> {
     /// The limits of functions that set their own.

@@ -21,7 +21,7 @@ const CHECK_MAX: u64 = 64 << 20;
 const REWRITE_MAX: u64 = 256 << 20;
 
 /// Ids are 16 bytes, big-endian, so that they sort by time. Times are Unix milliseconds. Enumerated values are the
-/// words of the contract.
+/// words of the API.
 const TABLES: &str = "
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID, STRICT;
     CREATE TABLE function (

@@ -1,4 +1,4 @@
-//! What is counted, and that labels stay bounded.
+//! The counters, and the bounds of their labels.
 
 use super::*;
 use fnd_wire::ids::{Attempt, InvocationId};
@@ -38,7 +38,7 @@ pub(crate) fn text(metrics: &Metrics) -> String {
 }
 
 #[test]
-fn attempts_are_counted_under_the_names_of_the_contract() {
+fn attempts_are_counted_under_their_documented_names() {
     let mut metrics = Metrics::new();
     metrics.attempt_ended(&attempt("hello", Reason::Ok), "POST");
     let again = AttemptRecord {

@@ -19,8 +19,8 @@ pub(super) struct Capture {
     pub(super) meta: Meta,
     /// When bytes came last, Unix milliseconds.
     pub(super) last_ms: u64,
-    /// The first lines; those not on disk yet. Their numbers count all lines of the attempt in the order they are kept
-    /// in.
+    /// Those of the first lines that are not on disk yet. Their numbers count all lines of the attempt in the order in
+    /// which they are kept.
     pub(super) head: Lines,
     /// Bytes by which the head may still grow; 0 from the first line that did not fit.
     head_left: u64,

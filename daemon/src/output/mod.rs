@@ -8,9 +8,9 @@
 //! nothing more comes than what is in the pipes. The thread does not wait for a process elsewhere that still holds a
 //! pipe.
 //!
-//! Bytes that were read are [spooled](spool) until the attempt is [released](Output::release). What a worker printed
-//! first and last stays in its pipes. So another fnd that [adopts](Output::adopt) the worker, given the same pipes, has
-//! all of its output.
+//! Bytes that were read are [spooled](spool) until the attempt is [released](Output::release). The first and the last
+//! bytes of a worker stay in its pipes. So another fnd that [adopts](Output::adopt) the worker, given the same pipes,
+//! has all of its output.
 //!
 //! Files:
 //! - `call_output`: assigns a warm worker's output to the invocation in which it was printed
@@ -104,9 +104,9 @@ pub struct Captured {
 /// The lines that a follower gets; absent means all.
 #[derive(Debug, Clone, Default)]
 pub struct Follow {
-    /// Those of one function.
+    /// Only lines of this function.
     pub function: Option<FunctionName>,
-    /// Those of one invocation.
+    /// Only lines of this invocation.
     pub invocation: Option<InvocationId>,
 }
 

@@ -142,8 +142,8 @@ impl Thread {
         }
     }
 
-    /// Reads the rest of a warm worker that has ended. It belongs to the call in flight if there is one, else to no
-    /// call.
+    /// Reads the last output of an ended warm worker. The output belongs to the call in flight if there is one, else to
+    /// no call.
     pub(super) fn finish_pool(&mut self, mut pool: Pool, done: Done) {
         self.take_in(&mut pool, LAST);
         for pipe in [0, 1] {
@@ -156,7 +156,7 @@ impl Thread {
             self.conclude(call, done);
         }
         if let Some(done) = done {
-            // With several calls the worker's last error line belongs to each of them: it was printed before the worker
+            // With several calls the last error line belongs to each of them: the line was printed before the worker
             // ended.
             done(Captured {
                 last_error_line: pool.own.error_line(),

@@ -1,5 +1,5 @@
-//! What reports need to know besides the event at hand: the processes, the attempts that run, and what was reported last
-//! of each function.
+//! Facts that reports need besides the event at hand: the processes, the running attempts, and the state of each
+//! function that was reported last.
 
 use crate::metrics;
 use fnd_core::record::AttemptRecord;
@@ -21,7 +21,7 @@ pub(crate) struct Books {
     attempts: HashMap<(InvocationId, Attempt), (Option<Trace>, &'static str)>,
 }
 
-/// What has changed in a function since it was reported last.
+/// Changes of a function since it was reported last.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) is_new: bool,

@@ -39,7 +39,7 @@ pub(crate) struct Problem {
     pub(crate) code: &'static str,
     /// Which one of its kind, for example a path; empty where there can be only one.
     pub(crate) about: String,
-    /// What happened, where, and what to do. It may change while the problem lasts, for example with a count.
+    /// The problem, its place, and what to do. The text may change while the problem lasts, for example with a count.
     pub(crate) text: String,
 }
 

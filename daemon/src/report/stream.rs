@@ -131,7 +131,6 @@ mod tests {
     use fnd_core::api::stream::{Kind, Seq, StreamEvent};
     use fnd_core::outcome::{Exhausted, Skip, Trigger};
     use fnd_manifest::diagnostic::Diagnostic;
-    use fnd_manifest::diagnostic::Diagnostic;
     use fnd_wire::ids::{InvocationId, Version};
 
     fn event(kind: Kind) -> StreamEvent {

@@ -28,7 +28,7 @@ type Ending = Pin<Box<dyn Future<Output = ()>>>;
 /// Watches for signals until fnd may end.
 ///
 /// Where the spawner is a service of its own, SIGTERM hands over to the next fnd, and functions go on with the spawner.
-/// Where it is fnd's child, SIGTERM and SIGINT drain, and a second signal kills (contract, section 7).
+/// Where it is fnd's child, SIGTERM and SIGINT drain, and a second signal kills.
 pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: bool) {
     let mut signals = match Signals::new([SIGTERM, SIGINT, SIGHUP]) {
         Ok(signals) => signals,

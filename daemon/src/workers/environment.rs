@@ -1,5 +1,5 @@
 //! The inputs of an attempt beside those that the spawner sets: variables, standard input, the previous result
-//! (contract, section 3).
+//! (docs/writing-functions.md).
 
 use fnd_core::json;
 use fnd_core::protocol::HttpRequest;

@@ -54,7 +54,7 @@ pub struct Connection {
     /// The same socket, watched for room while frames wait. If it were always watched, each frame that is taken would
     /// wake fnd.
     room: Option<Rc<AsyncFd<OwnedFd>>>,
-    // Unbounded by itself: what fills it is bounded at its sources (the install window, the node's workers).
+    // Unbounded by itself: the sources of its frames are bounded (the install window, the node's workers).
     waiting: VecDeque<Outgoing>,
     last_request: u32,
     /// Requests whose answer has not come.

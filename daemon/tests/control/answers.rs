@@ -1,4 +1,4 @@
-//! What each route answers, as a snapshot: status, type and body.
+//! The answer of each route, as a snapshot: status, type and body.
 
 use crate::fake::{BEGAN, ENDED, FAILED, RUNNING, Running, UNKNOWN};
 use crate::http::{ask, get};
@@ -15,7 +15,7 @@ macro_rules! snapshot {
     };
 }
 
-/// Those of an answer that say something about it.
+/// The headers of an answer that a snapshot contains.
 const HEADERS: [&str; 6] = [
     "allow",
     "fnd-invocation",

@@ -59,7 +59,7 @@ fn as_user<T: Send + 'static>(uid: u32, work: impl FnOnce() -> T + Send + 'stati
     as_user_of(uid, uid, work)
 }
 
-/// Lets every user connect; what each may do is decided by its role.
+/// Lets every user connect; the role decides what each may do.
 pub(crate) fn open_to_all(server: &Running) {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = |mode| std::fs::Permissions::from_mode(mode);

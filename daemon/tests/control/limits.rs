@@ -1,4 +1,4 @@
-//! What a peer can use up, and clients that do not behave.
+//! Limits of what a peer can use up, and clients that break the rules.
 
 use crate::fake::{ENDED, Fake, Running, own};
 use crate::http::{ask, connect, get, post, take_apart};
@@ -112,7 +112,7 @@ fn what_neither_memory_nor_disk_takes_is_refused_with_a_time_to_try_again() {
         "{answer:?}"
     );
     assert_eq!(answer.header("fnd-invocation"), Some(ENDED), "{answer:?}");
-    // What there is room for is served, before and after.
+    // Requests for which there is room are served, before and after.
     server.seen.lock().unwrap().submitted = None;
     assert_eq!(invoke(BUDGET / 4).status, 200);
 }
@@ -304,7 +304,7 @@ async fn an_answer_that_is_not_read_is_given_up() {
     serve_here(async |mut stream| {
         let body = ask_for_a_large_answer(&mut stream).await;
         let start = tokio::time::Instant::now();
-        // Only after that time anything of it is read: what the socket had taken is there, and then its end.
+        // The test reads only after that time: it gets the bytes that the socket had taken, and then the end.
         tokio::time::sleep(2 * WRITE_TIME).await;
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).await.unwrap();
@@ -368,7 +368,7 @@ fn messages_that_two_programs_see_differently_are_refused() {
             "`Transfer-Encoding`",
         ),
     ] {
-        // What follows it is not taken for a request.
+        // The bytes after it are not taken for a request.
         let answers = exchange(&format!("{wrong}{fine}"));
         assert!(answers.starts_with("HTTP/1.1 400"), "{wrong:?}: {answers}");
         assert!(answers.contains(words), "{wrong:?}: {answers}");

@@ -1,4 +1,4 @@
-//! Every route: what it answers, and what it refuses.
+//! Every route: its answers and its refusals.
 
 use crate::fake::{BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
 use crate::http::{ask, get, post};
@@ -419,7 +419,7 @@ fn a_stream_is_server_sent_events_or_lines_for_clients_that_accept_them() {
 fn only_an_admin_sees_the_values_of_an_environment() {
     let own = std::os::unix::fs::MetadataExt::gid(&std::fs::metadata("/proc/self").unwrap());
     for (role, shown) in [(None, true), (Some(Role::Operator), false), (Some(Role::Viewer), false)] {
-        // Whoever is no admin by its user is what its group is.
+        // A peer whose user does not make it an admin has the role of its group.
         let server = Running::start_for(Access {
             own_uid: role.is_none().then(|| rustix::process::getuid().as_raw()),
             groups: role.map(|role| (own, role)).into_iter().collect(),

@@ -1,5 +1,5 @@
-//! Decides which files of a functions directory are functions (contract, section 2), by their names and first bytes
-//! alone.
+//! Decides which files of a functions directory are functions (docs/writing-functions.md), by their names and first
+//! bytes alone.
 //!
 //! It reads no directory: the caller passes each entry, and pairs manifests with code by name.
 

@@ -1,5 +1,5 @@
-//! Finds the functions of a directory by the names in it (contract, section 2): pairs manifests with code and finds
-//! clashes. The daemon's scan and `fnd --check` share it.
+//! Finds the functions of a directory by the names in it: pairs manifests with code and finds clashes. The daemon's
+//! scan and `fnd --check` share it.
 //!
 //! It opens no file; the caller lists the directory and follows symbolic links.
 
@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, HashSet};
 pub struct Entry {
     /// The entry's name.
     pub name: Vec<u8>,
-    /// What the entry is, after links were followed.
+    /// The kind of the entry, after links were followed.
     pub kind: EntryKind,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.
@@ -63,7 +63,7 @@ pub struct Listing {
     pub problems: Vec<Diagnostic>,
 }
 
-/// The directory, and what applies to all of its entries.
+/// The directory, and the facts that apply to all of its entries.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     /// Its path, for diagnostics.

@@ -31,7 +31,7 @@ pub use keys::{
 
 use serde::{Deserialize, Serialize};
 
-/// How a function is run (contract, section 2); `auto` is already decided.
+/// How a function is run; `auto` is already decided.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {

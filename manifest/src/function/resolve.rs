@@ -211,7 +211,7 @@ fn check_poll(poll: &Poll, pick: Pick<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// Returns the permissions with presets expanded. Those of `[defaults]` apply only to runtimes that have permissions.
+/// Returns the permissions with presets expanded. Permissions in `[defaults]` apply only to runtimes that have some.
 fn permissions(written: &[String], own: &Table, runtime: &Runtime, report: &mut Report<'_>) -> Vec<String> {
     if runtime.permissions.is_none() {
         if let Some(node) = own.get("permissions") {
@@ -240,7 +240,7 @@ fn permissions(written: &[String], own: &Table, runtime: &Runtime, report: &mut 
     result
 }
 
-/// Variables that fnd sets itself (contract, section 3); a manifest's value would have no effect.
+/// Variables that fnd sets itself; a manifest's value would have no effect.
 const RESERVED: [&str; 15] = [
     "DATA",
     "SECURE_DATA",

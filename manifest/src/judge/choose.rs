@@ -1,4 +1,4 @@
-//! Chooses the runtime of a file and the order of its interpreters (contract, section 2).
+//! Chooses the runtime of a file and the order of its interpreters.
 
 use super::Judge;
 use crate::diagnostic::Diagnostic;

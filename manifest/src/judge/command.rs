@@ -10,8 +10,8 @@ use crate::schema::read::escaped;
 use crate::schema::tree::Node;
 use fnd_wire::plan::{ALWAYS, HANDLER_VARIABLES, JudgeFunction, JudgedFile, Plan, Text};
 
-/// Names of the variables that functions get (contract, section 3). deno reads variables only by permission, and
-/// reading one of these must not fail.
+/// Names of the variables that functions get (docs/writing-functions.md). deno reads variables only by permission,
+/// and reading one of these must not fail.
 const GIVEN: [&str; 34] = [
     "FND_FUNCTION",
     "FND_INVOCATION",

@@ -1,4 +1,4 @@
-//! Runtimes as data: `runtimes/ID/runtime.toml` (contract, section 8).
+//! Runtimes as data: `runtimes/ID/runtime.toml` (docs/new-runtime.md).
 //!
 //! Files:
 //! - `keys`: every key of runtime.toml

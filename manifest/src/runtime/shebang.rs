@@ -19,7 +19,7 @@ pub struct Shebang {
 /// Longest line that is read; the kernel's own limit is 256.
 const LINE_MAX: usize = 1024;
 
-/// Directories in which a name after `env` is searched: the `PATH` of functions (contract, section 3).
+/// Directories in which a name after `env` is searched: the `PATH` of functions.
 pub const PATH: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
 impl Shebang {

@@ -27,7 +27,7 @@
 /// sets them. `const NAME` in place of `struct NAME` defines only the table.
 ///
 /// An entry may also have, in this order: `built_in CONSTANT` for a default that `stringify!` would break into lines,
-/// `required true`, and `not_yet [VALUES]` for a key whose feature is not built: it is refused with any other value than
+/// `required true`, and `not_yet [VALUES]` for a key whose feature is not built: the key is refused with any other value than
 /// these, which change nothing. The commit that builds the feature deletes `not_yet`.
 macro_rules! keys {
     (@toml) => { "" };

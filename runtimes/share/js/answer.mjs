@@ -1,4 +1,4 @@
-// What goes back: results and failures. Node and deno share this file.
+// Answers of a shim: results and failures. Node and deno share this file.
 import { Buffer } from "node:buffer";
 
 // Where the shims are: node/, deno/ and this directory.

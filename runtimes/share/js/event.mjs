@@ -1,4 +1,4 @@
-// What a handler is given: event and context, with the names of Kubeless and Kyma. Node and deno share this file.
+// Arguments of a handler: event and context, with the names of Kubeless and Kyma. Node and deno share this file.
 import { Buffer } from "node:buffer";
 import process from "node:process";
 import { LOG } from "./wire.mjs";

@@ -47,7 +47,7 @@ export async function serve(entry) {
     };
     let value = writes ? handler(requestOf(event), response) : handler(event, context, sendResponse);
     if (typeof value?.then === "function") value = await value;
-    // Kyma's third argument or its `res`, taken: the answer is what is sent with it.
+    // The handler takes Kyma's third argument or its `res`: the answer is the value sent with it.
     const waits = writes || handler.length > 2 || response.headersSent;
     if (waits && (value === undefined || value === response)) value = (await written).value;
     return result(value, response);

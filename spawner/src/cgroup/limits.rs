@@ -68,8 +68,8 @@ fn settings(home: &Home, limits: &Limits, device: Option<&str>) -> Vec<Setting> 
     }
 }
 
-/// Writes the limits of one controller and reads each back. Those that are not in force are added to `failed`, with the
-/// reason.
+/// Writes the limits of one controller and reads each back. Limits that are not in force are added to `failed`, with
+/// the reason.
 pub(super) fn apply(home: &Home, limits: &Limits, device: Option<&str>, failed: &mut Vec<String>) {
     for (limit, file, value) in settings(home, limits, device) {
         let path = home.dir.join(file);
@@ -127,7 +127,45 @@ pub(super) fn quota(cpu_milli: Option<u32>) -> (Option<u64>, u64) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::limits;
     use super::*;
+    use crate::sandbox::rlimits;
+    use rustix::process::Resource;
+
+    /// Returns all settings of the kernel for these limits.
+    fn kernel(limits: &Limits) -> (Vec<Setting>, Vec<(Resource, u64)>) {
+        let home = |controller| Home { controller, v1: false, dir: "/".into() };
+        let of = |controller| settings(&home(controller), limits, Some("8:0"));
+        (["memory", "cpu", "pids", "io"].into_iter().flat_map(of).collect(), rlimits::of(limits))
+    }
+
+    /// The pattern names every field, so that the compiler names a new limit, and the variable of a new limit must be
+    /// used: by a change of the limit that changes a setting.
+    #[test]
+    fn every_limit_is_set() {
+        #[rustfmt::skip]
+        let Limits {
+            memory, memory_high, swap, cpu_milli, cpu_weight, pids, open_files, file_size, io_weight, io_read, io_write,
+            // Time limits and the size of a result are no settings of the kernel; `asked` names limits.
+            timeout_ms: _, grace_ms: _, result: _, asked: _,
+        } = limits();
+        let other = |value: Option<u64>| Some(value.map_or(1 << 20, |value| value * 2));
+        for changed in [
+            Limits { memory: memory * 2, ..limits() },
+            Limits { memory_high: other(memory_high), ..limits() },
+            Limits { swap: swap * 2, ..limits() },
+            Limits { cpu_milli: cpu_milli.map(|milli| milli * 2), ..limits() },
+            Limits { cpu_weight: cpu_weight * 2, ..limits() },
+            Limits { pids: pids * 2, ..limits() },
+            Limits { open_files: open_files / 2, ..limits() },
+            Limits { file_size: other(file_size), ..limits() },
+            Limits { io_weight: io_weight * 2, ..limits() },
+            Limits { io_read: other(io_read), ..limits() },
+            Limits { io_write: other(io_write), ..limits() },
+        ] {
+            assert_ne!(kernel(&changed), kernel(&limits()), "{changed:?}");
+        }
+    }
 
     #[test]
     fn what_is_read_back_may_be_rounded_down_to_a_page_only() {

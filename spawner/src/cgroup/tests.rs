@@ -3,7 +3,7 @@
 use super::*;
 use fnd_wire::plan::Limits;
 
-fn limits() -> Limits {
+pub(super) fn limits() -> Limits {
     Limits {
         timeout_ms: None,
         grace_ms: 0,

@@ -39,7 +39,7 @@ pub(super) enum After {
     Copied(Box<Snapshot>),
     /// A function was stored; fnd gets this answer.
     Stored(Rc<Snapshot>, u32, Box<Installed>),
-    /// The directory of a socket was emptied; it is removed now.
+    /// The directory of a socket was emptied; now the spawner removes the directory.
     Emptied(PathBuf),
 }
 
@@ -154,7 +154,7 @@ impl Helpers {
         self.running.values().map(|helper| &helper.after).chain(waiting)
     }
 
-    /// Clears all request numbers: nobody waits for the answers any more.
+    /// Clears all request numbers: the fnd that waited for the answers is gone.
     pub(super) fn disown(&mut self) {
         let waiting = self.waiting.iter_mut().map(|task| &mut task.after);
         for after in self.running.values_mut().map(|helper| &mut helper.after).chain(waiting) {

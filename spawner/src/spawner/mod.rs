@@ -4,9 +4,9 @@
 //! - `configuration`: the last good one is kept
 //! - `helpers`: copies of the spawner for work that takes long
 //! - `orphans`: processes whose parent has ended
-//! - `removing`: files that nobody needs any more
+//! - `removing`: files of removed versions and ended invocations
 //! - `requests`: connections and requests of fnd
-//! - `verdicts`: what the judge says, and installing
+//! - `verdicts`: verdicts of the judge, and installing
 
 mod configuration;
 mod helpers;
@@ -59,8 +59,8 @@ use verdicts::{Job, Subject};
 const BACKLOG: usize = 1000;
 /// How long after an install its copies are synced, all together; no copy is synced alone.
 const SYNC_AFTER: Duration = Duration::from_secs(3);
-/// Extra time after a worker's deadline in which a connected fnd may end the worker itself: it may be busy, and it
-/// knows best why the worker is ended.
+/// Extra time after a worker's deadline in which a connected fnd may end the worker itself: fnd may be busy, and knows
+/// best why the worker is ended.
 const FNDS_TURN: Duration = Duration::from_secs(1);
 /// How long the spawner waits at its start or end for all processes to end.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -46,7 +46,7 @@ impl Subject {
 }
 
 impl Spawner {
-    /// Clears all request numbers: nobody waits for the answers any more, and the next fnd's numbers begin anew.
+    /// Clears all request numbers: the fnd that waited for the answers is gone, and the next fnd's numbers begin anew.
     pub(super) fn disown(&mut self) {
         let subjects = self.judging.iter_mut().chain(self.next.iter_mut().map(|(subject, _)| subject));
         let reading = self.reading.iter_mut().chain(&mut self.copied).map(|snapshot| &mut snapshot.request);

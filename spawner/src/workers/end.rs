@@ -90,7 +90,7 @@ impl Workers {
 
     pub(super) fn launcher_ended(&mut self, number: u64, out: &mut Outbox) {
         let Some(launcher) = self.launchers.remove(&number) else { return };
-        // The launcher may be broken or hang. It is killed first, so that it starts nothing after its children are
+        // The launcher may be broken or hang. It is killed first, so that no process starts after the children are
         // dead.
         launcher.child.signal(Signal::KILL);
         let _ = reap::wait(&launcher.child);

@@ -267,7 +267,7 @@ fn read_rest((index, end): (usize, &OwnedFd)) -> Bytes {
     let mut rest = Vec::new();
     let Ok(file) = end.try_clone().map(File::from) else { return Bytes(rest) };
     if index < 2 {
-        // All data is read once the pipe ends or would block: nobody writes to it any more.
+        // All data is read once the pipe ends or would block: no process writes to it any more.
         let _ = rustix::io::ioctl_fionbio(&file, true).map(|()| file.take(REST_MAX).read_to_end(&mut rest));
     } else {
         let size = file.metadata().map_or(0, |meta| meta.len()).min(REST_MAX);

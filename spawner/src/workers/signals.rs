@@ -12,8 +12,8 @@ impl Workers {
         if let Stage::Running { child, .. } = &worker.stage {
             worker.signal(child, signal, containment);
         } else if worker.is_starting() {
-            // A process between clone and exec has nothing to clean up. It may be stopped, so that only SIGKILL ends
-            // it.
+            // A process between clone and exec has nothing to clean up. The process may be stopped, so only SIGKILL
+            // ends it.
             let _ = worker.leaf.as_ref().map(Leaf::kill);
             worker.early.push(signal); // the process may not exist yet
         }

@@ -1,4 +1,4 @@
-//! Any bytes on the control socket: the server goes on, and what it answers is HTTP.
+//! Any bytes on the control socket: the server goes on, and its answer is HTTP.
 #![no_main]
 
 // The made-up daemon of the server's tests.

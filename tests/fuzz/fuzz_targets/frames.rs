@@ -1,4 +1,4 @@
-//! Any bytes as what crosses a boundary to or from the root program; what decodes is encoded to the same bytes.
+//! Any bytes as messages to or from the root program; a message that decodes is encoded to the same bytes.
 #![no_main]
 
 use fnd_wire::form::Wire as _;

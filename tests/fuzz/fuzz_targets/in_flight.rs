@@ -1,5 +1,5 @@
-//! Any bytes as the table of what is in flight, and any slots with a right checksum: what can be read of it is put into the
-//! history, twice with the same result.
+//! Any bytes as the table `in-flight`, and any slots with a right checksum: the readable slots go into the history,
+//! twice with the same result.
 #![no_main]
 
 use fnd_daemon::fuzzing;

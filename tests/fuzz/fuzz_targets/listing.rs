@@ -22,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
         let Some((kind, name)) = line.split_first().filter(|(_, name)| !name.is_empty()) else {
             continue;
         };
-        // What the kernel lets be a name, once.
+        // The kernel allows no other names, and each only once.
         if name.contains(&0) || name.contains(&b'/') || name == b"." || name == b".." || !names.insert(name) {
             continue;
         }

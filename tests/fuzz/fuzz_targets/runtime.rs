@@ -1,4 +1,4 @@
-//! Any bytes as `runtime.toml`: what is accepted can be used.
+//! Any bytes as `runtime.toml`: a description that is accepted can be used.
 #![no_main]
 
 use fnd_fuzz::{file, show};

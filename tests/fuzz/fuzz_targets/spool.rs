@@ -1,4 +1,5 @@
-//! Any bytes as the spooled output of an attempt: what is read is within the bounds it states, and read again is the same.
+//! Any bytes as the spooled output of an attempt: the lines read are within the stated bounds, and a second read gives
+//! the same lines.
 #![no_main]
 
 use fnd_fuzz::directory;

@@ -1,4 +1,4 @@
-//! Any headers as a caller's trace: what is read of them can be stored, and is passed on as the specifications say.
+//! Any headers as a caller's trace: the trace read from them can be stored, and is passed on as the specifications say.
 #![no_main]
 
 use fnd_core::trace::{Span, Trace};

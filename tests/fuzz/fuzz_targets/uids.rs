@@ -1,4 +1,4 @@
-//! Any bytes as the table of users: what is opened gives each function one user of the range, and no two the same.
+//! Any bytes as the table of users: a table that opens gives each function one user of the range, and no two the same.
 #![no_main]
 
 use fnd_fuzz::directory;

@@ -1,4 +1,4 @@
-//! Any text as a quantity, a name or an id; what is parsed is printed to a text of the same value.
+//! Any text as a quantity, a name or an id; a parsed value is printed as text that has the same value.
 #![no_main]
 
 use fnd_wire::ids::{FunctionName, InvocationId, Version};

@@ -1,4 +1,5 @@
-//! Any bytes as the judge's documents, which fnd reads: what is read is written to the same value, and can be shown.
+//! Any bytes as the judge's documents, which fnd reads: a document that is read is written to the same value, and can
+//! be shown.
 #![no_main]
 
 use fnd_fuzz::show;

@@ -1,4 +1,4 @@
-//! What several targets need: files as the judge takes them, and a judge that knows the shipped runtimes.
+//! Helpers of several targets: files as the judge takes them, and a judge that knows the shipped runtimes.
 
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use fnd_manifest::judge::Judge;

@@ -111,7 +111,7 @@ impl Case {
         }
     }
 
-    /// The exit code of `fndctl invoke` (contract, section 6).
+    /// The exit code of `fndctl invoke` (docs/fndctl.md).
     fn exit_code(&self) -> i32 {
         match self.reason {
             "ok" => 0,

@@ -1,13 +1,13 @@
 //! Kills fnd many times, at named system calls and at random moments, and also its spawner or both, while callers send
 //! requests. At the end the history is compared with the answers that callers got and with the journals of functions.
 //!
-//! A seed chooses who asks for what and where fnd is killed, not how the machine orders it: with `FND_SEED=N` the same kills
-//! come again, and what went wrong comes again as often as it did.
+//! A seed chooses the requests and the places where fnd is killed, not the order in which the machine runs them: with
+//! `FND_SEED=N` the same kills come again, and a failure comes again as often as it did.
 //!
 //! Files:
 //! - `answered`: both die right after an answer
 //! - `check`: compares the history with the journals
-//! - `findings`: what is wrong, in words
+//! - `findings`: the failures, in words
 //! - `functions`: the functions, and the journal they write
 //! - `load`: the callers, and what they remember
 //! - `points`: where fnd is killed

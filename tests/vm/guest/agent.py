@@ -1,4 +1,4 @@
-"""Runs, inside the virtual machine, what the test asks for.
+"""Runs, inside the virtual machine, the commands of the test.
 
 Reads one JSON object a line from the virtio port: `{"id", "command", "input"}`. Runs the command with bash, any number at
 once, and writes `{"id", "code", "stdout", "stderr"}`. Says `{"boot": ID}` when it starts, so that the test knows of a reboot.
@@ -45,7 +45,7 @@ def main():
     while True:
         data = os.read(port, 65536)
         if not data:
-            # Nobody is at the other end, and the port has no way to wait for somebody.
+            # The host has not opened its end, and a program cannot wait for that on this port.
             time.sleep(0.2)
             continue
         *lines, rest = (rest + data).split(b"\n")

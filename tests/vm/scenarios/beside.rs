@@ -1,4 +1,4 @@
-//! What else a machine with systemd has for running something in its own cgroup with limits, beside fnd.
+//! Other programs of a machine with systemd that run something in its own cgroup with limits, beside fnd.
 #![expect(
     clippy::print_stderr,
     reason = "what was measured is for a person; nothing depends on it"

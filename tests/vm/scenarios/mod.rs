@@ -1,4 +1,4 @@
-//! The scenarios, in the order they run: what destroys more comes later.
+//! The scenarios, in the order in which they run: those that destroy more come later.
 //!
 //! Files:
 //! - `beside`: what else runs programs with limits

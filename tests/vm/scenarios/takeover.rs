@@ -36,8 +36,9 @@ pub(crate) fn restarts_and_kills(machine: &mut VirtualMachine) {
     let staying = machine.queue("staying");
     machine.wait_invocation(&staying, ".state == \"running\"");
     machine.ok("rm -f /run/accepted /run/enough");
-    // What is refused, or has no answer because fnd was killed, is not accepted; all else is written down. Pauses leave emulated
-    // CPUs to what is tested. It ends at 900: the history keeps 1000, those without an answer among them.
+    // A call that is refused, or has no answer because fnd was killed, does not count as accepted; all others are
+    // written down. Pauses leave emulated CPUs to fnd. The loop ends at 900: the history keeps 1000 runs, and calls
+    // without an answer are among them.
     let load = machine.start(
         "n=0; until [[ -e /run/enough || $n -ge 900 ]]; do fndctl invoke --async -o json counted 2>/dev/null | jq -ce . >>/run/accepted && n=$((n + 1)); sleep 0.1; done",
     );

@@ -37,7 +37,7 @@ fn polling() -> Rules {
 }
 
 #[test]
-fn exit_codes_are_those_of_the_contract() {
+fn exit_codes_are_as_documented() {
     check(rules(), exit(1, Code(0)), "ok | ");
     check(rules(), with_error_line(Code(0), "just log"), "ok | ");
     check(rules(), exit(1, Code(75)), "transient | exit code 75");

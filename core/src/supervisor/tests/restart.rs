@@ -113,7 +113,7 @@ fn what_belongs_to_a_deleted_function_ends_with_the_first_scan() {
     assert_eq!((b.s.queued(), b.s.next_deadline()), (0, None));
 }
 
-/// A functions directory cannot be read at the start, so nobody knows which functions were deleted.
+/// A functions directory cannot be read at the start, so fnd cannot know which functions were deleted.
 #[test]
 fn what_may_be_in_a_directory_that_is_away_waits_for_it() {
     let all = || {

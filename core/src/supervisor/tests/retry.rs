@@ -1,4 +1,4 @@
-//! What follows an attempt: retries and polls.
+//! The next step after an attempt: retries and polls.
 
 use super::bench::*;
 use crate::outcome::Class;

@@ -2,7 +2,7 @@
 
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, Tone, escape};
+use crate::output::{Output, Table, Tone, counted, escape};
 use serde::Serialize;
 
 /// The severity.
@@ -41,7 +41,7 @@ pub(in crate::commands) struct Finding {
     /// A path, a unit, a function.
     #[serde(rename = "where")]
     pub(in crate::commands) place: Option<String>,
-    /// What to do: a command where there is one.
+    /// The remedy: a command where there is one.
     pub(in crate::commands) fix: Option<String>,
 }
 
@@ -133,8 +133,10 @@ fn print(out: &Output, report: &Report) -> Result<(), Failure> {
             }
             out.line("")?;
             out.line(&format!(
-                "{} errors, {} warnings, {} could not be checked",
-                report.errors, report.warnings, report.unknown
+                "{}, {}, {} could not be checked",
+                counted(report.errors, "error", "errors"),
+                counted(report.warnings, "warning", "warnings"),
+                report.unknown
             ))
         }
     }

@@ -2,6 +2,7 @@
 //! answers, its judgement counts; else they are judged here, by the same code.
 
 use super::finding::Finding;
+use crate::output::counted;
 use fnd_core::api::NodeStatus;
 use fnd_core::supervisor::FunctionState;
 use fnd_manifest::check::Checked;
@@ -65,12 +66,14 @@ fn reported(node: &NodeStatus) -> Vec<Finding> {
         findings.push(found.at(name.to_string()));
     }
     if findings.is_empty() {
-        findings.push(Finding::ok(
-            CHECK,
-            format!("{} functions, all valid", node.functions.len()),
-        ));
+        findings.push(all_valid(node.functions.len()));
     }
     findings
+}
+
+fn all_valid(count: usize) -> Finding {
+    let functions = counted(count, "function", "functions");
+    Finding::ok(CHECK, format!("{functions}, all valid"))
 }
 
 /// Judges the functions that were checked here.
@@ -83,10 +86,7 @@ fn seen(facts: &Facts<'_>) -> Vec<Finding> {
     if let Some(checked) = facts.checked {
         let problems: Vec<Finding> = checked.all().map(|problem| finding(problem, CHECK, facts)).collect();
         if problems.is_empty() {
-            findings.push(Finding::ok(
-                CHECK,
-                format!("{} functions, all valid", checked.verdicts.len()),
-            ));
+            findings.push(all_valid(checked.verdicts.len()));
         }
         findings.extend(problems);
     }
@@ -134,7 +134,7 @@ mod tests {
         for (answer, expected) in [
             (
                 json!({"functions": [function("ready", None)]}),
-                vec!["ok 1 functions, all valid"],
+                vec!["ok 1 function, all valid"],
             ),
             (
                 json!({"functions": [function("invalid", Some("bad"))]}),

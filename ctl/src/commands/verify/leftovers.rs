@@ -2,6 +2,7 @@
 
 use super::super::doctor::finding::Finding;
 use super::uids::Table;
+use crate::output::counted;
 use fnd_core::examined::Examined;
 use std::path::{Path, PathBuf};
 
@@ -110,7 +111,7 @@ pub(super) fn remove(leftovers: Leftovers) -> Vec<Finding> {
     }
     let what = match removed {
         0 => "there are no leftovers".to_owned(),
-        count => format!("removed {count} directories"),
+        count => format!("removed {}", counted(count, "directory", "directories")),
     };
     findings.push(Finding::ok(CHECK, what));
     findings

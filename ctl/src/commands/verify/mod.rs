@@ -6,7 +6,7 @@
 //! its places.
 //!
 //! Files:
-//! - `leftovers`: directories that nobody needs any more
+//! - `leftovers`: directories of ended invocations and deleted functions
 //! - `uids`: users of functions and owners of homes
 
 mod leftovers;
@@ -17,6 +17,7 @@ use super::doctor::finding::{Finding, Level, report};
 use super::examine::{Subject, examine};
 use crate::exit::{Exit, Failure};
 use crate::local::Places;
+use crate::output::counted;
 use fnd_core::api::NodeStatus;
 use fnd_core::examined::{Examined, LedgerFinding, Severity};
 use rustix::fs::{FlockOperation, flock};
@@ -154,7 +155,8 @@ fn spool(directory: &Path, running: bool) -> Finding {
             } else {
                 "that the next start takes over"
             };
-            Finding::ok("spool", format!("{count} files of output {whose}"))
+            let files = counted(count, "file", "files");
+            Finding::ok("spool", format!("{files} of output {whose}"))
         }
     };
     finding.at(place)

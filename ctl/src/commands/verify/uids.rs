@@ -1,6 +1,7 @@
 //! Compares the table of functions' users with the owners of the homes.
 
 use super::super::doctor::finding::Finding;
+use crate::output::counted;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -150,9 +151,9 @@ pub(super) fn judge(table: &Table) -> Vec<Finding> {
     }
     if findings.is_empty() {
         let what = format!(
-            "{} functions have a user, and {} directories belong to them",
-            numbers.len(),
-            table.directories.len()
+            "{}, and {} to them",
+            counted(numbers.len(), "function has a user", "functions have a user"),
+            counted(table.directories.len(), "directory belongs", "directories belong")
         );
         findings.push(Finding::ok(CHECK, what).at(place));
     }
@@ -186,7 +187,7 @@ mod tests {
         assert_eq!(check("1000 a\n1000 b\n", &[("a", 1000)]).len(), 1, "a person's own fnd");
         assert_eq!(
             check(fine, &[("a", 33)])[0],
-            "ok 2 functions have a user, and 1 directories belong to them",
+            "ok 2 functions have a user, and 1 directory belongs to them",
             "`user` of a manifest"
         );
         for (text, homes, what) in [

@@ -1,4 +1,4 @@
-//! What routes may ask about functions.
+//! Requests of routes about functions.
 
 use super::{Answering, Pending};
 use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus};

@@ -1,4 +1,4 @@
-//! What routes may ask about invocations: to run something, to wait for it, to read the history.
+//! Requests of routes about invocations: to run something, to wait for it, to read the history.
 
 use super::{Answering, Failure, Pending};
 use crate::http::passing::Headed;

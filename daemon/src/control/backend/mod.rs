@@ -14,10 +14,10 @@
 //!
 //! Files:
 //! - `answering`: the answers of the supervisor, and callers that leave before theirs
-//! - `functions`: what routes may ask about functions
-//! - `invocations`: what routes may ask about invocations
-//! - `node`: what routes may ask about the node
-//! - `streams`: what routes may ask for as it comes
+//! - `functions`: requests about functions
+//! - `invocations`: requests about invocations
+//! - `node`: requests about the node
+//! - `streams`: requests for data that is still arriving
 
 mod answering;
 mod functions;

@@ -1,4 +1,4 @@
-//! What routes may ask about the node: its state, its configuration, its metrics.
+//! Requests of routes about the node: its state, its configuration, its metrics.
 
 use super::{Failure, Pending};
 use crate::buffers::Buffers;

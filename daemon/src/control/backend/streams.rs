@@ -1,4 +1,4 @@
-//! What routes may ask for as it comes: output and events.
+//! Requests of routes for data that is still arriving: output and events.
 
 use super::{Failure, Pending};
 use crate::stream::StreamQuery;

@@ -135,7 +135,7 @@ static ROUTES: &[Route] = &[
     route!(POST "/v1/drain" ADMIN, drain::answer),
 ];
 
-/// Routes of the contract that a later version will have.
+/// Routes that a later version will have.
 static LATER: &[(Method, &str)] = &[
     (Method::POST, "/v1/functions/{function}/rollback"),
     (Method::GET, "/v1/functions/{function}/versions"),

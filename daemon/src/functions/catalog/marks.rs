@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long to wait for the event of a mark. It is lost only if somebody removes the directory.
+/// How long to wait for the event of a mark. The event is lost only if somebody removes the directory.
 const WAIT: Duration = Duration::from_secs(10);
 
 /// A question whether files are still the same.

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a file must be unchanged before it counts as complete if no event said so (contract, section 2).
+/// How long a file must be unchanged before it counts as complete if no event said so.
 const SETTLE: Duration = Duration::from_secs(2);
 /// How long a function must be absent before it counts as removed: editors replace a file by removing it first.
 const ABSENT: Duration = Duration::from_millis(500);

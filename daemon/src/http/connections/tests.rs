@@ -18,7 +18,7 @@ fn the_longest_idle_makes_room_and_busy_ones_stay() {
     assert!(!evicted(&open[0]));
     assert!(evicted(&open[1]));
     drop(open.remove(1));
-    // Everybody is busy: nobody makes room, until one is done.
+    // All connections are busy: none makes room until one is done.
     let mut busy: Vec<_> = open.iter().skip(1).chain([&newcomer]).map(Connection::busy).collect();
     assert_eq!(all.admit(0).err(), Some(Full::All));
     drop(first_busy);

@@ -35,7 +35,7 @@ wire_structs! {
         pub attempt: Attempt,
         /// Its function.
         pub function: FunctionName,
-        /// What triggered the invocation ([`Trigger::as_str`]).
+        /// The trigger of the invocation ([`Trigger::as_str`]).
         pub trigger: String,
         /// When it begins, Unix milliseconds.
         pub started_ms: u64,
@@ -67,7 +67,7 @@ wire_structs! {
         pub exit_code: Option<u8>,
         /// Signal number.
         pub signal: Option<u8>,
-        /// What it used and printed.
+        /// The resources that it used, and the size of its output.
         pub usage: Usage,
         /// Whether it left a result; the slot does not contain it.
         pub has_result: bool,

@@ -11,7 +11,7 @@ fn child(program: &str, test: &str, state: &Path) -> Process {
     let name = format!("ledger::tests::crash::{test}");
     let mut process = Process::new(program);
     if program == "sh" {
-        // 512 KiB for every file, and no signal for it: what a full disk is to a program. The hard limit stays.
+        // 512 KiB for every file, and no signal: for a program this is like a full disk. The hard limit stays.
         process
             .args(["-c", "trap '' XFSZ; ulimit -S -f 1024; exec \"$0\" \"$@\""])
             .arg(std::env::current_exe().unwrap());

@@ -22,7 +22,7 @@ fn open_again(state: &Path) -> Ledger {
     Ledger { opened, acknowledged }
 }
 
-/// What must not be lost.
+/// Records that must not be lost.
 const QUEUED: std::ops::Range<u64> = 1000..1020;
 const LOADED: std::ops::Range<u64> = 2000..2010;
 const DEAD: std::ops::Range<u64> = 10..20;
@@ -70,7 +70,7 @@ fn filled(state: &Path) -> Vec<u8> {
     std::fs::read(state.join(FILE)).unwrap()
 }
 
-/// What of that a ledger has.
+/// Returns the queued work and the scripts run as `load` that a ledger has.
 fn there(ledger: &Ledger) -> (BTreeSet<u64>, BTreeSet<[u8; 32]>) {
     let restored = &ledger.opened.restored;
     let queued = restored
@@ -149,7 +149,7 @@ fn durable_work_is_refused_while_queued_work_may_be_missing_until_that_is_confir
     );
     let refused = ledger.store(accepted(5000, "hello")).unwrap_err();
     assert_eq!(refused, hold);
-    // What nobody was promised to is recorded.
+    // Work that was not promised to be kept is still recorded.
     let call = Accepted {
         durable: false,
         ..accepted(5001, "hello")
@@ -172,7 +172,7 @@ fn durable_work_is_refused_while_queued_work_may_be_missing_until_that_is_confir
     ledger.stop();
 }
 
-/// Each kind of place, since every page has some bytes flipped: what waits is there, or durable work is refused.
+/// Flips some bytes of every page, so places of each kind: queued work is still there, or durable work is refused.
 #[test]
 fn no_flipped_bit_loses_queued_work_in_silence() {
     let state = directory();

@@ -141,7 +141,7 @@ fn a_clock_that_is_far_ahead_forgets_nothing_for_its_age_until_it_has_been_so_fo
     );
     let newest = sweeper.forgetting().clock_ahead_of.expect("it is told");
     assert!((NOW - DAY..NOW).contains(&newest));
-    // What runs at that time is no evidence for it, and a restart changes nothing.
+    // Records made at that time are no evidence that the clock is right, and a restart changes nothing.
     history(&db, "g", 1, NOW + 40 * DAY, NOW + 40 * DAY + 1);
     let mut sweeper = begin();
     for _ in 0..23 {

@@ -1,4 +1,4 @@
-//! What has begun and was not stored when fnd was killed.
+//! Attempts that had begun and were not stored when fnd was killed.
 
 use super::*;
 
@@ -148,7 +148,7 @@ fn a_retry_that_was_claimed_and_has_not_begun_waits_again() {
     }
 }
 
-/// Whatever says that the table is not all there is: then nobody knows whether what was claimed has begun.
+/// If anything shows that the table may be incomplete, fnd cannot know whether claimed work has begun.
 #[test]
 fn without_a_table_that_is_whole_and_of_this_boot_what_was_claimed_counts_as_begun() {
     let state = directory();
@@ -194,7 +194,7 @@ fn without_a_table_that_is_whole_and_of_this_boot_what_was_claimed_counts_as_beg
     ledger.stop();
 }
 
-/// What a call ended with, not stored yet.
+/// Returns the records of a call that has ended and is not stored yet.
 fn call(second: u64, reason: Reason) -> (AttemptRecord, InvocationRecord) {
     let accepted = Accepted {
         durable: false,

@@ -5,7 +5,7 @@
 //! - `crash`: SIGKILL and a full disk, each in a process of its own
 //! - `damage`: a damaged database is set aside, and nothing that waits is lost without a word
 //! - `forgetting`: how quickly the history forgets, and that it lets a stop and new work through
-//! - `in_flight`: what has begun and was not stored when fnd was killed
+//! - `in_flight`: attempts that had begun and were not stored when fnd was killed
 //! - `lists`: lists of a large history
 //! - `model`: random work and restarts against a map
 //! - `model_retention`: random work against a map, while history is forgotten and ledgers go without a word
@@ -143,7 +143,7 @@ fn copy_of(state: &Path) -> tempfile::TempDir {
     // A kill is one moment, and this is several: the writer waits meanwhile.
     let database = crate::ledger::schema::open(&state.join(FILE)).unwrap();
     database.execute_batch("BEGIN IMMEDIATE").unwrap();
-    // The table last: what is forgotten meanwhile was taken out of it before.
+    // The table is copied last: a record that is forgotten meanwhile was removed from the table before.
     names.sort_by_key(|name| name == "in-flight");
     for name in names {
         std::fs::copy(state.join(&name), copy.path().join(name)).unwrap();

@@ -219,7 +219,7 @@ proptest! {
                     if let Command::Update(record) = &command
                         && record.state == State::Running
                     {
-                        // What runs has begun.
+                        // A running invocation has begun.
                         ledger.begins(record);
                     }
                     ledger.submit(command);

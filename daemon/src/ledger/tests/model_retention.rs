@@ -1,5 +1,5 @@
-//! Random work against a map, while history is forgotten and ledgers go without a word: what must be kept is there and
-//! whole, what may go is there or gone as a whole.
+//! Random work against a map, while history is forgotten and ledgers go without a word: records that must be kept are
+//! there and whole, and other records are there or gone as a whole.
 
 use super::*;
 use proptest::prelude::*;
@@ -55,7 +55,7 @@ struct Known {
     accepted: Accepted,
     record: InvocationRecord,
     attempts: Vec<AttemptRecord>,
-    /// What it is again in the next ledger: it was claimed and has not begun.
+    /// Its record in the next ledger, if it was claimed and has not begun.
     unclaimed: Option<InvocationRecord>,
     is_dead: bool,
     /// It was beyond the bound once, so it may be gone whatever the bound is now.
@@ -204,13 +204,13 @@ impl Model {
         command
     }
 
-    /// What is never forgotten, however the newest are counted.
+    /// Returns the invocations that are never forgotten, however the newest are counted.
     fn must(&self) -> BTreeSet<InvocationId> {
         let kept = |id: &InvocationId| !self.all[id].may_go;
         self.bounded().into_iter().filter(kept).collect()
     }
 
-    /// What is within the bound now.
+    /// Returns the invocations that are within the bound now.
     fn bounded(&self) -> BTreeSet<InvocationId> {
         let newest = NAMES.iter().flat_map(|function| {
             let is_its = move |known: &&Known| known.record.function.as_str() == *function;
@@ -233,7 +233,7 @@ impl Model {
         open.map(|known| known.record.id).chain(self.last_run.values().copied())
     }
 
-    /// What may still be there when all has been looked at.
+    /// Returns the invocations that may remain after the sweeper has checked every record.
     fn may(&self) -> BTreeSet<InvocationId> {
         let newest = NAMES.iter().flat_map(|function| {
             let is_its = move |known: &&Known| known.record.function.as_str() == *function;
@@ -298,7 +298,8 @@ impl Model {
         assert_eq!(found, open);
     }
 
-    /// What exceeds another bound goes at once; the same one is looked at when more has ended.
+    /// After a change of the bound, the records above it are deleted at once. An unchanged bound is checked only when
+    /// more invocations have ended.
     fn retain(&mut self, ledger: &Ledger, keep: u32) {
         let before = self.keep.replace(usize::try_from(keep).unwrap());
         ledger.opened.writer.flush(LIMIT);
@@ -368,7 +369,7 @@ proptest! {
     }
 }
 
-/// What a random history on a clock of its own is worth keeping, by the rules in words.
+/// A model of the rules by age and for room: it says which records of a random history, on a clock of its own, remain.
 mod by_age_and_for_room {
     use super::*;
     use crate::ledger::sweeper::Sweeper;

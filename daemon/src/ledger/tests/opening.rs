@@ -153,7 +153,7 @@ fn the_ledger_reports_which_held_attempts_have_ended_and_when_ends_are_on_disk()
             .unwrap();
     }
     let (attempt, record) = ended(&over, Reason::Ok, None);
-    // A script's: the worker of a call goes on, and nobody waits to forget it.
+    // An attempt of a script: the worker of a call goes on, and fnd does not wait to forget it.
     let attempt = AttemptRecord { cold: None, ..attempt };
     let worker = attempt.worker.expect("it was started");
     opened

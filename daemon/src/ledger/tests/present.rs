@@ -66,7 +66,7 @@ fn a_ledger_that_is_not_at_its_name_any_more_takes_no_durable_work_and_says_why(
             4 => std::fs::remove_file(&log).unwrap(),
             _ => cut(&log),
         }
-        // Whoever asks hears of it, though nothing was written since; a length is looked at before a write.
+        // `health` reports the change although nothing was written since. The length is compared only before a write.
         let says = |ledger: &Ledger| ledger.opened.writer.health().failing.unwrap_or_default();
         if !what.contains("truncated") {
             assert!(says(&ledger).contains(what), "{what}: {}", says(&ledger));
@@ -102,7 +102,7 @@ fn a_ledger_that_is_not_at_its_name_any_more_takes_no_durable_work_and_says_why(
     }
 }
 
-/// What fnd itself does to the files is none of that.
+/// Changes that fnd itself makes to the files are no reason for an alarm.
 #[test]
 fn a_ledger_that_shrinks_is_not_truncated() {
     let state = directory();

@@ -183,7 +183,7 @@ fn calls_that_are_over_within_a_batch_leave_their_ends_and_counts() {
         begin(&call(second));
         end(&ledger, &call(second), reason, result);
     }
-    // What its first attempt left is not there after the second, which left nothing.
+    // The result of the first attempt is gone after the second attempt, which had none.
     let again = call(4);
     begin(&again);
     let (first, mut unended) = ended(&again, Reason::ExecuteAgain, Some(&large));

@@ -1,4 +1,4 @@
-//! A start on a disk without room: what is there is read, and what cannot be written is made up for later.
+//! A start on a disk without room: fnd reads what the ledger has, and writes later what it cannot write now.
 
 use super::*;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -67,7 +67,7 @@ impl Disk {
             .unwrap_or_else(|error| panic!("{}", crate::chain(&error)))
     }
 
-    /// What a kill would leave now.
+    /// Returns the files that a kill would leave now.
     fn files(&self, names: &[&str]) -> Files {
         // A kill is one moment, and this is several: the writer waits meanwhile.
         let db = rusqlite::Connection::open(self.state.path().join(FILE)).unwrap();

@@ -383,11 +383,11 @@ mod tests {
         for (keep, low, expected) in [
             (keep(1000, 9000), false, &["a/0", "a/1", "a/2", "b/0", "c/7"][..]),
             (keep(350, 9000), false, &["a/1", "a/2", "c/7"]),
-            // Who has most gives first, however old what others have is.
+            // The function with the most output loses some first, however old the output of others is.
             (keep(1000, 3000), false, &["a/2", "b/0", "c/7"]),
-            // What is written to stays whatever the rules say.
+            // A file that is being written stays, whatever the rules say.
             (keep(5, 0), false, &["a/2"]),
-            // For room nothing recent goes of so little.
+            // Even on a nearly full disk, recent output stays if there is so little of it.
             (keep(1000, 9000), true, &["a/0", "a/1", "a/2", "b/0", "c/7"]),
         ] {
             let root = made(&ALL);

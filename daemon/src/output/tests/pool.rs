@@ -1,4 +1,4 @@
-//! Warm workers: what is printed when belongs to whom.
+//! Warm workers: each line belongs to the call during which it was printed.
 
 use super::*;
 use fnd_core::protocol::{Level, LogRecord};

@@ -14,7 +14,7 @@ const WORKER: WorkerId = WorkerId(7);
 enum End {
     /// Planned: [`Output::stop`].
     Stop,
-    /// Killed: what is on disk then, kept output of a moment before.
+    /// Killed: the files are those of this moment, the kept output that of a moment before.
     Kill,
 }
 
@@ -131,7 +131,7 @@ impl World {
 
 type Printed = (Stream, Vec<u8>);
 
-/// Prints pieces, with an end of fnd before some of them; what a reader finds then.
+/// Prints pieces, with an end of fnd before some of them. Returns the output that a reader finds then.
 fn run(meta: &Meta, pieces: &[Printed], ends: &[(usize, End)]) -> (Captured, Vec<(String, String)>) {
     let mut world = World::new(meta.clone());
     for (i, (stream, bytes)) in pieces.iter().enumerate() {
@@ -352,7 +352,7 @@ fn a_full_disk_is_gone_on_without_and_made_good_later() {
         .join(format!("{}.1", world.meta.invocation));
     std::os::unix::fs::symlink("/dev/full", &file).unwrap();
     world.print(Stream::Stdout, b"not spooled\n");
-    // What settles tries again, and a rename does not mind what was there.
+    // The spool is written again in a new file; its rename replaces anything of that name.
     assert!(std::fs::symlink_metadata(&file).unwrap().is_file());
     world.end(End::Stop);
     world.adopt();

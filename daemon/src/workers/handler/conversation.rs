@@ -167,7 +167,7 @@ impl Conversation {
                 },
             };
             let reads = self.course.get() == Course::Going || !self.decoder.borrow().is_between();
-            // Cancel-safe: each arm waits for readiness only, and what follows does not wait.
+            // Cancel-safe: each arm only waits for readiness, and the code after it does not wait.
             let waited = tokio::select! {
                 biased;
                 () = self.changed.notified() => Ok(()),

@@ -335,7 +335,7 @@ struct Task {
     result_max: u64,
 }
 
-/// How a call ended, and what is kept of its answer.
+/// The end of a call, and the kept part of its answer.
 type Outcome = ((Reason, String), Option<RunResult>);
 
 /// The message that a caller gets once the end of the call is in the table of calls in flight.

@@ -33,7 +33,7 @@ fn record(function: &str, reason: Reason, message: &str, result: Option<RunResul
     }
 }
 
-/// What a function can choose beside the bytes.
+/// Returns an answer whose properties beside the bytes the function chose.
 fn chosen(status: u16) -> Arc<Response> {
     let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     Arc::new(Response {

@@ -33,7 +33,7 @@ pub(crate) const FAILED_WITH_RESULT: &str = "01934567-89ab-7def-8123-00000000fa1
 pub(crate) const RUNNING: &str = "01934567-89ab-7def-8123-00000000face";
 /// Cannot be read.
 pub(crate) const BROKEN: &str = "01934567-89ab-7def-8123-00000000dead";
-/// Nobody knows it.
+/// The id of no invocation.
 pub(crate) const UNKNOWN: &str = "01934567-89ab-7def-8123-000000000404";
 
 /// When what ran began, in Unix milliseconds: "5d ago" to a person, and a whole second.
@@ -42,7 +42,7 @@ pub(crate) static BEGAN: LazyLock<u64> = LazyLock::new(|| {
     (fnd_daemon::clock::unix_ms() - ago) / 1000 * 1000
 });
 
-/// What tests want to know afterwards.
+/// Calls that tests check afterwards.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Seen {
     pub(crate) submitted: Option<Submit>,

@@ -1,4 +1,4 @@
-//! Finds out whether a file is a handler (contract, section 2). It neither runs nor parses the file.
+//! Finds out whether a file is a handler (docs/handlers.md). It neither runs nor parses the file.
 //!
 //! Each language has a scanner that knows just enough to separate code from strings, comments and here-documents. In
 //! doubt a file is a script.

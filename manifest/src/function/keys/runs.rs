@@ -51,7 +51,7 @@ words! {
         None = "none",
     }
 
-    /// The classes of ends that `retry.on` may name (contract, section 4).
+    /// The classes of ends that `retry.on` may name.
     pub enum RetryOn {
         /// Any exit code without a special meaning.
         Error = "error",

@@ -6,7 +6,7 @@ import sys
 
 def import_own():
     """Imports the shim's modules, and lets Python keep their byte code where `FND_BYTE_CODE` says: compiled each time they
-    are a third of a start. What they import comes first, because of that the machine has kept it."""
+    are a third of a start. The standard modules that they import come first: the byte code of those is kept already."""
     import json, select, struct, threading, time
 
     before = sys.pycache_prefix, sys.dont_write_bytecode

@@ -113,7 +113,7 @@ fn it_is_quiet_once_after_each_change() {
     assert_eq!(world.scan(false, None), quiet);
 }
 
-/// What is no function may be written to all the time; so may a function, which only holds up others for a while.
+/// Files that are no functions may be written to all the time. So may a function; it delays others only for a while.
 #[test]
 fn hints_that_never_cease_delay_neither_quiet_nor_scans() {
     for (unsettled, latest) in [(None, 3_100), (Some(ms(2_000)), 7_100)] {
@@ -190,7 +190,8 @@ fn happens() -> impl Strategy<Value = Happens> {
 }
 
 proptest! {
-    /// Whatever happened: once it ceases, every wish is answered once and it is quiet once, both in bounded time.
+    /// After any history of hints, once they cease, every request is answered once and the directories are reported
+    /// quiet once, both in bounded time.
     #[test]
     fn every_wait_ends(happens in proptest::collection::vec(happens(), 0..200)) {
         let mut world = World::new();

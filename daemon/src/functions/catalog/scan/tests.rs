@@ -30,7 +30,7 @@ impl World {
             default_runtime: false,
         };
         fs::create_dir(dir.path().join("f")).unwrap();
-        // Whoever looks may enter it.
+        // Tests scan as another user, who must be able to enter the directory.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let scanner = Scanner::new(vec![dir.path().join("f")], rules, &Held::new());
         Self {
@@ -93,7 +93,7 @@ fn a_closed_file_counts_at_once() {
     assert_eq!(names(&world.scanner.scan(&written, now).changed), ["ops/a"]);
 }
 
-/// A second writer behind the first one's close: what it has written so far is not complete.
+/// A second writer goes on after the first one's close: the file is not complete yet.
 #[test]
 fn a_close_counts_only_for_what_was_written_before_it() {
     let mut world = World::new();
@@ -108,7 +108,7 @@ fn a_close_counts_only_for_what_was_written_before_it() {
     assert_eq!(names(&world.scanner.scan(&written, now).changed), ["a"]);
 }
 
-/// The same, where the second writer came after the look: what was read meanwhile is not taken.
+/// The same, but the second writer comes after the scan: the bytes read meanwhile are not used.
 #[test]
 fn what_changed_since_it_was_handed_on_is_not_confirmed() {
     let mut world = World::new();
@@ -164,7 +164,7 @@ fn what_is_being_written_is_not_confirmed() {
         .collect();
     assert_eq!(confirmed, [false, true]);
     assert!(!world.scanner.needs_events(&handed_on[1]), "a confirmed file is done");
-    // Unchanged for long enough it counts, whoever has it open.
+    // A file that has been unchanged for long enough counts, even if a process has it open.
     let now = world.now(2_100);
     let handed_on = world.scanner.scan(&written, now).changed;
     assert!(!world.scanner.needs_events(&handed_on[0]));

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 /// Far more than anything here takes.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A catalog on a directory of its own, and what it told.
+/// A catalog on a directory of its own, and its messages.
 struct World {
     dir: tempfile::TempDir,
     catalog: Catalog,
@@ -207,8 +207,8 @@ fn an_answer_waits_for_the_events_before_it() {
     assert!(world.confirmed(8));
 }
 
-/// A real overflow: the queue of the kernel is filled while nothing is read from it. The events of a new directory are lost
-/// with it, so what is in it is found by a look, and what happens in it afterwards only if it is watched then.
+/// A real overflow: the queue of the kernel is filled while nothing is read from it. The events of a new directory are
+/// lost too, so the catalog finds its files by reading it, and later changes only if it watches the directory then.
 #[test]
 fn a_full_queue_loses_nothing() {
     let mut world = World::new(|_| {});

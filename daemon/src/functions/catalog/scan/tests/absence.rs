@@ -1,4 +1,4 @@
-//! What cannot be looked at is not gone: by example, and against a naive model.
+//! Functions in a directory that cannot be read are not removed: by example, and against a naive model.
 
 use super::*;
 use nix::unistd::{Uid, setfsuid};
@@ -85,7 +85,7 @@ fn an_empty_directory_in_its_place_keeps_its_functions_until_it_holds_some_or_is
         let mut world = World::with(&["a.sh", "b.sh"]);
         fs::rename(world.path(""), world.dir.path().join("elsewhere")).unwrap();
         fs::create_dir(world.path("")).unwrap();
-        // What people leave in a directory that others are mounted over.
+        // People leave such files in a mount point.
         fs::write(world.path("README.md"), "nothing is mounted here").unwrap();
         world.nothing_happens(3_000);
         if accept {
@@ -191,7 +191,7 @@ fn a_later_directory_does_not_stand_in_for_one_that_is_away() {
     assert_eq!((names(&difference.changed), difference.removed.len()), (vec!["b"], 0));
 }
 
-/// What a test of the model does.
+/// A step of a test of the model.
 #[derive(Debug, Clone)]
 enum Step {
     /// Puts one of the directories in place, or none.
@@ -200,7 +200,7 @@ enum Step {
     Loop,
     Write(usize),
     Remove(usize),
-    /// Who looks may not enter the directory, or the group in it.
+    /// Forbids the scanning user to enter the directory, or the group in it.
     Deny(bool),
     DenyGroup(bool),
     /// Time passes, and a scan follows.
@@ -399,7 +399,7 @@ proptest! {
                 }
             }
         }
-        // Whoever removes the directory may look into all of it.
+        // The step that removes the directory can read all of it.
         if let Some(at) = stage.at {
             stores[at] = Store { has_group: stores[at].has_group, ..Store::default() };
             stage.allow(Some(&stores[at]));
