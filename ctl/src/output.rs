@@ -7,7 +7,6 @@ use crate::exit::{Exit, Failure};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table as Layout, Width, presets};
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
-use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 
 /// Width of a table where neither the terminal nor `COLUMNS` gives one.
@@ -333,12 +332,6 @@ fn escape_for(terminal: bool, text: &str) -> String {
     if terminal { escape(text, true) } else { text.to_owned() }
 }
 
-/// Returns a count with its noun: `1 error`, `2 errors`.
-pub(crate) fn counted<N: Copy + Display + From<u8> + PartialEq>(count: N, one: &str, many: &str) -> String {
-    let noun = if count == N::from(1) { one } else { many };
-    format!("{count} {noun}")
-}
-
 /// Returns text in which characters that control a terminal are shown as escapes. Line ends and tabs may stay.
 #[must_use]
 pub(crate) fn escape(text: &str, keep_lines: bool) -> String {
@@ -367,11 +360,5 @@ mod tests {
         );
         assert_eq!(escape("a\nb\u{202e}c", false), "a\\nb\\u{202e}c");
         assert_eq!(escape("žluťoučký 🐎", false), "žluťoučký 🐎");
-    }
-
-    #[test]
-    fn one_is_singular() {
-        let errors = [0_usize, 1, 2].map(|count| counted(count, "error", "errors"));
-        assert_eq!(errors, ["0 errors", "1 error", "2 errors"]);
     }
 }

@@ -295,5 +295,12 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(text.len() - rest.len())
 }
 
+/// Returns a count with its noun: `1 error`, `2 errors`.
+#[must_use]
+pub fn counted<N: Copy + std::fmt::Display + From<u8> + PartialEq>(count: N, one: &str, many: &str) -> String {
+    let noun = if count == N::from(1) { one } else { many };
+    format!("{count} {noun}")
+}
+
 #[cfg(test)]
 mod tests;

@@ -3,9 +3,10 @@
 use super::{Context, Parameters, function_path};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
-use crate::output::{counted, escape};
+use crate::output::escape;
 use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 use fnd_core::outcome::Reason;
+use fnd_wire::units::counted;
 
 /// Options.
 #[derive(Debug, clap::Args)]

@@ -5,9 +5,10 @@ use super::text::{brief, distance, size, why};
 use super::{Context, function_path};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, Tone, counted};
+use crate::output::{Output, Table, Tone};
 use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, LastEnd, NodeState, NodeStatus};
 use fnd_core::supervisor::FunctionState;
+use fnd_wire::units::counted;
 use jiff::Timestamp;
 
 /// Options.

@@ -4,11 +4,11 @@ use super::Context;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::local::{self, Places};
-use crate::output::counted;
 use fnd_core::api::ValidateReport;
 use fnd_manifest::check::Disk;
 use fnd_manifest::check::check;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
+use fnd_wire::units::counted;
 use std::path::PathBuf;
 
 /// Options.

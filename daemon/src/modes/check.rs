@@ -8,6 +8,7 @@ use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use fnd_manifest::judge::{Judge, SettingsDocument};
 use fnd_wire::form::Wire as _;
 use fnd_wire::plan::{JudgeRequest, LAST_SETTINGS};
+use fnd_wire::units::counted;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -99,7 +100,12 @@ fn print(diagnostics: &[Diagnostic], functions: usize) -> ExitCode {
         let _ = writeln!(stderr, "{}\n", diagnostic.render(colour)); // an error: closed; the exit code tells it too
     }
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
-    let _ = writeln!(io::stdout(), "{functions} functions, {errors} errors"); // as above
+    let _ = writeln!(
+        io::stdout(),
+        "{}, {}",
+        counted(functions, "function", "functions"),
+        counted(errors, "error", "errors")
+    ); // as above
     if errors == 0 {
         ExitCode::SUCCESS
     } else {

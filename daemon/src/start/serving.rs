@@ -20,6 +20,7 @@ use crate::workers::Workers;
 use crate::workers::link::ConnectionError;
 use fnd_core::api::NodePlaces;
 use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
+use fnd_wire::units::counted;
 use std::cell::Cell;
 use std::process::Child;
 use std::rc::Rc;
@@ -179,7 +180,11 @@ async fn supervise(
         systemd::ready();
         let functions = daemon.state.borrow().functions.registry.iter().count();
         let socket = places.run_dir.join("control.sock");
-        tracing::info!("ready: {functions} functions, control socket {}", socket.display());
+        tracing::info!(
+            "ready: {}, control socket {}",
+            counted(functions, "function", "functions"),
+            socket.display()
+        );
         begun.set(true);
         server.await;
     };

@@ -124,3 +124,9 @@ fn rates_and_permission_bits() {
         assert_eq!(parse_mode(text), Err(UnitError::Mode), "{text}");
     }
 }
+
+#[test]
+fn one_is_singular() {
+    let errors = [0_usize, 1, 2].map(|count| counted(count, "error", "errors"));
+    assert_eq!(errors, ["0 errors", "1 error", "2 errors"]);
+}

@@ -2,7 +2,8 @@
 
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, Tone, counted, escape};
+use crate::output::{Output, Table, Tone, escape};
+use fnd_wire::units::counted;
 use serde::Serialize;
 
 /// The severity.

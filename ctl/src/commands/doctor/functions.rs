@@ -2,11 +2,11 @@
 //! answers, its judgement counts; else they are judged here, by the same code.
 
 use super::finding::Finding;
-use crate::output::counted;
 use fnd_core::api::NodeStatus;
 use fnd_core::supervisor::FunctionState;
 use fnd_manifest::check::Checked;
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_wire::units::counted;
 
 const CHECK: &str = "functions";
 const CONFIGURATION: &str = "configuration";

@@ -2,8 +2,8 @@
 
 use super::super::doctor::finding::Finding;
 use super::uids::Table;
-use crate::output::counted;
 use fnd_core::examined::Examined;
+use fnd_wire::units::counted;
 use std::path::{Path, PathBuf};
 
 const CHECK: &str = "leftovers";

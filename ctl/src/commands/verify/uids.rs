@@ -1,7 +1,7 @@
 //! Compares the table of functions' users with the owners of the homes.
 
 use super::super::doctor::finding::Finding;
-use crate::output::counted;
+use fnd_wire::units::counted;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,261 @@
+//! One call of a worker that serves HTTP: its request, its answer, and how it ended.
+
+use super::address::Address;
+use super::exchange::{self, ExchangeError, Sent};
+use super::{Server, Upload};
+use crate::driver::inbox::{Inbox, Input};
+use crate::http::passing::{Headed, Passing, PassingEnd};
+use crate::workers::environment;
+use bytes::Bytes;
+use fnd_core::data::Data;
+use fnd_core::instant;
+use fnd_core::outcome::Reason;
+use fnd_core::record::{RunResult, is_json};
+use fnd_core::supervisor::AttemptOrder;
+use fnd_wire::ids::{InvocationId, WorkerId};
+use fnd_wire::units::print_size;
+use hyper::body::Incoming;
+use hyper::{Request, Response, StatusCode};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How long a broken connection waits for the news that its worker has ended, which gives the better reason: a process
+/// closes its sockets a moment before its end is reported.
+const EXIT_WAIT: Duration = Duration::from_secs(1);
+/// A request that is being answered.
+pub(super) struct Open(Rc<Server>);
+
+impl Open {
+    pub(super) fn new(server: Rc<Server>) -> Self {
+        server.open.set(server.open.get() + 1);
+        Self(server)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
+        // A task that reads the worker's last answers checks `open` again.
+        self.0.ended.send_modify(|_| {});
+    }
+}
+
+/// Returns the request for a call, with the body that is there.
+pub(super) fn head(attempt: &AttemptOrder, now_ms: u64) -> Result<Request<Bytes>, String> {
+    let payload = &attempt.payload;
+    let made = environment::request(attempt);
+    let made = made.as_deref();
+    let default = if payload.data.is_some() { "POST" } else { "GET" };
+    let method = made.map_or(default, |made| made.method.as_str());
+    let target = match made {
+        None => "/".to_owned(),
+        Some(made) if made.query.is_empty() => made.path.clone(),
+        Some(made) => format!("{}?{}", made.path, made.query),
+    };
+    let body = match payload.data.as_ref().map(Data::bytes).transpose() {
+        Ok(body) => body.map(|bytes| Bytes::from(bytes.into_owned())).unwrap_or_default(),
+        Err(error) => return Err(format!("its body, which waited on the disk, cannot be read: {error}")),
+    };
+    let mut request = Request::builder()
+        .method(method)
+        .uri(target)
+        .body(body)
+        .map_err(|error| format!("its request is not valid in HTTP: {error}"))?;
+    let given = made.map_or(&[][..], |made| &made.headers);
+    let find = |name: &str| {
+        given
+            .iter()
+            .find(|(found, _)| found == name)
+            .map(|(_, value)| value.clone())
+    };
+    let mut own = vec![
+        ("traceparent", environment::span(attempt).traceparent()),
+        ("fnd-invocation", attempt.invocation.to_string()),
+        ("fnd-attempt", attempt.attempt.0.to_string()),
+    ];
+    own.extend(
+        attempt
+            .deadline_ms
+            .map(|deadline| ("fnd-deadline", deadline.to_string())),
+    );
+    // The event's fields come from the caller's headers, else from its CloudEvent headers. Without either, each
+    // invocation is an event of its own.
+    let id = || attempt.invocation.to_string();
+    let time = || instant::text(now_ms);
+    own.push((
+        "event-id",
+        find("event-id").or_else(|| find("ce-id")).unwrap_or_else(id),
+    ));
+    own.push((
+        "event-time",
+        find("event-time").or_else(|| find("ce-time")).unwrap_or_else(time),
+    ));
+    own.extend(
+        find("event-type")
+            .or_else(|| find("ce-type"))
+            .map(|kind| ("event-type", kind)),
+    );
+    own.extend(
+        find("event-namespace")
+            .or_else(|| find("ce-source"))
+            .map(|source| ("event-namespace", source)),
+    );
+    if let Some(content_type) = &payload.content_type {
+        own.push(("content-type", content_type.clone()));
+    }
+    exchange::put(request.headers_mut(), given, &own);
+    Ok(request)
+}
+
+/// A call that is being made.
+pub(super) struct Task {
+    pub(super) inbox: Inbox,
+    pub(super) worker: WorkerId,
+    pub(super) call: u64,
+    pub(super) invocation: InvocationId,
+    pub(super) result_max: u64,
+}
+
+/// The end of a call, and the kept part of its answer.
+type Outcome = ((Reason, String), Option<RunResult>);
+
+/// The message that a caller gets once the end of the call is in the table of calls in flight.
+enum Afterwards {
+    Nothing,
+    /// The body is over: dropping this sends the rest of the body.
+    End {
+        #[expect(dead_code, reason = "it is dropped")]
+        kept: oneshot::Sender<()>,
+    },
+    /// The whole answer, which has no body.
+    Answer(oneshot::Sender<Headed>, Headed),
+}
+
+impl Afterwards {
+    fn send(self) {
+        match self {
+            Self::Answer(answer, headed) => {
+                let _ = answer.send(headed); // an error: the caller has gone
+            }
+            Self::Nothing | Self::End { .. } => {}
+        }
+    }
+}
+
+impl Task {
+    /// Makes the call and reports how it ended.
+    pub(super) async fn run(self, open: Open, request: Result<Request<Bytes>, String>, upload: Option<Option<Upload>>) {
+        let mut afterwards = Afterwards::Nothing;
+        let sent = match (request, upload) {
+            (Err(why), _) => Err(ExchangeError::Worker(why)),
+            (Ok(request), None) => self.keep(&open.0, signed(&open.0, request)).await,
+            (Ok(_), Some(None)) => Err(ExchangeError::Caller),
+            (Ok(request), Some(Some(upload))) => {
+                let request = signed(&open.0, request);
+                self.pass(&open.0, request, upload, &mut afterwards).await
+            }
+        };
+        let (how, result) = match sent {
+            Ok(outcome) => outcome,
+            // The worker's end gives the better reason.
+            Err(ExchangeError::Worker(_)) if open.0.ends_within(EXIT_WAIT).await => return,
+            Err(ExchangeError::Worker(why)) => ((Reason::BadAnswer, why), None),
+            Err(ExchangeError::TooLarge) => {
+                let why = "the body of the request is larger than limits.body".to_owned();
+                ((Reason::Cancelled, why), None)
+            }
+            Err(ExchangeError::Caller) => ((Reason::Cancelled, "the caller closed the connection".to_owned()), None),
+        };
+        self.inbox.input(Input::Answered(self.worker, self.call, how, result));
+        afterwards.send();
+        drop(open);
+    }
+
+    async fn send(&self, server: &Server, request: Request<Sent>) -> Result<Response<Incoming>, ExchangeError> {
+        exchange::send(&self.inbox, (self.worker, &reached(server)?), request).await
+    }
+
+    /// Sends a request whose body is there, and keeps the whole answer.
+    async fn keep(&self, server: &Server, request: Request<Bytes>) -> Result<Outcome, ExchangeError> {
+        let request = request.map(|body| Sent::Whole(Some(body).filter(|body| !body.is_empty())));
+        let (parts, body) = self.send(server, request).await?.into_parts();
+        let Some(body) = exchange::collect(body, self.result_max).await? else {
+            let limit = print_size(self.result_max);
+            let why = format!("the answer is larger than {limit} (limits.result)");
+            return Ok(((Reason::ResultTooLarge, why), None));
+        };
+        let kept = exchange::kept(parts.status, &parts.headers);
+        let stated = kept.content_type.as_deref();
+        let json = stated.is_none_or(is_json) && serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
+        let result = RunResult {
+            json,
+            data: body.into(),
+            response: Some(Arc::new(kept)),
+        };
+        Ok((judged(parts.status), Some(result)))
+    }
+
+    /// Sends a request whose body comes from a caller. The caller gets the answer as it comes, except for the piece
+    /// that completes it.
+    async fn pass(
+        &self,
+        server: &Server,
+        request: Request<Bytes>,
+        upload: Upload,
+        afterwards: &mut Afterwards,
+    ) -> Result<Outcome, ExchangeError> {
+        let Upload { body, limit, answer } = upload;
+        let request = request.map(|_| Sent::Passed {
+            from: body,
+            left: limit,
+            error: Rc::default(),
+        });
+        let sent = self.send(server, request).await;
+        if sent.as_ref().is_err_and(|error| *error == ExchangeError::TooLarge) {
+            let _ = answer.send(Headed::TooLarge(self.invocation)); // an error: the caller has gone
+            return Err(ExchangeError::TooLarge);
+        }
+        let (parts, body) = sent?.into_parts();
+        let how = judged(parts.status);
+        let (body, end) = Passing::new(body);
+        let is_empty = body.is_empty();
+        let headed = Headed::Answer(self.invocation, Box::new(Response::from_parts(parts, body)));
+        if is_empty {
+            *afterwards = Afterwards::Answer(answer, headed);
+            return Ok((how, None));
+        }
+        answer.send(headed).map_err(|_| ExchangeError::Caller)?;
+        let PassingEnd { ended, kept } = end;
+        *afterwards = Afterwards::End { kept };
+        match ended.await {
+            Ok(Ok(())) => Ok((how, None)),
+            Ok(Err(cause)) => Err(ExchangeError::Worker(exchange::broken_off(&cause))),
+            Err(_) => Err(ExchangeError::Caller),
+        }
+    }
+}
+
+/// Returns a request with the worker's key.
+fn signed(server: &Server, mut request: Request<Bytes>) -> Request<Bytes> {
+    if let Some(key) = &server.endpoint.borrow().key {
+        key.put(request.headers_mut());
+    }
+    request
+}
+
+/// Returns the address of a worker; a worker that is ready has one.
+fn reached(server: &Server) -> Result<Address, ExchangeError> {
+    let unknown = || ExchangeError::Worker("it never reported its port".to_owned());
+    server.endpoint().address.ok_or_else(unknown)
+}
+
+/// Returns how the call ended, by the status of the answer: a 5xx status means that the server failed.
+fn judged(status: StatusCode) -> (Reason, String) {
+    if status.is_server_error() {
+        (Reason::Error, format!("it answered {status}"))
+    } else {
+        (Reason::Ok, String::new())
+    }
+}
