@@ -11,8 +11,8 @@ help: ## show this list
 setup: ## install what is missing (as root; otherwise says the command)
 	@scripts/setup.sh
 
-run: setup ## build fnd and run it on examples/functions until Ctrl-C
-	@scripts/run.sh
+run: setup ## build fnd and run it until Ctrl-C on functions/, at first a copy of the examples (DIR=... to choose)
+	@DIR="$(DIR)" scripts/run.sh
 
 test: setup ## run every test this machine can run, and say which it cannot
 	@scripts/test.sh

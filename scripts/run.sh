@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Builds fnd and runs it in the foreground on examples/functions, its state in a temporary directory that is removed
-# afterwards. Ctrl-C ends it when running work has finished, a second Ctrl-C at once. Arguments are passed to fnd.
+# Builds fnd and runs it in the foreground on the directory DIR, without it on `functions` in the checkout: at first a copy of the
+# examples, for your own files. fnd's state is in a temporary directory that is removed afterwards. Ctrl-C ends fnd when running
+# work has finished, a second Ctrl-C at once. Arguments are passed to fnd.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 cd "$root"
 
 # A debug build: a checkout is run to try something, so the seconds until it answers count, not microseconds per run.
-cargo build --locked --quiet -p fnd -p fnd-spawner -p fndctl || die "the build failed"
+say "building fnd; the first build takes a few minutes"
+cargo build --locked -p fnd -p fnd-spawner -p fndctl || die "the build failed"
 bin=$target/debug
 
 home=$(mktemp -d "${TMPDIR:-/tmp}/fnd-run.XXXXXX")
@@ -32,6 +34,29 @@ if ! is_open -r "$runtimes/python/shim.py"; then
     chmod -R u=rwX,go=rX "$home/runtimes"
     runtimes=$home/runtimes
 fi
+functions=${DIR:-$root/functions}
+if [[ ! -d $functions ]]; then
+    say "copying the examples to $functions"
+    cp -R "$root/examples/functions" "$functions"
+fi
+functions=$(cd "$functions" && pwd)
+# fnd refuses files that others could change. Many machines make files group-writable, so a fresh clone may be.
+tighten() { # PATH
+    [[ -k $1 || -z $(find "$1" -maxdepth 0 -perm /022) ]] || chmod go-w "$1"
+}
+find "$functions" -perm /022 ! -type l -exec chmod go-w {} +
+above=$functions
+while [[ $above == "$root"* ]]; do
+    tighten "$above"
+    above=$(dirname "$above")
+done
+while [[ $above != / ]]; do
+    if [[ ! -k $above && -n $(find "$above" -maxdepth 0 -perm /022) ]]; then
+        say "$above can be changed by others, so fnd refuses the functions below it: \`chmod go-w $above\`, or name another directory: \`make run DIR=...\`"
+    fi
+    above=$(dirname "$above")
+done
+
 cat >"$home/fnd.toml" <<TOML
 [runtimes]
 deno = { interpreters = { "2" = "$deno" } }
@@ -41,11 +66,11 @@ deno = { interpreters = { "2" = "$deno" } }
 range = [66000, 69998]
 TOML
 
-arguments=(--config "$home/fnd.toml" --functions "$root/examples/functions" --runtimes "$runtimes"
+arguments=(--config "$home/fnd.toml" --functions "$functions" --runtimes "$runtimes"
     --state "$home/state" --run-dir "$home/run")
 if ! can_limit; then
     arguments+=(--best-effort-limits)
-    say "no root or no writable cgroups: limits are not enforced"
+    say "no root or no writable cgroups: limits are not enforced (docs/configuration.md)"
 fi
 
 # A process group of its own, so that Ctrl-C reaches this script alone and fnd gets it once.
@@ -64,12 +89,13 @@ for ((waited = 0; waited < 150; waited++)); do
 
 $table
 
-fnd runs the functions in $root/examples/functions.
-Talk to it from another terminal:
+fnd runs the functions in $functions. Save a file there: it is a function.
+Three things to try, in another terminal:
 
-    export FND_SOCKET=$socket
-    $bin/fndctl status
-    $bin/fndctl invoke csv-report -d \$'name,size\\na,1\\nb,2'
+    export FND_SOCKET=$socket PATH=$bin:\$PATH
+    fndctl invoke csv-report -d \$'name,size\na,1\nb,2'
+    fndctl logs disk-space
+    fndctl status
 
 Its log follows; Ctrl-C stops it.
 

@@ -21,7 +21,8 @@ is() { # EXPECTED COMMAND...
 # Recommended packages are other people's. A mirror may fail now and then.
 apt_get() { quietly apt-get --quiet --yes --no-install-recommends -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600 "$@"; }
 
-apt_get install /fnd.deb
+first=$(apt-get --yes --no-install-recommends -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600 install /fnd.deb 2>&1) || fail "install: $first"
+[[ $first == *'Save a function in /etc/fnd/functions'* ]] || fail "the installation does not say where functions go: $first"
 version=$(dpkg-query -f '${Version}' -W fnd)
 is "fndctl $version" fndctl --version
 is "fnd $version" fnd --version
@@ -71,7 +72,8 @@ cat >>/etc/fnd/fnd.toml <<<'# mine'
 quietly systemctl disable fnd.service
 
 # An upgrade: to itself, which runs the same steps.
-apt_get install --reinstall /fnd.deb
+again=$(apt-get --yes --reinstall install /fnd.deb 2>&1) || fail "reinstall: $again"
+[[ $again != *'Save a function'* ]] || fail "an upgrade speaks as a first installation: $again"
 is disabled systemctl is-enabled fnd.service
 is "# mine" tail -n 1 /etc/fnd/fnd.toml
 is 70000 stat -c %u /var/lib/fnd/home/mine/kept

@@ -302,6 +302,12 @@ impl State {
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Queued | Self::Running | Self::Waiting | Self::Polling)
     }
+
+    /// Says whether the invocation failed. One that was cancelled or skipped did not: somebody wanted that.
+    #[must_use]
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::Failed | Self::Interrupted)
+    }
 }
 
 #[cfg(test)]

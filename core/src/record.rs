@@ -273,6 +273,12 @@ impl InvocationRecord {
         self.exhausted.filter(|_| self.state == State::Failed)
     }
 
+    /// Says whether the invocation is over and at least one attempt of it began: it counts in its function's `runs`.
+    #[must_use]
+    pub fn has_run(&self) -> bool {
+        self.state.is_final() && self.attempts > 0
+    }
+
     /// Says whether the payload and the HTTP request of the invocation are kept, so that it can run again. They are
     /// kept of all work but calls that succeeded: the caller of such a call has its result.
     #[must_use]

@@ -66,10 +66,14 @@ impl Table {
         self.rows.push((tone, filled.collect()));
     }
 
-    /// Returns the lines, header first. No line is wider than `width` if that is possible: a cell that does not fit
-    /// ends in `…`.
+    /// Returns the lines, header first. No line is wider than `width` if that is possible: columns without any value
+    /// are left out first, then a cell that does not fit ends in `…`.
     #[must_use]
     pub(crate) fn lines(&self, width: Option<u16>) -> Vec<String> {
+        let filled = self.filled_columns();
+        if filled.contains(&false) && width.is_some_and(|width| self.total_width() > usize::from(width)) {
+            return self.with_columns(&filled).lines(width);
+        }
         let one_line = |cells: Vec<String>| {
             let mut row = Row::from(cells);
             row.max_height(1);
@@ -92,6 +96,48 @@ impl Table {
                 .set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + GAP)));
         }
         layout.lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    /// Returns for each column whether a row has a value in it. The first one counts as filled.
+    fn filled_columns(&self) -> Vec<bool> {
+        let has_value = |column| {
+            self.rows
+                .iter()
+                .any(|(_, cells)| cells.get(column).is_some_and(|cell| cell != "-"))
+        };
+        let columns = 0..self.header.len();
+        columns
+            .map(|column| column == 0 || self.rows.is_empty() || has_value(column))
+            .collect()
+    }
+
+    /// Returns the width of the lines if nothing is cut.
+    fn total_width(&self) -> usize {
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|(_, cells)| cells.get(column));
+            let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
+            widest.max(self.header.get(column).map_or(0, |text| text.len()))
+        };
+        let columns = self.header.len();
+        (0..columns).map(width).sum::<usize>() + usize::from(GAP) * columns.saturating_sub(1)
+    }
+
+    fn with_columns(&self, keep: &[bool]) -> Self {
+        fn kept<T: Clone>(of: &[T], keep: &[bool]) -> Vec<T> {
+            of.iter()
+                .zip(keep)
+                .filter(|(_, keep)| **keep)
+                .map(|(value, _)| value.clone())
+                .collect()
+        }
+        Self {
+            header: kept(&self.header, keep),
+            rows: self
+                .rows
+                .iter()
+                .map(|(tone, cells)| (*tone, kept(cells, keep)))
+                .collect(),
+        }
     }
 
     /// Narrows the widest column, down to its header, until all fit. The first column, which identifies a row, comes

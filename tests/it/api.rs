@@ -202,6 +202,18 @@ fn roles_go_by_the_kernels_word() {
 }
 
 #[test]
+fn without_functions_status_says_where_they_go() {
+    let fnd = Fnd::start();
+    let status = fnd.ctl(&["status"]).expect_code(0);
+    let place = fnd.path("functions");
+    assert!(
+        status.out().contains(&format!("save a file in {}", place.display())),
+        "{status}"
+    );
+    fnd.finish();
+}
+
+#[test]
 fn reload_waits_and_says_what_is_wrong() {
     let fnd = Fnd::start();
     fnd.drop_file("good.sh", HELLO);
@@ -213,9 +225,21 @@ fn reload_waits_and_says_what_is_wrong() {
     assert!(fnd.function("good").is_some_and(|function| function.version.is_some()));
     fnd.drop_file("bad.toml", "memroy = 3\n");
     fnd.drop_file("bad.sh", "echo\n");
-    let report: serde_json::Value = fnd.client().post("/v1/reload", "").json();
-    assert!(report["diagnostics"].to_string().contains("memroy"), "{report}");
-    let _ = fnd.ctl(&["reload"]).expect_code(8);
+    let refused = fnd.ctl(&["reload"]).expect_code(8);
+    assert!(refused.out().contains("memroy"), "{refused}");
+    // Its files did not change since: the reload itself is fine.
+    let again = fnd.ctl(&["reload"]).expect_code(0);
+    let expected = "1 function was invalid before and did not change: bad";
+    assert!(
+        again.out().contains(expected) && !again.out().contains("memroy"),
+        "{again}"
+    );
+    fnd.drop_file("worse.toml", "memroy = 3\n");
+    fnd.drop_file("worse.sh", "echo\n");
+    let ignored = fnd.ctl(&["reload", "--ignore-invalid"]).expect_code(0);
+    assert!(ignored.out().contains("worse.toml:1:1"), "{ignored}");
+    std::fs::write(fnd.path("fnd.toml"), "keep_versoins = 5\n").unwrap();
+    let _ = fnd.ctl(&["reload", "--ignore-invalid"]).expect_code(8);
     fnd.finish();
 }
 

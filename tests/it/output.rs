@@ -1,6 +1,7 @@
 //! Output is kept for each attempt, limited with an exact count, and harmless where it is shown.
 
 use fnd_tests::Fnd;
+use fnd_tests::wait::{PATIENCE, wait_until};
 
 #[test]
 fn both_streams_are_kept_apart() {
@@ -146,4 +147,21 @@ fn on_a_terminal(fnd: &Fnd, verb: &str) -> String {
         .output()
         .unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The history lists the runs of a deleted function, so their output is shown, too.
+#[test]
+fn the_output_of_a_deleted_function_is_shown() {
+    let fnd = Fnd::start();
+    fnd.drop_file("gone.sh", "# /// fnd\n# on_load = false\n# ///\necho it was here\n");
+    fnd.wait_ready("gone");
+    let _ = fnd.run("gone", "");
+    fnd.remove("gone.sh");
+    wait_until("the function to be gone", PATIENCE, || {
+        fnd.function("gone").is_none().then_some(())
+    });
+    let logs = fnd.ctl(&["logs", "gone"]).expect_code(0);
+    assert!(logs.out().contains("it was here"), "{logs}");
+    let _ = fnd.ctl(&["logs", "never"]).expect_code(3);
+    fnd.finish();
 }

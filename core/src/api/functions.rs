@@ -80,10 +80,16 @@ pub struct FunctionStatus {
     /// Result of the last attempt: JSON, or a string; null where there is none or where it is not text.
     #[schemars(with = "serde_json::Value")]
     pub result: Option<Box<RawValue>>,
-    /// Number of all ended attempts.
+    /// Number of invocations that have ended, without those that never began. Retries and polls of an invocation do
+    /// not count.
     pub runs: u64,
-    /// Number of failed attempts.
+    /// Number of those that failed or were interrupted.
     pub failures: u64,
+    /// Since when a service runs: the start of its oldest process that is ready. Null while none is, and for functions
+    /// that are no services.
+    #[serde(default)]
+    #[schemars(extend("format" = "date-time"))]
+    pub up_since: Option<String>,
     /// Why the newest content does not serve.
     pub error: Option<String>,
     /// Runtime, for people: `python 3.11`.

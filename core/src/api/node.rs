@@ -132,8 +132,15 @@ pub struct ReloadReport {
     #[serde(with = "text::ids")]
     #[schemars(with = "Vec<String>")]
     pub removed: Vec<FunctionName>,
-    /// Problems of the whole present configuration, applied or not.
+    /// Whether the configuration was refused: the last good one stays in force.
+    #[serde(default)]
+    pub configuration_refused: bool,
+    /// Problems of the configuration, of the functions directories, and of the functions whose files changed.
     pub diagnostics: Vec<Diagnostic>,
+    /// Functions that were invalid before and whose files did not change, by name.
+    #[serde(default, with = "text::ids")]
+    #[schemars(with = "Vec<String>")]
+    pub still_invalid: Vec<FunctionName>,
 }
 
 /// One file, as it would be in the functions directory.

@@ -7,7 +7,7 @@ use super::function::{Function, Serving};
 use super::invocation::{End, Invocation, Stage};
 use super::submit::on_wall;
 use super::timers::Timer;
-use crate::outcome::{Class, Exhausted, Reason, State, Trigger};
+use crate::outcome::{Class, Exhausted, Reason, Trigger};
 use crate::record::{AttemptRecord, RunResult};
 use fnd_wire::ids::InvocationId;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Supervisor {
         if record.attempt.0 < invocation.attempts {
             // The previous fnd started the next attempt, then went down before this end was on disk.
             let function = &mut self.functions[key];
-            book(function, &record, invocation.trigger, result);
+            keep_last(function, &record, invocation.trigger, result);
             let stands = Box::new(invocation.record(&function.name));
             out.push(Action::Record(Box::new(record), stands));
             return;
@@ -58,7 +58,7 @@ impl Supervisor {
                 record.next_attempt_ms = Some(unix_ms);
                 let function = &mut self.functions[key];
                 if let Some(invocation) = self.invocations.get_mut(&id) {
-                    book(function, &record, invocation.trigger, result);
+                    keep_last(function, &record, invocation.trigger, result);
                     let stage = Stage::BackingOff { until: at, unix_ms };
                     function.queue.change(invocation, stage);
                     let stands = Box::new(invocation.record(&function.name));
@@ -164,9 +164,13 @@ impl Supervisor {
         let holds = invocation.holds_place();
         let record = Box::new(invocation.ended(&function.name, now, end, result));
         debug_assert!(record.state.is_final(), "{:?}", record.state);
+        if record.has_run() {
+            function.runs = function.runs.saturating_add(1);
+            function.failures = function.failures.saturating_add(record.state.is_failure().into());
+        }
         if let Some(ended) = attempt {
             let (attempt, result) = *ended;
-            book(function, &attempt, invocation.trigger, result);
+            keep_last(function, &attempt, invocation.trigger, result);
             out.push(Action::Record(Box::new(attempt), record.clone()));
             out.push(Action::Status(function.name.clone()));
         } else {
@@ -212,12 +216,8 @@ impl Supervisor {
     }
 }
 
-/// Counts an attempt and keeps it as its function's last.
-fn book(function: &mut Function, record: &AttemptRecord, trigger: Trigger, result: Option<RunResult>) {
-    function.runs = function.runs.saturating_add(1);
-    if record.reason.final_state() != State::Succeeded {
-        function.failures = function.failures.saturating_add(1);
-    }
+/// Keeps an attempt as its function's last.
+fn keep_last(function: &mut Function, record: &AttemptRecord, trigger: Trigger, result: Option<RunResult>) {
     function.last = Some(Box::new(LastAttempt {
         attempt: record.clone(),
         trigger,

@@ -3,7 +3,7 @@
 use super::action::Rejection;
 use super::event::LastAttempt;
 use super::function::{Function, FunctionKey};
-use super::worker::Phase;
+use super::worker::{Phase, WorkerKind};
 use super::{FunctionState, Supervisor};
 use crate::record::InvocationRecord;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version};
@@ -26,10 +26,12 @@ pub struct FunctionView<'a> {
     pub error: Option<Cow<'a, str>>,
     /// A newer version that is tried before it serves.
     pub trial: Option<Trial>,
-    /// Number of all ended attempts.
+    /// Number of invocations that ran and are over.
     pub runs: u64,
-    /// Number of ended attempts that did not succeed.
+    /// Number of those that failed or were interrupted.
     pub failures: u64,
+    /// Since when the service's oldest process runs, Unix milliseconds; absent for others, and while none runs.
+    pub up_since_ms: Option<u64>,
     /// Number of attempts that run or are being started.
     pub running: usize,
     /// Number of processes.
@@ -183,6 +185,12 @@ impl Supervisor {
         !self.phase.is_serving()
     }
 
+    fn up_since_ms(&self, function: &Function) -> Option<u64> {
+        let workers = function.running.iter().filter_map(|id| self.workers.get(id));
+        let ready = workers.filter(|worker| matches!(&worker.kind, WorkerKind::Service(readiness) if readiness.ready));
+        ready.map(|worker| worker.started.unix_ms).min()
+    }
+
     fn view(&self, key: FunctionKey) -> FunctionView<'_> {
         let function: &Function = &self.functions[key];
         let serving = function.serving();
@@ -201,6 +209,7 @@ impl Supervisor {
             error: function.error.as_deref().map(Cow::Borrowed).or(refusal.map(Cow::Owned)),
             runs: function.runs,
             failures: function.failures,
+            up_since_ms: self.up_since_ms(function),
             running: function.busy,
             workers: function.running.len(),
             queued: function.queue.live().len().saturating_sub(function.busy),

@@ -1,9 +1,11 @@
-//! `fndctl reload`: waits until everything is read again; fails if a manifest is bad.
+//! `fndctl reload`: waits until everything is read again; fails if the configuration or a file that changed is refused.
 
 use super::Context;
 use crate::exit::{Exit, Failure};
 use fnd_core::api::ReloadReport;
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_wire::ids::FunctionName;
+use fnd_wire::units::counted;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -15,6 +17,10 @@ pub(crate) struct Args {
     /// not be mounted yet.
     #[arg(long)]
     accept_empty: bool,
+
+    /// Fail only if the configuration is refused, whatever functions are invalid; `systemctl reload fnd` does that
+    #[arg(long)]
+    ignore_invalid: bool,
 }
 
 /// Runs the verb.
@@ -30,7 +36,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     };
     let reply = context.client.post(path).await?;
     let report = serde_json::from_slice::<ReloadReport>(&reply.body);
-    let bad = report.is_ok_and(|report| report.diagnostics.iter().any(Diagnostic::is_error));
+    let bad = report.is_ok_and(|report| {
+        report.configuration_refused || (!args.ignore_invalid && report.diagnostics.iter().any(Diagnostic::is_error))
+    });
     let verdict = if bad { Exit::InvalidManifest } else { Exit::Fine };
     verdict.after(context.out.document(&reply.body, |report: &ReloadReport, out| {
         for function in &report.applied {
@@ -39,6 +47,15 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         for function in &report.removed {
             out.line(&format!("{function}: removed"))?;
         }
-        out.diagnostics(&report.diagnostics)
+        out.diagnostics(&report.diagnostics)?;
+        if report.still_invalid.is_empty() {
+            return Ok(());
+        }
+        let count = counted(report.still_invalid.len(), "function was", "functions were");
+        let names: Vec<&str> = report.still_invalid.iter().map(FunctionName::as_str).collect();
+        out.line(&format!(
+            "{count} invalid before and did not change: {} (`fndctl validate` says why)",
+            names.join(", ")
+        ))
     }))
 }

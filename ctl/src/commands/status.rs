@@ -1,12 +1,13 @@
 //! `fndctl status`: the functions and the last run of each; below them the problems of the node.
 
 use super::doctor::outdated;
-use super::text::{brief, distance, size, why};
+use super::text::{brief, distance, ended, size, why};
 use super::{Context, function_path};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, Table, Tone};
 use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, LastEnd, NodeState, NodeStatus};
+use fnd_core::outcome::Reason;
 use fnd_core::supervisor::FunctionState;
 use fnd_wire::units::counted;
 use jiff::Timestamp;
@@ -66,6 +67,13 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, Failure> {
     }
     let reply = context.client.get("/v1/status").await?;
     context.out.document(&reply.body, |node: &NodeStatus, out| {
+        if let (true, Some(places)) = (node.functions.is_empty(), &node.places) {
+            let directories = places.functions.join(" or ");
+            out.line(&format!(
+                "no functions: save a file in {directories}, and it is one a moment later"
+            ))?;
+            return about_node(out, node);
+        }
         out.table(&table(&node.functions, out.format == Format::Wide, now))?;
         details(out, &node.functions, now)?;
         about_node(out, node)
@@ -76,10 +84,10 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, Failure> {
 /// Returns the table of functions.
 pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) -> Table {
     let mut header = vec![
-        "FUNCTION", "RUNTIME", "STATE", "LAST RUN", "NEXT", "RUNS", "FAILED", "P50", "P99", "MEMORY",
+        "FUNCTION", "RUNTIME", "STATE", "LAST", "NEXT", "RUNS", "FAILED", "P50", "P99", "MEMORY",
     ];
     if wide {
-        header.extend(["LAST REASON", "CPU", "RUNNING", "QUEUED", "VERSION"]);
+        header.extend(["STARTED", "CPU", "RUNNING", "QUEUED", "VERSION"]);
     }
     let mut table = Table::new(&header);
     for function in functions {
@@ -88,7 +96,7 @@ pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) ->
             function.function.to_string(),
             function.runtime.clone(),
             function.state.as_str().to_owned(),
-            distance(function.started_at.as_deref(), now),
+            last(function, now),
             distance(next, now),
             function.runs.to_string(),
             function.failures.to_string(),
@@ -98,7 +106,7 @@ pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) ->
         ];
         if wide {
             cells.extend([
-                function.reason.map(|reason| reason.to_string()).unwrap_or_default(),
+                distance(function.started_at.as_deref(), now),
                 brief(function.cpu_ms),
                 function.running.to_string(),
                 function.queued.to_string(),
@@ -113,6 +121,23 @@ pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) ->
     table
 }
 
+/// Returns how the last attempt ended, and when: `ok 2m ago`; for a service that runs, since when: `up 3h, 2 restarts`.
+fn last(function: &FunctionStatus, now: Timestamp) -> String {
+    if let Some(up) = &function.up_since {
+        let up = distance(Some(up), now);
+        let restarts = match function.runs {
+            0 => String::new(),
+            runs => format!(", {}", counted(runs, "restart", "restarts")),
+        };
+        return format!("up {}{restarts}", up.trim_end_matches(" ago"));
+    }
+    let Some(reason) = function.reason else {
+        return String::new();
+    };
+    let ended = ended(function.started_at.as_deref(), function.duration_ms);
+    format!("{reason} {}", distance(ended.as_deref(), now))
+}
+
 /// Returns the memory that a running function uses now, and the peak of its last attempt.
 fn memory(function: &FunctionStatus) -> String {
     let peak = size(function.memory_peak_bytes);
@@ -123,15 +148,16 @@ fn memory(function: &FunctionStatus) -> String {
     }
 }
 
+/// Says whether the last attempt failed. One that was cancelled, or ended as its function was replaced, did not.
+fn has_failed(function: &FunctionStatus) -> bool {
+    function.status == LastEnd::Failed && function.reason != Some(Reason::Cancelled)
+}
+
 fn tone(function: &FunctionStatus) -> Tone {
     match function.state {
         FunctionState::Invalid | FunctionState::CrashLooping => Tone::Bad,
         FunctionState::Disabled => Tone::Dim,
-        FunctionState::Building | FunctionState::Ready | FunctionState::Running
-            if function.status == LastEnd::Failed =>
-        {
-            Tone::Bad
-        }
+        FunctionState::Building | FunctionState::Ready | FunctionState::Running if has_failed(function) => Tone::Bad,
         FunctionState::Building | FunctionState::Ready | FunctionState::Running => Tone::Plain,
     }
 }
@@ -143,7 +169,7 @@ fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result
         if let Some(error) = &function.error {
             lines.push(format!("{}: {error}", function.function));
         }
-        if function.status == LastEnd::Failed {
+        if has_failed(function) {
             let again = distance(function.next_attempt_at.as_deref(), now);
             let again = if again.is_empty() {
                 again

@@ -20,6 +20,13 @@ pub(super) fn distance(instant: Option<&str>, now: Timestamp) -> String {
     }
 }
 
+/// Returns when an attempt ended, by its start and its duration.
+pub(super) fn ended(started: Option<&str>, duration_ms: Option<f64>) -> Option<String> {
+    let started: Timestamp = started?.parse().ok()?;
+    let lasted = Duration::try_from_secs_f64(duration_ms? / 1000.0).ok()?;
+    Some(started.checked_add(lasted).ok()?.to_string())
+}
+
 /// Returns a span in its largest unit: `42s`, `3m`, `5h`, `12d`.
 fn rough(span: Duration) -> String {
     match span.as_secs() {

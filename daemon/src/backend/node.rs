@@ -3,7 +3,9 @@
 use super::{Control, failure};
 use crate::buffers::Buffers;
 use crate::control::backend::{Failure, NodeBackend, Pending, Pieces};
+use crate::driver::State;
 use crate::driver::tasks::Owner;
+use crate::functions::registry::{self, Registry};
 use crate::http::connections::Connections;
 use crate::metrics::{self, Form};
 use crate::telemetry::level;
@@ -13,8 +15,9 @@ use fnd_manifest::check;
 use fnd_manifest::check::Disk;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::runtime::RuntimeSummary;
-use fnd_wire::ids::FunctionName;
+use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::units;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,35 +57,12 @@ impl NodeBackend for Control {
     }
 
     fn reload(&self, accept_empty: bool) -> Pending<Result<ReloadReport, Failure>> {
-        let before = versions(&self.daemon.state.borrow().functions.registry);
+        let before = contents(&self.daemon.state.borrow().functions.registry);
         let settled = self.daemon.reload(accept_empty);
         let daemon = Rc::clone(&self.daemon);
         Box::pin(async move {
             settled.await.map_err(|_| Failure("fnd is stopping".into()))?;
-            let state = daemon.state.borrow();
-            let after = versions(&state.functions.registry);
-            let mut diagnostics = state.node.settings.diagnostics.clone();
-            diagnostics.extend_from_slice(state.functions.unread.diagnostics());
-            diagnostics.extend(
-                state
-                    .functions
-                    .registry
-                    .iter()
-                    .flat_map(|(_, function)| function.diagnostics.clone()),
-            );
-            Ok(ReloadReport {
-                applied: after
-                    .iter()
-                    .filter(|new| !before.contains(new))
-                    .map(|(name, _)| name.clone())
-                    .collect(),
-                removed: before
-                    .iter()
-                    .filter(|(name, _)| state.functions.registry.get(name).is_none())
-                    .map(|(name, _)| name.clone())
-                    .collect(),
-                diagnostics,
-            })
+            Ok(report(&before, &daemon.state.borrow()))
         })
     }
 
@@ -143,13 +123,51 @@ impl NodeBackend for Control {
     }
 }
 
-type Versions = Vec<(FunctionName, Option<fnd_wire::ids::Version>)>;
+/// What is known of a function's newest content.
+#[derive(PartialEq)]
+struct Content {
+    version: Option<Version>,
+    error: Option<String>,
+    diagnostics: Vec<Diagnostic>,
+}
 
-fn versions(functions: &crate::functions::registry::Registry) -> Versions {
-    let version =
-        |function: &crate::functions::registry::Function| function.newest.as_ref().map(|newest| newest.version);
-    functions
-        .iter()
-        .map(|(name, function)| (name.clone(), version(function)))
-        .collect()
+fn contents(functions: &Registry) -> BTreeMap<FunctionName, Content> {
+    let content = |function: &registry::Function| Content {
+        version: function.newest.as_ref().map(|newest| newest.version),
+        error: function.error.clone(),
+        diagnostics: function.diagnostics.clone(),
+    };
+    let each = functions.iter();
+    each.map(|(name, function)| (name.clone(), content(function))).collect()
+}
+
+/// Returns what a reload has changed, and the problems that it found.
+fn report(before: &BTreeMap<FunctionName, Content>, state: &State) -> ReloadReport {
+    let after = contents(&state.functions.registry);
+    let settings = &state.node.settings;
+    let mut report = ReloadReport {
+        configuration_refused: settings.refused,
+        diagnostics: settings.diagnostics.clone(),
+        removed: before
+            .keys()
+            .filter(|name| !after.contains_key(*name))
+            .cloned()
+            .collect(),
+        ..ReloadReport::default()
+    };
+    report
+        .diagnostics
+        .extend_from_slice(state.functions.unread.diagnostics());
+    for (name, content) in after {
+        let known = before.get(&name);
+        if known.is_none_or(|known| known.version != content.version) {
+            report.applied.push(name.clone());
+        }
+        if known != Some(&content) {
+            report.diagnostics.extend(content.diagnostics);
+        } else if content.error.is_some() {
+            report.still_invalid.push(name);
+        }
+    }
+    report
 }

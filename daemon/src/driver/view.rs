@@ -64,6 +64,7 @@ impl State {
             result: result.and_then(shown),
             runs: view.runs,
             failures: view.failures,
+            up_since: view.up_since_ms.map(instant::text),
             // A problem of the file; else a problem of the installed version, such as code that cannot be loaded or a
             // limit too large.
             error: known

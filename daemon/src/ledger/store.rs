@@ -3,7 +3,7 @@
 
 use super::command::Command;
 use super::rows::{INLINE_MAX, blob, int};
-use fnd_core::outcome::{Class, Exhausted, Trigger};
+use fnd_core::outcome::{Exhausted, Trigger};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, RunResult};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, ErrorCode, params};
@@ -27,27 +27,28 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
-/// The counts that the attempts of a transaction add to their functions: stored once for each function, not for each
-/// attempt.
+/// The counts that the invocations of a transaction add to their functions, and the last attempts of these: stored once
+/// for each function.
 #[derive(Default)]
 pub(super) struct Counts<'a>(HashMap<&'a FunctionName, Count<'a>>);
 
+#[derive(Default)]
 struct Count<'a> {
     runs: u32,
     failures: u32,
-    last: &'a AttemptRecord,
+    last: Option<&'a AttemptRecord>,
 }
 
 impl<'a> Counts<'a> {
-    fn add(&mut self, attempt: &'a AttemptRecord) {
-        let count = self.0.entry(&attempt.function).or_insert(Count {
-            runs: 0,
-            failures: 0,
-            last: attempt,
-        });
+    fn of(&mut self, function: &'a FunctionName) -> &mut Count<'a> {
+        self.0.entry(function).or_default()
+    }
+
+    /// Counts an invocation that has ended.
+    fn ended(&mut self, record: &'a InvocationRecord) {
+        let count = self.of(&record.function);
         count.runs += 1;
-        count.failures += u32::from(attempt.reason.class() != Class::Success);
-        count.last = attempt;
+        count.failures += u32::from(record.state.is_failure());
     }
 
     /// Stores the counts inside the caller's transaction.
@@ -55,11 +56,12 @@ impl<'a> Counts<'a> {
         let sql =
             "INSERT INTO function (name, runs, failures, last_invocation, last_attempt) VALUES (?1, ?2, ?3, ?4, ?5)
             ON CONFLICT (name) DO UPDATE SET runs = runs + excluded.runs, failures = failures + excluded.failures,
-                last_invocation = excluded.last_invocation, last_attempt = excluded.last_attempt";
+                last_invocation = ifnull(excluded.last_invocation, last_invocation),
+                last_attempt = ifnull(excluded.last_attempt, last_attempt)";
         for (function, Count { runs, failures, last }) in self.0 {
-            let id = blob(last.invocation);
+            let (id, attempt) = last.map(|last| (blob(last.invocation), last.attempt.0)).unzip();
             db.prepare_cached(sql)?
-                .execute(params![function.as_str(), runs, failures, id, last.attempt.0])?;
+                .execute(params![function.as_str(), runs, failures, id, attempt])?;
         }
         Ok(())
     }
@@ -90,11 +92,20 @@ pub(super) fn apply<'a>(
             // An earlier attempt may have stored a result.
             update(db, record, is_new && record.attempts <= 1)?;
             if record_attempt(db, attempt)? {
-                counts.add(attempt);
+                counts.of(&attempt.function).last = Some(attempt);
+                if record.has_run() {
+                    counts.ended(record);
+                }
             }
             Ok(())
         }
-        Command::Update(record) => update(db, record, false),
+        Command::Update(record) => {
+            // Without an attempt that ends with it, the row says whether the end is new.
+            if record.has_run() && !has_ended(db, record.id)? {
+                counts.ended(record);
+            }
+            update(db, record, false)
+        }
         Command::DiscardDeadLetter(id) => discard_dead_letter(db, *id),
         Command::StoreEnabled { function, enabled } => {
             let sql = "INSERT INTO function (name, enabled) VALUES (?1, ?2)
@@ -207,6 +218,11 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
         db.prepare_cached(sql)?.execute([blob(record.id)])?;
     }
     Ok(())
+}
+
+fn has_ended(db: &Connection, id: InvocationId) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM invocation WHERE id = ?1 AND ended_ms IS NOT NULL)";
+    Ok(db.prepare_cached(sql)?.query_row([blob(id)], |row| row.get(0))?)
 }
 
 /// Returns whether a result is JSON, and its bytes: first those that go into the row, then those that go into `body`.

@@ -23,7 +23,7 @@ pub(crate) use encode::scrape;
 pub(crate) use expose::Exposed;
 
 use fnd_core::outcome::{Reason, State};
-use fnd_core::record::{AttemptRecord, Usage};
+use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
 use fnd_wire::ids::FunctionName;
 use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -91,7 +91,8 @@ type Durations = Family<Labels, Histogram, fn() -> Histogram>;
 /// us for each attempt.
 struct Series {
     label: Arc<str>,
-    by_method: Cached<(Counter, Counter, Histogram)>,
+    by_method: Cached<(Counter, Counter)>,
+    durations: Cached<Histogram>,
     by_reason: Cached<Counter>,
     by_state: Cached<Counter>,
     last_success: Option<Gauge<f64, AtomicU64>>,
@@ -102,6 +103,7 @@ impl Series {
         Self {
             label: label.into(),
             by_method: Cached(Vec::new()),
+            durations: Cached(Vec::new()),
             by_reason: Cached(Vec::new()),
             by_state: Cached(Vec::new()),
             last_success: None,
@@ -181,8 +183,8 @@ impl Metrics {
         let metrics = Self {
             functions: HashMap::new(),
             other: Series::new(OTHER),
-            calls: count(r, "function_calls", "Attempts that ended"),
-            failures: count(r, "function_failures", "Attempts that ended other than well"),
+            calls: count(r, "function_calls", "Invocations that ran and are over"),
+            failures: count(r, "function_failures", "Invocations that failed or were interrupted"),
             durations,
             attempts: count(r, "fnd_attempts", "Attempts that ended, by reason"),
             invocations: count(r, "fnd_invocations", "Invocations that ended, by state"),
@@ -300,24 +302,32 @@ impl Metrics {
         ]
     }
 
+    /// Counts an invocation that has run and is over, and says by which method it was requested.
+    pub(crate) fn call_ended(&mut self, record: &InvocationRecord, method: &'static str) {
+        let series = series(&mut self.functions, &mut self.other, &record.function);
+        let labels = || Labels(Some(Arc::clone(&series.label)), Some(("method", method)));
+        let (calls, failures) = series.by_method.of(method, || {
+            (
+                self.calls.get_or_create_owned(&labels()),
+                self.failures.get_or_create_owned(&labels()),
+            )
+        });
+        calls.inc();
+        failures.inc_by(u64::from(record.state.is_failure()));
+    }
+
     /// Counts an attempt that has ended.
     pub(crate) fn attempt_ended(&mut self, attempt: &AttemptRecord, method: &'static str) {
         let series = series(&mut self.functions, &mut self.other, &attempt.function);
         let label = &series.label;
         let with = |key, value| Labels(Some(Arc::clone(label)), Some((key, value)));
         let own = || Labels(Some(Arc::clone(label)), None);
-        let (calls, failures, durations) = series.by_method.of(method, || {
-            let labels = with("method", method);
-            (
-                self.calls.get_or_create_owned(&labels),
-                self.failures.get_or_create_owned(&labels),
-                self.durations.get_or_create_owned(&labels),
-            )
-        });
-        calls.inc();
-        durations.observe(micros(attempt.duration_us));
+        let durations = || self.durations.get_or_create_owned(&with("method", method));
+        series
+            .durations
+            .of(method, durations)
+            .observe(micros(attempt.duration_us));
         let ended_well = attempt.reason.final_state() == State::Succeeded;
-        failures.inc_by(u64::from(!ended_well));
         let reason = attempt.reason.word();
         let by_reason = || self.attempts.get_or_create_owned(&with("reason", reason));
         series.by_reason.of(reason, by_reason).inc();

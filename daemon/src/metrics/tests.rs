@@ -1,6 +1,7 @@
 //! The counters, and the bounds of their labels.
 
 use super::*;
+use crate::report::examples::ended;
 use fnd_wire::ids::{Attempt, InvocationId};
 
 fn name(text: &str) -> FunctionName {
@@ -46,6 +47,10 @@ fn attempts_are_counted_under_their_documented_names() {
         ..attempt("hello", Reason::Exit(3))
     };
     metrics.attempt_ended(&again, "POST");
+    // Retries and polls are no calls of their own, and a cancelled call is no failure.
+    for reason in [Reason::Ok, Reason::Exit(3), Reason::Cancelled] {
+        metrics.call_ended(&ended(reason), "POST");
+    }
     metrics.invocation_ended(&name("hello"), State::Failed, true);
     metrics.dropped(&name("hello"), Reason::Skipped(fnd_core::outcome::Skip::QueueFull));
     let usage = Usage {
@@ -56,7 +61,7 @@ fn attempts_are_counted_under_their_documented_names() {
     metrics.worker_ended(&name("hello"), &usage);
     let text = text(&metrics);
     for line in [
-        r#"function_calls_total{function="hello",method="POST"} 2"#,
+        r#"function_calls_total{function="hello",method="POST"} 3"#,
         r#"function_failures_total{function="hello",method="POST"} 1"#,
         r#"function_duration_seconds_bucket{le="0.05",function="hello",method="POST"} 2"#,
         r#"function_duration_seconds_bucket{le="0.01",function="hello",method="POST"} 0"#,

@@ -14,8 +14,21 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
         ReportEvent::WorkerRequested(function) => metrics.worker_started(function),
         ReportEvent::WorkerEnded(function, usage) => metrics.worker_ended(function, usage),
         ReportEvent::AttemptPutBack => metrics.put_back(),
-        ReportEvent::AttemptEnded { attempt, method, .. } => metrics.attempt_ended(attempt, method),
+        ReportEvent::AttemptEnded {
+            attempt,
+            record,
+            method,
+            ..
+        } => {
+            metrics.attempt_ended(attempt, method);
+            if record.state.is_final() {
+                metrics.call_ended(record, method);
+            }
+        }
         ReportEvent::EndedWaiting(record) => {
+            if record.has_run() {
+                metrics.call_ended(record, crate::metrics::method(None));
+            }
             if let Some(reason) = record.reason.filter(|_| record.state == State::Skipped) {
                 metrics.dropped(&record.function, reason);
             }
@@ -51,7 +64,7 @@ mod tests {
     use super::*;
     use crate::metrics::tests::text;
     use fnd_core::outcome::Skip;
-    use fnd_core::record::Usage;
+    use fnd_core::record::{InvocationRecord, Usage};
     use fnd_core::report::ReportEvent;
 
     /// Counts events and checks which lines of the metrics are there with the value 1 then, and not before.
@@ -84,7 +97,11 @@ mod tests {
                 r#"fnd_gave_up_total{function="hello"}"#,
             ],
         );
-        let skipped = ended(Reason::Skipped(Skip::Expired));
+        let unbegun = |reason| InvocationRecord {
+            attempts: 0,
+            ..ended(reason)
+        };
+        let skipped = unbegun(Reason::Skipped(Skip::Expired));
         check(
             &[
                 ReportEvent::EndedWaiting(&skipped),
@@ -95,13 +112,24 @@ mod tests {
                 r#"fnd_invocations_total{function="hello",state="skipped"}"#,
             ],
         );
-        let cancelled = ended(Reason::Cancelled);
+        let cancelled = unbegun(Reason::Cancelled);
         check(
             &[
                 ReportEvent::EndedWaiting(&cancelled),
                 ReportEvent::InvocationEnded(&cancelled),
             ],
             &[r#"fnd_invocations_total{function="hello",state="cancelled"}"#],
+        );
+        let between_attempts = ended(Reason::Cancelled);
+        check(
+            &[
+                ReportEvent::EndedWaiting(&between_attempts),
+                ReportEvent::InvocationEnded(&between_attempts),
+            ],
+            &[
+                r#"function_calls_total{function="hello",method="NONE"}"#,
+                r#"fnd_invocations_total{function="hello",state="cancelled"}"#,
+            ],
         );
         check(
             &[ReportEvent::Notice(&rejected())],

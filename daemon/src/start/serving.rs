@@ -180,8 +180,9 @@ async fn supervise(
         systemd::ready();
         let functions = daemon.state.borrow().functions.registry.iter().count();
         let socket = places.run_dir.join("control.sock");
+        let directories = daemon.state.borrow().workers.welcome.functions_dirs.join(", ");
         tracing::info!(
-            "ready: {}, control socket {}",
+            "ready: {} in {directories}, control socket {}",
             counted(functions, "function", "functions"),
             socket.display()
         );

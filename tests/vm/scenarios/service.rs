@@ -3,13 +3,13 @@
 use crate::guest::PATIENCE;
 use crate::machine::{COMMAND, VirtualMachine};
 
-/// A reload waits for its end and fails if a manifest is invalid; serving versions keep serving.
+/// A reload waits for its end, and reports an invalid manifest without a failure of the service; serving versions keep
+/// serving.
 pub(crate) fn reload(machine: &mut VirtualMachine) {
     machine.drop_bash("good", "", "echo fine\n");
     machine.ok("systemctl reload fnd.service");
     machine.drop_file("good.toml", "on_load = false\n[limits]\nmemmory = \"1G\"\n");
-    let run = machine.run("systemctl reload fnd.service");
-    assert_ne!(run.code, 0, "a reload with a bad manifest: {run}");
+    machine.ok("systemctl reload fnd.service");
     machine.ok("systemctl is-active fnd.service");
     // The journal writes with a delay.
     machine.wait_until(
@@ -39,6 +39,7 @@ pub(crate) fn typing_mistake(machine: &mut VirtualMachine) {
     );
     machine.ok("systemctl status fnd.service | grep -q 'last good one in force'");
     assert_eq!(machine.run("fndctl reload").code, 8);
+    assert_ne!(machine.run("systemctl reload fnd.service").code, 0);
     machine.ok("touch /var/lib/fnd/home/staying/go");
     machine.wait_invocation(&staying, ".state == \"succeeded\"");
     machine.ok("cp -p /root/fnd.toml /etc/fnd/fnd.toml && fndctl reload");

@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::outcome::Reason;
-use crate::supervisor::{Action, Answered, Event, Exited, FunctionKind, Poll, Pool, ReplyTo, Rules, Submit};
+use crate::supervisor::{Action, Answered, Event, Exited, FunctionKind, Poll, Pool, ReplyTo, Retry, Rules, Submit};
 use fnd_wire::frame::ExitStatus::{self, Code, Signal};
 use fnd_wire::ids::WorkerId;
 
@@ -359,4 +359,54 @@ fn only_what_ran_as_a_process_of_its_own_has_temporary_files_to_release() {
         !releases(&handler),
         "each call would cost a message to the spawner and its answer"
     );
+}
+
+fn counts(b: &Bench) -> (u64, u64) {
+    let view = b.s.function(&name("f")).unwrap();
+    (view.runs, view.failures)
+}
+
+#[test]
+fn polls_and_retries_are_no_runs_of_their_own() {
+    let mut b = Bench::with(Rules {
+        poll: Some(Poll {
+            repeat: secs(1),
+            until: secs(9),
+        }),
+        retry: Retry {
+            retries: 1,
+            ..rules().retry
+        },
+        ..rules()
+    });
+    b.submit_stored(1);
+    for worker in 1..=3 {
+        b.code(worker, 99);
+        assert_eq!(counts(&b), (0, 0), "it is not over");
+        b.wait(secs(1));
+    }
+    b.code(4, 0);
+    assert_eq!(counts(&b), (1, 0));
+    b.submit_stored(2);
+    b.code(5, 1);
+    b.wait(secs(60));
+    assert_eq!(counts(&b), (1, 0));
+    b.code(6, 1);
+    assert_eq!(counts(&b), (2, 1));
+}
+
+#[test]
+fn a_cancelled_run_is_no_failure_and_one_that_never_began_is_no_run() {
+    let mut b = Bench::with(rules());
+    b.submit_stored(1);
+    b.submit_stored(2);
+    b.cancel(2);
+    assert_eq!(counts(&b), (0, 0), "it waited");
+    b.spawned(1);
+    b.cancel(1);
+    b.code(1, 143);
+    assert_eq!(counts(&b), (1, 0));
+    b.submit_stored(3);
+    b.event(Event::SpawnerLost);
+    assert_eq!(counts(&b), (2, 1), "interrupted");
 }

@@ -8,6 +8,7 @@ use crate::control::refusal::{failed, no_function, no_invocation};
 use crate::http::query::Query;
 use crate::http::response::{Answered, Refusal};
 use crate::http::stream::{Framing, lines};
+use fnd_core::record::InvocationFilter;
 use fnd_wire::ids::FunctionName;
 
 /// Returns output of one invocation; following it ends with its end.
@@ -33,7 +34,8 @@ pub(super) async fn of_all(call: Call) -> Result<Answered, Refusal> {
         FunctionName::new(text).ok()
     })?;
     if let Some(name) = &function {
-        call.backend.function(name).ok_or_else(|| no_function(name))?;
+        let known = call.backend.function(name).is_some() || has_run(&call, name).await?;
+        known.then_some(()).ok_or_else(|| no_function(name))?;
     }
     send(
         &call,
@@ -43,6 +45,21 @@ pub(super) async fn of_all(call: Call) -> Result<Answered, Refusal> {
         },
     )
     .await
+}
+
+/// Returns whether the history knows a run of a function, which may be deleted: its output is kept as long.
+async fn has_run(call: &Call, function: &FunctionName) -> Result<bool, Refusal> {
+    let filter = InvocationFilter {
+        function: Some(function.clone()),
+        limit: Some(1),
+        ..InvocationFilter::default()
+    };
+    let found = call
+        .backend
+        .invocations(filter)
+        .await
+        .map_err(failed("read the history"))?;
+    Ok(!found.invocations.is_empty())
 }
 
 fn read(query: &Query) -> Result<LogQuery, Refusal> {

@@ -107,7 +107,10 @@ impl Model {
                 record.attempts += u32::from(*state == State::Running && record.state != State::Running);
                 record.state = *state;
                 record.message = format!("step {number}");
-                Some(Command::Update(Box::new(record.clone())))
+                let record = record.clone();
+                self.runs += u64::from(record.has_run());
+                self.failures += u64::from(record.has_run() && record.state.is_failure());
+                Some(Command::Update(Box::new(record)))
             }
             Step::End { which, reason, result } => {
                 let (accepted, record, attempts) = self.pick(*which)?;
@@ -126,10 +129,11 @@ impl Model {
                 let attempt = attempt(accepted, record.attempts, *reason);
                 attempts.push(attempt.clone());
                 let dead = (accepted.durable && record.state == State::Failed).then_some(record.id);
+                let command_state = record.state;
                 let command = Command::Record(Box::new(attempt), Box::new(record.clone()));
                 self.dead.extend(dead);
-                self.runs += 1;
-                self.failures += u64::from(*reason != Reason::Ok);
+                self.runs += u64::from(command_state.is_final());
+                self.failures += u64::from(command_state.is_failure());
                 Some(command)
             }
             Step::Redrive { which } => {

@@ -59,6 +59,7 @@ fn status(function: &str) -> FunctionStatus {
         result: None,
         runs: u64::from(ran) * 1234,
         failures: u64::from(ran) * 12,
+        up_since: None,
         error: (function == "invalid").then(|| "unknown runtime `pyhton`".to_owned()),
         runtime: "python 3.11".to_owned(),
         labels: [("team".to_owned(), if ran { "web" } else { "ops" }.to_owned())].into(),

@@ -169,11 +169,15 @@ impl InvocationBackend for Fake {
     }
 
     fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>> {
+        let all = [ENDED, FAILED, RUNNING].into_iter().filter_map(|text| view(id(text)));
+        let of = |view: &InvocationView| {
+            filter
+                .function
+                .as_ref()
+                .is_none_or(|function| *function == view.function)
+        };
+        let invocations = all.filter(of).collect();
         self.seen.lock().unwrap().filter = Some(filter);
-        let invocations = [ENDED, FAILED, RUNNING]
-            .into_iter()
-            .filter_map(|text| view(id(text)))
-            .collect();
         later(Ok(InvocationList {
             invocations,
             next: Some(RUNNING.to_owned()),

@@ -69,7 +69,9 @@ impl NodeBackend for Fake {
         later(Ok(ReloadReport {
             applied: vec![name("hello")],
             removed: vec![name("gone")],
+            configuration_refused: false,
             diagnostics: vec![diagnostic()],
+            still_invalid: vec![name("old")],
         }))
     }
 
