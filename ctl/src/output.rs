@@ -7,6 +7,7 @@ use crate::exit::{Exit, Failure};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table as Layout, Width, presets};
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
+use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
 
 /// Width of a table where neither the terminal nor `COLUMNS` gives one.
@@ -38,7 +39,7 @@ pub(crate) enum Tone {
 }
 
 /// A table; rows are one line each.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Table {
     header: Vec<&'static str>,
     rows: Vec<(Tone, Vec<String>)>,
@@ -66,14 +67,10 @@ impl Table {
         self.rows.push((tone, filled.collect()));
     }
 
-    /// Returns the lines, header first. No line is wider than `width` if that is possible: columns without any value
-    /// are left out first, then a cell that does not fit ends in `…`.
+    /// Returns the lines, header first. No line is wider than `width` if that is possible: a cell that does not fit
+    /// ends in `…`.
     #[must_use]
     pub(crate) fn lines(&self, width: Option<u16>) -> Vec<String> {
-        let filled = self.filled_columns();
-        if filled.contains(&false) && width.is_some_and(|width| self.total_width() > usize::from(width)) {
-            return self.with_columns(&filled).lines(width);
-        }
         let one_line = |cells: Vec<String>| {
             let mut row = Row::from(cells);
             row.max_height(1);
@@ -96,6 +93,16 @@ impl Table {
                 .set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + GAP)));
         }
         layout.lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    /// Returns the table without the columns that have no value in any row, if it is wider than `width` otherwise.
+    fn fitting(&self, width: u16) -> Cow<'_, Self> {
+        let filled = self.filled_columns();
+        if filled.contains(&false) && self.total_width() > usize::from(width) {
+            Cow::Owned(self.with_columns(&filled))
+        } else {
+            Cow::Borrowed(self)
+        }
     }
 
     /// Returns for each column whether a row has a value in it. The first one counts as filled.
@@ -247,6 +254,10 @@ impl Output {
     /// # Errors
     /// Standard output cannot be written.
     pub(crate) fn table(&self, table: &Table) -> Result<(), Failure> {
+        let table = match self.format {
+            Format::Wide => Cow::Borrowed(table),
+            _ => table.fitting(self.width.unwrap_or(WIDTH)),
+        };
         for (number, line) in table.lines(self.width).iter().enumerate() {
             let tone = number
                 .checked_sub(1)

@@ -3,9 +3,7 @@
 use super::{Control, failure};
 use crate::buffers::Buffers;
 use crate::control::backend::{Failure, NodeBackend, Pending, Pieces};
-use crate::driver::State;
 use crate::driver::tasks::Owner;
-use crate::functions::registry::{self, Registry};
 use crate::http::connections::Connections;
 use crate::metrics::{self, Form};
 use crate::telemetry::level;
@@ -15,9 +13,7 @@ use fnd_manifest::check;
 use fnd_manifest::check::Disk;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::runtime::RuntimeSummary;
-use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::units;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,12 +53,17 @@ impl NodeBackend for Control {
     }
 
     fn reload(&self, accept_empty: bool) -> Pending<Result<ReloadReport, Failure>> {
-        let before = contents(&self.daemon.state.borrow().functions.registry);
+        let before = self.daemon.state.borrow().functions.versions_now();
         let settled = self.daemon.reload(accept_empty);
         let daemon = Rc::clone(&self.daemon);
         Box::pin(async move {
             settled.await.map_err(|_| Failure("fnd is stopping".into()))?;
-            Ok(report(&before, &daemon.state.borrow()))
+            let state = &mut *daemon.state.borrow_mut();
+            let settings = &state.node.settings;
+            let mut report = state.functions.report(&before);
+            report.configuration_refused = settings.refused;
+            report.diagnostics.splice(0..0, settings.diagnostics.iter().cloned());
+            Ok(report)
         })
     }
 
@@ -121,53 +122,4 @@ impl NodeBackend for Control {
     fn config(&self) -> serde_json::Value {
         serde_json::to_value(&self.daemon.state.borrow().node.settings.settings).unwrap_or_default()
     }
-}
-
-/// What is known of a function's newest content.
-#[derive(PartialEq)]
-struct Content {
-    version: Option<Version>,
-    error: Option<String>,
-    diagnostics: Vec<Diagnostic>,
-}
-
-fn contents(functions: &Registry) -> BTreeMap<FunctionName, Content> {
-    let content = |function: &registry::Function| Content {
-        version: function.newest.as_ref().map(|newest| newest.version),
-        error: function.error.clone(),
-        diagnostics: function.diagnostics.clone(),
-    };
-    let each = functions.iter();
-    each.map(|(name, function)| (name.clone(), content(function))).collect()
-}
-
-/// Returns what a reload has changed, and the problems that it found.
-fn report(before: &BTreeMap<FunctionName, Content>, state: &State) -> ReloadReport {
-    let after = contents(&state.functions.registry);
-    let settings = &state.node.settings;
-    let mut report = ReloadReport {
-        configuration_refused: settings.refused,
-        diagnostics: settings.diagnostics.clone(),
-        removed: before
-            .keys()
-            .filter(|name| !after.contains_key(*name))
-            .cloned()
-            .collect(),
-        ..ReloadReport::default()
-    };
-    report
-        .diagnostics
-        .extend_from_slice(state.functions.unread.diagnostics());
-    for (name, content) in after {
-        let known = before.get(&name);
-        if known.is_none_or(|known| known.version != content.version) {
-            report.applied.push(name.clone());
-        }
-        if known != Some(&content) {
-            report.diagnostics.extend(content.diagnostics);
-        } else if content.error.is_some() {
-            report.still_invalid.push(name);
-        }
-    }
-    report
 }

@@ -8,6 +8,7 @@
 //! - `interpreters`: an interpreter that changes makes a new version
 //! - `registry`: each function's newest content and the version that serves
 //! - `reinstall`: retries of files that were refused for a reason outside of the file
+//! - `reported`: the report of a reload
 //! - `retention_policy`: how much history and output are kept
 //! - `rules`: what the supervisor has to know of a manifest
 
@@ -18,6 +19,7 @@ pub mod installer;
 pub(crate) mod interpreters;
 pub mod registry;
 mod reinstall;
+mod reported;
 pub(crate) mod retention_policy;
 pub mod rules;
 
@@ -52,6 +54,8 @@ pub(crate) struct Functions {
     pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
     /// Whether the service manager waits for the end of a reload.
     pub(crate) reloading: bool,
+    /// The problems of functions that the last reload, or the first scan, found.
+    reported: reported::Problems,
 }
 
 impl Functions {
@@ -70,6 +74,7 @@ impl Functions {
             judged: HashMap::new(),
             settling: Vec::new(),
             reloading: false,
+            reported: reported::Problems::default(),
         }
     }
 }

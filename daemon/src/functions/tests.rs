@@ -187,3 +187,31 @@ async fn whoever_waits_for_a_scan_waits_for_what_it_saw() {
     assert_eq!(settled.try_recv(), Ok(()));
     assert!(!functions.wake_settled(false), "once");
 }
+
+#[tokio::test]
+async fn a_problem_is_in_the_report_of_one_reload() {
+    let (mut functions, _dir) = functions();
+    let before = functions.versions_now();
+    functions.catalog_event(CatalogEvent::Changed(vec![candidate("x")]));
+    let name = ask(&mut functions);
+    functions.refused(1, refused(&name), Duration::ZERO);
+    let report = functions.report(&before);
+    assert_eq!(
+        (report.diagnostics.len(), report.still_invalid.len()),
+        (1, 0),
+        "{report:?}"
+    );
+    let report = functions.report(&before);
+    assert_eq!(
+        (report.diagnostics.len(), report.still_invalid),
+        (0, vec![name.clone()])
+    );
+    functions.catalog_event(CatalogEvent::Changed(vec![candidate("x")]));
+    ask(&mut functions);
+    functions.installed(1, installed(&name), |_| None, "node");
+    let report = functions.report(&before);
+    assert_eq!((report.applied, report.still_invalid.len()), (vec![name.clone()], 0));
+    let before = functions.versions_now();
+    functions.catalog_event(CatalogEvent::Removed(vec![name.clone()]));
+    assert_eq!(functions.report(&before).removed, [name]);
+}

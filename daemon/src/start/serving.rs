@@ -177,6 +177,7 @@ async fn supervise(
         let whole = daemon.state.borrow().functions.unread.is_nothing();
         daemon.step(Event::Scanned { whole });
         daemon.state.borrow_mut().all_known();
+        drop(daemon.state.borrow_mut().functions.report_problems());
         systemd::ready();
         let functions = daemon.state.borrow().functions.registry.iter().count();
         let socket = places.run_dir.join("control.sock");

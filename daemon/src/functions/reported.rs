@@ -1,0 +1,62 @@
+//! The report of a reload: what it changed, and the problems that the reload before did not report.
+
+use super::Functions;
+use super::registry::Function;
+use fnd_core::api::ReloadReport;
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_wire::ids::{FunctionName, Version};
+use std::collections::BTreeMap;
+
+/// The newest version of each function.
+pub(crate) type Newest = BTreeMap<FunctionName, Option<Version>>;
+
+/// The problems of each function with a problem.
+pub(crate) type Problems = BTreeMap<FunctionName, (Option<String>, Vec<Diagnostic>)>;
+
+impl Functions {
+    /// Returns the newest version of each function.
+    pub(crate) fn versions_now(&self) -> Newest {
+        let newest = |function: &Function| function.newest.as_ref().map(|newest| newest.version);
+        let each = self.registry.iter();
+        each.map(|(name, function)| (name.clone(), newest(function))).collect()
+    }
+
+    /// Remembers the problems of now: the next reload only names the functions that still have them. Not the problems
+    /// from before that reload: fnd may find those of a new file a moment before somebody asks for a reload.
+    pub(crate) fn report_problems(&mut self) -> Problems {
+        let with_problem = self
+            .registry
+            .iter()
+            .filter(|(_, function)| function.error.is_some() || !function.diagnostics.is_empty());
+        let problems =
+            with_problem.map(|(name, function)| (name.clone(), (function.error.clone(), function.diagnostics.clone())));
+        std::mem::replace(&mut self.reported, problems.collect())
+    }
+
+    /// Returns the report of a reload that is over, without the configuration. `before` are the versions before it.
+    pub(crate) fn report(&mut self, before: &Newest) -> ReloadReport {
+        let after = self.versions_now();
+        let reported = self.report_problems();
+        let mut report = ReloadReport {
+            removed: before
+                .keys()
+                .filter(|name| !after.contains_key(*name))
+                .cloned()
+                .collect(),
+            diagnostics: self.unread.diagnostics().to_vec(),
+            ..ReloadReport::default()
+        };
+        let changed = after
+            .into_iter()
+            .filter(|(name, version)| before.get(name) != Some(version));
+        report.applied = changed.map(|(name, _)| name).collect();
+        for (name, problems) in &self.reported {
+            if reported.get(name) != Some(problems) {
+                report.diagnostics.extend_from_slice(&problems.1);
+            } else if problems.0.is_some() {
+                report.still_invalid.push(name.clone());
+            }
+        }
+        report
+    }
+}
