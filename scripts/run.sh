@@ -28,31 +28,26 @@ if ! is_open -x "$deno"; then
     install -D -m 0755 "$deno" "$home/bin/deno"
     deno=$home/bin/deno
 fi
-runtimes=$root/runtimes
-if ! is_open -r "$runtimes/python/shim.py"; then
-    cp -R "$runtimes" "$home/runtimes"
-    chmod -R u=rwX,go=rX "$home/runtimes"
-    runtimes=$home/runtimes
-fi
+# A copy, since the files of a checkout may be writable by others, which fnd refuses, or in a place that only root may enter.
+runtimes=$home/runtimes
+cp -R "$root/runtimes" "$runtimes"
+chmod -R u=rwX,go=rX "$runtimes"
+
 functions=${DIR:-$root/functions}
 if [[ ! -d $functions ]]; then
     say "copying the examples to $functions"
     cp -R "$root/examples/functions" "$functions"
 fi
 functions=$(cd "$functions" && pwd)
-# fnd refuses files that others could change. Many machines make files group-writable, so a fresh clone may be.
-tighten() { # PATH
-    [[ -k $1 || -z $(find "$1" -maxdepth 0 -perm /022) ]] || chmod go-w "$1"
-}
-find "$functions" -perm /022 ! -type l -exec chmod go-w {} +
+# fnd refuses files that others could change, and a clone has such files where new files are group-writable.
+if [[ $functions == "$root"/* ]]; then
+    chmod -R go-w "$functions"
+    chmod go-w "$root"
+fi
 above=$functions
-while [[ $above == "$root"* ]]; do
-    tighten "$above"
-    above=$(dirname "$above")
-done
 while [[ $above != / ]]; do
     if [[ ! -k $above && -n $(find "$above" -maxdepth 0 -perm /022) ]]; then
-        say "$above can be changed by others, so fnd refuses the functions below it: \`chmod go-w $above\`, or name another directory: \`make run DIR=...\`"
+        say "others can change $above, so fnd refuses functions below it: \`chmod go-w $above\`, or another directory: \`make run DIR=...\`"
     fi
     above=$(dirname "$above")
 done
