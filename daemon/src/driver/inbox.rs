@@ -180,7 +180,8 @@ impl State {
             Message::Captured(both) => {
                 let (frame, captured) = *both;
                 // A caller that started a script reads its status file next, so the file is written before the answer.
-                self.step(Event::Exited(Box::new(exited(&frame, captured))));
+                let exited = exited(&frame, captured, &self.node.places.state);
+                self.step(Event::Exited(Box::new(exited)));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Turns messages of workers into events of the supervisor.
 
-use super::State;
+use super::{State, message};
 use fnd_core::outcome::Reason;
 use fnd_core::protocol::{FailureKind, WorkerMessage};
 use fnd_core::record::RunResult;
@@ -24,7 +24,7 @@ impl State {
             }
             WorkerMessage::Error { call: 0, failure } => {
                 self.workers.keep_stack(worker, 0, &failure);
-                let message = failure.message;
+                let message = message::shown(&self.node.places.state, &failure.message);
                 self.step(Event::LoadFailed { worker, message });
             }
             WorkerMessage::Error { call, failure } => {
@@ -68,7 +68,7 @@ impl State {
             worker,
             call,
             reason,
-            message: crate::telemetry::escape(&message).into_owned(),
+            message: message::shown(&self.node.places.state, &message),
             result,
         })));
     }
