@@ -409,7 +409,8 @@ _fnd_not_loaded() {
     local code=$1 line last=
     while IFS= read -r line || [[ -n $line ]]; do
         printf '%s\n' "$line" >&2
-        [[ -n $line ]] && last=$line
+        # After a syntax error bash repeats the line of the file.
+        [[ -n $line && $line != *": line "*": \`"*"'" ]] && last=$line
     done <"$_fnd_out"
     _fnd_quote "${last:-the file exits with code $code instead of defining a function}"
     _fnd_send "$_fnd_error" 0 "{\"kind\":\"error\",\"message\":$_fnd_text}"
