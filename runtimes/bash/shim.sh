@@ -352,8 +352,8 @@ _fnd_reply() {
             _fnd_send_file "$1" "$file"
         fi
         ;;
-    75) _fnd_send "$_fnd_error" "$1" '{"kind":"transient","message":"exit 75"}' ;;
-    65) _fnd_send "$_fnd_error" "$1" '{"kind":"failed","message":"exit 65"}' ;;
+    75) _fnd_send "$_fnd_error" "$1" '{"kind":"transient","message":"exit 75","printed":true}' ;;
+    65) _fnd_send "$_fnd_error" "$1" '{"kind":"failed","message":"exit 65","printed":true}' ;;
     99)
         # Only one JSON value can be given to the next attempt as `previous`.
         if [[ -s $file ]]; then
@@ -367,7 +367,7 @@ _fnd_reply() {
         fi
         _fnd_send "$_fnd_error" "$1" "{\"kind\":\"execute-again\",\"message\":\"exit 99\",\"data\":$data}"
         ;;
-    *) _fnd_send "$_fnd_error" "$1" "{\"kind\":\"error\",\"message\":\"exit $2\"}" ;;
+    *) _fnd_send "$_fnd_error" "$1" "{\"kind\":\"error\",\"message\":\"exit $2\",\"printed\":true}" ;;
     esac
 }
 
@@ -409,7 +409,8 @@ _fnd_not_loaded() {
     local code=$1 line last=
     while IFS= read -r line || [[ -n $line ]]; do
         printf '%s\n' "$line" >&2
-        [[ -n $line ]] && last=$line
+        # After a syntax error bash repeats the line of the file.
+        [[ -n $line && $line != *": line "*": \`"*"'" ]] && last=$line
     done <"$_fnd_out"
     _fnd_quote "${last:-the file exits with code $code instead of defining a function}"
     _fnd_send "$_fnd_error" 0 "{\"kind\":\"error\",\"message\":$_fnd_text}"

@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import { timingSafeEqual } from "node:crypto";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
-import { failure, fnd } from "../share/js/answer.mjs";
+import { fnd, loadFailure } from "../share/js/answer.mjs";
 import { ERROR, READY, Wire } from "../share/js/wire.mjs";
 
 // Requests that may be in flight at once; `[pool] concurrency` says how many fnd uses.
@@ -29,7 +29,7 @@ export async function serveHttp(entry) {
         ? served.fetch(request, info)
         : new Response("this function is called through fnd\n", { status: 403 }));
   } catch (error) {
-    wire.json(0, ERROR, { ...failure(error), kind: "error" });
+    wire.json(0, ERROR, loadFailure(error));
     wire.end(() => process.exit(1));
   }
 }

@@ -12,7 +12,7 @@
 //! - `documents`, `pages`, `units`: the documents are true
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `kill`, `retry`, `running`: how runs begin and end
-//! - `ledger`, `memory`, `output`, `status_file`: what is kept and shown
+//! - `ledger`, `memory`, `messages`, `output`, `status_file`: what is kept and shown
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
 //! - `users`: two fnds beside each other
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
@@ -38,6 +38,7 @@ mod last_good;
 mod ledger;
 mod limits;
 mod memory;
+mod messages;
 mod metrics;
 mod output;
 mod pages;

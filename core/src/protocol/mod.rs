@@ -160,6 +160,9 @@ pub struct Failure {
     pub kind: FailureKind,
     /// Message for people.
     pub message: String,
+    /// The last line of standard error says more than `message`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub printed: bool,
     /// Stack trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<String>,

@@ -140,7 +140,7 @@ impl Supervisor {
         let message = if reason == Reason::Ok {
             String::new()
         } else {
-            words::bounded(answered.message)
+            words::of_code(&serving.rules, answered.message)
         };
         let done = Done {
             worker: Some(id),
@@ -183,6 +183,7 @@ impl Supervisor {
             return;
         };
         let loading = matches!(worker.phase, Phase::Loading { .. } | Phase::Leaving { .. });
+        let rules = Arc::clone(&worker.serving.rules);
         let Some(member) = worker.member_mut().filter(|member| loading && !member.ready) else {
             return self.broken(
                 now,
@@ -191,7 +192,7 @@ impl Supervisor {
                 out,
             );
         };
-        member.load_error = Some(words::bounded(message));
+        member.load_error = Some(words::of_code(&rules, message));
         let until = now.mono.saturating_add(worker.serving.rules.grace);
         self.enter(id, Phase::Leaving { until });
     }

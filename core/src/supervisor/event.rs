@@ -291,6 +291,6 @@ pub struct Exited {
     pub result: Option<RunResult>,
     /// The result's size, if it exceeded `limits.result` (it is then absent).
     pub result_too_large: Option<u64>,
-    /// Last non-empty line of standard error, at most 4 KiB.
+    /// The line of standard error that says why the program failed, at most 4 KiB.
     pub last_error_line: Option<String>,
 }

@@ -9,6 +9,9 @@ use fnd_wire::frame::ExitStatus;
 use fnd_wire::units::{print_duration, spell_size};
 use std::time::Duration;
 
+/// SIGTRAP and SIGABRT: a program that ends itself by them has printed why. V8 does so if its heap is full.
+const ENDS_ITSELF: [u8; 2] = [5, 6];
+
 /// Why fnd ends an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -173,6 +176,10 @@ fn judge(rules: &Rules, exited: &Exited) -> (Reason, String) {
                 Some(name) if name.starts_with(|c: char| c.is_ascii_uppercase()) => format!("killed by SIG{name}"),
                 _ => format!("killed by signal {number}"),
             };
+            let words = match &exited.last_error_line {
+                Some(line) if ENDS_ITSELF.contains(&number) && !line.is_empty() => format!("{words}: {line}"),
+                _ => words,
+            };
             return (reason, words);
         }
         ExitStatus::Code(code) => code,
@@ -203,7 +210,7 @@ fn judge(rules: &Rules, exited: &Exited) -> (Reason, String) {
         _ => {}
     }
     let message = match &exited.last_error_line {
-        Some(line) if !line.is_empty() => line.clone(),
+        Some(line) if !line.is_empty() => words::of_code(rules, line.clone()),
         _ => format!("exit code {code}"),
     };
     (reason, message)

@@ -1,6 +1,6 @@
 //! Turns frames of the spawner into events of the supervisor.
 
-use super::{Message, State};
+use super::{Message, State, message};
 use crate::functions::install::Judged;
 use crate::output::Piped;
 use crate::workers::adoption::Ends;
@@ -29,7 +29,7 @@ impl State {
                 self.workers.asked.remove(&request);
                 self.step(Event::SpawnFailed {
                     worker: failed.worker,
-                    message: failed.message,
+                    message: message::shown(&self.node.places.state, &failed.message),
                 });
             }
             Reply::NodeCannotStart(failed) => {

@@ -173,14 +173,18 @@ impl State {
             }
             Message::ProblemsChanged => self.problems_changed(),
             Message::OutputRead(key, captured) => {
+                self.explain(captured.last_error_line.as_deref(), |waiting, _| waiting == key);
                 if let Some(ended) = self.records.output_counted(key, &captured) {
                     self.record(ended);
                 }
             }
             Message::Captured(both) => {
                 let (frame, captured) = *both;
+                // The worker has answered before it ended.
+                self.explain(None, |_, answered| answered.worker == frame.worker);
                 // A caller that started a script reads its status file next, so the file is written before the answer.
-                self.step(Event::Exited(Box::new(exited(&frame, captured))));
+                let exited = exited(&frame, captured, &self.node.places.state);
+                self.step(Event::Exited(Box::new(exited)));
             }
         }
     }

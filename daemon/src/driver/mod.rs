@@ -13,6 +13,7 @@
 //! - `install`: hands what changes in the functions to the supervisor, the spawner and the reports
 //! - `installed_versions`: keeps at most `keep_versions` installed versions of each function, and none of a deleted
 //!   one
+//! - `message`: messages of functions and interpreters, as records have them
 //! - `observe`: makes report events of the supervisor's events and decisions
 //! - `perform`: carries out what the supervisor decides
 //! - `problems`: gathers the problems of the node from every part
@@ -30,6 +31,7 @@ mod frames;
 pub(crate) mod inbox;
 mod install;
 mod installed_versions;
+mod message;
 mod observe;
 mod perform;
 mod problems;
@@ -47,7 +49,6 @@ use crate::ledger;
 use crate::output::{Captured, Output};
 use crate::report::Reporter;
 use crate::settings::Current;
-use crate::telemetry;
 use crate::workers::Workers;
 use crate::workers::link::{ConnectionError, has_room};
 use callers::Callers;
@@ -344,8 +345,8 @@ impl Daemon {
     }
 }
 
-/// Joins the reports of the spawner and of the output thread about a worker's end.
-fn exited(frame: &ExitFrame, captured: Captured) -> Exited {
+/// Joins the reports of the spawner and of the output thread about a worker's end. `state` is the state directory.
+fn exited(frame: &ExitFrame, captured: Captured, state: &str) -> Exited {
     Exited {
         worker: frame.worker,
         late: frame
@@ -367,9 +368,6 @@ fn exited(frame: &ExitFrame, captured: Captured) -> Exited {
         pids_refused: frame.pids_refused,
         result: captured.result,
         result_too_large: captured.result_too_large,
-        // Escape sequences are removed, so that printing the line later cannot control a terminal.
-        last_error_line: captured
-            .last_error_line
-            .map(|line| telemetry::escape(&line).into_owned()),
+        last_error_line: captured.last_error_line.map(|line| message::shown(state, &line)),
     }
 }

@@ -1,6 +1,7 @@
 //! Turns messages of workers into events of the supervisor.
 
-use super::State;
+use super::records::Key;
+use super::{State, message};
 use fnd_core::outcome::Reason;
 use fnd_core::protocol::{FailureKind, WorkerMessage};
 use fnd_core::record::RunResult;
@@ -24,7 +25,7 @@ impl State {
             }
             WorkerMessage::Error { call: 0, failure } => {
                 self.workers.keep_stack(worker, 0, &failure);
-                let message = failure.message;
+                let message = message::shown(&self.node.places.state, &failure.message);
                 self.step(Event::LoadFailed { worker, message });
             }
             WorkerMessage::Error { call, failure } => {
@@ -35,7 +36,12 @@ impl State {
                     data: data.to_string().into_bytes().into(),
                     response: None,
                 });
-                self.answered(worker, call, (failure.kind.reason(), failure.message), result);
+                let how = (failure.kind.reason(), failure.message);
+                if failure.printed {
+                    self.answered_as_printed(worker, call, how, result);
+                } else {
+                    self.answered(worker, call, how, result);
+                }
             }
             WorkerMessage::Log { call, record } => self.workers.log(worker, call, &record),
         }
@@ -60,17 +66,45 @@ impl State {
     }
 
     pub(super) fn answered(&mut self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) {
-        let (reason, message) = how;
+        let answered = self.answer(worker, call, how, result);
         if let Some(printed) = self.workers.end_call(worker, call) {
             self.records.await_output(printed);
         }
-        self.answer_first(Event::Answered(Box::new(Answered {
+        self.answer_first(Event::Answered(answered));
+    }
+
+    /// Handles a failure whose message is the last line that the call printed. If it printed something, the answer waits
+    /// until the output thread has read that.
+    fn answered_as_printed(&mut self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) {
+        let answered = self.answer(worker, call, how, result);
+        let Some(key) = self.workers.end_call(worker, call) else {
+            return self.answer_first(Event::Answered(answered));
+        };
+        self.records.await_output(key);
+        self.workers.unexplained.push((key, answered));
+    }
+
+    fn answer(&self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) -> Box<Answered> {
+        let (reason, message) = how;
+        Box::new(Answered {
             worker,
             call,
             reason,
-            message: crate::telemetry::escape(&message).into_owned(),
+            message: message::shown(&self.node.places.state, &message),
             result,
-        })));
+        })
+    }
+
+    /// Reports the failures that waited for the last line that they printed; without a line they keep their message.
+    pub(crate) fn explain(&mut self, line: Option<&str>, is: impl Fn(Key, &Answered) -> bool) {
+        let ready = |(key, answered): &mut (Key, Box<Answered>)| is(*key, answered);
+        let ready: Vec<_> = self.workers.unexplained.extract_if(.., ready).collect();
+        for (_, mut answered) in ready {
+            if let Some(line) = line {
+                answered.message = message::shown(&self.node.places.state, line);
+            }
+            self.step(Event::Answered(answered));
+        }
     }
 
     /// Reports the calls whose connections ended with an earlier fnd.

@@ -1,18 +1,22 @@
 //! The part of one attempt's output that is kept. Pure: bytes and times in, lines out.
+//!
+//! Files:
+//! - `error_line`: the line of standard error that says why a program failed
+//! - `snapshot`: a capture as a value, for the spool
 
 use super::{Captured, Meta};
 use crate::output::kept::{Decoder, Line, Lines, Stream};
 use fnd_core::protocol::Level;
 use fnd_core::record::RunResult;
 
+mod error_line;
 mod snapshot;
 
+use error_line::ErrorLine;
 pub(super) use snapshot::Snapshot;
 
 /// Longest line kept; the rest of it is dropped and counted.
 const LINE_MAX: usize = 16 << 10;
-/// Most of the last error line that is kept.
-const ERROR_LINE_MAX: usize = 4 << 10;
 
 /// One attempt's output.
 pub(super) struct Capture {
@@ -36,7 +40,7 @@ pub(super) struct Capture {
     /// Standard output may be the result.
     gives_result: bool,
     result: Vec<u8>,
-    error_line: Vec<u8>,
+    error_line: ErrorLine,
 }
 
 #[derive(Default)]
@@ -65,7 +69,7 @@ impl Capture {
             stderr: Splitter::default(),
             gives_result: true,
             result: Vec::new(),
-            error_line: Vec::new(),
+            error_line: ErrorLine::default(),
         }
     }
 
@@ -227,9 +231,9 @@ impl Capture {
         !self.stdout.partial.is_empty() || !self.stderr.partial.is_empty()
     }
 
-    /// Returns the last non-empty line of standard error, unprintable bytes replaced.
+    /// Returns the line of standard error that says why the program failed.
     pub(super) fn error_line(&self) -> Option<String> {
-        (!self.error_line.is_empty()).then(|| String::from_utf8_lossy(&self.error_line).into_owned())
+        self.error_line.text()
     }
 
     fn splitter(&mut self, stream: Stream) -> &mut Splitter {
@@ -270,12 +274,7 @@ impl Capture {
 
     fn line(&mut self, line: &Line<'_>, seen: &mut dyn FnMut(&Line<'_>, bool)) {
         if line.stream == Stream::Stderr {
-            let text = line.text.trim_ascii();
-            if !text.is_empty() {
-                self.error_line.clear();
-                self.error_line
-                    .extend_from_slice(&text[..text.len().min(ERROR_LINE_MAX)]);
-            }
+            self.error_line.see(line.text);
         }
         self.place(line, seen);
     }

@@ -97,7 +97,7 @@ pub struct Captured {
     pub result: Option<RunResult>,
     /// Size of `$FND_RESULT`, if that exceeds `limits.result`.
     pub result_too_large: Option<u64>,
-    /// Last non-empty line of standard error, at most 4 KiB.
+    /// The line of standard error that says why the program failed, at most 4 KiB.
     pub last_error_line: Option<String>,
 }
 

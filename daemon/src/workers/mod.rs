@@ -19,13 +19,14 @@ pub mod usage;
 
 use crate::clock::Clock;
 use crate::driver::inbox::Inbox;
+use crate::driver::records::Key;
 use crate::output::Meta;
 use crate::workers::handler::Member;
 use crate::workers::http::endpoint::Endpoint;
 use crate::workers::http::{ReadinessProbe, Upload};
 use crate::workers::link::Connection;
 use crate::workers::silence::Silence;
-use fnd_core::supervisor::Rules;
+use fnd_core::supervisor::{Answered, Rules};
 use fnd_wire::frame::{Release, Request, Welcome};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::HashMap;
@@ -56,6 +57,8 @@ pub(crate) struct Workers {
     pub(crate) sockets: Option<PathBuf>,
     /// Calls of an earlier fnd whose connections ended with it.
     pub(crate) lost: Vec<(WorkerId, u64)>,
+    /// Failures whose messages are in output that is not read yet.
+    pub(crate) unexplained: Vec<(Key, Box<Answered>)>,
     /// Whether the spawner answers.
     silence: Silence,
     clock: Clock,
@@ -81,6 +84,7 @@ impl Workers {
             uploads: HashMap::new(),
             sockets,
             lost: Vec::new(),
+            unexplained: Vec::new(),
             silence: Silence::default(),
             clock,
             inbox,

@@ -108,7 +108,7 @@ function body(value) {
 export function failure(error) {
   const kind = kindOf(error);
   const isError = error instanceof Error;
-  const message = (isError ? error.message || error.name : String(error)).slice(0, TEXT_MAX);
+  const message = (isError ? error.message || error.name : spelled(error)).slice(0, TEXT_MAX);
   if (kind === "execute-again") {
     try {
       return { kind, message, data: JSON.parse(JSON.stringify(error.data ?? {})) };
@@ -120,6 +120,25 @@ export function failure(error) {
   const lines = String(error.stack).split("\n");
   const stack = lines.filter((line) => !line.includes(SHIMS) && !/^\s+at .*(\(|\s)(node:|ext:)/.test(line));
   return { kind, message, stack: stack.join("\n").slice(0, STACK_MAX) };
+}
+
+/** Returns the Error of a module that cannot be loaded. Its message is one line, with the place if the engine names it. */
+export function loadFailure(error) {
+  const { message, stack } = failure(error);
+  // Node begins the stack of a syntax error with the place, deno ends the message with it.
+  const place = (/^(\/.*:\d+)\n/.exec(stack) ?? /\n +at (file:\S+:\d+)/.exec(message))?.[1];
+  const [line] = message.split("\n");
+  return { kind: "error", message: place ? `${line} (${place})` : line, stack };
+}
+
+/** Returns a thrown value that is no Error as text. */
+function spelled(value) {
+  if (value === null || typeof value !== "object") return String(value);
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return String(value);
+  }
 }
 
 function kindOf(error) {

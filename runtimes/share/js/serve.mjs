@@ -2,7 +2,7 @@
 import { Buffer } from "node:buffer";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
-import { failure, fnd, result } from "./answer.mjs";
+import { failure, fnd, loadFailure, result } from "./answer.mjs";
 import { contextOf, env, eventOf, parts } from "./event.mjs";
 import { ERROR, INVOKE, READY, RESULT, STOP, Wire } from "./wire.mjs";
 
@@ -57,7 +57,7 @@ export async function serve(entry) {
     [handler, name] = find(await import(pathToFileURL(entry).href));
     writes = isExpress(handler);
   } catch (error) {
-    wire.json(0, ERROR, { ...failure(error), kind: "error" });
+    wire.json(0, ERROR, loadFailure(error));
     wire.end(() => process.exit(1));
     return;
   }

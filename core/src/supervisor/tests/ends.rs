@@ -49,9 +49,31 @@ fn exit_codes_are_as_documented() {
 }
 
 #[test]
+fn a_permission_that_deno_refused_names_its_key() {
+    let line = "NotCapable: Requires net access to \"example.com:443\", run again with the --allow-net flag";
+    check(rules(), with_error_line(Code(1), line), &format!("exit-1 | {line}"));
+    let deno = Rules {
+        runtime: "deno".to_owned(),
+        ..rules()
+    };
+    let expected = "exit-1 | NotCapable: Requires net access to \"example.com:443\": put `permissions = [\"net=example.com\"]` into its manifest";
+    check(deno, with_error_line(Code(1), line), expected);
+}
+
+#[test]
 fn a_signal_is_named() {
     check(rules(), exit(1, Signal(11)), "signal-SEGV | killed by SIGSEGV");
     check(rules(), exit(1, Signal(40)), "signal-40 | killed by signal 40");
+    check(
+        rules(),
+        with_error_line(Signal(9), "no reason"),
+        "signal-KILL | killed by SIGKILL",
+    );
+    check(
+        rules(),
+        with_error_line(Signal(6), "FATAL ERROR: Reached heap limit"),
+        "signal-ABRT | killed by SIGABRT: FATAL ERROR: Reached heap limit",
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A capture as a value, for the spool.
 
 use super::super::Meta;
-use super::{Capture, Splitter};
+use super::{Capture, ErrorLine, Splitter};
 use crate::output::kept::Lines;
 use fnd_wire::form::{Bytes, wire_structs};
 
@@ -28,7 +28,7 @@ wire_structs! {
         pub stderr: Unfinished,
         /// The bytes of standard output, while they can be a result.
         pub result: Bytes,
-        /// Last line of standard error.
+        /// See [`ErrorLine`].
         pub error_line: Bytes,
     }
 
@@ -68,7 +68,7 @@ impl Capture {
             stdout: self.stdout.snapshot(),
             stderr: self.stderr.snapshot(),
             result: Bytes(if is_result { self.result.clone() } else { Vec::new() }),
-            error_line: Bytes(self.error_line.clone()),
+            error_line: Bytes(self.error_line.encoded()),
         }
     }
 
@@ -86,7 +86,7 @@ impl Capture {
             stdout: snapshot.stdout.into(),
             stderr: snapshot.stderr.into(),
             result: snapshot.result.0,
-            error_line: snapshot.error_line.0,
+            error_line: ErrorLine::decode(snapshot.error_line.0),
             ..Self::new(meta)
         }
     }

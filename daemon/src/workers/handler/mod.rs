@@ -251,6 +251,8 @@ impl Daemon {
             }
         };
         let _ = tokio::time::timeout(LEAVE_MAX, between).await;
+        // Calls that were answered are not handed over.
+        self.state.borrow_mut().explain(None, |_, _| true);
         for (worker, conversation, _) in members {
             if conversation
                 .as_ref()

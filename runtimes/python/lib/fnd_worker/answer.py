@@ -121,6 +121,9 @@ def message(error):
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, str) else "exit %s" % (error.code or 0)
     text = str(error) or type(error).__name__
+    if isinstance(error, KeyError):
+        # Its text is only the key.
+        text = "KeyError: " + text
     return text if len(text) <= TEXT_MAX else text[:TEXT_MAX] + "..."
 
 

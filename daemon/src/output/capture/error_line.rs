@@ -1,0 +1,285 @@
+//! The line of standard error that says why a program failed. Pure: lines in, one line out.
+//!
+//! It is the last line, except where an interpreter reports an error in several lines. Then it is the error itself, not
+//! the source code, stack frames, causes and notes around it:
+//!
+//! ```text
+//! python, node    `Traceback` or `^`, then the error; notes and causes follow
+//! deno, V8, Go    the error, known by its first words; source code and stack frames follow
+//! bash, perl      the error; a line that repeats it follows
+//! ```
+//! The rules are the same for all runtimes, since a script of one may call the interpreter of another. No rule looks at
+//! more than one line, or reads a line more than once.
+
+/// Most of a line that is kept, and looked at.
+const LINE_MAX: usize = 4 << 10;
+/// Lines after an error that belong to it: the rest of its message, notes, source code. Indented lines do not count.
+/// A program that goes on after it has logged an error prints more than that.
+const REPORT_MAX: u8 = 16;
+/// First words of an error that its source code and stack frames follow.
+const ERRORS: [&[u8]; 5] = [
+    b"error: Uncaught ",
+    b"error: SyntaxError: ",
+    b"FATAL ERROR: ",
+    b"# Fatal ",
+    b"panic: ",
+];
+/// First words of lines that say nothing about the error: of node, Rust and perl, then the words that `set -x` of a shell
+/// prints.
+const DETAILS: [&[u8]; 7] = [
+    b"Node.js v",
+    b"(Use `node --trace",
+    b"note: run with `RUST_BACKTRACE",
+    b"BEGIN failed--",
+    b"Execution of ",
+    b"+ ",
+    b"++",
+];
+/// Bits of the encoded form.
+const EXPECTS: u8 = 1;
+const DETAIL: u8 = 2;
+
+/// The line, and what is known about the lines that follow.
+#[derive(Debug, Default)]
+pub(super) struct ErrorLine {
+    /// Without line end and outer spaces; empty: nothing was printed.
+    line: Vec<u8>,
+    /// The line is a detail: there was no better one.
+    is_detail: bool,
+    /// The next line that is no detail is an error.
+    expects: bool,
+    /// Lines that may still belong to the report of the error that was kept.
+    report: u8,
+}
+
+impl ErrorLine {
+    /// Takes the next line of standard error.
+    pub(super) fn see(&mut self, line: &[u8]) {
+        let mut line = line.get(..LINE_MAX).unwrap_or(line);
+        if is_traceback(line) {
+            (self.expects, self.report) = (true, 0);
+            return;
+        }
+        if self.expects {
+            // A group of exceptions is drawn as a tree.
+            line = line.strip_prefix(b"  | ").unwrap_or(line);
+        }
+        let text = line.trim_ascii();
+        if text.is_empty() {
+            return;
+        }
+        if is_detail(line, text) {
+            // Deno marks the place in the source code after the error.
+            self.expects |= self.report == 0 && is_mark(text);
+            if self.line.is_empty() || self.is_detail {
+                self.keep(text, true);
+            }
+        } else if self.expects || ERRORS.iter().any(|words| text.starts_with(words)) {
+            (self.expects, self.report) = (false, REPORT_MAX);
+            self.keep(text, false);
+        } else if self.report > 0 {
+            self.report -= 1;
+        } else {
+            self.keep(text, false);
+        }
+    }
+
+    fn keep(&mut self, text: &[u8], is_detail: bool) {
+        self.line.clear();
+        self.line.extend_from_slice(text);
+        self.is_detail = is_detail;
+    }
+
+    /// Returns the line, unprintable bytes replaced.
+    pub(super) fn text(&self) -> Option<String> {
+        (!self.line.is_empty()).then(|| String::from_utf8_lossy(&self.line).into_owned())
+    }
+
+    /// Returns the line and, after a line end, what else is known. An earlier fnd kept only the line.
+    pub(super) fn encoded(&self) -> Vec<u8> {
+        let mut bytes = self.line.clone();
+        let bits = u8::from(self.expects) * EXPECTS + u8::from(self.is_detail) * DETAIL;
+        if (bits, self.report) != (0, 0) {
+            bytes.extend([b'\n', bits, self.report]);
+        }
+        bytes
+    }
+
+    /// Returns what [`encoded`](Self::encoded) was made of.
+    pub(super) fn decode(mut bytes: Vec<u8>) -> Self {
+        let mut line = Self::default();
+        if let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            if let [_, bits, report] = bytes[end..] {
+                line.expects = bits & EXPECTS != 0;
+                line.is_detail = bits & DETAIL != 0;
+                line.report = report;
+            }
+            bytes.truncate(end);
+        }
+        Self { line: bytes, ..line }
+    }
+}
+
+/// Says whether a line begins the report of a python exception, or of a group of them.
+fn is_traceback(line: &[u8]) -> bool {
+    let text = line.trim_ascii();
+    text.starts_with(b"Traceback (most recent call last)") || text.starts_with(b"+ Exception Group Traceback ")
+}
+
+/// Says whether a line marks a place in the line above.
+fn is_mark(text: &[u8]) -> bool {
+    text.contains(&b'^') && text.iter().all(|byte| b" ^~".contains(byte))
+}
+
+/// Says whether a line only explains another: it is indented, has no word, or is known by its first words.
+fn is_detail(line: &[u8], text: &[u8]) -> bool {
+    line.starts_with(b" ")
+        || line.starts_with(b"\t")
+        || !text.iter().any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
+        || DETAILS.iter().any(|words| text.starts_with(words))
+        || repeats_source(text)
+}
+
+/// Says whether bash repeats the line of a syntax error: ``x.sh: line 3: `fi'``.
+fn repeats_source(text: &[u8]) -> bool {
+    let Some(quoted) = text.strip_suffix(b"'") else {
+        return false;
+    };
+    let Some(at) = quoted.windows(3).position(|bytes| bytes == b": `") else {
+        return false;
+    };
+    let before = quoted[..at].trim_ascii_end();
+    let digits = before.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    digits > 0 && before[..before.len() - digits].ends_with(b": line ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(printed: &str, expected: &str) {
+        let mut line = ErrorLine::default();
+        for (number, text) in printed.lines().enumerate() {
+            if number % 2 == 1 {
+                line = ErrorLine::decode(line.encoded());
+            }
+            line.see(text.as_bytes());
+        }
+        assert_eq!(line.text().unwrap_or_default(), expected, "{printed}");
+    }
+
+    #[test]
+    fn without_a_report_the_last_line_counts() {
+        check("", "");
+        check("one\ntwo\n\n", "two");
+        check("disk is full\n  /dev/sda1: 100 %\n", "disk is full");
+        check("  only\n  indented\n", "indented");
+        check("---\n", "---");
+        check("no such user\n---\n}\n", "no such user");
+        check("ümlaut\n…\n", "…");
+        check("no such user\n+ exit 1\n++ date\n", "no such user");
+    }
+
+    #[test]
+    fn python_gives_the_exception() {
+        let frames = "Traceback (most recent call last):\n  File \"x.py\", line 3, in <module>\n    f()\n    ^^^\n";
+        check(&format!("begin\n{frames}ValueError: x\n"), "ValueError: x");
+        check(&format!("{frames}shop.Gone: x\nsecond line\na note\n"), "shop.Gone: x");
+        let chained = format!(
+            "{frames}KeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\n{frames}ValueError: 2\n"
+        );
+        check(&chained, "ValueError: 2");
+        check(
+            "  + Exception Group Traceback (most recent call last):\n  |   File \"x.py\", line 1\n  | ExceptionGroup: several (2 sub-exceptions)\n  +-+---------------- 1 ----------------\n    | ValueError: one\n    +---------------- 2 ----------------\n    | TypeError: two\n    +------------------------------------\n",
+            "ExceptionGroup: several (2 sub-exceptions)",
+        );
+        check(
+            "  File \"x.py\", line 1\n    x = = 1\n        ^\nSyntaxError: invalid syntax\n",
+            "SyntaxError: invalid syntax",
+        );
+    }
+
+    #[test]
+    fn an_error_that_was_logged_long_ago_does_not_count() {
+        let log = "Traceback (most recent call last):\n  File \"x.py\", line 3\nValueError: x\n";
+        let later = "INFO next\n".repeat(usize::from(REPORT_MAX));
+        check(&format!("{log}{later}disk is full\n"), "disk is full");
+    }
+
+    #[test]
+    fn node_gives_the_error() {
+        let trailer = "\nNode.js v20.20.2\n";
+        check(
+            &format!(
+                "/x.cjs:1\nthrow new Error();\n^\n\nError: outer\nsecond\n    at x (/x.cjs:1:7) {{\n  [cause]: TypeError: inner\n      at x\n}}\n{trailer}"
+            ),
+            "Error: outer",
+        );
+        check(
+            &format!("/x.cjs:1\nthrow 42;\n^\n42\n(Use `node --trace-uncaught ...` to show where)\n{trailer}"),
+            "42",
+        );
+        check(
+            &format!(
+                "node:internal:1\n  throw err;\n  ^\n\nError: Cannot find module 'a'\nRequire stack:\n- /x.cjs\n    at x\n{trailer}"
+            ),
+            "Error: Cannot find module 'a'",
+        );
+        check(
+            "<--- Last few GCs --->\n\n[1:0x1] 1 ms: Mark-Compact\n\nFATAL ERROR: Reached heap limit\n----- Native stack trace -----\n 1: 0x1 [node]\n10: 0x2 [node]\n",
+            "FATAL ERROR: Reached heap limit",
+        );
+    }
+
+    #[test]
+    fn deno_gives_the_error() {
+        check(
+            "error: Uncaught (in promise) Error: outer\nsecond\nthrow new Error();\n      ^\n    at file:///x.ts:1:7\nCaused by: TypeError: inner\n    at file:///x.ts:1:42\n",
+            "error: Uncaught (in promise) Error: outer",
+        );
+        check(
+            "error: SyntaxError: Expression expected\n  |\n1 | let = ;\n  |       ~\n    at file:///x.ts:1:7\n",
+            "error: SyntaxError: Expression expected",
+        );
+        check(
+            "error: Import \"nope\" not a dependency\n  hint: try\n    at file:///x.ts:1:15\n",
+            "error: Import \"nope\" not a dependency",
+        );
+    }
+
+    #[test]
+    fn a_line_that_repeats_the_error_does_not_count() {
+        check(
+            "x.sh: line 3: syntax error near unexpected token `fi'\nx.sh: line 3: `fi fi'\n",
+            "x.sh: line 3: syntax error near unexpected token `fi'",
+        );
+        check(
+            "x.sh: line 1: unexpected EOF while looking for matching `\"'\n",
+            "x.sh: line 1: unexpected EOF while looking for matching `\"'",
+        );
+        check(
+            "Can't locate Nope.pm in @INC at x.pl line 1.\nBEGIN failed--compilation aborted at x.pl line 1.\n",
+            "Can't locate Nope.pm in @INC at x.pl line 1.",
+        );
+        check(
+            "thread 'main' panicked at src/main.rs:2:5:\nboom\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n",
+            "boom",
+        );
+        check(
+            "panic: boom\n\ngoroutine 1 [running]:\nmain.main()\n\t/x.go:4 +0x25\nexit status 2\n",
+            "panic: boom",
+        );
+    }
+
+    #[test]
+    fn the_line_of_an_earlier_fnd_is_kept() {
+        let mut line = ErrorLine::decode(b"no disk".to_vec());
+        line.see(b"  indented");
+        assert_eq!(line.text().as_deref(), Some("no disk"));
+        for damaged in [&b"a\n"[..], b"a\nbcde", b"\n\xff\xff"] {
+            let again = ErrorLine::decode(ErrorLine::decode(damaged.to_vec()).encoded());
+            assert_eq!(again.encoded(), ErrorLine::decode(damaged.to_vec()).encoded());
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Handlers: the exception's text, or why the code cannot be loaded.
+
+use super::check;
+use fnd_tests::require;
+
+const HANDLER: &str = "mode = \"handler\"\n";
+
+#[test]
+fn in_three_languages() {
+    check(&[
+        (
+            "raised.py",
+            HANDLER,
+            "def handler(event, context): raise ValueError('broken')\n",
+            "broken",
+        ),
+        (
+            "key.py",
+            HANDLER,
+            "def handler(event, context): return {}['nope']\n",
+            "KeyError: 'nope'",
+        ),
+        (
+            "syntax.py",
+            HANDLER,
+            "x = = 1\ndef handler(event, context): pass\n",
+            "invalid syntax (syntax.py, line 1)",
+        ),
+        (
+            "module.py",
+            HANDLER,
+            "import nope\ndef handler(event, context): pass\n",
+            "No module named 'nope'",
+        ),
+        (
+            "file.py",
+            HANDLER,
+            "def handler(event, context): open(__file__ + '.data')\n",
+            "[Errno 2] No such file or directory: 'file.py.data'",
+        ),
+        (
+            "exits.py",
+            HANDLER,
+            "import os, sys\ndef handler(event, context):\n    print('disk is full', file=sys.stderr)\n    os._exit(3)\n",
+            "disk is full",
+        ),
+        (
+            "thrown.cjs",
+            HANDLER,
+            "module.exports = () => { throw new Error('broken'); };\n",
+            "broken",
+        ),
+        (
+            "value.cjs",
+            HANDLER,
+            "module.exports = () => { throw { a: 1 }; };\n",
+            "{\"a\":1}",
+        ),
+        (
+            "syntaxjs.cjs",
+            HANDLER,
+            "let = ;\nmodule.exports = () => 1;\n",
+            "Unexpected token ';' (syntaxjs.cjs:1)",
+        ),
+        (
+            "modulejs.cjs",
+            HANDLER,
+            "require('nope');\nmodule.exports = () => 1;\n",
+            "Cannot find module 'nope'",
+        ),
+        (
+            "exitsjs.cjs",
+            HANDLER,
+            "module.exports = () => { console.error('disk is full'); process.exit(3); };\n",
+            "disk is full",
+        ),
+        (
+            "syntaxsh.sh",
+            HANDLER,
+            "if true; then\n  echo x\nfi fi\nhandler() { :; }\n",
+            "syntaxsh.sh: line 3: syntax error near unexpected token `fi'",
+        ),
+        (
+            "ownsh.sh",
+            HANDLER,
+            "handler() { echo 'disk is full' >&2; return 3; }\n",
+            "disk is full",
+        ),
+        (
+            "finalsh.sh",
+            HANDLER,
+            "handler() { echo 'no such customer' >&2; return 65; }\n",
+            "no such customer",
+        ),
+        (
+            "programsh.sh",
+            HANDLER,
+            "handler() { no-such-program; }\n",
+            "…no-such-program: command not found",
+        ),
+        ("silent.sh", HANDLER, "handler() { return 3; }\n", "exit 3"),
+        (
+            "killedsh.sh",
+            HANDLER,
+            "handler() { kill -9 $$; sleep 1000; }\n",
+            "killed by SIGKILL",
+        ),
+    ]);
+}
+
+#[test]
+fn deno() {
+    require!(deno);
+    check(&[
+        (
+            "raised.ts",
+            HANDLER,
+            "export default () => { throw new Error('broken'); };\n",
+            "broken",
+        ),
+        (
+            "syntax.ts",
+            HANDLER,
+            "let = ;\nexport default () => 1;\n",
+            "SyntaxError: Expression expected (syntax.ts:1:7)",
+        ),
+        (
+            "module.ts",
+            HANDLER,
+            "import x from './nope.ts';\nexport default () => x();\n",
+            "Module not found \"nope.ts\". (module.ts:1:15)",
+        ),
+        (
+            "read.ts",
+            HANDLER,
+            "export default () => Deno.readTextFile('/etc/passwd');\n",
+            "Requires read access to \"/etc/passwd\": put `permissions = [\"read=/etc/passwd\"]` into its manifest",
+        ),
+    ]);
+}

@@ -1,0 +1,340 @@
+//! The message of a failure is the line that says why, in every language, with the paths of the function's own files.
+//!
+//! Files:
+//! - `handlers`: handlers, here are scripts
+
+mod handlers;
+
+use fnd_tests::{Fnd, require};
+use std::fmt::Write as _;
+
+/// A function that fails: its file, more of its manifest, its code, and the message of its run. In a message, `…` stands
+/// for any text.
+type Case = (&'static str, &'static str, &'static str, &'static str);
+
+const SHORT: &str = "[limits]\ntimeout = \"1s\"\n";
+
+/// Runs every function, and reports all messages that differ.
+#[track_caller]
+fn check(cases: &[Case]) {
+    let fnd = Fnd::start();
+    for (file, manifest, code, _) in cases {
+        let name = file.split('.').next().unwrap();
+        fnd.drop_file(&format!("{name}.toml"), &format!("on_load = false\n{manifest}"));
+        let mode = if code.starts_with("#!") { 0o755 } else { 0o644 };
+        fnd.drop_bytes(file, code.as_bytes(), mode);
+    }
+    let mut differ = String::new();
+    for (file, _, _, expected) in cases {
+        let name = file.split('.').next().unwrap();
+        fnd.wait_ready(name);
+        let (_, view) = fnd.run(name, "");
+        if !is(&view.message, expected) {
+            writeln!(differ, "{file}\n  expected {expected}\n  found    {}", view.message).unwrap();
+        }
+    }
+    assert!(differ.is_empty(), "\n{differ}");
+    fnd.finish();
+}
+
+fn is(message: &str, expected: &str) -> bool {
+    match expected.split_once('…') {
+        Some((begin, end)) => message.starts_with(begin) && message.ends_with(end),
+        None => message == expected,
+    }
+}
+
+#[test]
+fn bash() {
+    check(&[
+        (
+            "unset.sh",
+            "",
+            "set -u\necho \"$nope\"\n",
+            "unset.sh: line 2: nope: unbound variable",
+        ),
+        ("own.sh", "", "echo 'disk is full' >&2\nexit 3\n", "disk is full"),
+        (
+            "details.sh",
+            "",
+            "echo 'disk is full' >&2\necho '  /dev/sda1' >&2\nexit 3\n",
+            "disk is full",
+        ),
+        (
+            "traced.sh",
+            "",
+            "set -x\nls /nope\nexit 3\n",
+            "ls: cannot access '/nope': No such file or directory",
+        ),
+        ("silent.sh", "", "exit 3\n", "exit code 3"),
+        (
+            "syntax.sh",
+            "",
+            "if true; then\n  echo x\nfi fi\n",
+            "syntax.sh: line 3: syntax error near unexpected token `fi'",
+        ),
+        (
+            "program.sh",
+            "",
+            "no-such-program\n",
+            "program.sh: line 1: no-such-program: command not found",
+        ),
+        (
+            "include.sh",
+            "",
+            ". /nope.sh\n",
+            "include.sh: line 1: /nope.sh: No such file or directory",
+        ),
+        (
+            "denied.sh",
+            "",
+            "cat /etc/shadow\n",
+            "cat: /etc/shadow: Permission denied",
+        ),
+        ("killed.sh", "", "kill -9 $$\n", "killed by SIGKILL"),
+        (
+            "late.sh",
+            SHORT,
+            "sleep 1000\n",
+            "it did not end within 1s (limits.timeout)",
+        ),
+        (
+            "calls.sh",
+            "",
+            "set -e\n/usr/bin/python3 -c 'raise ValueError(\"deep\\nsecond\")'\n",
+            "ValueError: deep",
+        ),
+    ]);
+}
+
+#[test]
+fn python() {
+    check(&[
+        ("raised.py", "", "raise ValueError('broken')\n", "ValueError: broken"),
+        (
+            "text.py",
+            "",
+            "raise 'text'\n",
+            "TypeError: exceptions must derive from BaseException",
+        ),
+        (
+            "cause.py",
+            "",
+            "try:\n    open('/nope')\nexcept OSError as error:\n    raise RuntimeError('outer\\nsecond line') from error\n",
+            "RuntimeError: outer",
+        ),
+        (
+            "custom.py",
+            "",
+            "class Gone(Exception): pass\nerror = Gone('no customer')\nerror.__notes__ = ['a note']\nraise error\n",
+            "Gone: no customer",
+        ),
+        ("own.py", "", "import sys\nsys.exit('disk is full')\n", "disk is full"),
+        (
+            "syntax.py",
+            "",
+            "def f():\n    x = = 1\n",
+            "SyntaxError: invalid syntax",
+        ),
+        (
+            "module.py",
+            "",
+            "import nope\n",
+            "ModuleNotFoundError: No module named 'nope'",
+        ),
+        (
+            "file.py",
+            "",
+            "open(__file__ + '.data')\n",
+            "FileNotFoundError: [Errno 2] No such file or directory: 'file.py.data'",
+        ),
+        (
+            "denied.py",
+            "",
+            "open('/etc/shadow')\n",
+            "PermissionError: [Errno 13] Permission denied: '/etc/shadow'",
+        ),
+        (
+            "killed.py",
+            "",
+            "import os\nos.kill(os.getpid(), 9)\n",
+            "killed by SIGKILL",
+        ),
+        (
+            "late.py",
+            SHORT,
+            "import time\ntime.sleep(1000)\n",
+            "it did not end within 1s (limits.timeout)",
+        ),
+    ]);
+}
+
+#[test]
+fn node() {
+    check(&[
+        (
+            "raised.cjs",
+            "",
+            "throw new Error('broken\\nsecond line');\n",
+            "Error: broken",
+        ),
+        ("number.cjs", "", "throw 42;\n", "42"),
+        ("value.cjs", "", "throw { a: 1 };\n", "{ a: 1 }"),
+        (
+            "cause.cjs",
+            "",
+            "throw new Error('outer', { cause: new TypeError('inner') });\n",
+            "Error: outer",
+        ),
+        (
+            "rejected.cjs",
+            "",
+            "Promise.reject(new RangeError('too large'));\n",
+            "RangeError: too large",
+        ),
+        (
+            "own.cjs",
+            "",
+            "console.error('disk is full'); process.exit(3);\n",
+            "disk is full",
+        ),
+        ("syntax.cjs", "", "let = ;\n", "SyntaxError: Unexpected token ';'"),
+        (
+            "module.cjs",
+            "",
+            "require('nope');\n",
+            "Error: Cannot find module 'nope'",
+        ),
+        (
+            "file.cjs",
+            "",
+            "require('fs').readFileSync(__filename + '.data');\n",
+            "Error: ENOENT: no such file or directory, open 'file.cjs.data'",
+        ),
+        (
+            "denied.cjs",
+            "",
+            "require('fs').readFileSync('/etc/shadow');\n",
+            "Error: EACCES: permission denied, open '/etc/shadow'",
+        ),
+        (
+            "killed.cjs",
+            "",
+            "process.kill(process.pid, 9); setTimeout(() => {}, 1e6);\n",
+            "killed by SIGKILL",
+        ),
+        (
+            "heap.cjs",
+            "interpreter_args = [\"--max-old-space-size=16\"]\n",
+            "const all = []; for (;;) all.push(new Array(1000).fill({}));\n",
+            "killed by SIGABRT: FATAL ERROR: …JavaScript heap out of memory",
+        ),
+        (
+            "late.cjs",
+            SHORT,
+            "setTimeout(() => {}, 1e6);\n",
+            "it did not end within 1s (limits.timeout)",
+        ),
+    ]);
+}
+
+#[test]
+fn deno() {
+    require!(deno);
+    check(&[
+        (
+            "raised.ts",
+            "",
+            "throw new Error('broken\\nsecond line');\n",
+            "error: Uncaught (in promise) Error: broken",
+        ),
+        ("number.ts", "", "throw 42;\n", "error: Uncaught (in promise) 42"),
+        (
+            "cause.ts",
+            "",
+            "throw new Error('outer', { cause: new TypeError('inner') });\n",
+            "error: Uncaught (in promise) Error: outer",
+        ),
+        (
+            "own.ts",
+            "",
+            "console.error('disk is full'); Deno.exit(3);\n",
+            "disk is full",
+        ),
+        ("syntax.ts", "", "let = ;\n", "error: SyntaxError: Expression expected"),
+        (
+            "module.ts",
+            "",
+            "import x from './nope.ts';\nx();\n",
+            "error: Module not found \"nope.ts\".",
+        ),
+        (
+            "package.ts",
+            "",
+            "import x from 'nope';\nx();\n",
+            "error: Import \"nope\" not a dependency",
+        ),
+        (
+            "file.ts",
+            "",
+            "Deno.readTextFileSync(new URL('./nope.data', import.meta.url));\n",
+            "error: Uncaught (in promise) NotFound: No such file or directory (os error 2): readfile 'nope.data'",
+        ),
+        (
+            "read.ts",
+            "",
+            "await Deno.readTextFile('/etc/passwd');\n",
+            "error: Uncaught (in promise) NotCapable: Requires read access to \"/etc/passwd\": put `permissions = [\"read=/etc/passwd\"]` into its manifest",
+        ),
+        (
+            "net.ts",
+            "",
+            "await fetch('https://example.com/x');\n",
+            "error: Uncaught (in promise) NotCapable: Requires net access to \"example.com:443\": put `permissions = [\"net=example.com\"]` into its manifest",
+        ),
+        (
+            "env.ts",
+            "",
+            "Deno.env.get('NOPE');\n",
+            "error: Uncaught (in promise) NotCapable: Requires env access to \"NOPE\": put `permissions = [\"env=NOPE\"]` into its manifest",
+        ),
+        (
+            "run.ts",
+            "",
+            "new Deno.Command('ls').outputSync();\n",
+            "error: Uncaught (in promise) NotCapable: Requires run access to \"ls\": put `permissions = [\"run=ls\"]` into its manifest",
+        ),
+        (
+            "late.ts",
+            SHORT,
+            "setTimeout(() => {}, 1e6);\n",
+            "it did not end within 1s (limits.timeout)",
+        ),
+    ]);
+}
+
+#[test]
+fn programs() {
+    check(&[
+        ("die", "", "#!/usr/bin/perl\ndie 'broken';\n", "broken at die line 2."),
+        (
+            "use",
+            "",
+            "#!/usr/bin/perl\nuse Nope;\n",
+            "Can't locate Nope.pm in @INC … at use line 2.",
+        ),
+        (
+            "syntax",
+            "",
+            "#!/usr/bin/perl\nmy $x = ;\n",
+            "syntax error at syntax line 2, near \"= ;\"",
+        ),
+        ("killed", "", "#!/usr/bin/perl\nkill 'KILL', $$;\n", "killed by SIGKILL"),
+        (
+            "own",
+            "",
+            "#!/usr/bin/awk -f\nBEGIN { print \"disk is full\" > \"/dev/stderr\"; exit 3 }\n",
+            "disk is full",
+        ),
+    ]);
+}
