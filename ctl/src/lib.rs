@@ -7,6 +7,7 @@
 //! - `commands`: the verbs
 //! - `exit`: exit codes and failures
 //! - `fuzzing`: what the fuzzer may call
+//! - `habits`: advice for verbs of other tools
 //! - `local`: places and a judge for verbs that need no daemon
 //! - `output`: the only place that prints
 
@@ -16,11 +17,12 @@ mod commands;
 mod exit;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod habits;
 mod local;
 mod output;
 
 use clap::{CommandFactory as _, Parser as _};
-use cli::{Cli, Verb};
+use cli::{Cli, Format, Verb};
 use client::Client;
 use commands::Context;
 use exit::{Exit, Failure};
@@ -40,12 +42,26 @@ pub fn command() -> clap::Command {
 /// Runs the command line of the process and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error),
+    };
     let exit = run(cli).unwrap_or_else(|failure| {
         output::failure(&failure);
         failure.exit
     });
     exit.into()
+}
+
+/// Prints why clap refuses a command line, or the help that was asked for, and returns the exit code.
+fn refused(error: &clap::Error) -> ExitCode {
+    if let Some(failure) = habits::advice(error) {
+        output::failure(&failure);
+        return failure.exit.into();
+    }
+    // An error is ignored: there is no other place to report that the stream is closed.
+    let _ = error.print();
+    u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8).into()
 }
 
 fn run(cli: Cli) -> Result<Exit, Failure> {
@@ -59,19 +75,40 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         (None, true) => user_socket()?,
         (None, false) => PathBuf::from(SYSTEM_SOCKET),
     };
-    let prints_bytes = matches!(cli.verb, Verb::Invoke(_) | Verb::Result(_) | Verb::Logs(_));
-    if cli.output == cli::Format::Raw && !prints_bytes {
-        let message = "`-o raw` prints the bytes of a function: only `invoke`, `result` and `logs` have it";
-        return Err(Failure::usage(message));
-    }
+    let format = if cli.json { Format::Json } else { cli.output };
+    fits(format, &cli.verb)?;
     let context = Context {
         client: Client::new(socket, cli.user),
-        out: Output::new(cli.output),
+        out: Output::new(format, !cli.no_headers),
         user: cli.user,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::FunctionFailed, format!("failed to start: {error}")))?;
-    runtime.block_on(perform(cli.verb, &context))
+    runtime.block_on(async {
+        match perform(cli.verb, &context).await {
+            Err(failure) => Err(commands::names::suggest(&context, failure).await),
+            done => done,
+        }
+    })
+}
+
+/// Refuses a format that a verb does not have.
+fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
+    let prints_bytes = matches!(verb, Verb::Invoke(_) | Verb::Result(_) | Verb::Logs(_) | Verb::Tail(_));
+    if format == Format::Raw && !prints_bytes {
+        let message = "`-o raw` prints the bytes of a function: only `invoke`, `result` and `logs` have it";
+        return Err(Failure::usage(message));
+    }
+    let prints_table = matches!(
+        verb,
+        Verb::Status(_) | Verb::List(_) | Verb::History(_) | Verb::DeadLetters(_) | Verb::Runtimes(_) | Verb::Sizes(_)
+    );
+    if format == Format::Name && !prints_table {
+        let message = "`-o name` prints the first column of a table: only `status`, `list`, `history`, `dead-letters`, \
+                       `runtimes` and `sizes` have it";
+        return Err(Failure::usage(message));
+    }
+    Ok(())
 }
 
 async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
@@ -82,6 +119,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Show(args) => c::show::run(context, args).await,
         Verb::Invoke(args) => c::invoke::run(context, args).await,
         Verb::Logs(args) => c::logs::run(context, args).await,
+        Verb::Tail(args) => c::logs::run(context, args.following()).await,
         Verb::Events(args) => c::events::run(context, args).await,
         Verb::History(args) => c::history::run(context, args).await,
         Verb::Result(args) => c::result::run(context, args).await,

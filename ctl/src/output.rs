@@ -20,6 +20,8 @@ const GAP: u16 = 2;
 pub(crate) struct Output {
     /// The form, from `-o`.
     pub(crate) format: Format,
+    /// Whether tables have their first line.
+    headers: bool,
     terminal: bool,
     colours: bool,
     /// Columns; absent means unlimited.
@@ -130,7 +132,7 @@ impl Table {
 impl Output {
     /// Returns an output for this process.
     #[must_use]
-    pub(crate) fn new(format: Format) -> Self {
+    pub(crate) fn new(format: Format, headers: bool) -> Self {
         let terminal = io::stdout().is_terminal();
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -152,6 +154,7 @@ impl Output {
         };
         Self {
             format,
+            headers,
             terminal,
             colours: terminal && !is_set("NO_COLOR") && !dumb,
             width,
@@ -170,7 +173,7 @@ impl Output {
         match self.format {
             Format::Json => self.line(&self.untrusted(&String::from_utf8_lossy(body))),
             Format::Yaml => self.yaml(body),
-            Format::Table | Format::Wide | Format::Raw => table(&parse(body)?, self),
+            Format::Table | Format::Wide | Format::Name | Format::Raw => table(&parse(body)?, self),
         }
     }
 
@@ -196,12 +199,17 @@ impl Output {
         self.raw(if self.terminal { b"\x1b[H\x1b[2J" } else { b"\n" })
     }
 
-    /// Prints a table.
+    /// Prints a table; of names only the first column.
     ///
     /// # Errors
     /// Standard output cannot be written.
     pub(crate) fn table(&self, table: &Table) -> Result<(), Failure> {
-        for (number, line) in table.lines(self.width).iter().enumerate() {
+        if self.format == Format::Name {
+            let mut names = table.rows.iter().filter_map(|(_, cells)| cells.first());
+            return names.try_for_each(|name| self.line(name));
+        }
+        let lines = table.lines(self.width);
+        for (number, line) in lines.iter().enumerate().skip(usize::from(!self.headers)) {
             let tone = number
                 .checked_sub(1)
                 .and_then(|row| table.rows.get(row))
@@ -321,7 +329,11 @@ fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+/// Reads an answer of the API.
+///
+/// # Errors
+/// The body is not a valid `T`.
+pub(crate) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(body).map_err(|error| {
         Failure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}"))
             .help("fnd and fndctl may be of different versions: `fndctl version` shows both")

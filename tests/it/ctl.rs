@@ -132,6 +132,51 @@ fn tables_fit_and_other_forms_are_whole() {
     fnd.finish();
 }
 
+/// Several names, patterns and advice against the real daemon.
+#[test]
+fn names_patterns_and_advice() {
+    let fnd = node();
+    let named = |arguments: &[&str]| fnd.ctl(arguments).expect_code(0).out();
+    assert_eq!(named(&["status", "*l*", "-o", "name"]), "fails\nhello\nslow\n");
+    assert_eq!(named(&["ls", "-o", "name"]), "fails\nhello\nslow\n");
+    assert_eq!(named(&["disable", "hello", "s*"]), "hello: disabled\nslow: disabled\n");
+    assert_eq!(named(&["enable", "hello"]), "hello: enabled\n");
+    let _ = fnd.ctl(&["invoke", "fails"]).expect_code(1);
+    wait_until("the failed function", PATIENCE, || {
+        (named(&["status", "--failed", "-o", "name"]) == "fails\n").then_some(())
+    });
+    let run = fnd.ctl(&["invoke", "helo"]).expect_code(3);
+    assert!(run.stderr.contains("did you mean `hello`?"), "{run}");
+    let run = fnd.ctl(&["invoke", "hello", "Ada"]).expect_code(2);
+    assert!(run.stderr.contains("fndctl invoke hello -d Ada"), "{run}");
+    fnd.finish();
+}
+
+/// All runs of a function end at once: the waiting ones first, so that none starts.
+#[test]
+fn cancel_all_ends_waiting_and_running_runs() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "long.sh",
+        "# /// fnd\n# on_load = false\n# [pool]\n# max = 1\n# ///\nsleep 1000\n",
+    );
+    fnd.wait_ready("long");
+    for _ in 0..3 {
+        let _ = fnd.ctl(&["invoke", "long", "--async"]).expect_code(0);
+    }
+    let running = || fnd.ctl(&["history", "long", "--state", "running", "-o", "name"]).out();
+    wait_until("a run", PATIENCE, || (!running().is_empty()).then_some(()));
+    let cancelled = fnd.ctl(&["cancel", "--all", "l*", "-o", "json"]).expect_code(0).json();
+    assert_eq!(cancelled.as_array().map(Vec::len), Some(3), "{cancelled}");
+    wait_until("all runs to end", PATIENCE, || {
+        let ended = fnd
+            .ctl(&["history", "long", "--state", "cancelled", "-o", "name"])
+            .out();
+        (ended.lines().count() == 3).then_some(())
+    });
+    fnd.finish();
+}
+
 #[test]
 fn lists_by_label() {
     let fnd = node();

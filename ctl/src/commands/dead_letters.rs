@@ -35,6 +35,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum What {
     /// List dead letters, newest first.
+    #[command(alias = "ls")]
     List(Filter),
     /// Show one dead letter with its payload and its last output.
     Show {
@@ -42,8 +43,10 @@ enum What {
         id: String,
     },
     /// Queue dead letters anew with the same payload, which takes them off the list.
+    #[command(alias = "retry")]
     Redrive(Which),
     /// Take dead letters off the list for good; their records stay in the history.
+    #[command(aliases = ["rm", "delete"])]
     Drop(Which),
 }
 

@@ -84,7 +84,7 @@ fn show(context: &Context, line: &[u8]) -> Result<(), Failure> {
             out.line("---")?;
             out.yaml(line)
         }
-        Format::Table | Format::Wide | Format::Raw => {
+        Format::Table | Format::Wide | Format::Name | Format::Raw => {
             let event: StreamEvent = serde_json::from_slice(line).map_err(|error| {
                 Failure::new(Exit::NotReachable, format!("failed to read a line from fnd: {error}"))
                     .help("fnd and fndctl may be of different versions: `fndctl version` shows both")

@@ -5,6 +5,7 @@ use super::{Context, function_path};
 use crate::cli::Format;
 use crate::client::request;
 use crate::exit::{Exit, Failure};
+use crate::habits::payload_without_option;
 use fnd_core::api::Queued;
 use hyper::Method;
 use hyper::body::Bytes;
@@ -24,6 +25,10 @@ use std::io::Read as _;
 pub(crate) struct Args {
     /// Name of the function.
     function: String,
+
+    /// Words in the place where other tools have the payload; they are refused with the right command line.
+    #[arg(hide = true)]
+    pub(crate) words: Vec<String>,
 
     /// The payload: sent as JSON if it parses, else as text; `@FILE` reads a file, `-` reads standard input.
     #[arg(short, long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
@@ -67,6 +72,9 @@ pub(crate) struct Args {
 /// # Errors
 /// The function did not succeed, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    if !args.words.is_empty() {
+        return Err(payload_without_option(&args.words));
+    }
     let path = function_path(&args.function)?;
     let (headers, body) = headers_and_body(&args)?;
     let queue = args.queue || args.at.is_some() || args.in_.is_some() || args.priority.is_some();
@@ -91,7 +99,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         match context.out.format {
             Format::Json => context.out.line(&String::from_utf8_lossy(&reply.body))?,
             Format::Yaml => context.out.yaml(&reply.body)?,
-            Format::Table | Format::Wide | Format::Raw => context.out.line(&queued(&reply.body)?)?,
+            Format::Table | Format::Wide | Format::Name | Format::Raw => context.out.line(&queued(&reply.body)?)?,
         }
         return Ok(Exit::Fine);
     }

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl logs hello\n  \
+    fndctl logs hello -f                 the same as `fndctl tail hello`\n  \
     fndctl logs -f                       follow the output of all functions\n  \
     fndctl logs hello --since 1h\n  \
     fndctl logs hello -o raw             the text only, with its escape sequences\n  \
@@ -37,6 +38,13 @@ pub(crate) struct Args {
     /// At most this many kept lines, the newest [default: 1000].
     #[arg(short = 'n', long, value_name = "LINES")]
     limit: Option<u32>,
+}
+
+impl Args {
+    /// Returns the options with `--follow`.
+    pub(crate) fn following(self) -> Self {
+        Self { follow: true, ..self }
+    }
 }
 
 /// Runs the verb.
@@ -79,7 +87,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
                 context.out.line("---")?;
                 context.out.yaml(&line)?;
             }
-            Format::Table | Format::Wide | Format::Raw => {
+            Format::Table | Format::Wide | Format::Name | Format::Raw => {
                 let parsed: Result<LogLine, _> = serde_json::from_slice(&line);
                 let line = parsed.map_err(|error| {
                     Failure::new(Exit::NotReachable, format!("failed to read a line from fnd: {error}"))

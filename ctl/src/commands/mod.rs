@@ -12,6 +12,7 @@
 //! - `verify`, `doctor`, `bundle`: find out what is wrong
 //! - `examine`: runs `fnd --examine` for `verify` and `backup`
 //! - `filter`: the options that select runs, and pages put together
+//! - `names`: names of functions, with patterns
 //! - `text`: instants, durations and sizes for people
 //! - `watch`: `--watch` of `list` and `status`
 
@@ -33,6 +34,7 @@ pub(crate) mod invoke;
 pub(crate) mod list;
 pub(crate) mod log_level;
 pub(crate) mod logs;
+pub(crate) mod names;
 pub(crate) mod reload;
 pub(crate) mod replay;
 pub(crate) mod restore;

@@ -4,6 +4,7 @@
 
 #[path = "../../../daemon/tests/control/fake/mod.rs"]
 mod fake;
+mod habits;
 mod shown;
 
 use fake::{ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};

@@ -128,7 +128,7 @@ fn print(out: &Output, report: &Report) -> Result<(), Failure> {
             out.document(&body, |_: &serde_json::Value, _| Ok(()))
         }
         Format::Wide => out.table(&table(&report.findings)),
-        Format::Table | Format::Raw => {
+        Format::Table | Format::Name | Format::Raw => {
             for line in report.findings.iter().flat_map(lines) {
                 out.line(&escape(&line, false))?;
             }
