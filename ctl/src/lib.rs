@@ -2,6 +2,7 @@
 //!
 //! Files:
 //! - `bin`: `main` of fndctl
+//! - `candidates`: words that a shell completes
 //! - `cli`: the command line
 //! - `client`: requests to the control socket
 //! - `commands`: the verbs
@@ -11,6 +12,7 @@
 //! - `local`: places and a judge for verbs that need no daemon
 //! - `output`: the only place that prints
 
+mod candidates;
 mod cli;
 mod client;
 mod commands;
@@ -22,11 +24,14 @@ mod local;
 mod output;
 
 use clap::{CommandFactory as _, Parser as _};
+use clap_complete::CompleteEnv;
+use clap_complete::env::Shells;
 use cli::{Cli, Format, Verb};
 use client::Client;
 use commands::Context;
 use exit::{Exit, Failure};
 use output::Output;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -39,9 +44,34 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
+/// The variable by which the scripts of [`completion`] ask for candidates.
+const COMPLETE: &str = "FNDCTL_COMPLETE";
+
+/// Returns the completion script for a shell: `bash`, `elvish`, `fish`, `powershell` or `zsh`.
+///
+/// # Errors
+/// The shell is another one.
+pub fn completion(shell: &str) -> io::Result<Vec<u8>> {
+    let mut script = Vec::new();
+    let shells = Shells::builtins();
+    let completer = shells.completer(shell).ok_or(io::ErrorKind::Unsupported)?;
+    completer.write_registration(COMPLETE, "fndctl", "fndctl", "fndctl", &mut script)?;
+    if shell == "zsh" {
+        // zsh loads the script as the function `_fndctl` and calls it for the first completion.
+        script.extend(b"\nif [ \"$funcstack[1]\" = _fndctl ]; then _clap_dynamic_completer_fndctl \"$@\"; fi\n");
+    }
+    Ok(script)
+}
+
 /// Runs the command line of the process and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
+    let completing = CompleteEnv::with_factory(Cli::command).var(COMPLETE);
+    match completing.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()) {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => return refused(&error),
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
@@ -70,11 +100,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         cli.verb,
         Verb::Validate(_) | Verb::Explain(_) | Verb::Completion(_) | Verb::Restore(_)
     );
-    let socket = match (cli.socket, cli.user && needs_socket) {
-        (Some(path), _) => path,
-        (None, true) => user_socket()?,
-        (None, false) => PathBuf::from(SYSTEM_SOCKET),
-    };
+    let socket = socket(cli.socket, cli.user && needs_socket)?;
     let format = if cli.json { Format::Json } else { cli.output };
     fits(format, &cli.verb)?;
     let context = Context {
@@ -146,7 +172,14 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-fn user_socket() -> Result<PathBuf, Failure> {
+/// Returns the socket that is named, the user's own, or that of an installed system.
+fn socket(named: Option<PathBuf>, user: bool) -> Result<PathBuf, Failure> {
+    if let Some(path) = named {
+        return Ok(path);
+    }
+    if !user {
+        return Ok(PathBuf::from(SYSTEM_SOCKET));
+    }
     match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(directory) if !directory.is_empty() => Ok(PathBuf::from(directory).join("fnd/control.sock")),
         _ => Err(Failure::usage(

@@ -177,6 +177,35 @@ fn cancel_all_ends_waiting_and_running_runs() {
     fnd.finish();
 }
 
+/// Runs by the end of an id and by `--last`, and both from the candidates of completion.
+#[test]
+fn runs_are_named_by_the_end_of_their_ids() {
+    let fnd = node();
+    let id = fnd
+        .ctl(&["invoke", "hello", "-d", "one", "--async"])
+        .expect_code(0)
+        .out();
+    let id = id.trim();
+    fnd.wait_end(fnd_wire::ids::InvocationId::parse(id).unwrap());
+    let end = &id[id.len() - 8..];
+    assert_eq!(fnd.ctl(&["result", end]).expect_code(0).json()["got"], "one");
+    assert_eq!(
+        fnd.ctl(&["result", "--last", "hello"]).expect_code(0).json()["got"],
+        "one"
+    );
+    let table = fnd.ctl(&["history", "hello", "--no-headers"]).expect_code(0).out();
+    assert!(table.starts_with(&format!("{end}  hello")), "{table}");
+    for arguments in [&["history", "--id", end][..], &["history", "--last"]] {
+        let shown = fnd.ctl(&[arguments, &["-o", "json"]].concat()).expect_code(0).json();
+        assert_eq!(shown["id"], id);
+    }
+    let run = fnd.ctl(&["cancel", end]).expect_code(3);
+    assert!(run.stderr.contains("has ended"), "{run}");
+    let run = fnd.ctl(&["logs", "--last", "nobody"]).expect_code(3);
+    assert!(run.stderr.contains("no run of a function `nobody`"), "{run}");
+    fnd.finish();
+}
+
 #[test]
 fn lists_by_label() {
     let fnd = node();

@@ -2,7 +2,9 @@
 
 use super::filter::{Filter, Wanted};
 use super::names::expand;
+use super::runs::{find, newest};
 use super::{Context, invocation_path};
+use crate::candidates;
 use crate::exit::{Exit, Failure};
 use fnd_core::api::{Changed, InvocationList};
 use fnd_core::outcome::State;
@@ -13,16 +15,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A cancelled run of a service starts the service anew; `fndctl disable F` ends it.\n\nExamples:\n  \
-    fndctl cancel 01934567-89ab-7def-8123-456789abcdef\n  \
+    fndctl cancel 456789abcdef\n  \
+    fndctl cancel --last hello\n  \
     fndctl cancel --all hello 'web/*'        their waiting and running runs"
 )]
 pub(crate) struct Args {
-    /// Ids of runs, as `fndctl history` shows them.
-    #[arg(value_name = "ID", required_unless_present = "all")]
+    /// Ids of runs, or their last characters, as `fndctl history` shows them.
+    #[arg(value_name = "ID", required_unless_present_any = ["all", "last"], add = candidates::runs())]
     ids: Vec<String>,
 
+    /// Cancel the newest run, or the newest run of this function.
+    #[arg(long, value_name = "FUNCTION", num_args = 0..=1, conflicts_with_all = ["ids", "all"], add = candidates::functions())]
+    last: Option<Option<String>>,
+
     /// Cancel all waiting and running runs of these functions; a name may have `*` and `?`.
-    #[arg(long, value_name = "FUNCTION", num_args = 1.., conflicts_with = "ids")]
+    #[arg(long, value_name = "FUNCTION", num_args = 1.., conflicts_with = "ids", add = candidates::functions())]
     all: Vec<String>,
 }
 
@@ -41,21 +48,17 @@ struct Cancelled {
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    if let [id] = args.ids.as_slice() {
-        let reply = context.client.post(&format!("{}/cancel", invocation_path(id)?)).await?;
+    let ids = ids(context, &args).await?;
+    if let ([id], true) = (ids.as_slice(), args.all.is_empty()) {
+        let reply = context.client.post(&format!("{}/cancel", invocation_path(id))).await?;
         context.out.document(&reply.body, |changed: &Changed, out| {
             out.line(&format!("{id}: {}", changed.state))
         })?;
         return Ok(Exit::Fine);
     }
-    let ids = if args.all.is_empty() {
-        args.ids
-    } else {
-        unfinished(context, &args.all).await?
-    };
     let mut done = Vec::new();
     for id in ids {
-        match context.client.post(&format!("{}/cancel", invocation_path(&id)?)).await {
+        match context.client.post(&format!("{}/cancel", invocation_path(&id))).await {
             Ok(reply) => {
                 let changed: Result<Changed, _> = serde_json::from_slice(&reply.body);
                 let state = changed.map(|changed| changed.state).unwrap_or_default();
@@ -72,6 +75,18 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             .try_for_each(|one| out.line(&format!("{}: {}", one.id, one.state)))
     })?;
     Ok(Exit::Fine)
+}
+
+/// Returns the whole ids of the runs that the command line names.
+async fn ids(context: &Context, args: &Args) -> Result<Vec<String>, Failure> {
+    if let Some(function) = &args.last {
+        return Ok(vec![newest(context, function.as_deref()).await?]);
+    }
+    let mut ids = unfinished(context, &args.all).await?;
+    for typed in &args.ids {
+        ids.push(find(context, typed).await?);
+    }
+    Ok(ids)
 }
 
 /// Returns the ids of all runs of functions that have not ended.

@@ -2,6 +2,7 @@
 
 use super::names::expand;
 use super::{Context, function_path};
+use crate::candidates;
 use crate::exit::{Exit, Failure};
 use fnd_core::api::Changed;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[command(after_help = "Examples:\n  fndctl disable hello\n  fndctl enable hello 'web/*'")]
 pub(crate) struct Args {
     /// Names of functions; a name may have `*` and `?`.
-    #[arg(value_name = "FUNCTION", required = true)]
+    #[arg(value_name = "FUNCTION", required = true, add = candidates::functions())]
     functions: Vec<String>,
 }
 

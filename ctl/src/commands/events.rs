@@ -1,6 +1,7 @@
 //! `fndctl events`: the last events, and with `-f` new ones.
 
 use super::{Context, Parameters, function_path};
+use crate::candidates;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::output::escape;
@@ -24,12 +25,12 @@ pub(crate) struct Args {
     follow: bool,
 
     /// Only events of this function.
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "F", add = candidates::functions())]
     function: Option<String>,
 
     /// Only events of these kinds, separated by commas: loaded, refused, removed, state, accepted, started, ended,
     /// retried, polled, gave-up, scaled, dropped, problem, solved.
-    #[arg(long = "kind", value_name = "KIND", value_delimiter = ',')]
+    #[arg(long = "kind", value_name = "KIND", value_delimiter = ',', add = candidates::kinds())]
     kinds: Vec<String>,
 
     /// Only events after this one (its `seq`, as `-o json` shows it), or `now` for new ones only.

@@ -2,6 +2,7 @@
 
 use super::text::span;
 use super::{Context, function_path};
+use crate::candidates;
 use crate::cli::Format;
 use crate::client::request;
 use crate::exit::{Exit, Failure};
@@ -24,6 +25,7 @@ use std::io::Read as _;
     fndctl invoke backup --follow                 show its output while it runs")]
 pub(crate) struct Args {
     /// Name of the function.
+    #[arg(add = candidates::functions())]
     function: String,
 
     /// Words in the place where other tools have the payload; they are refused with the right command line.

@@ -1,6 +1,8 @@
 //! `fndctl logs`: kept output, and with `-f` new lines.
 
+use super::runs::{find, newest};
 use super::{Context, Parameters, function_path, invocation_path};
+use crate::candidates;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use fnd_core::api::{LogLine, LogList, LogStream};
@@ -14,9 +16,11 @@ use jiff::Timestamp;
     fndctl logs -f                       follow the output of all functions\n  \
     fndctl logs hello --since 1h\n  \
     fndctl logs hello -o raw             the text only, with its escape sequences\n  \
-    fndctl logs --id 01934567-89ab-7def-8123-456789abcdef")]
+    fndctl logs --id 456789abcdef        of one run, by the end of its id\n  \
+    fndctl logs --last hello             of the newest run of a function")]
 pub(crate) struct Args {
     /// Only lines of this function.
+    #[arg(add = candidates::functions())]
     function: Option<String>,
 
     /// Print new lines as they come, until Ctrl-C; with --id, until the run ends.
@@ -24,8 +28,12 @@ pub(crate) struct Args {
     follow: bool,
 
     /// Only lines of this run.
-    #[arg(long, value_name = "ID", conflicts_with = "function")]
+    #[arg(long, value_name = "ID", conflicts_with = "function", add = candidates::runs())]
     id: Option<String>,
+
+    /// Only lines of the newest run, or of the newest run of this function.
+    #[arg(long, value_name = "FUNCTION", num_args = 0..=1, conflicts_with_all = ["function", "id"], add = candidates::functions())]
+    last: Option<Option<String>>,
 
     /// Only lines since then: a duration ago such as `1h`, or an instant such as 2026-11-21T08:00:00Z.
     #[arg(long, value_name = "WHEN")]
@@ -54,8 +62,13 @@ impl Args {
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let now = Timestamp::now();
     let mut parameters = Parameters::default();
-    let path = match (&args.id, &args.function) {
-        (Some(id), _) => format!("{}/logs", invocation_path(id)?),
+    let run = match (&args.id, &args.last) {
+        (Some(id), _) => Some(find(context, id).await?),
+        (None, Some(function)) => Some(newest(context, function.as_deref()).await?),
+        (None, None) => None,
+    };
+    let path = match (&run, &args.function) {
+        (Some(id), _) => format!("{}/logs", invocation_path(id)),
         (None, Some(function)) => {
             function_path(function)?;
             parameters.add("function", Some(function));
@@ -66,7 +79,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     parameters.add_instant("since", args.since.as_deref(), now)?;
     parameters.add_instant("until", args.until.as_deref(), now)?;
     parameters.add("limit", args.limit.map(|limit| limit.to_string()).as_deref());
-    let named = args.function.is_some() || args.id.is_some();
+    let named = args.function.is_some() || run.is_some();
     if !args.follow {
         let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;
         context.out.document(&reply.body, |list: &LogList, out| {

@@ -4,6 +4,7 @@ use super::doctor::outdated;
 use super::names::{is_pattern, select};
 use super::text::{brief, distance, size, why};
 use super::{Context, function_path};
+use crate::candidates;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, Table, Tone, parse};
@@ -20,7 +21,7 @@ use jiff::Timestamp;
 )]
 pub(crate) struct Args {
     /// Only these functions; a name may have `*` and `?`.
-    #[arg(value_name = "FUNCTION")]
+    #[arg(value_name = "FUNCTION", add = candidates::functions())]
     functions: Vec<String>,
 
     /// Only functions whose last run failed, and those that are invalid or crash-looping.

@@ -169,14 +169,12 @@ impl InvocationBackend for Fake {
     }
 
     fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>> {
+        let is_first = filter.after.is_none();
         self.seen.lock().unwrap().filter = Some(filter);
-        let invocations = [ENDED, FAILED, RUNNING]
-            .into_iter()
-            .filter_map(|text| view(id(text)))
-            .collect();
+        let ids = [ENDED, FAILED, RUNNING].into_iter().filter(|_| is_first);
         later(Ok(InvocationList {
-            invocations,
-            next: Some(RUNNING.to_owned()),
+            invocations: ids.filter_map(|text| view(id(text))).collect(),
+            next: is_first.then(|| RUNNING.to_owned()),
         }))
     }
 
