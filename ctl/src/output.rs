@@ -7,6 +7,8 @@ use crate::exit::{Exit, Failure};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table as Layout, Width, presets};
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use std::io::{self, IsTerminal as _, Write as _};
 
 /// Width of a table where neither the terminal nor `COLUMNS` gives one.
@@ -26,6 +28,8 @@ pub(crate) struct Output {
     colours: bool,
     /// Columns; absent means unlimited.
     width: Option<u16>,
+    /// The zone in which instants are shown; absent where they stay in UTC.
+    zone: Option<TimeZone>,
 }
 
 /// The state of a row, which decides its colour.
@@ -158,6 +162,8 @@ impl Output {
             terminal,
             colours: terminal && !is_set("NO_COLOR") && !dumb,
             width,
+            // A pipe gets UTC, for programs.
+            zone: terminal.then(TimeZone::system),
         }
     }
 
@@ -242,6 +248,22 @@ impl Output {
     /// Standard output cannot be written.
     pub(crate) fn line(&self, text: &str) -> Result<(), Failure> {
         self.raw(format!("{text}\n").as_bytes())
+    }
+
+    /// Prints a line that may be wider than the terminal: it is broken between words, and its further lines are indented.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub(crate) fn wrapped(&self, text: &str, indent: usize) -> Result<(), Failure> {
+        self.line(&wrap(text, self.width, indent))
+    }
+
+    /// Returns an instant of the API for people: on a terminal in local time.
+    #[must_use]
+    pub(crate) fn instant(&self, text: &str) -> String {
+        self.zone
+            .as_ref()
+            .map_or_else(|| text.to_owned(), |zone| local(text, zone))
     }
 
     /// Prints a function's bytes unchanged. On a terminal, unless raw was asked for, control characters are escaped and
@@ -344,6 +366,34 @@ fn escape_for(terminal: bool, text: &str) -> String {
     if terminal { escape(text, true) } else { text.to_owned() }
 }
 
+/// Returns an instant as the local time of a zone. `--since` and `--until` accept the same form.
+fn local(text: &str, zone: &TimeZone) -> String {
+    match text.parse::<Timestamp>() {
+        Ok(instant) => instant
+            .to_zoned(zone.clone())
+            .strftime("%Y-%m-%d %H:%M:%S%.3f")
+            .to_string(),
+        Err(_) => text.to_owned(),
+    }
+}
+
+/// Returns a text in lines that are not wider than `width`, unless a word is.
+fn wrap(text: &str, width: Option<u16>, indent: usize) -> String {
+    let width = width.map_or(usize::MAX, usize::from);
+    let mut lines = String::new();
+    let mut column = 0;
+    for word in text.split_inclusive(' ') {
+        if column > indent && column + word.trim_end().chars().count() > width {
+            lines.truncate(lines.trim_end().len());
+            lines.push_str(&format!("\n{:indent$}", ""));
+            column = indent;
+        }
+        lines.push_str(word);
+        column += word.chars().count();
+    }
+    lines
+}
+
 /// Returns text in which characters that control a terminal are shown as escapes. Line ends and tabs may stay.
 #[must_use]
 pub(crate) fn escape(text: &str, keep_lines: bool) -> String {
@@ -363,6 +413,27 @@ pub(crate) fn escape(text: &str, keep_lines: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_break_between_words() {
+        for (width, expected) in [
+            (None, "error  disk  there is no room left on it"),
+            (Some(20), "error  disk  there\n    is no room left\n    on it"),
+            (
+                Some(3),
+                "error\n    disk\n    there\n    is\n    no\n    room\n    left\n    on\n    it",
+            ),
+        ] {
+            assert_eq!(wrap("error  disk  there is no room left on it", width, 4), expected);
+        }
+    }
+
+    #[test]
+    fn instants_are_local() {
+        let zone = TimeZone::posix("JST-9").unwrap();
+        assert_eq!(local("2026-11-21T23:00:00.120Z", &zone), "2026-11-22 08:00:00.120");
+        assert_eq!(local("-", &zone), "-");
+    }
 
     #[test]
     fn text_of_functions_does_not_control_a_terminal() {

@@ -182,8 +182,14 @@ fn one(shown: &Shown, out: &Output) -> Result<(), Failure> {
         ("message", run.message.clone()),
         ("trigger", run.trigger.as_str().to_owned()),
         ("attempts", run.attempts.to_string()),
-        ("accepted", run.accepted_at.clone()),
-        ("ended", run.ended_at.clone().unwrap_or_default()),
+        ("accepted", out.instant(&run.accepted_at)),
+        (
+            "ended",
+            run.ended_at
+                .as_deref()
+                .map(|text| out.instant(text))
+                .unwrap_or_default(),
+        ),
         ("type", shown.letter.content_type.clone().unwrap_or("-".to_owned())),
         ("payload", payload(&shown.letter, usize::MAX)),
     ] {

@@ -2,7 +2,7 @@
 
 use super::filter::{Filter, Wanted};
 use super::runs::{find, newest, short};
-use super::text::{distance, duration, size};
+use super::text::{between, distance, duration, size};
 use super::{Context, invocation_path};
 use crate::candidates;
 use crate::cli::Format;
@@ -64,7 +64,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     };
     let body = serde_json::to_vec(&list).unwrap_or_default(); // as it was read
     context.out.document(&body, |list: &InvocationList, out| {
-        out.table(&table(&list.invocations, out.format, now))?;
+        out.table(&table(out, &list.invocations, now))?;
         if let Some(next) = &list.next {
             out.progress(&format!("for older ones: --after {next}"));
         }
@@ -74,16 +74,17 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Returns the table of invocations. The ends of their ids are enough for people.
-fn table(invocations: &[InvocationView], format: Format, now: Timestamp) -> Table {
-    let wide = format == Format::Wide;
-    let mut header = vec!["ID", "FUNCTION", "STATE", "REASON", "ACCEPTED"];
+fn table(out: &Output, invocations: &[InvocationView], now: Timestamp) -> Table {
+    let wide = out.format == Format::Wide;
+    let instant = |text: &Option<String>| text.as_deref().map(|text| out.instant(text)).unwrap_or_default();
+    let mut header = vec!["ID", "FUNCTION", "STATE", "REASON", "ACCEPTED", "DURATION"];
     if wide {
         header.extend(["TRIGGER", "ATTEMPTS", "POLLS", "STARTED", "ENDED", "NEXT", "MESSAGE"]);
     }
     let mut table = Table::new(&header);
     for view in invocations {
         let mut cells = vec![
-            if format == Format::Table {
+            if out.format == Format::Table {
                 short(view.id)
             } else {
                 view.id.to_string()
@@ -92,14 +93,15 @@ fn table(invocations: &[InvocationView], format: Format, now: Timestamp) -> Tabl
             view.state.as_str().to_owned(),
             view.reason.map(|reason| reason.to_string()).unwrap_or_default(),
             distance(Some(&view.accepted_at), now),
+            between(view.started_at.as_deref(), view.ended_at.as_deref(), now),
         ];
         if wide {
             cells.extend([
                 view.trigger.as_str().to_owned(),
                 view.attempts.to_string(),
                 view.polls.to_string(),
-                view.started_at.clone().unwrap_or_default(),
-                view.ended_at.clone().unwrap_or_default(),
+                instant(&view.started_at),
+                instant(&view.ended_at),
                 distance(view.next_attempt_at.as_deref(), now),
                 view.message.clone(),
             ]);
@@ -118,7 +120,7 @@ fn tone(state: State) -> Tone {
 }
 
 fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Failure> {
-    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    let text = |text: &Option<String>| text.as_deref().map_or("-".to_owned(), |text| out.instant(text));
     let exhausted = view
         .exhausted
         .map(|what| format!(" ({} exhausted)", format!("{what:?}").to_lowercase()));
@@ -142,9 +144,16 @@ fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Failur
                 view.message.clone()
             },
         ),
-        ("accepted", view.accepted_at.clone()),
+        ("accepted", out.instant(&view.accepted_at)),
         ("started", text(&view.started_at)),
         ("ended", text(&view.ended_at)),
+        (
+            "duration",
+            match between(view.started_at.as_deref(), view.ended_at.as_deref(), now) {
+                none if none.is_empty() => "-".to_owned(),
+                duration => duration,
+            },
+        ),
         ("next attempt", text(&view.next_attempt_at)),
         (
             "version",

@@ -5,6 +5,7 @@ use super::{Context, Parameters, function_path, invocation_path};
 use crate::candidates;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
+use crate::output::Output;
 use fnd_core::api::{LogLine, LogList, LogStream};
 use jiff::Timestamp;
 
@@ -83,9 +84,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     if !args.follow {
         let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;
         context.out.document(&reply.body, |list: &LogList, out| {
-            list.lines
-                .iter()
-                .try_for_each(|line| out.line(&text(out.format, named, &out.printed(&line.text), line)))
+            list.lines.iter().try_for_each(|line| out.line(&text(out, named, line)))
         })?;
         return Ok(Exit::Fine);
     }
@@ -105,12 +104,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
                 let line = parsed.map_err(|error| {
                     Failure::new(Exit::NotReachable, format!("failed to read a line from fnd: {error}"))
                 })?;
-                context.out.line(&text(
-                    context.out.format,
-                    named,
-                    &context.out.printed(&line.text),
-                    &line,
-                ))?;
+                context.out.line(&text(&context.out, named, &line))?;
             }
         }
     }
@@ -119,15 +113,16 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 
 /// Returns a line for people: the instant, the function unless one was named, a mark for the stream, and the text. In
 /// raw form it is the text only.
-fn text(format: Format, named: bool, untrusted: &str, line: &LogLine) -> String {
-    if format == Format::Raw {
-        return untrusted.to_owned();
+fn text(out: &Output, named: bool, line: &LogLine) -> String {
+    let printed = out.printed(&line.text);
+    if out.format == Format::Raw {
+        return printed;
     }
-    let mut shown = line.time.clone();
-    if !named || format == Format::Wide {
+    let mut shown = out.instant(&line.time);
+    if !named || out.format == Format::Wide {
         shown.push_str(&format!(" {}", line.function));
     }
-    if format == Format::Wide {
+    if out.format == Format::Wide {
         shown.push_str(&format!(" {} {}", line.invocation, line.attempt));
     }
     let mark = match line.stream {
@@ -135,5 +130,5 @@ fn text(format: Format, named: bool, untrusted: &str, line: &LogLine) -> String 
         LogStream::Stderr => "!",
         LogStream::Log | LogStream::Fnd => "-",
     };
-    format!("{shown} {mark} {untrusted}")
+    format!("{shown} {mark} {printed}")
 }

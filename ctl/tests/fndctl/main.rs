@@ -7,6 +7,7 @@ mod fake;
 mod habits;
 mod runs;
 mod shown;
+mod terminal;
 
 use fake::{ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
 use fnd_daemon::control::peer::Access;
