@@ -320,9 +320,23 @@ impl Output {
         say(&self.printed(text));
     }
 
+    /// Returns whether standard output and standard error go to the same place, such as one terminal.
+    #[must_use]
+    pub(crate) fn is_one_place(&self) -> bool {
+        let place = |about: rustix::fs::Stat| (about.st_dev, about.st_ino);
+        let out = rustix::fs::fstat(io::stdout()).map(place);
+        out.is_ok() && out == rustix::fs::fstat(io::stderr()).map(place)
+    }
+
+    /// Returns whether somebody sees progress.
+    #[must_use]
+    pub(crate) fn shows_progress(&self) -> bool {
+        io::stderr().is_terminal()
+    }
+
     /// Reports progress, on standard error and only if that is a terminal.
     pub(crate) fn progress(&self, text: &str) {
-        if io::stderr().is_terminal() {
+        if self.shows_progress() {
             say(&escape(text, false));
         }
     }

@@ -13,8 +13,10 @@
 //! - `examine`: runs `fnd --examine` for `verify` and `backup`
 //! - `filter`: the options that select runs, and pages put together
 //! - `names`: names of functions, with patterns
+//! - `payload`: the payload of `invoke`
 //! - `runs`: the run that an id, the end of one, or `--last` names
 //! - `text`: instants, durations and sizes for people
+//! - `waiting`: what `invoke` waits for
 //! - `watch`: `--watch` of `list` and `status`
 
 pub(crate) mod backup;
@@ -36,6 +38,7 @@ pub(crate) mod list;
 pub(crate) mod log_level;
 pub(crate) mod logs;
 pub(crate) mod names;
+mod payload;
 pub(crate) mod reload;
 pub(crate) mod replay;
 pub(crate) mod restore;
@@ -49,6 +52,7 @@ mod text;
 pub(crate) mod validate;
 pub(crate) mod verify;
 pub(crate) mod version;
+mod waiting;
 mod watch;
 
 use crate::client::Client;

@@ -36,11 +36,16 @@ const WAIT_STEP: Duration = Duration::from_secs(3600);
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let wait = args.wait.as_deref().map(span).transpose()?.unwrap_or(Duration::ZERO);
     let path = invocation_path(&args.run.id(context).await?);
-    print(context, &path, wait).await
+    print(context, &path, wait, None).await
 }
 
-/// Waits for the end of an invocation and prints its result.
-pub(super) async fn print(context: &Context, path: &str, mut wait: Duration) -> Result<Exit, Failure> {
+/// Waits for the end of an invocation and prints its result, unless that was shown already.
+pub(super) async fn print(
+    context: &Context,
+    path: &str,
+    mut wait: Duration,
+    shown: Option<&str>,
+) -> Result<Exit, Failure> {
     while !wait.is_zero() {
         let step = wait.min(WAIT_STEP);
         let reply = context
@@ -51,7 +56,9 @@ pub(super) async fn print(context: &Context, path: &str, mut wait: Duration) -> 
         wait = if ended { Duration::ZERO } else { wait - step };
     }
     let reply = context.client.get(&format!("{path}/result")).await?;
-    context.out.result(&reply.body)?;
+    if shown.is_none_or(|shown| shown.trim_end().as_bytes() != reply.body.trim_ascii_end()) {
+        context.out.result(&reply.body)?;
+    }
     let header = |name| reply.headers.get(name).and_then(|value| value.to_str().ok());
     print_status(context, header("fnd-status").and_then(|status| status.parse().ok()));
     let state = header("fnd-state").unwrap_or("succeeded");
