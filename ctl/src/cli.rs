@@ -30,6 +30,14 @@ pub(crate) struct Cli {
     #[arg(short, long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(crate) output: Format,
 
+    /// Print tables without their first line.
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) no_headers: bool,
+
+    /// The same as `-o json`, as in other tools.
+    #[arg(long, global = true, hide = true, conflicts_with = "output")]
+    pub(crate) json: bool,
+
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
@@ -45,6 +53,8 @@ pub(crate) enum Format {
     Json,
     /// The same document as YAML.
     Yaml,
+    /// Names or ids only, one on each line; only for verbs that print a table.
+    Name,
     /// The bytes of a function, unchanged; only for `invoke`, `result` and `logs`.
     Raw,
 }
@@ -73,36 +83,43 @@ Exit codes:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Show every function, or one, and its last run.
+    /// Show functions and the last run of each.
+    #[command(visible_alias = "ps")]
     Status(status::Args),
-    /// List functions with their runtimes, states and labels.
+    /// List functions with runtimes, states and labels.
+    #[command(visible_alias = "ls")]
     List(list::Args),
     /// Show all details of a function.
+    #[command(visible_aliases = ["describe", "inspect"])]
     Show(show::Args),
     /// Run a function and print its result.
     Invoke(invoke::Args),
     /// Show what functions printed.
     Logs(logs::Args),
+    /// Show what functions printed, and new lines as they come: `logs -f`.
+    #[command(hide = true)]
+    Tail(logs::Args),
     /// Show recent events; with -f, new ones too.
     Events(events::Args),
     /// List runs, newest first.
     History(history::Args),
     /// Print the result of a run.
     Result(result::Args),
-    /// Cancel a run that is waiting or running.
+    /// Cancel runs that are waiting or running.
     Cancel(cancel::Args),
     /// Repeat a run with the same payload.
     Replay(replay::Args),
     /// List, redrive or drop asynchronous runs that failed for good.
     #[command(alias = "dead")]
     DeadLetters(dead_letters::Args),
-    /// Enable a function that was disabled.
+    /// Enable functions that were disabled.
     Enable(enable::Args),
-    /// Disable a function: current runs finish, waiting ones are skipped.
+    /// Disable functions: current runs finish, waiting ones are skipped.
     Disable(enable::Args),
     /// Check functions and configuration for errors; needs no daemon.
     Validate(validate::Args),
     /// Read configuration and functions again; fails if a manifest is invalid.
+    #[command(alias = "daemon-reload")]
     Reload(reload::Args),
     /// List the runtimes and their versions.
     Runtimes(runtimes::Args),

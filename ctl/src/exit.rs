@@ -83,6 +83,8 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// Advice.
     pub(crate) help: Option<String>,
+    /// The name of a function that does not exist; before the failure is printed, it is compared with those that exist.
+    pub(crate) unknown: Option<String>,
 }
 
 impl Failure {
@@ -92,6 +94,7 @@ impl Failure {
             exit,
             message: message.into(),
             help: None,
+            unknown: None,
         }
     }
 
@@ -112,6 +115,12 @@ impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         let exit = Code::parse(&problem.code).map_or(Exit::FunctionFailed, Exit::of);
         let never_started = problem.reason.is_some_and(|reason| reason.class() == Class::Skipped);
+        // With an id, the problem is about a run of that function.
+        let unknown = problem
+            .function
+            .as_ref()
+            .filter(|_| exit == Exit::NoSuchThing && problem.invocation.is_none());
+        let unknown = unknown.map(ToString::to_string);
         let message = match (&problem.function, problem.reason) {
             (Some(function), Some(reason)) if never_started => {
                 format!("`{function}` was skipped (`{reason}`): {}", problem.detail)
@@ -122,6 +131,7 @@ impl From<Problem> for Failure {
             _ => problem.detail,
         };
         let mut failure = Self::new(exit, message);
+        failure.unknown = unknown;
         if let Some(id) = problem
             .invocation
             .filter(|_| problem.reason.is_some() && !never_started)

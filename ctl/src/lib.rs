@@ -2,29 +2,36 @@
 //!
 //! Files:
 //! - `bin`: `main` of fndctl
+//! - `candidates`: words that a shell completes
 //! - `cli`: the command line
 //! - `client`: requests to the control socket
 //! - `commands`: the verbs
 //! - `exit`: exit codes and failures
 //! - `fuzzing`: what the fuzzer may call
+//! - `habits`: advice for verbs of other tools
 //! - `local`: places and a judge for verbs that need no daemon
 //! - `output`: the only place that prints
 
+mod candidates;
 mod cli;
 mod client;
 mod commands;
 mod exit;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod habits;
 mod local;
 mod output;
 
 use clap::{CommandFactory as _, Parser as _};
-use cli::{Cli, Verb};
+use clap_complete::CompleteEnv;
+use clap_complete::env::Shells;
+use cli::{Cli, Format, Verb};
 use client::Client;
 use commands::Context;
 use exit::{Exit, Failure};
 use output::Output;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -37,15 +44,54 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
+/// The variable by which the scripts of [`completion`] ask for candidates.
+const COMPLETE: &str = "FNDCTL_COMPLETE";
+
+/// Returns the completion script for a shell: `bash`, `elvish`, `fish`, `powershell` or `zsh`.
+///
+/// # Errors
+/// The shell is another one.
+pub fn completion(shell: &str) -> io::Result<Vec<u8>> {
+    let mut script = Vec::new();
+    let shells = Shells::builtins();
+    let completer = shells.completer(shell).ok_or(io::ErrorKind::Unsupported)?;
+    completer.write_registration(COMPLETE, "fndctl", "fndctl", "fndctl", &mut script)?;
+    if shell == "zsh" {
+        // zsh loads the script as the function `_fndctl` and calls it for the first completion.
+        script.extend(b"\nif [ \"$funcstack[1]\" = _fndctl ]; then _clap_dynamic_completer_fndctl \"$@\"; fi\n");
+    }
+    Ok(script)
+}
+
 /// Runs the command line of the process and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let completing = CompleteEnv::with_factory(Cli::command).var(COMPLETE);
+    match completing.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()) {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => return refused(&error),
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error),
+    };
     let exit = run(cli).unwrap_or_else(|failure| {
         output::failure(&failure);
         failure.exit
     });
     exit.into()
+}
+
+/// Prints why clap refuses a command line, or the help that was asked for, and returns the exit code.
+fn refused(error: &clap::Error) -> ExitCode {
+    if let Some(failure) = habits::advice(error) {
+        output::failure(&failure);
+        return failure.exit.into();
+    }
+    // An error is ignored: there is no other place to report that the stream is closed.
+    let _ = error.print();
+    u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8).into()
 }
 
 fn run(cli: Cli) -> Result<Exit, Failure> {
@@ -54,24 +100,41 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         cli.verb,
         Verb::Validate(_) | Verb::Explain(_) | Verb::Completion(_) | Verb::Restore(_)
     );
-    let socket = match (cli.socket, cli.user && needs_socket) {
-        (Some(path), _) => path,
-        (None, true) => user_socket()?,
-        (None, false) => PathBuf::from(SYSTEM_SOCKET),
-    };
-    let prints_bytes = matches!(cli.verb, Verb::Invoke(_) | Verb::Result(_) | Verb::Logs(_));
-    if cli.output == cli::Format::Raw && !prints_bytes {
-        let message = "`-o raw` prints the bytes of a function: only `invoke`, `result` and `logs` have it";
-        return Err(Failure::usage(message));
-    }
+    let socket = socket(cli.socket, cli.user && needs_socket)?;
+    let format = if cli.json { Format::Json } else { cli.output };
+    fits(format, &cli.verb)?;
     let context = Context {
         client: Client::new(socket, cli.user),
-        out: Output::new(cli.output),
+        out: Output::new(format, !cli.no_headers),
         user: cli.user,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::FunctionFailed, format!("failed to start: {error}")))?;
-    runtime.block_on(perform(cli.verb, &context))
+    runtime.block_on(async {
+        match perform(cli.verb, &context).await {
+            Err(failure) => Err(commands::names::suggest(&context, failure).await),
+            done => done,
+        }
+    })
+}
+
+/// Refuses a format that a verb does not have.
+fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
+    let prints_bytes = matches!(verb, Verb::Invoke(_) | Verb::Result(_) | Verb::Logs(_) | Verb::Tail(_));
+    if format == Format::Raw && !prints_bytes {
+        let message = "`-o raw` prints the bytes of a function: only `invoke`, `result` and `logs` have it";
+        return Err(Failure::usage(message));
+    }
+    let prints_table = matches!(
+        verb,
+        Verb::Status(_) | Verb::List(_) | Verb::History(_) | Verb::DeadLetters(_) | Verb::Runtimes(_) | Verb::Sizes(_)
+    );
+    if format == Format::Name && !prints_table {
+        let message = "`-o name` prints the first column of a table: only `status`, `list`, `history`, `dead-letters`, \
+                       `runtimes` and `sizes` have it";
+        return Err(Failure::usage(message));
+    }
+    Ok(())
 }
 
 async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
@@ -82,6 +145,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Show(args) => c::show::run(context, args).await,
         Verb::Invoke(args) => c::invoke::run(context, args).await,
         Verb::Logs(args) => c::logs::run(context, args).await,
+        Verb::Tail(args) => c::logs::run(context, args.following()).await,
         Verb::Events(args) => c::events::run(context, args).await,
         Verb::History(args) => c::history::run(context, args).await,
         Verb::Result(args) => c::result::run(context, args).await,
@@ -108,7 +172,14 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-fn user_socket() -> Result<PathBuf, Failure> {
+/// Returns the socket that is named, the user's own, or that of an installed system.
+fn socket(named: Option<PathBuf>, user: bool) -> Result<PathBuf, Failure> {
+    if let Some(path) = named {
+        return Ok(path);
+    }
+    if !user {
+        return Ok(PathBuf::from(SYSTEM_SOCKET));
+    }
     match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(directory) if !directory.is_empty() => Ok(PathBuf::from(directory).join("fnd/control.sock")),
         _ => Err(Failure::usage(

@@ -7,6 +7,8 @@ use crate::exit::{Exit, Failure};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table as Layout, Width, presets};
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -21,10 +23,14 @@ const GAP: u16 = 2;
 pub(crate) struct Output {
     /// The form, from `-o`.
     pub(crate) format: Format,
+    /// Whether tables have their first line.
+    headers: bool,
     terminal: bool,
     colours: bool,
     /// Columns; absent means unlimited.
     width: Option<u16>,
+    /// The zone in which instants are shown; absent where they stay in UTC.
+    zone: Option<TimeZone>,
 }
 
 /// The state of a row, which decides its colour.
@@ -183,7 +189,7 @@ impl Table {
 impl Output {
     /// Returns an output for this process.
     #[must_use]
-    pub(crate) fn new(format: Format) -> Self {
+    pub(crate) fn new(format: Format, headers: bool) -> Self {
         let terminal = io::stdout().is_terminal();
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -205,9 +211,12 @@ impl Output {
         };
         Self {
             format,
+            headers,
             terminal,
             colours: terminal && !is_set("NO_COLOR") && !dumb,
             width,
+            // A pipe gets UTC, for programs.
+            zone: terminal.then(TimeZone::system),
         }
     }
 
@@ -223,7 +232,7 @@ impl Output {
         match self.format {
             Format::Json => self.line(&self.untrusted(&String::from_utf8_lossy(body))),
             Format::Yaml => self.yaml(body),
-            Format::Table | Format::Wide | Format::Raw => table(&parse(body)?, self),
+            Format::Table | Format::Wide | Format::Name | Format::Raw => table(&parse(body)?, self),
         }
     }
 
@@ -249,16 +258,21 @@ impl Output {
         self.raw(if self.terminal { b"\x1b[H\x1b[2J" } else { b"\n" })
     }
 
-    /// Prints a table.
+    /// Prints a table; of names only the first column.
     ///
     /// # Errors
     /// Standard output cannot be written.
     pub(crate) fn table(&self, table: &Table) -> Result<(), Failure> {
+        if self.format == Format::Name {
+            let mut names = table.rows.iter().filter_map(|(_, cells)| cells.first());
+            return names.try_for_each(|name| self.line(name));
+        }
         let table = match self.format {
             Format::Wide => Cow::Borrowed(table),
             _ => table.fitting(self.width.unwrap_or(WIDTH)),
         };
-        for (number, line) in table.lines(self.width).iter().enumerate() {
+        let lines = table.lines(self.width);
+        for (number, line) in lines.iter().enumerate().skip(usize::from(!self.headers)) {
             let tone = number
                 .checked_sub(1)
                 .and_then(|row| table.rows.get(row))
@@ -291,6 +305,22 @@ impl Output {
     /// Standard output cannot be written.
     pub(crate) fn line(&self, text: &str) -> Result<(), Failure> {
         self.raw(format!("{text}\n").as_bytes())
+    }
+
+    /// Prints a line that may be wider than the terminal: it is broken between words, and its further lines are indented.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub(crate) fn wrapped(&self, text: &str, indent: usize) -> Result<(), Failure> {
+        self.line(&wrap(text, self.width, indent))
+    }
+
+    /// Returns an instant of the API for people: on a terminal in local time.
+    #[must_use]
+    pub(crate) fn instant(&self, text: &str) -> String {
+        self.zone
+            .as_ref()
+            .map_or_else(|| text.to_owned(), |zone| local(text, zone))
     }
 
     /// Prints a function's bytes unchanged. On a terminal, unless raw was asked for, control characters are escaped and
@@ -347,9 +377,23 @@ impl Output {
         say(&self.printed(text));
     }
 
+    /// Returns whether standard output and standard error go to the same place, such as one terminal.
+    #[must_use]
+    pub(crate) fn is_one_place(&self) -> bool {
+        let place = |about: rustix::fs::Stat| (about.st_dev, about.st_ino);
+        let out = rustix::fs::fstat(io::stdout()).map(place);
+        out.is_ok() && out == rustix::fs::fstat(io::stderr()).map(place)
+    }
+
+    /// Returns whether somebody sees progress.
+    #[must_use]
+    pub(crate) fn shows_progress(&self) -> bool {
+        io::stderr().is_terminal()
+    }
+
     /// Reports progress, on standard error and only if that is a terminal.
     pub(crate) fn progress(&self, text: &str) {
-        if io::stderr().is_terminal() {
+        if self.shows_progress() {
             say(&escape(text, false));
         }
     }
@@ -378,7 +422,11 @@ fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+/// Reads an answer of the API.
+///
+/// # Errors
+/// The body is not a valid `T`.
+pub(crate) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(body).map_err(|error| {
         Failure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}"))
             .help("fnd and fndctl may be of different versions: `fndctl version` shows both")
@@ -387,6 +435,34 @@ fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
 
 fn escape_for(terminal: bool, text: &str) -> String {
     if terminal { escape(text, true) } else { text.to_owned() }
+}
+
+/// Returns an instant as the local time of a zone. `--since` and `--until` accept the same form.
+fn local(text: &str, zone: &TimeZone) -> String {
+    match text.parse::<Timestamp>() {
+        Ok(instant) => instant
+            .to_zoned(zone.clone())
+            .strftime("%Y-%m-%d %H:%M:%S%.3f")
+            .to_string(),
+        Err(_) => text.to_owned(),
+    }
+}
+
+/// Returns a text in lines that are not wider than `width`, unless a word is.
+fn wrap(text: &str, width: Option<u16>, indent: usize) -> String {
+    let width = width.map_or(usize::MAX, usize::from);
+    let mut lines = String::new();
+    let mut column = 0;
+    for word in text.split_inclusive(' ') {
+        if column > indent && column + word.trim_end().chars().count() > width {
+            lines.truncate(lines.trim_end().len());
+            lines.push_str(&format!("\n{:indent$}", ""));
+            column = indent;
+        }
+        lines.push_str(word);
+        column += word.chars().count();
+    }
+    lines
 }
 
 /// Returns text in which characters that control a terminal are shown as escapes. Line ends and tabs may stay.
@@ -408,6 +484,27 @@ pub(crate) fn escape(text: &str, keep_lines: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_break_between_words() {
+        for (width, expected) in [
+            (None, "error  disk  there is no room left on it"),
+            (Some(20), "error  disk  there\n    is no room left\n    on it"),
+            (
+                Some(3),
+                "error\n    disk\n    there\n    is\n    no\n    room\n    left\n    on\n    it",
+            ),
+        ] {
+            assert_eq!(wrap("error  disk  there is no room left on it", width, 4), expected);
+        }
+    }
+
+    #[test]
+    fn instants_are_local() {
+        let zone = TimeZone::posix("JST-9").unwrap();
+        assert_eq!(local("2026-11-21T23:00:00.120Z", &zone), "2026-11-22 08:00:00.120");
+        assert_eq!(local("-", &zone), "-");
+    }
 
     #[test]
     fn text_of_functions_does_not_control_a_terminal() {

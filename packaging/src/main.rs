@@ -13,7 +13,6 @@ mod roff;
 
 use anyhow::{Context as _, bail};
 use clap::CommandFactory as _;
-use clap_complete::Shell;
 use fnd_daemon::cli::Cli as Daemon;
 use roff::Page;
 use std::fs;
@@ -43,14 +42,8 @@ fn files() -> anyhow::Result<Vec<(String, String)>> {
         .into_iter()
         .map(|(name, page)| (name.to_owned(), page.text()))
         .collect();
-    for (shell, name) in [
-        (Shell::Bash, "fndctl"),
-        (Shell::Zsh, "_fndctl"),
-        (Shell::Fish, "fndctl.fish"),
-    ] {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut fndctl::command(), "fndctl", &mut script);
-        files.push((name.to_owned(), String::from_utf8(script)?));
+    for (shell, name) in [("bash", "fndctl"), ("zsh", "_fndctl"), ("fish", "fndctl.fish")] {
+        files.push((name.to_owned(), String::from_utf8(fndctl::completion(shell)?)?));
     }
     files.push((
         "fnd.toml".to_owned(),

@@ -3,7 +3,9 @@
 use fnd_tests::ctl::fndctl;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Run, Setup, wait_until};
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 fn node() -> Fnd {
     let fnd = Fnd::start();
@@ -129,6 +131,177 @@ fn tables_fit_and_other_forms_are_whole() {
         table.contains("FUNCTION") && table.contains("hello") && table.contains("python"),
         "{table}"
     );
+    fnd.finish();
+}
+
+/// Several names, patterns and advice against the real daemon.
+#[test]
+fn names_patterns_and_advice() {
+    let fnd = node();
+    let named = |arguments: &[&str]| fnd.ctl(arguments).expect_code(0).out();
+    assert_eq!(named(&["status", "*l*", "-o", "name"]), "fails\nhello\nslow\n");
+    assert_eq!(named(&["ls", "-o", "name"]), "fails\nhello\nslow\n");
+    assert_eq!(named(&["disable", "hello", "s*"]), "hello: disabled\nslow: disabled\n");
+    assert_eq!(named(&["enable", "hello"]), "hello: enabled\n");
+    let _ = fnd.ctl(&["invoke", "fails"]).expect_code(1);
+    wait_until("the failed function", PATIENCE, || {
+        (named(&["status", "--failed", "-o", "name"]) == "fails\n").then_some(())
+    });
+    let run = fnd.ctl(&["invoke", "helo"]).expect_code(3);
+    assert!(run.stderr.contains("did you mean `hello`?"), "{run}");
+    let run = fnd.ctl(&["invoke", "hello", "Ada"]).expect_code(2);
+    assert!(run.stderr.contains("fndctl invoke hello -d Ada"), "{run}");
+    fnd.finish();
+}
+
+/// All runs of a function end at once: the waiting ones first, so that none starts.
+#[test]
+fn cancel_all_ends_waiting_and_running_runs() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "long.sh",
+        "# /// fnd\n# on_load = false\n# [pool]\n# max = 1\n# ///\nsleep 1000\n",
+    );
+    fnd.wait_ready("long");
+    for _ in 0..3 {
+        let _ = fnd.ctl(&["invoke", "long", "--async"]).expect_code(0);
+    }
+    let running = || fnd.ctl(&["history", "long", "--state", "running", "-o", "name"]).out();
+    wait_until("a run", PATIENCE, || (!running().is_empty()).then_some(()));
+    let cancelled = fnd.ctl(&["cancel", "--all", "l*", "-o", "json"]).expect_code(0).json();
+    assert_eq!(cancelled.as_array().map(Vec::len), Some(3), "{cancelled}");
+    wait_until("all runs to end", PATIENCE, || {
+        let ended = fnd
+            .ctl(&["history", "long", "--state", "cancelled", "-o", "name"])
+            .out();
+        (ended.lines().count() == 3).then_some(())
+    });
+    fnd.finish();
+}
+
+/// Runs by the end of an id and by `--last`, and both from the candidates of completion.
+#[test]
+fn runs_are_named_by_the_end_of_their_ids() {
+    let fnd = node();
+    let id = fnd
+        .ctl(&["invoke", "hello", "-d", "one", "--async"])
+        .expect_code(0)
+        .out();
+    let id = id.trim();
+    fnd.wait_end(fnd_wire::ids::InvocationId::parse(id).unwrap());
+    let end = &id[id.len() - 8..];
+    assert_eq!(fnd.ctl(&["result", end]).expect_code(0).json()["got"], "one");
+    assert_eq!(
+        fnd.ctl(&["result", "--last", "hello"]).expect_code(0).json()["got"],
+        "one"
+    );
+    let table = fnd.ctl(&["history", "hello", "--no-headers"]).expect_code(0).out();
+    assert!(table.starts_with(&format!("{end}  hello")), "{table}");
+    for arguments in [&["history", "--id", end][..], &["history", "--last"]] {
+        let shown = fnd.ctl(&[arguments, &["-o", "json"]].concat()).expect_code(0).json();
+        assert_eq!(shown["id"], id);
+    }
+    let run = fnd.ctl(&["cancel", end]).expect_code(3);
+    assert!(run.stderr.contains("has ended"), "{run}");
+    let run = fnd.ctl(&["logs", "--last", "nobody"]).expect_code(3);
+    assert!(run.stderr.contains("no run of a function `nobody`"), "{run}");
+    fnd.finish();
+}
+
+#[test]
+fn broken_json_and_silent_pipes_start_nothing() {
+    let fnd = node();
+    let run = fnd.ctl(&["invoke", "hello", "-d", "{name: Ada}"]).expect_code(2);
+    assert!(
+        run.stderr.contains("line 1 column 2") && run.stderr.contains("--text"),
+        "{run}"
+    );
+    let text = fnd
+        .ctl(&["invoke", "hello", "--text", "-d", "{name: Ada}"])
+        .expect_code(0);
+    assert_eq!(text.json()["got"], "{name: Ada}");
+    assert_eq!(
+        fnd.ctl_with(&["invoke", "hello"], b"piped").expect_code(0).json()["got"],
+        "piped"
+    );
+    assert_eq!(
+        fnd.ctl_with(&["invoke", "hello", "-d", ""], b"piped")
+            .expect_code(0)
+            .json()["got"],
+        ""
+    );
+    let _ = fnd.ctl_with(&["invoke", "hello"], b"[1, 2").expect_code(2);
+    let runs = fnd.ctl(&["history", "hello", "-o", "name"]).out();
+    assert_eq!(runs.lines().count(), 3);
+    fnd.finish();
+}
+
+/// Returns a command line on a terminal.
+fn on_a_terminal(fnd: &Fnd, line: &str) -> Command {
+    let line = format!("{} {line}", fnd_tests::programs::program("fndctl").display());
+    let mut command = Command::new("/usr/bin/script");
+    command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null());
+    command.env("FND_SOCKET", fnd.socket()).env("SHELL", "/bin/sh");
+    command
+}
+
+/// Returns what a command line shows on a terminal.
+fn shown(fnd: &Fnd, line: &str) -> String {
+    let output = on_a_terminal(fnd, line).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n")
+}
+
+/// On a terminal, the output of a script and its result are the same text in the same place; and somebody who waits sees
+/// for what.
+#[test]
+fn a_terminal_shows_output_once_and_the_next_attempt() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "says.sh",
+        "# /// fnd\n# on_load = false\n# ///\necho one\necho aside >&2\necho two\n",
+    );
+    fnd.drop_file(
+        "flaky.sh",
+        "# /// fnd\n# on_load = false\n# [retry]\n# retries = 1\n# interval = \"1s\"\n# jitter = \"none\"\n# ///\nexit 75\n",
+    );
+    fnd.wait_ready("says");
+    fnd.wait_ready("flaky");
+    let text = shown(&fnd, "invoke says --follow");
+    for line in ["one", "two", "aside"] {
+        assert_eq!(text.matches(line).count(), 1, "{text}");
+    }
+    // In two pipes, each has its own.
+    let run = fnd.ctl(&["invoke", "says", "--follow"]).expect_code(0);
+    assert_eq!(run.out(), "one\ntwo\n");
+    assert!(run.stderr.contains("one\n") && run.stderr.contains("aside\n"), "{run}");
+    let text = shown(&fnd, "invoke flaky");
+    assert!(text.contains("attempt 2 in ") && text.contains("(transient)"), "{text}");
+    fnd.finish();
+}
+
+#[test]
+fn a_terminal_shows_how_many_runs_are_before_a_new_one() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "long.sh",
+        "# /// fnd\n# on_load = false\n# [pool]\n# max = 1\n# ///\nsleep 1000\n",
+    );
+    fnd.wait_ready("long");
+    let _ = fnd.ctl(&["invoke", "long", "--async"]).expect_code(0);
+    let mut waiting = on_a_terminal(&fnd, "invoke long")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(waiting.stdout.take().unwrap()).lines();
+    let found = lines
+        .map_while(Result::ok)
+        .find(|line| line.contains("waiting for its turn"));
+    assert_eq!(
+        found.as_deref().map(str::trim_end),
+        Some("waiting for its turn: 1 running, 1 queued")
+    );
+    let _ = fnd.ctl(&["cancel", "--all", "long"]).expect_code(0);
+    waiting.wait().unwrap();
     fnd.finish();
 }
 

@@ -1,15 +1,46 @@
-//! `fndctl cancel ID`: requests the end of a run.
+//! `fndctl cancel ID`: requests the end of runs.
 
+use super::filter::{Filter, Wanted};
+use super::names::expand;
+use super::runs::{find, newest};
 use super::{Context, invocation_path};
+use crate::candidates;
 use crate::exit::{Exit, Failure};
-use fnd_core::api::Changed;
+use fnd_core::api::{Changed, InvocationList};
+use fnd_core::outcome::State;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// Options.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  fndctl cancel 01934567-89ab-7def-8123-456789abcdef")]
+#[command(
+    after_help = "A cancelled run of a service starts the service anew; `fndctl disable F` ends it.\n\nExamples:\n  \
+    fndctl cancel 456789abcdef\n  \
+    fndctl cancel --last hello\n  \
+    fndctl cancel --all hello 'web/*'        their waiting and running runs"
+)]
 pub(crate) struct Args {
-    /// Id of the run, as `fndctl history` shows it.
+    /// Ids of runs, or their last characters, as `fndctl history` shows them.
+    #[arg(value_name = "ID", required_unless_present_any = ["all", "last"], add = candidates::runs())]
+    ids: Vec<String>,
+
+    /// Cancel the newest run, or the newest run of this function.
+    #[arg(long, value_name = "FUNCTION", num_args = 0..=1, conflicts_with_all = ["ids", "all"], add = candidates::functions())]
+    last: Option<Option<String>>,
+
+    /// Cancel all waiting and running runs of these functions; a name may have `*` and `?`.
+    #[arg(long, value_name = "FUNCTION", num_args = 1.., conflicts_with = "ids", add = candidates::functions())]
+    all: Vec<String>,
+}
+
+/// The states of runs that have not ended. Waiting runs come first: else one starts when a running one ends.
+const UNFINISHED: [State; 4] = [State::Queued, State::Waiting, State::Polling, State::Running];
+
+/// A run whose end was requested, in the form of `-o json`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Cancelled {
     id: String,
+    state: String,
 }
 
 /// Runs the verb.
@@ -17,12 +48,66 @@ pub(crate) struct Args {
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    let reply = context
-        .client
-        .post(&format!("{}/cancel", invocation_path(&args.id)?))
-        .await?;
-    context.out.document(&reply.body, |changed: &Changed, out| {
-        out.line(&format!("{}: {}", args.id, changed.state))
+    let ids = ids(context, &args).await?;
+    if let ([id], true) = (ids.as_slice(), args.all.is_empty()) {
+        let reply = context.client.post(&format!("{}/cancel", invocation_path(id))).await?;
+        context.out.document(&reply.body, |changed: &Changed, out| {
+            out.line(&format!("{id}: {}", changed.state))
+        })?;
+        return Ok(Exit::Fine);
+    }
+    let mut done = Vec::new();
+    for id in ids {
+        match context.client.post(&format!("{}/cancel", invocation_path(&id))).await {
+            Ok(reply) => {
+                let changed: Result<Changed, _> = serde_json::from_slice(&reply.body);
+                let state = changed.map(|changed| changed.state).unwrap_or_default();
+                done.push(Cancelled { id, state });
+            }
+            // It has ended since it was listed.
+            Err(failure) if failure.exit == Exit::NoSuchThing && !args.all.is_empty() => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    let body = serde_json::to_vec(&done).unwrap_or_default(); // texts only
+    context.out.document(&body, |done: &Vec<Cancelled>, out| {
+        done.iter()
+            .try_for_each(|one| out.line(&format!("{}: {}", one.id, one.state)))
     })?;
     Ok(Exit::Fine)
+}
+
+/// Returns the whole ids of the runs that the command line names.
+async fn ids(context: &Context, args: &Args) -> Result<Vec<String>, Failure> {
+    if let Some(function) = &args.last {
+        return Ok(vec![newest(context, function.as_deref()).await?]);
+    }
+    let mut ids = unfinished(context, &args.all).await?;
+    for typed in &args.ids {
+        ids.push(find(context, typed).await?);
+    }
+    Ok(ids)
+}
+
+/// Returns the ids of all runs of functions that have not ended.
+async fn unfinished(context: &Context, typed: &[String]) -> Result<Vec<String>, Failure> {
+    let now = Timestamp::now();
+    let mut ids = Vec::new();
+    for function in expand(context, typed).await? {
+        for state in UNFINISHED {
+            let filter = Filter {
+                function: Some(function.clone()),
+                state: Some(state.as_str().to_owned()),
+                limit: Some(u32::MAX),
+                ..Filter::default()
+            };
+            let runs = Wanted::new(&filter, now)?
+                .all(context, "/v1/invocations", |page: InvocationList| {
+                    (page.invocations, page.next)
+                })
+                .await?;
+            ids.extend(runs.iter().map(|run| run.id.to_string()));
+        }
+    }
+    Ok(ids)
 }

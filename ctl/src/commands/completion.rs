@@ -1,9 +1,7 @@
-//! `fndctl completion SHELL`: the script that completes verbs and options.
+//! `fndctl completion SHELL`: the script that completes verbs, options, functions and runs. It calls fndctl for them.
 
 use super::Context;
-use crate::cli::Cli;
 use crate::exit::{Exit, Failure};
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 /// Options.
@@ -22,8 +20,8 @@ pub(crate) struct Args {
 /// # Errors
 /// Standard output cannot be written.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "fndctl", &mut script);
+    let script = crate::completion(&args.shell.to_string());
+    let script = script.map_err(|error| Failure::usage(format!("no completion for {}: {error}", args.shell)))?;
     context.out.raw(&script)?;
     Ok(Exit::Fine)
 }

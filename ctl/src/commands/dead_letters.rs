@@ -1,14 +1,17 @@
 //! `fndctl dead-letters [list|show|redrive|drop]`: asynchronous runs that failed for good.
 
 use super::filter::{Filter, Wanted};
+use super::runs::find as find_run;
 use super::text::{distance, size};
 use super::{Context, invocation_path};
+use crate::candidates;
 use crate::cli::Format;
 use crate::client::request;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, Table, Tone, escape};
 use clap::Subcommand;
 use fnd_core::api::{Changed, DeadLetter, DeadLetterList, LogLine, LogList, Queued};
+use fnd_wire::ids::InvocationId;
 use hyper::Method;
 use hyper::body::Bytes;
 use jiff::Timestamp;
@@ -35,15 +38,19 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum What {
     /// List dead letters, newest first.
+    #[command(alias = "ls")]
     List(Filter),
     /// Show one dead letter with its payload and its last output.
     Show {
-        /// Id of the run.
+        /// Id of the run, or its last characters.
+        #[arg(add = candidates::runs())]
         id: String,
     },
     /// Queue dead letters anew with the same payload, which takes them off the list.
+    #[command(alias = "retry")]
     Redrive(Which),
     /// Take dead letters off the list for good; their records stay in the history.
+    #[command(aliases = ["rm", "delete"])]
     Drop(Which),
 }
 
@@ -149,8 +156,9 @@ struct Shown {
 }
 
 async fn show(context: &Context, id: &str) -> Result<Exit, Failure> {
-    let run = invocation_path(id)?;
-    let reply = context.client.get(&letter_path(id)?).await?;
+    let id = find_run(context, id).await?;
+    let run = invocation_path(&id);
+    let reply = context.client.get(&letter_path(&id)).await?;
     let unreadable = |error| Failure::usage(format!("failed to read fnd's answer: {error}"));
     let letter: DeadLetter = serde_json::from_slice(&reply.body).map_err(unreadable)?;
     let reply = context.client.get(&format!("{run}/logs?limit={LINES}")).await?;
@@ -174,8 +182,14 @@ fn one(shown: &Shown, out: &Output) -> Result<(), Failure> {
         ("message", run.message.clone()),
         ("trigger", run.trigger.as_str().to_owned()),
         ("attempts", run.attempts.to_string()),
-        ("accepted", run.accepted_at.clone()),
-        ("ended", run.ended_at.clone().unwrap_or_default()),
+        ("accepted", out.instant(&run.accepted_at)),
+        (
+            "ended",
+            run.ended_at
+                .as_deref()
+                .map(|text| out.instant(text))
+                .unwrap_or_default(),
+        ),
         ("type", shown.letter.content_type.clone().unwrap_or("-".to_owned())),
         ("payload", payload(&shown.letter, usize::MAX)),
     ] {
@@ -191,19 +205,14 @@ fn one(shown: &Shown, out: &Output) -> Result<(), Failure> {
         .try_for_each(|line| out.line(&escape(&line.text, false)))
 }
 
-fn letter_path(id: &str) -> Result<String, Failure> {
-    Ok(invocation_path(id)?.replace("/invocations/", "/dead-letters/"))
+fn letter_path(id: &str) -> String {
+    format!("/v1/dead-letters/{id}")
 }
 
 /// Returns the ids of the selected dead letters. The command line may have an id in the place of the function.
 async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, Failure> {
-    if let Some(id) = which
-        .filter
-        .function
-        .as_deref()
-        .filter(|text| invocation_path(text).is_ok())
-    {
-        return Ok(vec![id.to_owned()]);
+    if let Some(id) = which.filter.function.as_deref().and_then(InvocationId::parse) {
+        return Ok(vec![id.to_string()]);
     }
     let filter = &which.filter;
     let narrowed = [
@@ -287,7 +296,7 @@ async fn redrive(context: &Context, which: Which) -> Result<Exit, Failure> {
 /// Redrives one dead letter. If there are more dead letters than the queue of the function has room for, this waits for
 /// room.
 async fn redrive_one(context: &Context, id: &str) -> Result<String, Failure> {
-    let path = format!("{}/redrive", letter_path(id)?);
+    let path = format!("{}/redrive", letter_path(id));
     let mut waited = 0;
     loop {
         match context.client.post(&path).await {
@@ -312,7 +321,7 @@ async fn discard(context: &Context, which: Which) -> Result<Exit, Failure> {
     let ids = ids(context, &which).await?;
     let mut done = Vec::new();
     for id in ids {
-        let request = request(Method::DELETE, &letter_path(&id)?, &[], Bytes::new())?;
+        let request = request(Method::DELETE, &letter_path(&id), &[], Bytes::new())?;
         context.client.send(request).await?;
         done.push(id);
     }

@@ -1,28 +1,52 @@
 //! `fndctl enable F` and `fndctl disable F`.
 
+use super::names::expand;
 use super::{Context, function_path};
+use crate::candidates;
 use crate::exit::{Exit, Failure};
 use fnd_core::api::Changed;
+use serde::{Deserialize, Serialize};
 
 /// Options.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  fndctl disable hello\n  fndctl enable hello")]
+#[command(after_help = "Examples:\n  fndctl disable hello\n  fndctl enable hello 'web/*'")]
 pub(crate) struct Args {
-    /// Name of the function.
-    function: String,
+    /// Names of functions; a name may have `*` and `?`.
+    #[arg(value_name = "FUNCTION", required = true, add = candidates::functions())]
+    functions: Vec<String>,
 }
 
-/// Enables or disables a function.
+/// A function that was changed, in the form of `-o json`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Done {
+    function: String,
+    state: String,
+}
+
+/// Enables or disables functions.
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args, verb: &str) -> Result<Exit, Failure> {
-    let reply = context
-        .client
-        .post(&format!("{}/{verb}", function_path(&args.function)?))
-        .await?;
-    context.out.document(&reply.body, |changed: &Changed, out| {
-        out.line(&format!("{}: {}", args.function, changed.state))
+    let mut done = Vec::new();
+    for function in expand(context, &args.functions).await? {
+        let path = format!("{}/{verb}", function_path(&function)?);
+        let reply = context.client.post(&path).await?;
+        // One function has the answer of the API, several have a list.
+        if args.functions == [function.as_str()] {
+            context.out.document(&reply.body, |changed: &Changed, out| {
+                out.line(&format!("{function}: {}", changed.state))
+            })?;
+            return Ok(Exit::Fine);
+        }
+        let changed: Result<Changed, _> = serde_json::from_slice(&reply.body);
+        let state = changed.map(|changed| changed.state).unwrap_or_default();
+        done.push(Done { function, state });
+    }
+    let body = serde_json::to_vec(&done).unwrap_or_default(); // texts only
+    context.out.document(&body, |done: &Vec<Done>, out| {
+        done.iter()
+            .try_for_each(|one| out.line(&format!("{}: {}", one.function, one.state)))
     })?;
     Ok(Exit::Fine)
 }

@@ -1,9 +1,10 @@
 //! `fndctl events`: the last events, and with `-f` new ones.
 
 use super::{Context, Parameters, function_path};
+use crate::candidates;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
-use crate::output::escape;
+use crate::output::{Output, escape};
 use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 use fnd_core::outcome::Reason;
 use fnd_wire::units::counted;
@@ -24,12 +25,12 @@ pub(crate) struct Args {
     follow: bool,
 
     /// Only events of this function.
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "F", add = candidates::functions())]
     function: Option<String>,
 
     /// Only events of these kinds, separated by commas: loaded, refused, removed, state, accepted, started, ended,
     /// retried, polled, gave-up, scaled, dropped, problem, solved.
-    #[arg(long = "kind", value_name = "KIND", value_delimiter = ',')]
+    #[arg(long = "kind", value_name = "KIND", value_delimiter = ',', add = candidates::kinds())]
     kinds: Vec<String>,
 
     /// Only events after this one (its `seq`, as `-o json` shows it), or `now` for new ones only.
@@ -84,34 +85,37 @@ fn show(context: &Context, line: &[u8]) -> Result<(), Failure> {
             out.line("---")?;
             out.yaml(line)
         }
-        Format::Table | Format::Wide | Format::Raw => {
+        Format::Table | Format::Wide | Format::Name | Format::Raw => {
             let event: StreamEvent = serde_json::from_slice(line).map_err(|error| {
                 Failure::new(Exit::NotReachable, format!("failed to read a line from fnd: {error}"))
                     .help("fnd and fndctl may be of different versions: `fndctl version` shows both")
             })?;
-            out.line(&escape(&text(&event, out.format == Format::Wide), false))?;
+            out.wrapped(&escape(&text(out, &event), false), INDENT)?;
             // Each problem of a refused file, with the line it points at.
             out.diagnostics(&event.diagnostics)
         }
     }
 }
 
+/// Indentation of the further lines of a long event.
+const INDENT: usize = 4;
+
 /// Returns an event as a line for people.
-fn text(event: &StreamEvent, wide: bool) -> String {
+fn text(out: &Output, event: &StreamEvent) -> String {
     let function = event.function.as_ref().map_or("-", |function| function.as_str());
-    let mut line = format!("{} {:<8} {function}", event.time, event.kind.as_str());
-    let words = words(event);
+    let mut line = format!("{} {:<8} {function}", out.instant(&event.time), event.kind.as_str());
+    let words = words(out, event);
     if !words.is_empty() {
         line.push_str(&format!("  {words}"));
     }
-    if wide {
+    if out.format == Format::Wide {
         let invocation = event.invocation.map(|id| format!("  {id}")).unwrap_or_default();
         line.push_str(&format!("{invocation}  {}", event.seq));
     }
     line
 }
 
-fn words(event: &StreamEvent) -> String {
+fn words(out: &Output, event: &StreamEvent) -> String {
     let reason = event.reason.map(|reason| reason.to_string()).unwrap_or_default();
     let message = event.message.as_deref().unwrap_or_default();
     let attempt = event
@@ -156,7 +160,7 @@ fn words(event: &StreamEvent) -> String {
             format!("{what}{took}{why}")
         }
         Kind::Retried | Kind::Polled => {
-            let at = event.next_attempt_at.as_deref().unwrap_or_default();
+            let at = out.instant(event.next_attempt_at.as_deref().unwrap_or_default());
             format!("{attempt} at {at} ({reason})")
         }
         Kind::GaveUp => {

@@ -1,6 +1,7 @@
 //! The selection of runs: the options of `history` and `dead-letters`. The pages of the API are joined to one list.
 
 use super::{Context, Parameters, function_path};
+use crate::candidates;
 use crate::exit::Failure;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -9,18 +10,19 @@ use serde::de::DeserializeOwned;
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Filter {
     /// Only runs of this function.
+    #[arg(add = candidates::functions())]
     pub(crate) function: Option<String>,
 
     /// Only runs in this state: queued, running, waiting, polling, succeeded, failed, cancelled, interrupted, skipped.
-    #[arg(long)]
+    #[arg(long, add = candidates::states())]
     pub(crate) state: Option<String>,
 
     /// Only runs that ended with this reason, such as timeout or exit-1.
-    #[arg(long)]
+    #[arg(long, add = candidates::reasons())]
     pub(crate) reason: Option<String>,
 
     /// Only runs with this trigger: load, manual, replay, redrive.
-    #[arg(long)]
+    #[arg(long, add = candidates::triggers())]
     pub(crate) trigger: Option<String>,
 
     /// Only runs whose last attempt ran this version; the first digits are enough.

@@ -1,8 +1,10 @@
 //! `fndctl history`: runs, newest first; with `--id` one run with its attempts.
 
 use super::filter::{Filter, Wanted};
-use super::text::{distance, duration, size};
+use super::runs::{find, newest, short};
+use super::text::{between, distance, duration, size};
 use super::{Context, invocation_path};
+use crate::candidates;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, Table, Tone, escape};
@@ -18,14 +20,19 @@ use jiff::Timestamp;
     fndctl history --reason oom -o wide\n  \
     fndctl history --text 'no such host' --since 7d  search in messages\n  \
     fndctl history hello --version 4f2a --trigger redrive\n  \
-    fndctl history --id 01934567-89ab-7def-8123-456789abcdef")]
+    fndctl history --id 456789abcdef               one run, by the end of its id\n  \
+    fndctl history --last hello                    the newest run of a function")]
 pub(crate) struct Args {
     #[command(flatten)]
     filter: Filter,
 
     /// Show this run with its attempts.
-    #[arg(long, value_name = "ID", conflicts_with_all = ["function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after"], add = candidates::runs())]
     id: Option<String>,
+
+    /// Show the newest run, or the newest run of this function, with its attempts.
+    #[arg(long, value_name = "FUNCTION", num_args = 0..=1, conflicts_with_all = ["id", "function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after"], add = candidates::functions())]
+    last: Option<Option<String>>,
 }
 
 /// Runs the verb.
@@ -34,8 +41,13 @@ pub(crate) struct Args {
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let now = Timestamp::now();
-    if let Some(id) = &args.id {
-        let reply = context.client.get(&invocation_path(id)?).await?;
+    let run = match (&args.id, &args.last) {
+        (Some(id), _) => Some(find(context, id).await?),
+        (None, Some(function)) => Some(newest(context, function.as_deref()).await?),
+        (None, None) => None,
+    };
+    if let Some(id) = run {
+        let reply = context.client.get(&invocation_path(&id)).await?;
         context
             .out
             .document(&reply.body, |view: &InvocationView, out| one(out, view, now))?;
@@ -52,7 +64,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     };
     let body = serde_json::to_vec(&list).unwrap_or_default(); // as it was read
     context.out.document(&body, |list: &InvocationList, out| {
-        out.table(&table(&list.invocations, out.format == Format::Wide, now))?;
+        out.table(&table(out, &list.invocations, now))?;
         if let Some(next) = &list.next {
             out.progress(&format!("for older ones: --after {next}"));
         }
@@ -61,28 +73,35 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-/// Returns the table of invocations.
-pub(super) fn table(invocations: &[InvocationView], wide: bool, now: Timestamp) -> Table {
-    let mut header = vec!["ID", "FUNCTION", "STATE", "REASON", "ACCEPTED"];
+/// Returns the table of invocations. The ends of their ids are enough for people.
+fn table(out: &Output, invocations: &[InvocationView], now: Timestamp) -> Table {
+    let wide = out.format == Format::Wide;
+    let instant = |text: &Option<String>| text.as_deref().map(|text| out.instant(text)).unwrap_or_default();
+    let mut header = vec!["ID", "FUNCTION", "STATE", "REASON", "ACCEPTED", "DURATION"];
     if wide {
         header.extend(["TRIGGER", "ATTEMPTS", "POLLS", "STARTED", "ENDED", "NEXT", "MESSAGE"]);
     }
     let mut table = Table::new(&header);
     for view in invocations {
         let mut cells = vec![
-            view.id.to_string(),
+            if out.format == Format::Table {
+                short(view.id)
+            } else {
+                view.id.to_string()
+            },
             view.function.to_string(),
             view.state.as_str().to_owned(),
             view.reason.map(|reason| reason.to_string()).unwrap_or_default(),
             distance(Some(&view.accepted_at), now),
+            between(view.started_at.as_deref(), view.ended_at.as_deref(), now),
         ];
         if wide {
             cells.extend([
                 view.trigger.as_str().to_owned(),
                 view.attempts.to_string(),
                 view.polls.to_string(),
-                view.started_at.clone().unwrap_or_default(),
-                view.ended_at.clone().unwrap_or_default(),
+                instant(&view.started_at),
+                instant(&view.ended_at),
                 distance(view.next_attempt_at.as_deref(), now),
                 view.message.clone(),
             ]);
@@ -101,7 +120,7 @@ fn tone(state: State) -> Tone {
 }
 
 fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Failure> {
-    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    let text = |text: &Option<String>| text.as_deref().map_or("-".to_owned(), |text| out.instant(text));
     let exhausted = view
         .exhausted
         .map(|what| format!(" ({} exhausted)", format!("{what:?}").to_lowercase()));
@@ -125,9 +144,16 @@ fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Failur
                 view.message.clone()
             },
         ),
-        ("accepted", view.accepted_at.clone()),
+        ("accepted", out.instant(&view.accepted_at)),
         ("started", text(&view.started_at)),
         ("ended", text(&view.ended_at)),
+        (
+            "duration",
+            match between(view.started_at.as_deref(), view.ended_at.as_deref(), now) {
+                none if none.is_empty() => "-".to_owned(),
+                duration => duration,
+            },
+        ),
         ("next attempt", text(&view.next_attempt_at)),
         (
             "version",

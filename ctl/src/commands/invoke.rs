@@ -1,15 +1,18 @@
 //! `fndctl invoke F`: runs it and prints its result, or queues it.
 
+use super::payload::Payload;
 use super::text::span;
+use super::waiting::reporting;
 use super::{Context, function_path};
+use crate::candidates;
 use crate::cli::Format;
-use crate::client::request;
+use crate::client::{Outgoing, request};
 use crate::exit::{Exit, Failure};
-use fnd_core::api::Queued;
+use crate::habits::payload_without_option;
+use fnd_core::api::{LogLine, LogStream, Queued};
 use hyper::Method;
 use hyper::body::Bytes;
 use jiff::Timestamp;
-use std::io::Read as _;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -17,17 +20,21 @@ use std::io::Read as _;
     fndctl invoke hello -d '{\"name\": \"Ada\"}'      sent as JSON, since it parses\n  \
     fndctl invoke hello -d 'just text'               sent as text\n  \
     fndctl invoke resize -d @photo.jpg > small.jpg\n  \
-    jq .order orders.json | fndctl invoke ship -d -\n  \
+    jq .order orders.json | fndctl invoke ship\n  \
     fndctl invoke backup --async                  print the id and do not wait\n  \
     fndctl invoke backup --in 10m\n  \
     fndctl invoke backup --follow                 show its output while it runs")]
 pub(crate) struct Args {
     /// Name of the function.
+    #[arg(add = candidates::functions())]
     function: String,
 
-    /// The payload: sent as JSON if it parses, else as text; `@FILE` reads a file, `-` reads standard input.
-    #[arg(short, long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
-    data: Option<String>,
+    /// Words in the place where other tools have the payload; they are refused with the right command line.
+    #[arg(hide = true)]
+    pub(crate) words: Vec<String>,
+
+    #[command(flatten)]
+    payload: Payload,
 
     /// A header of the request, such as `content-type:text/csv` or `idempotency-key:42`; may be repeated.
     #[arg(short = 'H', long = "header", value_name = "NAME:VALUE")]
@@ -67,8 +74,11 @@ pub(crate) struct Args {
 /// # Errors
 /// The function did not succeed, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    if !args.words.is_empty() {
+        return Err(payload_without_option(&args.words));
+    }
     let path = function_path(&args.function)?;
-    let (headers, body) = headers_and_body(&args)?;
+    let (headers, body) = headers_and_body(context, &args)?;
     let queue = args.queue || args.at.is_some() || args.in_.is_some() || args.priority.is_some();
     let verb = if queue || args.follow { "invocations" } else { "invoke" };
     let query = if args.status_sync { "?status=sync" } else { "" };
@@ -76,8 +86,12 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     if verb == "invoke" {
         context.out.progress(&format!("running {} ...", args.function));
     }
-    let reply = context.client.send(request).await?;
+    if args.follow {
+        return reporting(context, &args.function, follow(context, request)).await;
+    }
+    let reply = context.client.send(request);
     if verb == "invoke" {
+        let reply = reporting(context, &args.function, reply).await?;
         context.out.result(&reply.body)?;
         let state = reply.headers.get("fnd-state").and_then(|state| state.to_str().ok());
         if state.is_some_and(|state| state != "succeeded") {
@@ -87,25 +101,40 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         super::result::print_status(context, Some(reply.status));
         return Ok(Exit::Fine);
     }
-    if !args.follow {
-        match context.out.format {
-            Format::Json => context.out.line(&String::from_utf8_lossy(&reply.body))?,
-            Format::Yaml => context.out.yaml(&reply.body)?,
-            Format::Table | Format::Wide | Format::Raw => context.out.line(&queued(&reply.body)?)?,
-        }
-        return Ok(Exit::Fine);
+    let reply = reply.await?;
+    match context.out.format {
+        Format::Json => context.out.line(&String::from_utf8_lossy(&reply.body))?,
+        Format::Yaml => context.out.yaml(&reply.body)?,
+        Format::Table | Format::Wide | Format::Name | Format::Raw => context.out.line(&queued(&reply.body)?)?,
     }
+    Ok(Exit::Fine)
+}
+
+/// The most bytes of followed output that are compared with the result.
+const COMPARED: usize = 16 << 20;
+
+/// Queues a run, prints its output while it runs, then its result. The result of a script is what it printed: where both
+/// go to the same place, it is printed once.
+async fn follow(context: &Context, request: Outgoing) -> Result<Exit, Failure> {
+    let reply = context.client.send(request).await?;
     let id = queued(&reply.body)?;
+    let mut shown = context.out.is_one_place().then(String::new);
     let mut lines = context
         .client
         .stream(&format!("/v1/invocations/{id}/logs?follow=1"))
         .await?;
     while let Some(line) = lines.line().await? {
-        if let Ok(line) = serde_json::from_slice::<fnd_core::api::LogLine>(&line) {
+        if let Ok(line) = serde_json::from_slice::<LogLine>(&line) {
             context.out.aside(&line.text);
+            if let Some(shown) = shown.as_mut().filter(|_| line.stream == LogStream::Stdout) {
+                shown.push_str(&line.text);
+                shown.push('\n');
+            }
+            shown = shown.filter(|shown| shown.len() <= COMPARED);
         }
     }
-    super::result::print(context, &format!("/v1/invocations/{id}"), super::result::LONGEST).await
+    let path = format!("/v1/invocations/{id}");
+    super::result::print(context, &path, super::result::LONGEST, shown.as_deref()).await
 }
 
 fn queued(body: &[u8]) -> Result<String, Failure> {
@@ -120,7 +149,7 @@ fn queued(body: &[u8]) -> Result<String, Failure> {
 }
 
 /// Returns the headers and the body of the request.
-fn headers_and_body(args: &Args) -> Result<(Vec<(String, String)>, Bytes), Failure> {
+fn headers_and_body(context: &Context, args: &Args) -> Result<(Vec<(String, String)>, Bytes), Failure> {
     let mut headers = Vec::new();
     for header in &args.headers {
         let parts = header.split_once(':').filter(|(name, _)| !name.trim().is_empty());
@@ -144,59 +173,14 @@ fn headers_and_body(args: &Args) -> Result<(Vec<(String, String)>, Bytes), Failu
         let at = at.map_err(|_| Failure::usage(format!("--in {after}: too far in the future")))?;
         headers.push(("Fnd-At".to_owned(), at.to_string()));
     }
-    let Some(data) = &args.data else {
+    let named = headers
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let Some((bytes, media_type)) = args.payload.read(context, named)? else {
         return Ok((headers, Bytes::new()));
     };
-    let bytes = read(data)?;
-    if !headers
-        .iter()
-        .any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
-    {
-        headers.push(("Content-Type".to_owned(), media_type(&bytes).to_owned()));
+    if !named {
+        headers.push(("Content-Type".to_owned(), media_type.to_owned()));
     }
     Ok((headers, bytes.into()))
-}
-
-fn read(data: &str) -> Result<Vec<u8>, Failure> {
-    if data == "-" {
-        let mut bytes = Vec::new();
-        let read = std::io::stdin().lock().read_to_end(&mut bytes);
-        return match read {
-            Ok(_) => Ok(bytes),
-            Err(error) => Err(Failure::usage(format!("failed to read standard input: {error}"))),
-        };
-    }
-    match data.strip_prefix('@') {
-        Some(file) => std::fs::read(file).map_err(|error| Failure::usage(format!("failed to read `{file}`: {error}"))),
-        None => Ok(data.as_bytes().to_vec()),
-    }
-}
-
-fn media_type(bytes: &[u8]) -> &'static str {
-    if serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok() {
-        "application/json"
-    } else if std::str::from_utf8(bytes).is_ok() {
-        "text/plain; charset=utf-8"
-    } else {
-        "application/octet-stream"
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::media_type;
-
-    #[test]
-    fn data_is_json_if_it_parses() {
-        for (data, expected) in [
-            (&b"{\"a\": 1}"[..], "application/json"),
-            (b"42", "application/json"),
-            (b"hello", "text/plain; charset=utf-8"),
-            (b"{\"a\": ", "text/plain; charset=utf-8"),
-            (b"", "text/plain; charset=utf-8"),
-            (b"\xff\xfe", "application/octet-stream"),
-        ] {
-            assert_eq!(media_type(data), expected);
-        }
-    }
 }

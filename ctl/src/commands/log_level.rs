@@ -39,7 +39,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         let until = now
             .until
             .as_ref()
-            .map(|until| format!(" until {until}"))
+            .map(|until| format!(" until {}", out.instant(until)))
             .unwrap_or_default();
         out.line(&format!("{}{until}", now.level))
     })?;

@@ -1,8 +1,11 @@
 //! `fndctl logs`: kept output, and with `-f` new lines.
 
+use super::runs::{find, newest};
 use super::{Context, Parameters, function_path, invocation_path};
+use crate::candidates;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
+use crate::output::Output;
 use fnd_core::api::{LogLine, LogList, LogStream};
 use jiff::Timestamp;
 
@@ -10,12 +13,15 @@ use jiff::Timestamp;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl logs hello\n  \
+    fndctl logs hello -f                 the same as `fndctl tail hello`\n  \
     fndctl logs -f                       follow the output of all functions\n  \
     fndctl logs hello --since 1h\n  \
     fndctl logs hello -o raw             the text only, with its escape sequences\n  \
-    fndctl logs --id 01934567-89ab-7def-8123-456789abcdef")]
+    fndctl logs --id 456789abcdef        of one run, by the end of its id\n  \
+    fndctl logs --last hello             of the newest run of a function")]
 pub(crate) struct Args {
     /// Only lines of this function.
+    #[arg(add = candidates::functions())]
     function: Option<String>,
 
     /// Print new lines as they come, until Ctrl-C; with --id, until the run ends.
@@ -23,8 +29,12 @@ pub(crate) struct Args {
     follow: bool,
 
     /// Only lines of this run.
-    #[arg(long, value_name = "ID", conflicts_with = "function")]
+    #[arg(long, value_name = "ID", conflicts_with = "function", add = candidates::runs())]
     id: Option<String>,
+
+    /// Only lines of the newest run, or of the newest run of this function.
+    #[arg(long, value_name = "FUNCTION", num_args = 0..=1, conflicts_with_all = ["function", "id"], add = candidates::functions())]
+    last: Option<Option<String>>,
 
     /// Only lines since then: a duration ago such as `1h`, or an instant such as 2026-11-21T08:00:00Z.
     #[arg(long, value_name = "WHEN")]
@@ -39,6 +49,13 @@ pub(crate) struct Args {
     limit: Option<u32>,
 }
 
+impl Args {
+    /// Returns the options with `--follow`.
+    pub(crate) fn following(self) -> Self {
+        Self { follow: true, ..self }
+    }
+}
+
 /// Runs the verb.
 ///
 /// # Errors
@@ -46,8 +63,13 @@ pub(crate) struct Args {
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let now = Timestamp::now();
     let mut parameters = Parameters::default();
-    let path = match (&args.id, &args.function) {
-        (Some(id), _) => format!("{}/logs", invocation_path(id)?),
+    let run = match (&args.id, &args.last) {
+        (Some(id), _) => Some(find(context, id).await?),
+        (None, Some(function)) => Some(newest(context, function.as_deref()).await?),
+        (None, None) => None,
+    };
+    let path = match (&run, &args.function) {
+        (Some(id), _) => format!("{}/logs", invocation_path(id)),
         (None, Some(function)) => {
             function_path(function)?;
             parameters.add("function", Some(function));
@@ -58,13 +80,11 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     parameters.add_instant("since", args.since.as_deref(), now)?;
     parameters.add_instant("until", args.until.as_deref(), now)?;
     parameters.add("limit", args.limit.map(|limit| limit.to_string()).as_deref());
-    let named = args.function.is_some() || args.id.is_some();
+    let named = args.function.is_some() || run.is_some();
     if !args.follow {
         let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;
         context.out.document(&reply.body, |list: &LogList, out| {
-            list.lines
-                .iter()
-                .try_for_each(|line| out.line(&text(out.format, named, &out.printed(&line.text), line)))
+            list.lines.iter().try_for_each(|line| out.line(&text(out, named, line)))
         })?;
         return Ok(Exit::Fine);
     }
@@ -79,17 +99,12 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
                 context.out.line("---")?;
                 context.out.yaml(&line)?;
             }
-            Format::Table | Format::Wide | Format::Raw => {
+            Format::Table | Format::Wide | Format::Name | Format::Raw => {
                 let parsed: Result<LogLine, _> = serde_json::from_slice(&line);
                 let line = parsed.map_err(|error| {
                     Failure::new(Exit::NotReachable, format!("failed to read a line from fnd: {error}"))
                 })?;
-                context.out.line(&text(
-                    context.out.format,
-                    named,
-                    &context.out.printed(&line.text),
-                    &line,
-                ))?;
+                context.out.line(&text(&context.out, named, &line))?;
             }
         }
     }
@@ -98,15 +113,16 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 
 /// Returns a line for people: the instant, the function unless one was named, a mark for the stream, and the text. In
 /// raw form it is the text only.
-fn text(format: Format, named: bool, untrusted: &str, line: &LogLine) -> String {
-    if format == Format::Raw {
-        return untrusted.to_owned();
+fn text(out: &Output, named: bool, line: &LogLine) -> String {
+    let printed = out.printed(&line.text);
+    if out.format == Format::Raw {
+        return printed;
     }
-    let mut shown = line.time.clone();
-    if !named || format == Format::Wide {
+    let mut shown = out.instant(&line.time);
+    if !named || out.format == Format::Wide {
         shown.push_str(&format!(" {}", line.function));
     }
-    if format == Format::Wide {
+    if out.format == Format::Wide {
         shown.push_str(&format!(" {} {}", line.invocation, line.attempt));
     }
     let mark = match line.stream {
@@ -114,5 +130,5 @@ fn text(format: Format, named: bool, untrusted: &str, line: &LogLine) -> String 
         LogStream::Stderr => "!",
         LogStream::Log | LogStream::Fnd => "-",
     };
-    format!("{shown} {mark} {untrusted}")
+    format!("{shown} {mark} {printed}")
 }

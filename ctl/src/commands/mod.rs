@@ -12,7 +12,11 @@
 //! - `verify`, `doctor`, `bundle`: find out what is wrong
 //! - `examine`: runs `fnd --examine` for `verify` and `backup`
 //! - `filter`: the options that select runs, and pages put together
+//! - `names`: names of functions, with patterns
+//! - `payload`: the payload of `invoke`
+//! - `runs`: the run that an id, the end of one, or `--last` names
 //! - `text`: instants, durations and sizes for people
+//! - `waiting`: what `invoke` waits for
 //! - `watch`: `--watch` of `list` and `status`
 
 pub(crate) mod backup;
@@ -33,10 +37,13 @@ pub(crate) mod invoke;
 pub(crate) mod list;
 pub(crate) mod log_level;
 pub(crate) mod logs;
+pub(crate) mod names;
+mod payload;
 pub(crate) mod reload;
 pub(crate) mod replay;
 pub(crate) mod restore;
 pub(crate) mod result;
+mod runs;
 pub(crate) mod runtimes;
 pub(crate) mod show;
 pub(crate) mod sizes;
@@ -45,11 +52,13 @@ mod text;
 pub(crate) mod validate;
 pub(crate) mod verify;
 pub(crate) mod version;
+mod waiting;
 mod watch;
 
 use crate::client::Client;
 use crate::exit::Failure;
 use crate::output::Output;
+use fnd_core::api::InvocationView;
 use jiff::Timestamp;
 
 /// The values that every verb needs.
@@ -67,14 +76,21 @@ fn function_path(name: &str) -> Result<String, Failure> {
     Ok(format!("/v1/functions/{}", crate::client::encode(name.as_str())))
 }
 
-/// Returns the path of an invocation, checked before anything is sent.
-fn invocation_path(id: &str) -> Result<String, Failure> {
-    match fnd_wire::ids::InvocationId::parse(id) {
-        Some(id) => Ok(format!("/v1/invocations/{id}")),
-        None => Err(Failure::usage(format!(
-            "`{id}` is not the id of a run: expected a UUID as `fndctl history` shows it"
-        ))),
-    }
+/// Returns the path of an invocation, by its whole id.
+fn invocation_path(id: &str) -> String {
+    format!("/v1/invocations/{id}")
+}
+
+/// Returns runs as candidates of completion: the end of an id, and a few words about the run.
+pub(crate) fn candidates_of_runs(runs: &[InvocationView]) -> impl Iterator<Item = (String, String)> {
+    let now = Timestamp::now();
+    runs.iter().map(move |run| {
+        let accepted = text::distance(Some(&run.accepted_at), now);
+        (
+            runs::short(run.id),
+            format!("{} {} {accepted}", run.function, run.state.as_str()),
+        )
+    })
 }
 
 /// The parameters of a request, as its query string.

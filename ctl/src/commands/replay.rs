@@ -1,5 +1,6 @@
 //! `fndctl replay ID`: repeats a run with the same payload.
 
+use super::runs::Run;
 use super::{Context, invocation_path};
 use crate::exit::{Exit, Failure};
 use fnd_core::api::Queued;
@@ -9,12 +10,13 @@ use fnd_core::api::Queued;
 #[command(
     after_help = "The new run is queued with the trigger `replay`, uses the newest version and manifest, and has its own id, which is printed. fnd keeps \
     the payload of asynchronous runs and of runs that failed; others cannot be replayed.\n\nExamples:\n  \
-    fndctl replay 01934567-89ab-7def-8123-456789abcdef\n  \
+    fndctl replay 456789abcdef\n  \
+    fndctl replay --last hello\n  \
     fndctl result --wait 1m \"$(fndctl replay 01934567-89ab-7def-8123-456789abcdef)\""
 )]
 pub(crate) struct Args {
-    /// Id of the run, as `fndctl history` shows it.
-    id: String,
+    #[command(flatten)]
+    run: Run,
 }
 
 /// Runs the verb.
@@ -22,7 +24,7 @@ pub(crate) struct Args {
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    let path = format!("{}/replay", invocation_path(&args.id)?);
+    let path = format!("{}/replay", invocation_path(&args.run.id(context).await?));
     let reply = context.client.post(&path).await?;
     context
         .out

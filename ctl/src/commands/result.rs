@@ -1,5 +1,6 @@
 //! `fndctl result ID`: the result of a run.
 
+use super::runs::Run;
 use super::text::span;
 use super::{Context, invocation_path};
 use crate::exit::{Exit, Failure};
@@ -10,11 +11,12 @@ use std::time::Duration;
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    fndctl result 01934567-89ab-7def-8123-456789abcdef\n  \
+    fndctl result 456789abcdef               by the end of its id, at least 4\n  \
+    fndctl result --last hello\n  \
     fndctl result --wait 5m \"$(fndctl invoke backup --async)\"")]
 pub(crate) struct Args {
-    /// Id of the run, as `fndctl history` shows it.
-    id: String,
+    #[command(flatten)]
+    run: Run,
 
     /// Wait for the end of the run, at most this long, such as `30s` or `5m`.
     #[arg(long, value_name = "DURATION")]
@@ -32,13 +34,18 @@ const WAIT_STEP: Duration = Duration::from_secs(3600);
 /// # Errors
 /// The run did not succeed or has not ended, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    let path = invocation_path(&args.id)?;
     let wait = args.wait.as_deref().map(span).transpose()?.unwrap_or(Duration::ZERO);
-    print(context, &path, wait).await
+    let path = invocation_path(&args.run.id(context).await?);
+    print(context, &path, wait, None).await
 }
 
-/// Waits for the end of an invocation and prints its result.
-pub(super) async fn print(context: &Context, path: &str, mut wait: Duration) -> Result<Exit, Failure> {
+/// Waits for the end of an invocation and prints its result, unless that was shown already.
+pub(super) async fn print(
+    context: &Context,
+    path: &str,
+    mut wait: Duration,
+    shown: Option<&str>,
+) -> Result<Exit, Failure> {
     while !wait.is_zero() {
         let step = wait.min(WAIT_STEP);
         let reply = context
@@ -49,7 +56,9 @@ pub(super) async fn print(context: &Context, path: &str, mut wait: Duration) -> 
         wait = if ended { Duration::ZERO } else { wait - step };
     }
     let reply = context.client.get(&format!("{path}/result")).await?;
-    context.out.result(&reply.body)?;
+    if shown.is_none_or(|shown| shown.trim_end().as_bytes() != reply.body.trim_ascii_end()) {
+        context.out.result(&reply.body)?;
+    }
     let header = |name| reply.headers.get(name).and_then(|value| value.to_str().ok());
     print_status(context, header("fnd-status").and_then(|status| status.parse().ok()));
     let state = header("fnd-state").unwrap_or("succeeded");

@@ -3,6 +3,7 @@
 use super::config::flat;
 use super::text::{distance, size, why};
 use super::{Context, function_path};
+use crate::candidates;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, escape};
 use fnd_core::api::{FunctionDetail, FunctionStatus};
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 #[command(after_help = "Examples:\n  fndctl show hello\n  fndctl show ops/backup -o json | jq .manifest.limits")]
 pub(crate) struct Args {
     /// Name of the function.
+    #[arg(add = candidates::functions())]
     function: String,
 }
 

@@ -1,29 +1,52 @@
 //! `fndctl status`: the functions and the last run of each; below them the problems of the node.
 
 use super::doctor::outdated;
+use super::names::{is_pattern, select};
 use super::text::{brief, distance, ended, size, why};
 use super::{Context, function_path};
+use crate::candidates;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, Tone};
+use crate::output::{Output, Table, Tone, parse};
 use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, LastEnd, NodeState, NodeStatus};
 use fnd_core::outcome::Reason;
 use fnd_core::supervisor::FunctionState;
 use fnd_wire::units::counted;
+use hyper::body::Bytes;
 use jiff::Timestamp;
 
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "MEMORY is the peak of the last attempt; for a running function, its current use and that peak: `52M/60M`.\n\nExamples:\n  fndctl status\n  fndctl status hello\n  fndctl status --watch\n  fndctl status -o json | jq '.functions[].state'"
+    after_help = "MEMORY is the peak of the last attempt; for a running function, its current use and that peak: `52M/60M`.\n\nExamples:\n  fndctl status\n  fndctl status hello\n  fndctl status 'web/*' hello\n  fndctl status --failed\n  fndctl status --watch\n  fndctl status -o json | jq '.functions[].state'"
 )]
 pub(crate) struct Args {
-    /// Only this function.
-    function: Option<String>,
+    /// Only these functions; a name may have `*` and `?`.
+    #[arg(value_name = "FUNCTION", add = candidates::functions())]
+    functions: Vec<String>,
+
+    /// Only functions whose last run failed, and those that are invalid or crash-looping.
+    #[arg(long)]
+    failed: bool,
 
     /// Print the status anew after each change, until Ctrl-C; with `-o json`, print a line for each change.
     #[arg(short, long)]
     watch: bool,
+}
+
+impl Args {
+    /// Returns the one function that is named, whose answer has more than those of several.
+    fn alone(&self) -> Option<&str> {
+        match self.functions.as_slice() {
+            [name] if !is_pattern(name) && !self.failed => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Returns whether not all functions are wanted.
+    fn selects(&self) -> bool {
+        self.failed || !self.functions.is_empty()
+    }
 }
 
 /// Runs the verb.
@@ -40,8 +63,12 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 
 /// Shows the status whenever a function changes.
 async fn watch(context: &Context, args: &Args) -> Result<Exit, Failure> {
-    let path = match &args.function {
+    let path = match args.alone() {
         Some(name) => function_path(name)?,
+        None if args.selects() && matches!(context.out.format, Format::Json | Format::Yaml) => {
+            let message = "`--watch` prints the changes of one function or of all in this format";
+            return Err(Failure::usage(message));
+        }
         None => "/v1/functions".to_owned(),
     };
     super::watch::watch(context, &format!("{path}?watch=1"), async || {
@@ -53,7 +80,7 @@ async fn watch(context: &Context, args: &Args) -> Result<Exit, Failure> {
 
 async fn show(context: &Context, args: &Args) -> Result<Exit, Failure> {
     let now = Timestamp::now();
-    if let Some(name) = &args.function {
+    if let Some(name) = args.alone() {
         let reply = context.client.get(&function_path(name)?).await?;
         context.out.document(&reply.body, |detail: &FunctionDetail, out| {
             out.table(&table(
@@ -61,13 +88,21 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, Failure> {
                 out.format == Format::Wide,
                 now,
             ))?;
+            if out.format == Format::Name {
+                return Ok(());
+            }
             details(out, std::slice::from_ref(&detail.status), now)
         })?;
         return Ok(Exit::Fine);
     }
     let reply = context.client.get("/v1/status").await?;
-    context.out.document(&reply.body, |node: &NodeStatus, out| {
-        if let (true, Some(places)) = (node.functions.is_empty(), &node.places) {
+    let body = if args.selects() {
+        selected(&reply.body, args)?
+    } else {
+        reply.body
+    };
+    context.out.document(&body, |node: &NodeStatus, out| {
+        if let (true, false, Some(places)) = (node.functions.is_empty(), args.selects(), &node.places) {
             let directories = places.functions.join(" or ");
             out.line(&format!(
                 "no functions: save a file in {directories}, and it is one a moment later"
@@ -75,10 +110,30 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, Failure> {
             return about_node(out, node);
         }
         out.table(&table(&node.functions, out.format == Format::Wide, now))?;
+        if out.format == Format::Name {
+            return Ok(());
+        }
         details(out, &node.functions, now)?;
-        about_node(out, node)
+        if args.selects() { Ok(()) } else { about_node(out, node) }
     })?;
     Ok(Exit::Fine)
+}
+
+/// Returns a status of the node that has only the selected functions.
+fn selected(body: &[u8], args: &Args) -> Result<Bytes, Failure> {
+    let mut node: NodeStatus = parse(body)?;
+    if !args.functions.is_empty() {
+        let all: Vec<String> = node.functions.iter().map(|one| one.function.to_string()).collect();
+        let names = select(&args.functions, &all)?;
+        node.functions
+            .retain(|one| names.iter().any(|name| name == one.function.as_str()));
+    }
+    if args.failed {
+        let is_bad = |state| matches!(state, FunctionState::Invalid | FunctionState::CrashLooping);
+        node.functions
+            .retain(|one| one.status == LastEnd::Failed || is_bad(one.state));
+    }
+    Ok(serde_json::to_vec(&node).unwrap_or_default().into()) // as it was read
 }
 
 /// Returns the table of functions.

@@ -4,6 +4,8 @@ use crate::exit::Failure;
 use fnd_core::outcome::Reason;
 use fnd_wire::units::parse_duration;
 use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use std::time::Duration;
 
 /// Returns how long ago an instant of the API was, or how far in the future it is: `5s ago`, `in 3m`.
@@ -25,6 +27,22 @@ pub(super) fn ended(started: Option<&str>, duration_ms: Option<f64>) -> Option<S
     let started: Timestamp = started?.parse().ok()?;
     let lasted = Duration::try_from_secs_f64(duration_ms? / 1000.0).ok()?;
     Some(started.checked_add(lasted).ok()?.to_string())
+}
+
+/// Returns the time between two instants of the API, or since the first: `12ms`, `1.2s`, `3m`, `5h`.
+pub(super) fn between(start: Option<&str>, end: Option<&str>, now: Timestamp) -> String {
+    let parse = |text: &str| text.parse::<Timestamp>().ok();
+    let Some(start) = start.and_then(parse) else {
+        return String::new();
+    };
+    let ms = end.and_then(parse).unwrap_or(now).as_millisecond() - start.as_millisecond();
+    // Less than nothing: the clock was set back.
+    let span = Duration::from_millis(u64::try_from(ms).unwrap_or(0));
+    if span < Duration::from_secs(120) {
+        brief(Some(span.as_secs_f64() * 1000.0))
+    } else {
+        rough(span)
+    }
 }
 
 /// Returns a span in its largest unit: `42s`, `3m`, `5h`, `12d`.
@@ -93,10 +111,16 @@ pub(super) fn why(reason: Option<Reason>, message: &str) -> String {
     }
 }
 
-/// Converts an instant of the command line for the API: RFC 3339 stays, `1h` is an hour before now.
+/// Converts an instant of the command line for the API: RFC 3339 stays, `1h` is an hour before now, and a time without
+/// zone, as a terminal shows it, is local.
 pub(super) fn since(text: &str, now: Timestamp) -> Result<String, Failure> {
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Ok(instant.to_string());
+    }
+    if let Ok(local) = text.parse::<DateTime>()
+        && let Ok(instant) = local.to_zoned(TimeZone::system())
+    {
+        return Ok(instant.timestamp().to_string());
     }
     let ago = parse_duration(text).ok().and_then(|ago| now.checked_sub(ago).ok());
     ago.map(|instant| instant.to_string()).ok_or_else(|| {
@@ -141,6 +165,15 @@ mod tests {
         ] {
             assert_eq!(distance(instant, now), expected);
         }
+        for (end, expected) in [
+            (Some("2026-11-21T07:00:00.113Z"), "113ms"),
+            (Some("2026-11-21T07:01:59Z"), "119s"),
+            (Some("2026-11-21T06:59:59Z"), "0.0ms"),
+            (None, "60m"),
+        ] {
+            assert_eq!(between(Some("2026-11-21T07:00:00Z"), end, now), expected);
+        }
+        assert_eq!(between(None, None, now), "");
         for (ms, expected) in [
             (0.4216, "0.42ms"),
             (12.34, "12.3ms"),
@@ -172,6 +205,10 @@ mod tests {
         }
         assert_eq!(since("1h", now).unwrap(), "2026-11-21T07:00:00Z");
         assert_eq!(since("2026-11-21T10:00:00+02:00", now).unwrap(), "2026-11-21T08:00:00Z");
+        let local = DateTime::constant(2026, 11, 21, 9, 30, 0, 0)
+            .to_zoned(TimeZone::system())
+            .unwrap();
+        assert_eq!(since("2026-11-21 09:30", now).unwrap(), local.timestamp().to_string());
         assert!(since("yesterday", now).is_err());
     }
 }

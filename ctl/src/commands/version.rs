@@ -28,7 +28,7 @@ pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Failur
     match context.out.format {
         Format::Json => context.out.line(&body)?,
         Format::Yaml => context.out.yaml(body.as_bytes())?,
-        Format::Table | Format::Wide | Format::Raw => {
+        Format::Table | Format::Wide | Format::Name | Format::Raw => {
             let absent = format!("no answer on {}", context.client.path().display());
             context.out.line(&format!("fndctl      {client}"))?;
             context

@@ -29,7 +29,7 @@ pub(crate) async fn watch(
                 context.out.line("---")?;
                 context.out.yaml(&change)?;
             }
-            Format::Table | Format::Wide | Format::Raw => {
+            Format::Table | Format::Wide | Format::Name | Format::Raw => {
                 let until = Instant::now() + GATHER;
                 // Cancel-safe: a part of a line that was read is kept for the next call, which also sees the end of the
                 // stream.

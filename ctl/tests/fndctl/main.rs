@@ -4,7 +4,11 @@
 
 #[path = "../../../daemon/tests/control/fake/mod.rs"]
 mod fake;
+mod habits;
+mod payload;
+mod runs;
 mod shown;
+mod terminal;
 
 use fake::{ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
 use fnd_daemon::control::peer::Access;
@@ -295,9 +299,9 @@ fn verbs_that_need_no_daemon_work_without_one() {
     let directory = tempfile::tempdir().unwrap();
     let nowhere = directory.path().join("no.sock");
     for (arguments, words) in [
-        (&["completion", "bash"][..], "complete -F _fndctl"),
+        (&["completion", "bash"][..], "-F _clap_complete_fndctl fndctl"),
         (&["completion", "zsh"], "#compdef fndctl"),
-        (&["completion", "fish"], "complete -c fndctl"),
+        (&["completion", "fish"], "--command fndctl"),
         (&["explain", "oom"], "limits.memory"),
         (&["explain", "retry.jitter"], "equal"),
         (&["version"], "no answer on"),

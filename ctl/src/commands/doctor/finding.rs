@@ -128,9 +128,9 @@ fn print(out: &Output, report: &Report) -> Result<(), Failure> {
             out.document(&body, |_: &serde_json::Value, _| Ok(()))
         }
         Format::Wide => out.table(&table(&report.findings)),
-        Format::Table | Format::Raw => {
+        Format::Table | Format::Name | Format::Raw => {
             for line in report.findings.iter().flat_map(lines) {
-                out.line(&escape(&line, false))?;
+                out.wrapped(&escape(&line, false), INDENT)?;
             }
             out.line("")?;
             out.line(&format!(
@@ -164,6 +164,9 @@ fn table(findings: &[Finding]) -> Table {
     table
 }
 
+/// The column at which results and fixes begin.
+const INDENT: usize = 23;
+
 /// Returns a finding for people: the result on one line, what to do below. Nothing is cut off: a fix has to be
 /// complete.
 fn lines(finding: &Finding) -> Vec<String> {
@@ -178,6 +181,6 @@ fn lines(finding: &Finding) -> Vec<String> {
         finding.check,
         finding.what
     );
-    let fix = finding.fix.iter().map(|fix| format!("{:22} fix: {fix}", ""));
+    let fix = finding.fix.iter().map(|fix| format!("{:INDENT$}fix: {fix}", ""));
     std::iter::once(first).chain(fix).collect()
 }

@@ -169,18 +169,20 @@ impl InvocationBackend for Fake {
     }
 
     fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>> {
-        let all = [ENDED, FAILED, RUNNING].into_iter().filter_map(|text| view(id(text)));
+        let is_first = filter.after.is_none();
+        let all = [ENDED, FAILED, RUNNING].into_iter().filter(|_| is_first);
+        let all = all.filter_map(|text| view(id(text)));
         let of = |view: &InvocationView| {
             filter
                 .function
                 .as_ref()
                 .is_none_or(|function| *function == view.function)
         };
-        let invocations = all.filter(of).collect();
+        let invocations: Vec<_> = all.filter(of).collect();
         self.seen.lock().unwrap().filter = Some(filter);
         later(Ok(InvocationList {
             invocations,
-            next: Some(RUNNING.to_owned()),
+            next: is_first.then(|| RUNNING.to_owned()),
         }))
     }
 

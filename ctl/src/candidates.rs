@@ -1,0 +1,105 @@
+//! Words that a shell completes: names of functions, ids of recent runs, states and other words.
+//!
+//! A shell waits for them while somebody types, so a daemon that does not answer soon completes nothing, silently.
+
+use crate::client::Client;
+use crate::commands::candidates_of_runs;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use fnd_core::api::stream::Kind;
+use fnd_core::api::{FunctionList, InvocationList};
+use fnd_core::explain::REASONS;
+use fnd_core::outcome::{State, Trigger};
+use serde::de::DeserializeOwned;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long the daemon may take to answer.
+const PATIENCE: Duration = Duration::from_millis(150);
+
+/// Names of functions.
+pub(crate) fn functions() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let list: Option<FunctionList> = ask("/v1/functions");
+        let functions = list.map(|list| list.functions).unwrap_or_default();
+        let names = functions.iter().map(|function| function.function.to_string());
+        names.map(CompletionCandidate::new).collect()
+    })
+}
+
+/// Ids of recent runs, with their functions and states.
+pub(crate) fn runs() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let list: Option<InvocationList> = ask("/v1/invocations?limit=30");
+        let runs = list.map(|list| list.invocations).unwrap_or_default();
+        candidates_of_runs(&runs)
+            .map(|(id, about)| CompletionCandidate::new(id).help(Some(about.into())))
+            .collect()
+    })
+}
+
+/// States of runs.
+pub(crate) fn states() -> ArgValueCandidates {
+    words(State::ALL.map(State::as_str).to_vec())
+}
+
+/// Triggers of runs.
+pub(crate) fn triggers() -> ArgValueCandidates {
+    words(Trigger::ALL.map(Trigger::as_str).to_vec())
+}
+
+/// Reasons of ends.
+pub(crate) fn reasons() -> ArgValueCandidates {
+    words(REASONS.to_vec())
+}
+
+/// Kinds of events.
+pub(crate) fn kinds() -> ArgValueCandidates {
+    words(Kind::ALL.map(Kind::as_str).to_vec())
+}
+
+fn words(words: Vec<&'static str>) -> ArgValueCandidates {
+    ArgValueCandidates::new(move || words.iter().map(CompletionCandidate::new).collect())
+}
+
+/// Returns an answer of the daemon that the command line names; nothing if there is none in time.
+fn ask<T: DeserializeOwned>(path: &str) -> Option<T> {
+    let (socket, user) = typed_socket(std::env::args());
+    let client = Client::new(crate::socket(socket, user).ok()?, user);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .ok()?;
+    let reply = runtime.block_on(async { tokio::time::timeout(PATIENCE, client.get(path)).await });
+    serde_json::from_slice(&reply.ok()?.ok()?.body).ok()
+}
+
+/// Returns the socket of an unfinished command line or of the environment, and whether the user's own fnd is meant.
+fn typed_socket(words: impl Iterator<Item = String>) -> (Option<PathBuf>, bool) {
+    let words: Vec<String> = words.collect();
+    let user = words.iter().any(|word| word == "--user");
+    let joined = words.iter().find_map(|word| word.strip_prefix("--socket="));
+    let apart = words
+        .iter()
+        .position(|word| word == "--socket")
+        .and_then(|place| words.get(place + 1));
+    let typed = joined.or(apart.map(String::as_str)).map(PathBuf::from);
+    let environment = || std::env::var_os("FND_SOCKET").filter(|_| !user).map(PathBuf::from);
+    (typed.or_else(environment), user)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_socket_of_an_unfinished_command_line() {
+        for (line, socket, user) in [
+            ("fndctl --socket /a show", Some("/a"), false),
+            ("fndctl show --socket=/b ", Some("/b"), false),
+            ("fndctl --user show", None, true),
+        ] {
+            let words = line.split(' ').map(str::to_owned);
+            assert_eq!(typed_socket(words), (socket.map(PathBuf::from), user), "{line}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The run that a command line names: by its id, by the end of its id, or as the newest one.
+//!
+//! The ids begin with the time (`UUIDv7`), so those of one day begin alike. Their ends are random: people see and type
+//! those.
+
+use super::Context;
+use super::filter::{Filter, Wanted};
+use super::text::distance;
+use crate::candidates;
+use crate::exit::{Exit, Failure};
+use fnd_core::api::{InvocationList, InvocationView};
+use fnd_wire::ids::InvocationId;
+use jiff::Timestamp;
+
+/// A run on the command line.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    /// Id of the run, or its last characters, as `fndctl history` shows them.
+    #[arg(required_unless_present = "last", add = candidates::runs())]
+    id: Option<String>,
+
+    /// The newest run, or the newest run of this function.
+    #[arg(long, value_name = "FUNCTION", num_args = 0..=1, conflicts_with = "id", add = candidates::functions())]
+    last: Option<Option<String>>,
+}
+
+impl Run {
+    /// Returns the whole id.
+    ///
+    /// # Errors
+    /// As [`find`] and [`newest`].
+    pub(super) async fn id(&self, context: &Context) -> Result<String, Failure> {
+        match &self.id {
+            Some(id) => find(context, id).await,
+            None => newest(context, self.last.as_ref().and_then(Option::as_deref)).await,
+        }
+    }
+}
+
+/// Fewest characters of an id: fewer are rarely unique.
+const SHORTEST: usize = 4;
+/// Characters of an id that tables show: among a million runs, one of 4000 ids shares them with another one.
+const SHOWN: usize = 8;
+/// How many of the newest runs are searched for the end of an id. Ten pages of the API take less than a second.
+const SEARCHED: u32 = 10_000;
+/// Most runs that are listed where several are meant.
+const LISTED: usize = 10;
+
+/// Returns the end of an id, for tables.
+pub(super) fn short(id: InvocationId) -> String {
+    let id = id.to_string();
+    id.get(id.len() - SHOWN..).unwrap_or_default().to_owned()
+}
+
+/// Returns the whole id for one that was typed. Asks the daemon only if it is shortened.
+///
+/// # Errors
+/// It is no id, no run or several runs have it, or the daemon does not answer.
+pub(super) async fn find(context: &Context, typed: &str) -> Result<String, Failure> {
+    if let Some(id) = InvocationId::parse(typed) {
+        return Ok(id.to_string());
+    }
+    let end = typed.to_lowercase();
+    let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+    if end.len() < SHORTEST || !end.bytes().all(is_part) {
+        return Err(Failure::usage(format!(
+            "`{typed}` is not the id of a run: expected an id as `fndctl history` shows it, or at least {SHORTEST} of its \
+             last characters"
+        )));
+    }
+    let now = Timestamp::now();
+    choose(&end, &list(context, None, SEARCHED, now).await?, now)
+}
+
+/// Returns the id of the newest run: of all, or of a function.
+///
+/// # Errors
+/// There is none, or the daemon does not answer.
+pub(super) async fn newest(context: &Context, function: Option<&str>) -> Result<String, Failure> {
+    let runs = list(context, function, 1, Timestamp::now()).await?;
+    runs.first().map(|run| run.id.to_string()).ok_or_else(|| {
+        let message = match function {
+            Some(function) => format!("the history has no run of a function `{function}`"),
+            None => "the history has no runs".to_owned(),
+        };
+        Failure::new(Exit::NoSuchThing, message)
+    })
+}
+
+async fn list(
+    context: &Context,
+    function: Option<&str>,
+    limit: u32,
+    now: Timestamp,
+) -> Result<Vec<InvocationView>, Failure> {
+    let filter = Filter {
+        function: function.map(str::to_owned),
+        limit: Some(limit),
+        ..Filter::default()
+    };
+    let parts = |page: InvocationList| (page.invocations, page.next);
+    Wanted::new(&filter, now)?.all(context, "/v1/invocations", parts).await
+}
+
+/// Returns the id of the only run whose id ends like this.
+fn choose(end: &str, runs: &[InvocationView], now: Timestamp) -> Result<String, Failure> {
+    let ids = runs.iter().map(|run| (run.id.to_string(), run));
+    let found: Vec<_> = ids.filter(|(id, _)| id.ends_with(end)).collect();
+    if let [(id, _)] = found.as_slice() {
+        return Ok(id.clone());
+    }
+    if found.is_empty() {
+        let message = format!("none of the newest {SEARCHED} runs has an id that ends with `{end}`");
+        return Err(Failure::new(Exit::NoSuchThing, message)
+            .help("`fndctl history -o wide` prints whole ids, which also name older runs"));
+    }
+    let line = |(id, run): &(String, &InvocationView)| {
+        let accepted = distance(Some(&run.accepted_at), now);
+        format!("\n  {id}  {}  {}  {accepted}", run.function, run.state.as_str())
+    };
+    let mut lines: Vec<String> = found.iter().take(LISTED).map(line).collect();
+    if found.len() > LISTED {
+        lines.push(format!("\n  and {} more", found.len() - LISTED));
+    }
+    Err(
+        Failure::usage(format!("the ids of {} runs end with `{end}`", found.len()))
+            .help(format!("type more of the end of one of them:{}", lines.concat())),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(end: &str) -> InvocationView {
+        serde_json::from_value(serde_json::json!({
+            "id": format!("01934567-89ab-7def-8123-{end:0>12}"), "function": "hello", "trigger": "manual",
+            "state": "succeeded", "reason": "ok", "message": "", "exhausted": null,
+            "accepted_at": "2026-11-21T08:00:00Z", "started_at": null, "ended_at": null, "next_attempt_at": null,
+            "attempts": 1, "polls": 0,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_end_of_an_id_has_to_be_unique() {
+        let now: Timestamp = "2026-11-21T08:01:00Z".parse().unwrap();
+        let runs = ["1beef", "2beef", "face"].map(run);
+        assert_eq!(short(runs[0].id), "0001beef");
+        for end in ["face", "0000face", "8123-00000000face"] {
+            assert_eq!(choose(end, &runs, now).unwrap(), runs[2].id.to_string());
+        }
+        let several = choose("beef", &runs, now).unwrap_err();
+        assert_eq!(several.exit, Exit::Usage);
+        assert_eq!(
+            several.help.unwrap(),
+            "type more of the end of one of them:\
+             \n  01934567-89ab-7def-8123-00000001beef  hello  succeeded  60s ago\
+             \n  01934567-89ab-7def-8123-00000002beef  hello  succeeded  60s ago"
+        );
+        assert_eq!(choose("dead", &runs, now).unwrap_err().exit, Exit::NoSuchThing);
+    }
+}
