@@ -112,7 +112,12 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     ("more", "There are more problems in the file than are shown."),
     (
         "inline-block",
-        "The `/// fnd` block in the code is incomplete or malformed.",
+        "The `/// fnd` block in the code is incomplete or malformed: for example, its first line is misspelt.",
+    ),
+    (
+        "script-metadata",
+        "The file has a `# /// script` block of Python (PEP 723), which fnd does not read. The script does not run by \
+         itself until it has a manifest.",
     ),
     (
         "two-manifests",
@@ -184,6 +189,7 @@ mod tests {
             include_str!("schema/source.rs"),
             include_str!("function/resolve.rs"),
             include_str!("function/inline.rs"),
+            include_str!("function/near_block.rs"),
             include_str!("function/listing.rs"),
             include_str!("function/env_file.rs"),
             include_str!("judge/mod.rs"),

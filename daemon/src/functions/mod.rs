@@ -21,7 +21,7 @@ mod reinstall;
 pub(crate) mod retention_policy;
 pub mod rules;
 
-use crate::functions::catalog::{Catalog, Versions};
+use crate::functions::catalog::{Catalog, Unclaimed, Versions};
 use crate::functions::directories::Unread;
 use crate::functions::install::Judged;
 use crate::functions::installer::Installer;
@@ -44,6 +44,8 @@ pub(crate) struct Functions {
     pub(crate) catalog: Catalog,
     /// Problems that the catalog saw in names and places.
     pub(crate) name_problems: Vec<Diagnostic>,
+    /// Files that no rule makes a function.
+    pub(crate) unclaimed: Unclaimed,
     /// Directories and files that the catalog could not read.
     pub(crate) unread: Unread,
     /// Answers of the spawner about files that may have changed since it read them, by request.
@@ -66,6 +68,7 @@ impl Functions {
             unsettled: false,
             catalog,
             name_problems: Vec::new(),
+            unclaimed: Unclaimed::default(),
             unread: Unread::default(),
             judged: HashMap::new(),
             settling: Vec::new(),

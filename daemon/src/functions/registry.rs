@@ -56,6 +56,13 @@ impl Function {
             .filter(|before| Some(before.version) == version)
             .or(self.newest.as_ref())
     }
+
+    /// Returns why the newest content does not run by itself, if its author probably expects something else of it.
+    #[must_use]
+    pub fn doubt(&self) -> Option<String> {
+        let doubt = self.diagnostics.iter().find(|diagnostic| diagnostic.is_doubt());
+        doubt.map(Diagnostic::line)
+    }
 }
 
 /// Every function by name.

@@ -63,6 +63,10 @@ pub struct Listing {
     pub problems: Vec<Diagnostic>,
 }
 
+/// What to do with an unclaimed file.
+pub const UNCLAIMED_HELP: &str =
+    "give it a known suffix (`fndctl runtimes`), or a `#!` line and `chmod +x`; if it is not a function, move it away";
+
 /// The directory, and the facts that apply to all of its entries.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {

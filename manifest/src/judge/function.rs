@@ -63,7 +63,11 @@ impl Judge {
                 early.extend(problems);
                 (own, Some(block))
             }
-            (None, sidecar) => (own, sidecar),
+            (None, sidecar) => {
+                let code = entry.filter(|_| sidecar.is_none());
+                early.extend(code.and_then(|file| inline::script_metadata(&shown(function, file), &file.bytes.0)));
+                (own, sidecar)
+            }
         };
         let sources: Vec<&Source> = self.configuration.sources.iter().chain(&source).collect();
         let mut report = Report {

@@ -37,5 +37,5 @@ mod written;
 pub use presence::AWAY;
 pub use scan::Candidate;
 pub use versions::Versions;
-pub use walk::Rules;
+pub use walk::{Rules, Unclaimed};
 pub use watch::{Catalog, CatalogEvent, Places, Rescan};
