@@ -55,7 +55,7 @@ pub struct Place {
 }
 
 /// Codes of warnings about a file whose author probably expects something else than that it runs as a script.
-const DOUBTS: [&str; 1] = ["script-metadata"];
+const DOUBTS: [&str; 2] = ["not-called", "script-metadata"];
 
 /// Longest part of a line kept with a diagnostic, in characters.
 pub const EXCERPT_MAX: usize = 200;

@@ -139,6 +139,11 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     ),
     ("no-runtime", "fnd cannot tell which runtime runs the file."),
     ("no-handlers", "The runtime's description has no `[phases.handle]`."),
+    (
+        "not-called",
+        "A Python function looks like a handler but has other parameters, and nothing in the file calls it: as a script the \
+         file does nothing. It does not run by itself.",
+    ),
     ("no-env-file", "The `env_file` does not exist."),
     ("not-a-file", "Only regular files, and links to them, can be functions."),
     (

@@ -330,6 +330,32 @@ fn a_comment_that_is_nearly_a_manifest_keeps_its_script_from_running() {
 }
 
 #[test]
+fn a_main_with_other_parameters_is_warned_about() {
+    let fnd = with_witness();
+    fnd.drop_file("almost.py", "import os\n\ndef main(args):\n    return {}\n");
+    let warning = fnd.wait_ready("almost").warning.unwrap();
+    for needle in [
+        "almost.py:3:1",
+        "1 parameter",
+        "main(event, context)",
+        "handler(event, context)",
+        "handle(logger, request)",
+    ] {
+        assert!(warning.contains(needle), "{needle:?} in {warning}");
+    }
+    fnd.drop_file("after.sh", "echo ran\n");
+    fnd.wait_run("after");
+    assert_eq!(fnd.history("almost").len(), 0);
+    // The fix that the warning names is enough.
+    fnd.drop_file("almost.py", "def main(event, context):\n    return 5\n");
+    wait_until("the handler to answer", PATIENCE, || {
+        (fnd.invoke("almost", "").text().trim() == "5").then_some(())
+    });
+    assert_eq!(fnd.function("almost").unwrap().warning, None);
+    witness_serves(fnd);
+}
+
+#[test]
 fn ten_broken_files_beside_a_good_one() {
     let fnd = with_witness();
     for n in 0..10 {

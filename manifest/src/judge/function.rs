@@ -13,6 +13,7 @@ use crate::schema::source::Source;
 use crate::schema::tree::{Table, find};
 use crate::settings::resolve::unknown_size;
 use fnd_wire::plan::{JudgeFunction, JudgedFile, Limits, Plan, RunMode, Text, User};
+use fnd_wire::units::counted;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -341,6 +342,10 @@ impl Judge {
             return self.handler(choice, reason, |problem| report.add(Some(&node.at), problem));
         }
         let Some(Handler { line, what, http }) = detect::handler(&choice.runtime.summary.id, &file.bytes.0) else {
+            if let Some((found, parameters)) = detect::uncalled(&choice.runtime.summary.id, &file.bytes.0) {
+                let problem = not_called(found.what, parameters);
+                report.problems.push(at_line(problem, file, found.line));
+            }
             return Some((Mode::Script, "no handler found in the code".to_owned(), run));
         };
         if http {
@@ -395,6 +400,15 @@ fn served<'c>(choice: &Choice<'c>, file: &JudgedFile, own: &Table, reason: Strin
 }
 
 const AS_SCRIPT: &str = "set `mode = \"script\"` to run it as a script";
+
+/// Returns the warning about a function that looks like a handler.
+fn not_called(what: &str, parameters: usize) -> Diagnostic {
+    let takes = counted(parameters, "parameter", "parameters");
+    let message = format!("`{what}` takes {takes}, so it is no handler, and nothing in the file calls it");
+    let help = "a handler is `def main(event, context)`, `def handler(event, context)` or `def handle(logger, request)`; \
+                a script calls its function itself. Until then the file does not run by itself";
+    Diagnostic::warning("not-called", message).with_help(help)
+}
 
 /// Places a problem at a line of the code.
 fn at_line(problem: Diagnostic, file: &JudgedFile, line: u32) -> Diagnostic {

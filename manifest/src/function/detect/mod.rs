@@ -36,6 +36,17 @@ pub fn handler(runtime: &str, code: &[u8]) -> Option<Handler> {
     }
 }
 
+/// Returns a function that looks like a handler, but is none because of the number of its parameters, which is returned as
+/// well; absent if anything in the file may call it.
+#[must_use]
+pub fn uncalled(runtime: &str, code: &[u8]) -> Option<(Handler, usize)> {
+    if runtime != "python" {
+        return None;
+    }
+    let text = String::from_utf8_lossy(code);
+    python::uncalled(text.strip_prefix('\u{feff}').unwrap_or(&text))
+}
+
 /// Says whether a `.js` file is CommonJS, which node runs and deno does not: it uses `module.exports` or `require(`.
 #[must_use]
 pub fn is_commonjs(code: &[u8]) -> bool {

@@ -57,6 +57,18 @@ fn a_script_in_doubt_does_not_run_by_itself() {
         (METADATA, None, (false, vec!["script-metadata"])),
         (METADATA, Some("description = \"x\"\n"), (true, vec![])),
         (WITH_MANIFEST, None, (true, vec![])),
+        (b"def main(args):\n    return 1\n", None, (false, vec!["not-called"])),
+        (
+            b"def main(args):\n    return 1\n",
+            Some("on_load = true\n"),
+            (true, vec!["not-called"]),
+        ),
+        (
+            b"def main(args):\n    return 1\n",
+            Some("mode = \"script\"\n"),
+            (true, vec![]),
+        ),
+        (b"def main(args):\n    return 1\nmain(0)\n", None, (true, vec![])),
     ] {
         let judged = judge("").function(&single(file("/f/x.py", code), manifest)).verdict;
         let codes: Vec<_> = judged.diagnostics.iter().map(|problem| problem.code.as_str()).collect();
