@@ -163,6 +163,11 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
         "permissions",
         "Permissions in the `#!` line have no effect; the manifest grants them.",
     ),
+    (
+        "python-project",
+        "The files of a directory belong together (one imports another, or there is a `pyproject.toml`), but each one is a \
+         function of its own. None of them runs by itself. A directory with `function.toml` is one function.",
+    ),
     ("reserved", "fnd sets this variable itself."),
     (
         "not-allowed",
@@ -195,6 +200,7 @@ mod tests {
             include_str!("function/resolve.rs"),
             include_str!("function/inline.rs"),
             include_str!("function/near_block.rs"),
+            include_str!("function/project.rs"),
             include_str!("function/listing.rs"),
             include_str!("function/env_file.rs"),
             include_str!("judge/mod.rs"),

@@ -355,6 +355,52 @@ fn a_main_with_other_parameters_is_warned_about() {
     witness_serves(fnd);
 }
 
+/// Each module of a project would be a function, and would run without the others.
+#[test]
+fn a_python_project_does_not_run_by_itself() {
+    let fnd = with_witness();
+    fnd.drop_file("words.py", "print('never')\n");
+    fnd.drop_file("job.py", "import json, words\nprint('never')\n");
+    fnd.drop_file("packaged/pyproject.toml", "[project]\nname = \"x\"\n");
+    fnd.drop_file("packaged/work.py", "print('never')\n");
+    fnd.drop_file(
+        "packaged/asked.py",
+        "# /// fnd\n# on_load = true\n# ///\nprint('asked')\n",
+    );
+    // The scripts of other directories run. By then these would have run as well.
+    fnd.drop_file("other/after.sh", "echo ran\n");
+    fnd.wait_run("other/after");
+    fnd.wait_run("packaged/asked");
+    for name in ["words", "job", "packaged/work"] {
+        fnd.wait_ready(name);
+        assert_eq!(fnd.history(name).len(), 0, "{name}");
+    }
+    let problems = fnd.status().problems;
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(
+        problems
+            .iter()
+            .all(|problem| problem.starts_with("warning: ") && problem.contains("function.toml"))
+    );
+    let _ = fnd.wait_problem("`job.py` imports `words.py`");
+    let _ = fnd.wait_problem("packaged: `pyproject.toml`");
+    let judged = fnd
+        .ctl(&["validate", &fnd.path("functions").display().to_string()])
+        .expect_code(0);
+    assert!(
+        (judged.out() + &judged.stderr).contains("`job.py` imports `words.py`"),
+        "{judged}"
+    );
+    // What is no project any more runs.
+    fnd.drop_file("job.py", "print('alone')\n");
+    fnd.remove("packaged/pyproject.toml");
+    for name in ["words", "job", "packaged/work"] {
+        fnd.wait_run(name);
+    }
+    assert_eq!(fnd.status().problems, [""; 0]);
+    witness_serves(fnd);
+}
+
 #[test]
 fn ten_broken_files_beside_a_good_one() {
     let fnd = with_witness();

@@ -1,7 +1,7 @@
 //! Makes changes of the functions from the answers of the spawner and the events of the catalog.
 
 use super::Functions;
-use super::catalog::{Candidate, CatalogEvent};
+use super::catalog::{Candidate, CatalogEvent, marked};
 use super::registry::diagnostic;
 use super::rules::rules;
 use fnd_core::supervisor;
@@ -82,6 +82,8 @@ impl Functions {
                 self.installer.want(candidates);
             }
             CatalogEvent::Removed(names) => {
+                // A project may be taken apart: its functions are held until all of it is gone.
+                self.look_for_projects();
                 for name in &names {
                     self.installer.forget(name);
                     self.registry.remove(name);
@@ -94,6 +96,9 @@ impl Functions {
                 unclaimed,
                 unread,
             } => {
+                if marked(&problems).ne(marked(&self.name_problems)) {
+                    self.look_for_projects();
+                }
                 self.name_problems = problems;
                 let before = std::mem::replace(&mut self.unclaimed, unclaimed);
                 for path in self.unclaimed.paths.iter().filter(|path| !before.paths.contains(path)) {

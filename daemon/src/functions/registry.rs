@@ -41,6 +41,10 @@ pub struct Function {
     pub before: Option<Serving>,
     /// The interpreters that can run the newest content, in order of choice.
     pub interpreters: Vec<String>,
+    /// The modules that the newest content imports, if it is a Python file.
+    pub imports: Vec<String>,
+    /// Whether its own manifest says whether it runs by itself.
+    pub says_on_load: bool,
     /// Problems and warnings of the newest content.
     pub diagnostics: Vec<Diagnostic>,
     /// Why the newest content does not serve, in one line.
@@ -149,6 +153,8 @@ impl Registry {
                 newest: Some(serving),
                 before,
                 interpreters: verdict.interpreters,
+                imports: verdict.imports,
+                says_on_load: verdict.says_on_load,
                 diagnostics,
                 error: None,
             },
@@ -189,6 +195,8 @@ impl Registry {
                 newest,
                 before,
                 interpreters,
+                imports: Vec::new(),
+                says_on_load: false,
                 diagnostics,
                 error: error_line,
             },

@@ -12,6 +12,7 @@
 //! - `listing`: pairs manifests with code, and finds clashes
 //! - `near_block`: comments that look like a manifest but are none
 //! - `pool`: `[pool]`, within what the memory holds
+//! - `project`: Python projects whose files would be functions
 //! - `resolve`: defaults, sizes, and keys that exclude each other
 //! - `server`: `[http_server]` and `[service]`
 
@@ -23,6 +24,7 @@ pub mod keys;
 pub mod listing;
 mod near_block;
 mod pool;
+pub mod project;
 pub mod resolve;
 mod server;
 

@@ -86,6 +86,9 @@ impl Judge {
             ),
             None => (String::new(), None, None, None),
         };
+        let runtime = manifest.as_ref().map(|manifest: &Manifest| manifest.runtime.as_str());
+        let code = entry.filter(|_| !function.directory).zip(runtime);
+        let imports = code.map(|(file, runtime)| detect::imports(runtime, &file.bytes.0));
         let interpreters = plan.as_ref().map(|plan| plan.interpreters.clone());
         Judged {
             plan: plan.filter(|_| !refused),
@@ -95,6 +98,8 @@ impl Judge {
                 mode_reason,
                 runtime_version,
                 interpreters: interpreters.unwrap_or_default(),
+                imports: imports.unwrap_or_default(),
+                says_on_load: own.contains_key("on_load"),
                 diagnostics: report.problems,
             },
         }

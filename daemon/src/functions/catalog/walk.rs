@@ -8,6 +8,7 @@ use super::scan::Candidate;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::forms::{self, Claims, FileForm};
 use fnd_manifest::function::listing::{Entry, EntryKind, Listed, Place, listing};
+use fnd_manifest::function::project;
 use fnd_wire::ids::FunctionName;
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -93,6 +94,12 @@ impl Unclaimed {
     pub fn count(&self) -> u64 {
         u64::try_from(self.paths.len().saturating_add(self.more)).unwrap_or(u64::MAX)
     }
+}
+
+/// Returns the directories that a file marks as a Python project.
+pub(crate) fn marked(problems: &[Diagnostic]) -> impl Iterator<Item = &str> {
+    let projects = problems.iter().filter(|problem| problem.code == project::CODE);
+    projects.filter_map(|problem| problem.file.as_deref())
 }
 
 /// The suffixes that runtimes claim, and whether files without a suffix have a default runtime.

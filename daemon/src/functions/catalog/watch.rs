@@ -6,7 +6,7 @@ use super::marks::{Marks, Question};
 use super::mounts::Mounts;
 use super::rescan_timer::{FinishedScan, RescanTimer};
 use super::scan::{Candidate, Difference, Scanner};
-use super::walk::{Rules, Unclaimed};
+use super::walk::{Rules, Unclaimed, marked};
 use super::watching::{Hint, Watching, hint, mark};
 use super::written::Written;
 use crate::clock::Clock;
@@ -288,7 +288,9 @@ impl Thread {
         let scan = FinishedScan {
             began: began.mono,
             ended: self.clock.now().mono,
-            moved: !found.changed.is_empty() || !found.removed.is_empty(),
+            moved: !found.changed.is_empty()
+                || !found.removed.is_empty()
+                || marked(&found.problems).ne(marked(&self.reported.problems)),
             unsettled: found.unsettled,
             // No event reports that a failing disk works again.
             watched: self.watching.is_complete() && found.unread.is_empty(),

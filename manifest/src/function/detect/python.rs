@@ -1,6 +1,7 @@
 //! Detects handlers in Python: a top-level `handler`, or a top-level `main` or `handle` with two parameters.
 
 use super::{Handler, line_of};
+use std::collections::BTreeSet;
 
 /// Returns the handler. A file that runs its own `main` when it is started is a script, whatever the parameters of
 /// `main`.
@@ -43,6 +44,31 @@ pub(super) fn uncalled(text: &str) -> Option<(Handler, usize)> {
     let words = code.split(|c: char| c != '_' && !c.is_alphanumeric());
     let once = words.filter(|word| *word == name).count() == 1;
     once.then(|| (found(&code, position, what), parameters_at(&code, position, line)))
+}
+
+/// Most modules that are returned.
+const IMPORTS_MAX: usize = 100;
+
+/// Returns the modules that the file imports anywhere, without their submodules.
+pub(super) fn imports(text: &str) -> Vec<String> {
+    let code = blank(text);
+    let mut found = BTreeSet::new();
+    for line in code.lines().map(str::trim_start) {
+        let modules = if let Some(rest) = line.strip_prefix("import ") {
+            rest
+        } else if let Some(rest) = line.strip_prefix("from ") {
+            let (module, names) = rest.split_once("import ").unwrap_or((rest, ""));
+            // `from . import x` imports the module beside.
+            let module = module.trim().trim_start_matches('.');
+            if module.is_empty() { names } else { module }
+        } else {
+            continue;
+        };
+        let first = |name: &str| name.trim().split(['.', ' ', ';']).next().unwrap_or_default().to_owned();
+        found.extend(modules.split(',').map(first));
+    }
+    found.remove("");
+    found.into_iter().take(IMPORTS_MAX).collect()
 }
 
 /// Says whether a top-level line without `def` runs nothing of the file: it is an import, a class, a decorator, an
@@ -274,6 +300,24 @@ mod tests {
             "try:\n  import x\nexcept ImportError:\n  x = None\ndef main(args):\n  pass\n",
         ] {
             assert_eq!(uncalled(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn imported_modules_are_found() {
+        for (text, expected) in [
+            ("", vec![]),
+            ("import a\n", vec!["a"]),
+            ("import a.b as c, d ; x = 1\n", vec!["a", "d"]),
+            ("from a.b import (\n  c,\n)\n", vec!["a"]),
+            ("from .a import b\nfrom . import c, d\n", vec!["a", "c", "d"]),
+            (
+                "def f():\n    import a\ntry:\n    import b\nexcept ImportError:\n    pass\n",
+                vec!["a", "b"],
+            ),
+            ("# import a\nx = \"\"\"\nimport b\n\"\"\"\nimportant = 1\n", vec![]),
+        ] {
+            assert_eq!(imports(text), expected, "{text}");
         }
     }
 
