@@ -12,6 +12,7 @@ pub use disk::Disk;
 use crate::diagnostic::Diagnostic;
 use crate::function::forms::{Claims, is_program};
 use crate::function::listing::{Entry, EntryKind, Listed, Listing, Place, listing};
+use crate::function::project;
 use crate::judge::{Judge, Verdict};
 use crate::runtime::RuntimeSummary;
 use crate::settings::resolve::configuration;
@@ -250,9 +251,11 @@ impl Check<'_> {
         self.result.diagnostics.extend(listing.problems);
         let unclaimed = listing.unclaimed.iter().map(|name| format!("{path}/{name}"));
         self.result.unclaimed.extend(unclaimed);
+        let first = self.result.verdicts.len();
         for found in &listing.functions {
             self.function(path, found);
         }
+        self.project(path, first, &listing.functions);
         for name in &listing.groups {
             self.directory(&format!("{path}/{name}"), Some(name));
         }
@@ -266,7 +269,9 @@ impl Check<'_> {
         };
         let is_its = |found: &&Listed| found.source == name || found.sidecar.as_deref() == Some(name);
         if let Some(found) = listing.functions.iter().find(is_its) {
-            return self.function(directory, found);
+            let first = self.result.verdicts.len();
+            self.function(directory, found);
+            return self.project(directory, first, &listing.functions);
         }
         let about = |problem: &&Diagnostic| {
             problem.file.as_deref() == Some(path)
@@ -279,6 +284,26 @@ impl Check<'_> {
             self.result.diagnostics.push(problem.in_file(path).with_help(help));
         }
         self.result.diagnostics.extend(problems);
+    }
+
+    /// Adds a warning if one of the verdicts from `first` on imports another file of the directory. A directory has at most
+    /// one such warning.
+    fn project(&mut self, directory: &str, first: usize, listed: &[Listed]) {
+        let source = |name: &FunctionName| {
+            listed
+                .iter()
+                .find(|found| found.name == *name)
+                .map(|found| &found.source)
+        };
+        let is_beside = |file: &str| listed.iter().any(|found| !found.directory && found.source == file);
+        let warning = self.result.verdicts.iter().skip(first).find_map(|verdict| {
+            let file = source(&verdict.function)?;
+            project::by_import(directory, (file, &verdict.imports), is_beside)
+        });
+        let mut known = self.result.diagnostics.iter();
+        if !known.any(|known| known.code == project::CODE && known.file.as_deref() == Some(directory)) {
+            self.result.diagnostics.extend(warning);
+        }
     }
 
     fn function(&mut self, directory: &str, found: &Listed) {

@@ -54,6 +54,9 @@ pub struct Place {
     pub excerpt: String,
 }
 
+/// Codes of warnings about a file whose author probably expects something else than that it runs as a script.
+const DOUBTS: [&str; 2] = ["not-called", "script-metadata"];
+
 /// Longest part of a line kept with a diagnostic, in characters.
 pub const EXCERPT_MAX: usize = 200;
 
@@ -96,6 +99,13 @@ impl Diagnostic {
             text.push_str(&plain(more));
         }
         text
+    }
+
+    /// Says whether the problem means that the author of a file probably expects something else than a script. Such a
+    /// file does not run by itself.
+    #[must_use]
+    pub fn is_doubt(&self) -> bool {
+        DOUBTS.contains(&self.code.as_str())
     }
 
     /// Returns the diagnostic with its line, for people; several lines, the last without a line end.

@@ -112,7 +112,12 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     ("more", "There are more problems in the file than are shown."),
     (
         "inline-block",
-        "The `/// fnd` block in the code is incomplete or malformed.",
+        "The `/// fnd` block in the code is incomplete or malformed: for example, its first line is misspelt.",
+    ),
+    (
+        "script-metadata",
+        "The file has a `# /// script` block of Python (PEP 723), which fnd does not read. The script does not run by \
+         itself until it has a manifest.",
     ),
     (
         "two-manifests",
@@ -134,6 +139,11 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     ),
     ("no-runtime", "fnd cannot tell which runtime runs the file."),
     ("no-handlers", "The runtime's description has no `[phases.handle]`."),
+    (
+        "not-called",
+        "A Python function looks like a handler but has other parameters, and nothing in the file calls it: as a script the \
+         file does nothing. It does not run by itself.",
+    ),
     ("no-env-file", "The `env_file` does not exist."),
     ("not-a-file", "Only regular files, and links to them, can be functions."),
     (
@@ -152,6 +162,11 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     (
         "permissions",
         "Permissions in the `#!` line have no effect; the manifest grants them.",
+    ),
+    (
+        "python-project",
+        "The files of a directory belong together (one imports another, or there is a `pyproject.toml`), but each one is a \
+         function of its own. None of them runs by itself. A directory with `function.toml` is one function.",
     ),
     ("reserved", "fnd sets this variable itself."),
     (
@@ -184,6 +199,8 @@ mod tests {
             include_str!("schema/source.rs"),
             include_str!("function/resolve.rs"),
             include_str!("function/inline.rs"),
+            include_str!("function/near_block.rs"),
+            include_str!("function/project.rs"),
             include_str!("function/listing.rs"),
             include_str!("function/env_file.rs"),
             include_str!("judge/mod.rs"),

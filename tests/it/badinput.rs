@@ -1,6 +1,7 @@
 //! Bad input gives a clear error with the fix in it, and all other functions keep serving.
 
-use fnd_tests::{Fnd, Setup, require};
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Setup, require, wait_until};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::Command;
@@ -260,6 +261,143 @@ fn what_nobody_claims_is_no_function() {
         .map(|function| function.function.to_string())
         .collect();
     assert_eq!(names, ["after", "witness"]);
+    witness_serves(fnd);
+}
+
+/// A file that does nothing is named where people look: in the status and in the journal, once.
+#[test]
+fn a_file_that_no_rule_claims_is_named() {
+    let fnd = with_witness();
+    fnd.drop_file("x.rb", "puts 1\n");
+    fnd.drop_file("ops/data", "1 2 3\n");
+    let paths = ["x.rb", "ops/data"].map(|name| fnd.function_path(name).display().to_string());
+    let status = wait_until("both files to be named", PATIENCE, || {
+        Some(fnd.status()).filter(|status| status.unclaimed_count == 2)
+    });
+    assert_eq!(status.unclaimed, paths);
+    let shown = fnd.ctl(&["status"]).expect_code(0).out();
+    let line = format!("2 files are no functions: {}", paths.join(", "));
+    assert!(shown.contains(&line), "{shown}");
+    // Whatever else changes, each is logged once.
+    fnd.drop_file("after.sh", "# /// fnd\n# on_load = false\n# ///\n:\n");
+    fnd.remove("x.rb");
+    fnd.wait_ready("after");
+    wait_until("the file to be forgotten", PATIENCE, || {
+        (fnd.status().unclaimed_count == 1).then_some(())
+    });
+    for path in &paths {
+        assert_eq!(fnd.log().matches(path.as_str()).count(), 1, "{}", fnd.log());
+    }
+    witness_serves(fnd);
+}
+
+/// A manifest that is not read must not let its script run.
+#[test]
+fn a_comment_that_is_nearly_a_manifest_keeps_its_script_from_running() {
+    let fnd = with_witness();
+    fnd.drop_file(
+        "near.sh",
+        "#!/bin/bash\n# // fnd\n# on_load = false\n# ///\necho never\n",
+    );
+    fnd.drop_file("mixed.py", "# /// script\n# on_load = false\n# ///\nprint('never')\n");
+    fnd.drop_file(
+        "pep.py",
+        "# /// script\n# dependencies = [\"requests\"]\n# ///\nprint('never')\n",
+    );
+    let error = fnd.wait_error("near").error.unwrap();
+    assert!(
+        error.contains("near.sh:2:1") && error.contains("write a manifest as `# /// fnd`"),
+        "{error}"
+    );
+    let error = fnd.wait_error("mixed").error.unwrap();
+    assert!(error.contains("mixed.py:2:1") && error.contains("on_load"), "{error}");
+    let pep = fnd.wait_ready("pep");
+    let warning = pep.warning.unwrap();
+    assert!(
+        warning.contains("pep.py:1:1") && warning.contains("# /// fnd"),
+        "{warning}"
+    );
+    assert!(fnd.ctl(&["status"]).out().contains(&warning) && fnd.log().contains(&warning));
+    // By the time that another script has run, these would have run as well.
+    fnd.drop_file("after.sh", "echo ran\n");
+    fnd.wait_run("after");
+    for name in ["near", "mixed", "pep"] {
+        assert_eq!(fnd.history(name).len(), 0, "{name}");
+    }
+    // It still runs when it is asked to.
+    assert_eq!(fnd.invoke("pep", "").text().trim(), "never");
+    witness_serves(fnd);
+}
+
+#[test]
+fn a_main_with_other_parameters_is_warned_about() {
+    let fnd = with_witness();
+    fnd.drop_file("almost.py", "import os\n\ndef main(args):\n    return {}\n");
+    let warning = fnd.wait_ready("almost").warning.unwrap();
+    for needle in [
+        "almost.py:3:1",
+        "1 parameter",
+        "main(event, context)",
+        "handler(event, context)",
+        "handle(logger, request)",
+    ] {
+        assert!(warning.contains(needle), "{needle:?} in {warning}");
+    }
+    fnd.drop_file("after.sh", "echo ran\n");
+    fnd.wait_run("after");
+    assert_eq!(fnd.history("almost").len(), 0);
+    // The fix that the warning names is enough.
+    fnd.drop_file("almost.py", "def main(event, context):\n    return 5\n");
+    wait_until("the handler to answer", PATIENCE, || {
+        (fnd.invoke("almost", "").text().trim() == "5").then_some(())
+    });
+    assert_eq!(fnd.function("almost").unwrap().warning, None);
+    witness_serves(fnd);
+}
+
+/// Each module of a project would be a function, and would run without the others.
+#[test]
+fn a_python_project_does_not_run_by_itself() {
+    let fnd = with_witness();
+    fnd.drop_file("words.py", "print('never')\n");
+    fnd.drop_file("job.py", "import json, words\nprint('never')\n");
+    fnd.drop_file("packaged/pyproject.toml", "[project]\nname = \"x\"\n");
+    fnd.drop_file("packaged/work.py", "print('never')\n");
+    fnd.drop_file(
+        "packaged/asked.py",
+        "# /// fnd\n# on_load = true\n# ///\nprint('asked')\n",
+    );
+    // The scripts of other directories run. By then these would have run as well.
+    fnd.drop_file("other/after.sh", "echo ran\n");
+    fnd.wait_run("other/after");
+    fnd.wait_run("packaged/asked");
+    for name in ["words", "job", "packaged/work"] {
+        fnd.wait_ready(name);
+        assert_eq!(fnd.history(name).len(), 0, "{name}");
+    }
+    let problems = fnd.status().problems;
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(
+        problems
+            .iter()
+            .all(|problem| problem.starts_with("warning: ") && problem.contains("function.toml"))
+    );
+    let _ = fnd.wait_problem("`job.py` imports `words.py`");
+    let _ = fnd.wait_problem("packaged: `pyproject.toml`");
+    let judged = fnd
+        .ctl(&["validate", &fnd.path("functions").display().to_string()])
+        .expect_code(0);
+    assert!(
+        (judged.out() + &judged.stderr).contains("`job.py` imports `words.py`"),
+        "{judged}"
+    );
+    // What is no project any more runs.
+    fnd.drop_file("job.py", "print('alone')\n");
+    fnd.remove("packaged/pyproject.toml");
+    for name in ["words", "job", "packaged/work"] {
+        fnd.wait_run(name);
+    }
+    assert_eq!(fnd.status().problems, [""; 0]);
     witness_serves(fnd);
 }
 

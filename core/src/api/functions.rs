@@ -92,6 +92,9 @@ pub struct FunctionStatus {
     pub up_since: Option<String>,
     /// Why the newest content does not serve.
     pub error: Option<String>,
+    /// Why the function does not run by itself: what its author probably expects of the file, which fnd does not do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
     /// Runtime, for people: `python 3.11`.
     #[serde(default)]
     pub runtime: String,

@@ -45,6 +45,12 @@ pub struct NodeStatus {
     /// Deleted functions that left a home or a cache, by the name of that directory; at most 100.
     #[serde(default)]
     pub left_behind: Vec<String>,
+    /// Paths in the functions directories that no rule makes a function; at most 100 of each directory.
+    #[serde(default)]
+    pub unclaimed: Vec<String>,
+    /// Number of all such paths.
+    #[serde(default)]
+    pub unclaimed_count: u64,
     /// Resident memory of fnd and its spawner together.
     pub memory_bytes: u64,
     /// Number of running attempts.

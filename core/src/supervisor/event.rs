@@ -64,8 +64,9 @@ pub enum Event {
         whole: bool,
     },
     /// Nothing has changed in the functions directories for a while, and all that changed before is installed or
-    /// refused: contents that run by themselves may run now. Earlier, a file might be half of what a person copies.
-    Quiet,
+    /// refused: contents that run by themselves may run now, except for these functions, which wait for the next such
+    /// event. Earlier, a file might be half of what a person copies.
+    Quiet(BTreeSet<FunctionName>),
     /// A request to run.
     Submit(Box<Submit>),
     /// A durable invocation is on disk.

@@ -178,7 +178,7 @@ impl Supervisor {
             Event::Refused { function, error } => self.refused(&function, error, out),
             Event::Removed(function) => self.removed(now, &function, out),
             Event::Scanned { whole } => self.scanned(now, whole, out),
-            Event::Quiet => self.directories_quiet(now, out),
+            Event::Quiet(held) => self.directories_quiet(now, &held, out),
             Event::Submit(submit) => self.submit(now, *submit, out),
             Event::Stored(id) => self.stored(now, id, out),
             Event::StoreFailed(id) => self.store_failed(now, id, out),

@@ -10,6 +10,7 @@ use super::pool::Candidate;
 use super::timers::Timer;
 use crate::outcome::{Skip, Trigger};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -154,10 +155,15 @@ impl Supervisor {
         }
     }
 
-    /// Runs the contents that were installed since the directories were quiet the last time.
-    pub(super) fn directories_quiet(&mut self, now: Now, out: &mut Vec<Action>) {
+    /// Runs the contents that were installed since the directories were quiet the last time, except those of functions that
+    /// are held.
+    pub(super) fn directories_quiet(&mut self, now: Now, held: &BTreeSet<FunctionName>, out: &mut Vec<Action>) {
         for key in std::mem::take(&mut self.unsettled) {
-            self.load(now, key, out);
+            if held.contains(&self.functions[key].name) {
+                self.unsettled.insert(key);
+            } else {
+                self.load(now, key, out);
+            }
         }
     }
 

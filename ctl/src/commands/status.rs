@@ -224,6 +224,9 @@ fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result
         if let Some(error) = &function.error {
             lines.push(format!("{}: {error}", function.function));
         }
+        if let Some(warning) = &function.warning {
+            lines.push(format!("{}: {warning}", function.function));
+        }
         if has_failed(function) {
             let again = distance(function.next_attempt_at.as_deref(), now);
             let again = if again.is_empty() {
@@ -258,6 +261,23 @@ fn disk_use(disk: &DiskUse) -> String {
     )
 }
 
+/// Returns how many files are no functions, with the first of them.
+fn unclaimed(node: &NodeStatus) -> String {
+    const SHOWN: usize = 5;
+    let mut names = node
+        .unclaimed
+        .iter()
+        .take(SHOWN)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    if node.unclaimed_count > u64::try_from(SHOWN).unwrap_or(u64::MAX) {
+        names += ", ...";
+    }
+    let count = counted(node.unclaimed_count, "file is no function", "files are no functions");
+    format!("{count}: {names} (`fndctl doctor` says what to do)")
+}
+
 fn about_node(out: &Output, node: &NodeStatus) -> Result<(), Failure> {
     let mut lines = Vec::new();
     if node.state != NodeState::Running {
@@ -275,6 +295,9 @@ fn about_node(out: &Output, node: &NodeStatus) -> Result<(), Failure> {
     }
     if node.dead_letters > 0 {
         lines.push(format!("dead letters: {} (fndctl dead-letters)", node.dead_letters));
+    }
+    if node.unclaimed_count > 0 {
+        lines.push(unclaimed(node));
     }
     if !node.left_behind.is_empty() && out.format == Format::Wide {
         let names = node.left_behind.join(", ");

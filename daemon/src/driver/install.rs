@@ -92,7 +92,9 @@ impl State {
             }
         }
         if self.functions.has_settled() {
-            self.step(Event::Quiet);
+            let held = self.functions.find_projects(&self.workers.welcome.functions_dirs);
+            self.problems_changed();
+            self.step(Event::Quiet(held));
         }
         if self.functions.installer.is_idle() && self.functions.registry.take_changed() {
             self.announce();

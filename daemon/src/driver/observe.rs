@@ -26,7 +26,7 @@ impl State {
             | Event::Refused { .. }
             | Event::Removed(_)
             | Event::Scanned { .. }
-            | Event::Quiet
+            | Event::Quiet(_)
             | Event::Submit(_)
             | Event::Stored(_)
             | Event::StoreFailed(_)

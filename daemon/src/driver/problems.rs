@@ -31,7 +31,8 @@ impl State {
             let text = "the configuration is refused and the last good one is in force: correct the file, then `fndctl reload`";
             problems.push(Problem::new("configuration-refused", text));
         }
-        problems.extend(self.functions.name_problems.iter().map(refused("functions-directory")));
+        let in_directories = self.functions.name_problems.iter().chain(&self.functions.projects);
+        problems.extend(in_directories.map(refused("functions-directory")));
         problems.extend(self.functions.unread.problems());
         problems.extend(health.failing.map(|error| {
             let follows =

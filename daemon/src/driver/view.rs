@@ -1,7 +1,7 @@
 //! Builds the documents of the API and the status files from the supervisor's state and the registry.
 
 use super::State;
-use crate::functions::registry::Serving;
+use crate::functions::registry::{Function, Serving};
 use crate::ledger::Free;
 use crate::workers::usage;
 use fnd_core::api::{
@@ -70,6 +70,7 @@ impl State {
             error: known
                 .and_then(|function| function.error.clone())
                 .or_else(|| view.error.as_deref().map(str::to_owned)),
+            warning: known.and_then(Function::doubt),
             runtime: serving.map(|serving| serving.runtime.clone()).unwrap_or_default(),
             labels: serving
                 .map(|serving| serving.manifest.labels.clone())
@@ -177,6 +178,8 @@ impl State {
             containment: containment.into(),
             not_enforced: self.workers.welcome.missing.iter().cloned().collect(),
             left_behind: self.left_behind(),
+            unclaimed: self.functions.unclaimed.paths.clone(),
+            unclaimed_count: self.functions.unclaimed.count(),
             memory_bytes: usage::resident(self.workers.spawner_pid),
             running: count(self.supervisor.running()),
             queued: count(self.supervisor.queued()),

@@ -1,11 +1,12 @@
 //! Makes changes of the functions from the answers of the spawner and the events of the catalog.
 
 use super::Functions;
-use super::catalog::{Candidate, CatalogEvent};
+use super::catalog::{Candidate, CatalogEvent, marked};
 use super::registry::diagnostic;
 use super::rules::rules;
 use fnd_core::supervisor;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
+use fnd_manifest::function::listing::UNCLAIMED_HELP;
 use fnd_manifest::judge::{SettingsDocument, Verdict};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Install, Installed, Refused, Request, SettingsRead};
@@ -81,6 +82,8 @@ impl Functions {
                 self.installer.want(candidates);
             }
             CatalogEvent::Removed(names) => {
+                // A project may be taken apart: its functions are held until all of it is gone.
+                self.look_for_projects();
                 for name in &names {
                     self.installer.forget(name);
                     self.registry.remove(name);
@@ -90,9 +93,18 @@ impl Functions {
             CatalogEvent::Findings {
                 problems,
                 clashes,
+                unclaimed,
                 unread,
             } => {
+                if marked(&problems).ne(marked(&self.name_problems)) {
+                    self.look_for_projects();
+                }
                 self.name_problems = problems;
+                let before = std::mem::replace(&mut self.unclaimed, unclaimed);
+                for path in self.unclaimed.paths.iter().filter(|path| !before.paths.contains(path)) {
+                    let problem = Diagnostic::warning("no-function", "no rule makes it a function");
+                    tracing::warn!("{}", problem.in_file(path).with_help(UNCLAIMED_HELP).line());
+                }
                 let clashes = clashes.into_iter().map(|candidate| self.clash(candidate));
                 let mut changes: Vec<_> = clashes.collect();
                 changes.push(Change::Found(unread));
@@ -132,6 +144,9 @@ impl Functions {
         let verdict = read_document::<Verdict>(&document)
             .inspect_err(|error| tracing::error!("the verdict on `{name}` cannot be read: {error}"))
             .ok()?;
+        for problem in &verdict.diagnostics {
+            tracing::warn!("{name}  {}", problem.line());
+        }
         for problem in &installed.warnings {
             tracing::warn!("{name}  {}: {}; {}", problem.file, problem.message, problem.help);
         }

@@ -6,6 +6,7 @@
 //! - `install`: what follows from the spawner's and the catalog's answers, as a list of changes
 //! - `installer`: the queue of functions to install, a bounded number at a time
 //! - `interpreters`: an interpreter that changes makes a new version
+//! - `projects`: Python projects, whose functions do not run by themselves
 //! - `registry`: each function's newest content and the version that serves
 //! - `reinstall`: retries of files that were refused for a reason outside of the file
 //! - `reported`: the report of a reload
@@ -17,13 +18,14 @@ pub(crate) mod directories;
 pub(crate) mod install;
 pub mod installer;
 pub(crate) mod interpreters;
+mod projects;
 pub mod registry;
 mod reinstall;
 mod reported;
 pub(crate) mod retention_policy;
 pub mod rules;
 
-use crate::functions::catalog::{Catalog, Versions};
+use crate::functions::catalog::{Catalog, Unclaimed, Versions};
 use crate::functions::directories::Unread;
 use crate::functions::install::Judged;
 use crate::functions::installer::Installer;
@@ -46,6 +48,10 @@ pub(crate) struct Functions {
     pub(crate) catalog: Catalog,
     /// Problems that the catalog saw in names and places.
     pub(crate) name_problems: Vec<Diagnostic>,
+    /// Directories in which one file imports another.
+    pub(crate) projects: Vec<Diagnostic>,
+    /// Files that no rule makes a function.
+    pub(crate) unclaimed: Unclaimed,
     /// Directories and files that the catalog could not read.
     pub(crate) unread: Unread,
     /// Answers of the spawner about files that may have changed since it read them, by request.
@@ -70,6 +76,8 @@ impl Functions {
             unsettled: false,
             catalog,
             name_problems: Vec::new(),
+            projects: Vec::new(),
+            unclaimed: Unclaimed::default(),
             unread: Unread::default(),
             judged: HashMap::new(),
             settling: Vec::new(),

@@ -41,6 +41,10 @@ pub struct Function {
     pub before: Option<Serving>,
     /// The interpreters that can run the newest content, in order of choice.
     pub interpreters: Vec<String>,
+    /// The modules that the newest content imports, if it is a Python file.
+    pub imports: Vec<String>,
+    /// Whether its own manifest says whether it runs by itself.
+    pub says_on_load: bool,
     /// Problems and warnings of the newest content.
     pub diagnostics: Vec<Diagnostic>,
     /// Why the newest content does not serve, in one line.
@@ -55,6 +59,13 @@ impl Function {
         before
             .filter(|before| Some(before.version) == version)
             .or(self.newest.as_ref())
+    }
+
+    /// Returns why the newest content does not run by itself, if its author probably expects something else of it.
+    #[must_use]
+    pub fn doubt(&self) -> Option<String> {
+        let doubt = self.diagnostics.iter().find(|diagnostic| diagnostic.is_doubt());
+        doubt.map(Diagnostic::line)
     }
 }
 
@@ -142,6 +153,8 @@ impl Registry {
                 newest: Some(serving),
                 before,
                 interpreters: verdict.interpreters,
+                imports: verdict.imports,
+                says_on_load: verdict.says_on_load,
                 diagnostics,
                 error: None,
             },
@@ -182,6 +195,8 @@ impl Registry {
                 newest,
                 before,
                 interpreters,
+                imports: Vec::new(),
+                says_on_load: false,
                 diagnostics,
                 error: error_line,
             },

@@ -127,6 +127,41 @@ fn a_directory_is_judged_whole() {
 }
 
 #[test]
+fn a_directory_whose_files_import_each_other_gets_one_warning() {
+    let files = |names: &[&'static str]| {
+        let mut memory = memory();
+        for name in names {
+            let text = if name.ends_with("one.py") {
+                "import two\nimport json\n"
+            } else {
+                "import one\n"
+            };
+            memory.0.insert((*name).to_owned(), (false, text));
+        }
+        memory
+    };
+    let both = files(&["/p/one.py", "/p/two.py", "/p/json.py"]);
+    let project = files(&["/p/one.py", "/p/two.py", "/p/pyproject.toml"]);
+    let apart = files(&["/p/one.py", "/p/json.py"]);
+    for (memory, path, expected) in [
+        (&both, "/p", Some("`json.py` imports `one.py`")),
+        (&both, "/p/two.py", Some("`two.py` imports `one.py`")),
+        (&project, "/p", Some("`pyproject.toml` means")),
+        (&apart, "/p/json.py", Some("`json.py` imports `one.py`")),
+        (&apart, "/p/one.py", None),
+    ] {
+        let checked = check(&judge(), memory, path);
+        assert!(checked.valid());
+        let found: Vec<&str> = checked.all().map(|problem| problem.message.as_str()).collect();
+        assert_eq!(found.len(), usize::from(expected.is_some()), "{path}: {found:?}");
+        assert!(
+            expected.is_none_or(|expected| found[0].starts_with(expected)),
+            "{path}: {found:?}"
+        );
+    }
+}
+
+#[test]
 fn one_function_is_judged_by_any_of_its_files() {
     for (path, name) in [
         ("/f/b.toml", "b"),

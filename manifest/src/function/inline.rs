@@ -4,6 +4,7 @@
 //! The markers begin at the start of a line. They also count inside a string or here-document, because no language is
 //! parsed here.
 
+use super::near_block;
 use crate::diagnostic::Diagnostic;
 use crate::schema::source::Source;
 
@@ -13,10 +14,10 @@ pub const SEARCHED_BYTES: usize = 64 << 10;
 /// Returns the block in a file's first bytes, if it has one.
 ///
 /// # Errors
-/// A diagnostic where the block has no end, where one of its lines is no comment, where it is not UTF-8, or where there
-/// are two blocks.
+/// A diagnostic where the block has no end, where one of its lines is no comment, where it is not UTF-8, where there are
+/// two blocks, or where a comment was meant as a block but is misspelt.
 pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let bytes = without_mark(bytes);
     if bytes.starts_with(b"\x7fELF") {
         return Ok(None);
     }
@@ -76,6 +77,11 @@ pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>
     if let Some(block) = open {
         return Err(Box::new(unterminated(&block)));
     }
+    if found.is_none()
+        && let Some(problem) = near_block::near_miss(file, &lossy(head(bytes)))
+    {
+        return Err(Box::new(problem));
+    }
     let lines = found.as_ref().map(|lines| {
         lines
             .iter()
@@ -84,8 +90,14 @@ pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>
     Ok(lines.map(|lines| Source::of_lines(file, lines)))
 }
 
+/// Returns a warning if the file has the metadata of a Python script, which is no manifest.
+#[must_use]
+pub fn script_metadata(file: &str, bytes: &[u8]) -> Option<Diagnostic> {
+    near_block::script_metadata(file, &lossy(head(without_mark(bytes))))
+}
+
 /// Beginnings of comments in all known runtimes: TypeScript has `//`, the shells have `#`.
-const PREFIXES: [&str; 2] = ["#", "//"];
+pub(super) const PREFIXES: [&str; 2] = ["#", "//"];
 
 struct Open {
     prefix: &'static str,
@@ -103,6 +115,10 @@ fn unterminated(block: &Open) -> Diagnostic {
     Diagnostic::error("inline-block", message)
         .at(&block.opening, 0..block.opening.toml.len())
         .with_help(help)
+}
+
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
 fn head(bytes: &[u8]) -> &[u8] {

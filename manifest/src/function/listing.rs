@@ -4,6 +4,7 @@
 //! It opens no file; the caller lists the directory and follows symbolic links.
 
 use super::forms::{self, Claims, FileForm};
+use super::project;
 use crate::diagnostic::Diagnostic;
 use fnd_wire::ids::{FunctionName, NameError};
 use std::collections::{BTreeMap, HashSet};
@@ -63,6 +64,10 @@ pub struct Listing {
     pub problems: Vec<Diagnostic>,
 }
 
+/// What to do with an unclaimed file.
+pub const UNCLAIMED_HELP: &str =
+    "give it a known suffix (`fndctl runtimes`), or a `#!` line and `chmod +x`; if it is not a function, move it away";
+
 /// The directory, and the facts that apply to all of its entries.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
@@ -86,8 +91,13 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
         .iter()
         .filter_map(|entry| entry.name.strip_suffix(b".toml"))
         .collect();
+    let is_project =
+        |entry: &Entry| entry.name == project::FILE.as_bytes() && matches!(entry.kind, EntryKind::File { .. });
+    if entries.iter().any(is_project) {
+        result.problems.push(project::by_file(place.path));
+    }
     let has_manifest = |stem: &str| manifest_stems.contains(stem.as_bytes());
-    for entry in entries {
+    for entry in entries.iter().filter(|entry| !is_project(entry)) {
         let shown = String::from_utf8_lossy(&entry.name).into_owned();
         let path = format!("{}/{shown}", place.path);
         let named = |name: Result<String, NameError>, problems: &mut Vec<Diagnostic>| match name {
@@ -342,6 +352,17 @@ mod tests {
             (listing.functions, listing.unclaimed),
             (vec![], vec!["th\u{fffd}".to_owned()])
         );
+    }
+
+    #[test]
+    fn a_python_project_is_one_warning() {
+        let listing = list(&["a.py", "pyproject.toml"], Some("ops"));
+        assert_eq!(found(&listing), ["ops/a=a.py"]);
+        let [warning] = &listing.problems[..] else {
+            panic!("{:?}", listing.problems);
+        };
+        assert_eq!((warning.code.as_str(), warning.is_error()), (project::CODE, false));
+        assert_eq!(warning.file.as_deref(), Some("/f"));
     }
 
     #[test]

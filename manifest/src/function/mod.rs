@@ -10,7 +10,9 @@
 //! - `inline`: manifests in comments of the code
 //! - `keys`: every key, in one file a kind of table
 //! - `listing`: pairs manifests with code, and finds clashes
+//! - `near_block`: comments that look like a manifest but are none
 //! - `pool`: `[pool]`, within what the memory holds
+//! - `project`: Python projects whose files would be functions
 //! - `resolve`: defaults, sizes, and keys that exclude each other
 //! - `server`: `[http_server]` and `[service]`
 
@@ -20,7 +22,9 @@ pub mod forms;
 pub mod inline;
 pub mod keys;
 pub mod listing;
+mod near_block;
 mod pool;
+pub mod project;
 pub mod resolve;
 mod server;
 

@@ -37,6 +37,12 @@ impl Report<'_> {
     pub fn refused(&self) -> bool {
         self.problems.iter().any(Diagnostic::is_error)
     }
+
+    /// Says whether one of the problems means that the author probably expects something else of the file than a script.
+    #[must_use]
+    pub fn doubtful(&self) -> bool {
+        self.problems.iter().any(Diagnostic::is_doubt)
+    }
 }
 
 /// Facts about a function that are not keys of its manifest.
@@ -67,6 +73,8 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     manifest.mode = subject.mode;
     manifest.runtime.clone_from(&subject.runtime.summary.id);
     manifest.on_load = match pick.written("on_load").map(|node| &node.value) {
+        // Running it once might do harm. If its own manifest says when it runs, there is no doubt.
+        _ if report.doubtful() && !own.contains_key("on_load") => false,
         Some(Value::Bool(on_load)) => *on_load,
         // A script that nothing else would ever run.
         _ => subject.mode == Mode::Script,

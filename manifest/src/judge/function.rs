@@ -13,6 +13,7 @@ use crate::schema::source::Source;
 use crate::schema::tree::{Table, find};
 use crate::settings::resolve::unknown_size;
 use fnd_wire::plan::{JudgeFunction, JudgedFile, Limits, Plan, RunMode, Text, User};
+use fnd_wire::units::counted;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -63,7 +64,11 @@ impl Judge {
                 early.extend(problems);
                 (own, Some(block))
             }
-            (None, sidecar) => (own, sidecar),
+            (None, sidecar) => {
+                let code = entry.filter(|_| sidecar.is_none());
+                early.extend(code.and_then(|file| inline::script_metadata(&shown(function, file), &file.bytes.0)));
+                (own, sidecar)
+            }
         };
         let sources: Vec<&Source> = self.configuration.sources.iter().chain(&source).collect();
         let mut report = Report {
@@ -81,6 +86,9 @@ impl Judge {
             ),
             None => (String::new(), None, None, None),
         };
+        let runtime = manifest.as_ref().map(|manifest: &Manifest| manifest.runtime.as_str());
+        let code = entry.filter(|_| !function.directory).zip(runtime);
+        let imports = code.map(|(file, runtime)| detect::imports(runtime, &file.bytes.0));
         let interpreters = plan.as_ref().map(|plan| plan.interpreters.clone());
         Judged {
             plan: plan.filter(|_| !refused),
@@ -90,6 +98,8 @@ impl Judge {
                 mode_reason,
                 runtime_version,
                 interpreters: interpreters.unwrap_or_default(),
+                imports: imports.unwrap_or_default(),
+                says_on_load: own.contains_key("on_load"),
                 diagnostics: report.problems,
             },
         }
@@ -337,6 +347,10 @@ impl Judge {
             return self.handler(choice, reason, |problem| report.add(Some(&node.at), problem));
         }
         let Some(Handler { line, what, http }) = detect::handler(&choice.runtime.summary.id, &file.bytes.0) else {
+            if let Some((found, parameters)) = detect::uncalled(&choice.runtime.summary.id, &file.bytes.0) {
+                let problem = not_called(found.what, parameters);
+                report.problems.push(at_line(problem, file, found.line));
+            }
             return Some((Mode::Script, "no handler found in the code".to_owned(), run));
         };
         if http {
@@ -391,6 +405,15 @@ fn served<'c>(choice: &Choice<'c>, file: &JudgedFile, own: &Table, reason: Strin
 }
 
 const AS_SCRIPT: &str = "set `mode = \"script\"` to run it as a script";
+
+/// Returns the warning about a function that looks like a handler.
+fn not_called(what: &str, parameters: usize) -> Diagnostic {
+    let takes = counted(parameters, "parameter", "parameters");
+    let message = format!("`{what}` takes {takes}, so it is no handler, and nothing in the file calls it");
+    let help = "a handler is `def main(event, context)`, `def handler(event, context)` or `def handle(logger, request)`; \
+                a script calls its function itself. Until then the file does not run by itself";
+    Diagnostic::warning("not-called", message).with_help(help)
+}
 
 /// Places a problem at a line of the code.
 fn at_line(problem: Diagnostic, file: &JudgedFile, line: u32) -> Diagnostic {

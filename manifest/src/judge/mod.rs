@@ -42,6 +42,12 @@ pub struct Verdict {
     /// judge of an older fnd.
     #[serde(default)]
     pub interpreters: Vec<String>,
+    /// The modules that a single Python file imports, without those of Python itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub imports: Vec<String>,
+    /// Whether the function's own manifest says whether it runs by itself.
+    #[serde(default)]
+    pub says_on_load: bool,
     /// The problems, in the order of the file. An error among them refuses the function.
     pub diagnostics: Vec<Diagnostic>,
 }

@@ -9,6 +9,7 @@ use crate::supervisor::{
 };
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub(super) const MIB: u64 = 1 << 20;
@@ -21,6 +22,11 @@ pub(super) fn secs(seconds: u64) -> Duration {
 
 pub(super) fn name(text: &str) -> FunctionName {
     FunctionName::new(text).unwrap()
+}
+
+/// Returns the event that the directories are quiet and no function is held.
+pub(super) fn quiet() -> Event {
+    Event::Quiet(BTreeSet::new())
 }
 
 pub(super) fn id(n: u128) -> InvocationId {
@@ -182,7 +188,7 @@ impl Bench {
 
     /// Installs a content of `f`; then the directories are quiet. Returns the actions of both.
     pub(super) fn dropped(&mut self, version: u8, rules: Rules) -> String {
-        let words = [self.event(installed("f", version, rules)), self.event(Event::Quiet)];
+        let words = [self.event(installed("f", version, rules)), self.event(quiet())];
         let words: Vec<_> = words.into_iter().filter(|words| !words.is_empty()).collect();
         words.join("; ")
     }

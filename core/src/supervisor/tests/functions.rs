@@ -54,11 +54,16 @@ fn a_content_waits_until_the_directories_are_quiet() {
         "store-enabled true; Disabled to Ready; reply 98: done"
     );
     assert_eq!(b.event(installed("f", 2, loading())), "");
-    assert_eq!(b.event(Event::Quiet), "store 1002");
-    assert_eq!(b.event(Event::Quiet), "");
+    let held = || Event::Quiet([name("f")].into());
+    assert_eq!(b.event(held()), "", "it is held");
+    enable(&mut b, false);
+    enable(&mut b, true);
+    assert_eq!(b.event(held()), "");
+    assert_eq!(b.event(quiet()), "store 1002");
+    assert_eq!(b.event(quiet()), "");
     b.event(installed("g", 3, loading()));
     b.event(Event::Removed(name("g")));
-    assert_eq!(b.event(Event::Quiet), "");
+    assert_eq!(b.event(quiet()), "");
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod judge;
 mod restart;
 mod step;
 
-use super::bench::{EPOCH_MS, MIB, exit, id, name, rules, secs, text};
+use super::bench::{EPOCH_MS, MIB, exit, id, name, quiet, rules, secs, text};
 use crate::outcome::{Class, Reason, Trigger};
 use crate::record::{Accepted, InvocationRecord};
 use crate::supervisor::{
@@ -216,7 +216,7 @@ impl World {
             Step::Install { function, variant } => self.install(function, variant),
             Step::Quiet => {
                 self.unsettled.clear();
-                self.handle(Event::Quiet);
+                self.handle(quiet());
             }
             Step::Refuse { function } => {
                 let function = nth(function);

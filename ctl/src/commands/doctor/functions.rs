@@ -6,6 +6,7 @@ use fnd_core::api::NodeStatus;
 use fnd_core::supervisor::FunctionState;
 use fnd_manifest::check::Checked;
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::function::listing::UNCLAIMED_HELP;
 use fnd_wire::units::counted;
 
 const CHECK: &str = "functions";
@@ -33,9 +34,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> Vec<Finding> {
     let unclaimed = facts.checked.into_iter().flat_map(|checked| &checked.unclaimed);
     findings.extend(unclaimed.map(|file| {
         let what = "no rule makes it a function";
-        let fix =
-            "give it a known suffix (fndctl runtimes), or a `#!` line and chmod +x; if it is not a function, move it away";
-        Finding::warning(CHECK, what).at(file).fix(fix)
+        Finding::warning(CHECK, what).at(file).fix(UNCLAIMED_HELP)
     }));
     findings
 }

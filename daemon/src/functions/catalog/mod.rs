@@ -37,5 +37,6 @@ mod written;
 pub use presence::AWAY;
 pub use scan::Candidate;
 pub use versions::Versions;
-pub use walk::Rules;
+pub(crate) use walk::marked;
+pub use walk::{Rules, Unclaimed};
 pub use watch::{Catalog, CatalogEvent, Places, Rescan};

@@ -5,7 +5,7 @@
 //! part that cannot be read.
 
 use super::presence::{Held, Identity, Observed, Presence, in_doubt};
-use super::walk::{CandidateState, Rules, Signature, Walked, identity, signature, walk};
+use super::walk::{CandidateState, Rules, Signature, Unclaimed, Walked, identity, signature, walk};
 use super::written::Written;
 use fnd_core::supervisor::Now;
 use fnd_manifest::diagnostic::Diagnostic;
@@ -45,6 +45,8 @@ pub(super) struct Difference {
     pub clashes: Vec<Candidate>,
     /// All problems now.
     pub problems: Vec<Diagnostic>,
+    /// All files that no rule makes a function.
+    pub unclaimed: Unclaimed,
     /// All parts that could not be read now: functions that are not found may be there.
     pub unread: Vec<Diagnostic>,
     /// How soon a scan can decide about a function that is not complete or has not been absent for long enough.
@@ -222,6 +224,8 @@ impl Scanner {
             }
             difference.problems.extend(walked.problems);
             difference.clashes.extend(walked.clashes);
+            difference.unclaimed.paths.extend(walked.unclaimed.paths);
+            difference.unclaimed.more += walked.unclaimed.more;
             difference.unread.extend(walked.unread);
             doubts.push(walked.doubts);
             for one in walked.found {

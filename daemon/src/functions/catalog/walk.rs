@@ -8,6 +8,7 @@ use super::scan::Candidate;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::forms::{self, Claims, FileForm};
 use fnd_manifest::function::listing::{Entry, EntryKind, Listed, Place, listing};
+use fnd_manifest::function::project;
 use fnd_wire::ids::FunctionName;
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -55,6 +56,7 @@ pub(super) struct Walked {
     /// At most [`PROBLEMS_MAX`], and one that counts the others.
     pub(super) problems: Vec<Diagnostic>,
     more_problems: usize,
+    pub(super) unclaimed: Unclaimed,
     /// The unknown parts, and why they are unknown.
     pub(super) doubts: Doubts,
     pub(super) unread: Vec<Diagnostic>,
@@ -70,10 +72,34 @@ impl Walked {
             clashes: Vec::new(),
             problems: Vec::new(),
             more_problems: 0,
+            unclaimed: Unclaimed::default(),
             doubts: Doubts::default(),
             unread: Vec::new(),
         }
     }
+}
+
+/// Files that no rule makes a function.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unclaimed {
+    /// At most [`PROBLEMS_MAX`] of each functions directory.
+    pub paths: Vec<String>,
+    /// How many others there are.
+    pub more: usize,
+}
+
+impl Unclaimed {
+    /// Returns how many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        u64::try_from(self.paths.len().saturating_add(self.more)).unwrap_or(u64::MAX)
+    }
+}
+
+/// Returns the directories that a file marks as a Python project.
+pub(crate) fn marked(problems: &[Diagnostic]) -> impl Iterator<Item = &str> {
+    let projects = problems.iter().filter(|problem| problem.code == project::CODE);
+    projects.filter_map(|problem| problem.file.as_deref())
 }
 
 /// The suffixes that runtimes claim, and whether files without a suffix have a default runtime.
@@ -85,7 +111,8 @@ pub struct Rules {
     pub default_runtime: bool,
 }
 
-/// Most problems that are kept of a directory: each is some 500 bytes, and any number of files may have bad names.
+/// Most problems and unclaimed files that are kept of a directory: a problem is some 500 bytes, and any number of files
+/// may have bad names.
 const PROBLEMS_MAX: usize = 100;
 
 /// Walks a functions directory and its groups.
@@ -221,6 +248,11 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
     let room = PROBLEMS_MAX.saturating_sub(out.problems.len());
     out.more_problems += listed.problems.len().saturating_sub(room);
     out.problems.extend(listed.problems.into_iter().take(room));
+    let room = PROBLEMS_MAX.saturating_sub(out.unclaimed.paths.len());
+    out.unclaimed.more += listed.unclaimed.len().saturating_sub(room);
+    let unclaimed = listed.unclaimed.iter().take(room);
+    let shown = |name: &String| format!("{}/{name}", place.path);
+    out.unclaimed.paths.extend(unclaimed.map(shown));
     // A name that cannot belong to a function, such as `lost+found`, does not matter.
     unknown.retain(|(name, _)| doubt(name, group, rules, &mut out.doubts));
     unknown.sort_by(|(a, _), (b, _)| a.cmp(b));

@@ -6,7 +6,7 @@ use super::marks::{Marks, Question};
 use super::mounts::Mounts;
 use super::rescan_timer::{FinishedScan, RescanTimer};
 use super::scan::{Candidate, Difference, Scanner};
-use super::walk::Rules;
+use super::walk::{Rules, Unclaimed, marked};
 use super::watching::{Hint, Watching, hint, mark};
 use super::written::Written;
 use crate::clock::Clock;
@@ -29,6 +29,8 @@ pub enum CatalogEvent {
         problems: Vec<Diagnostic>,
         /// Functions that two files claim.
         clashes: Vec<Candidate>,
+        /// Files that no rule makes a function.
+        unclaimed: Unclaimed,
         /// Parts that could not be read: functions that are not known may be there.
         unread: Vec<Diagnostic>,
     },
@@ -286,7 +288,9 @@ impl Thread {
         let scan = FinishedScan {
             began: began.mono,
             ended: self.clock.now().mono,
-            moved: !found.changed.is_empty() || !found.removed.is_empty(),
+            moved: !found.changed.is_empty()
+                || !found.removed.is_empty()
+                || marked(&found.problems).ne(marked(&self.reported.problems)),
             unsettled: found.unsettled,
             // No event reports that a failing disk works again.
             watched: self.watching.is_complete() && found.unread.is_empty(),
@@ -303,15 +307,19 @@ impl Thread {
 
     fn report(&mut self, found: Difference) {
         let reported = &mut self.reported;
-        let same =
-            found.problems == reported.problems && found.clashes == reported.clashes && found.unread == reported.unread;
+        let same = found.problems == reported.problems
+            && found.clashes == reported.clashes
+            && found.unclaimed == reported.unclaimed
+            && found.unread == reported.unread;
         if !same {
             reported.problems.clone_from(&found.problems);
             reported.clashes.clone_from(&found.clashes);
+            reported.unclaimed.clone_from(&found.unclaimed);
             reported.unread.clone_from(&found.unread);
             self.send(CatalogEvent::Findings {
                 problems: found.problems,
                 clashes: found.clashes,
+                unclaimed: found.unclaimed,
                 unread: found.unread,
             });
         }

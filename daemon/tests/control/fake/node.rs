@@ -42,6 +42,8 @@ impl NodeBackend for Fake {
             containment: "cgroup.kill".to_owned(),
             not_enforced: [("memory".to_owned(), "cgroups are read-only".to_owned())].into(),
             left_behind: Vec::new(),
+            unclaimed: Vec::new(),
+            unclaimed_count: 0,
             memory_bytes: 8 << 20,
             running: 0,
             queued: 0,

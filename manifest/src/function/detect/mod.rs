@@ -8,6 +8,8 @@
 //! - `python`: handlers in Python
 //! - `shell`: handlers in bash
 
+use super::project::is_standard;
+
 mod javascript;
 mod python;
 mod shell;
@@ -34,6 +36,28 @@ pub fn handler(runtime: &str, code: &[u8]) -> Option<Handler> {
         "bash" => shell::handler(text),
         _ => None,
     }
+}
+
+/// Returns a function that looks like a handler, but is none because of the number of its parameters, which is returned as
+/// well; absent if anything in the file may call it.
+#[must_use]
+pub fn uncalled(runtime: &str, code: &[u8]) -> Option<(Handler, usize)> {
+    if runtime != "python" {
+        return None;
+    }
+    let text = String::from_utf8_lossy(code);
+    python::uncalled(text.strip_prefix('\u{feff}').unwrap_or(&text))
+}
+
+/// Returns the modules that a Python file imports and that do not belong to Python.
+#[must_use]
+pub fn imports(runtime: &str, code: &[u8]) -> Vec<String> {
+    if runtime != "python" {
+        return Vec::new();
+    }
+    let mut modules = python::imports(&String::from_utf8_lossy(code));
+    modules.retain(|module| !is_standard(module));
+    modules
 }
 
 /// Says whether a `.js` file is CommonJS, which node runs and deno does not: it uses `module.exports` or `require(`.

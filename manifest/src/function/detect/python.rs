@@ -1,6 +1,7 @@
 //! Detects handlers in Python: a top-level `handler`, or a top-level `main` or `handle` with two parameters.
 
 use super::{Handler, line_of};
+use std::collections::BTreeSet;
 
 /// Returns the handler. A file that runs its own `main` when it is started is a script, whatever the parameters of
 /// `main`.
@@ -9,46 +10,117 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
     let guard = code
         .lines()
         .any(|line| line.starts_with("if ") && line.contains("__name__"));
-    let mut position = 0;
-    // Number of brackets that are open where the line begins. Text inside brackets is no definition and is read only
-    // once.
-    let mut depth = 0_usize;
-    for line in code.split_inclusive('\n') {
-        let rest = line.strip_prefix("async ").unwrap_or(line).trim_start_matches(' ');
-        let top_level = depth == 0 && !line.starts_with([' ', '\t']);
-        if let Some(rest) = rest.strip_prefix("def ").filter(|_| top_level) {
-            let rest = rest.trim_start();
-            let name = rest
-                .split(|c: char| c != '_' && !c.is_alphanumeric())
-                .next()
-                .unwrap_or_default();
-            let two = || {
-                let from = line.find('(').map(|at| position + at);
-                from.and_then(|from| code.get(from..))
-                    .is_some_and(|tail| parameters(tail) == 2)
-            };
-            let what = match name {
-                "handler" => Some("def handler"),
-                "main" if !guard && two() => Some("def main"),
-                "handle" if two() => Some("def handle"),
-                _ => None,
-            };
-            if let Some(what) = what {
-                return Some(Handler {
-                    line: line_of(&code, position),
-                    what,
-                    http: false,
-                });
-            }
+    top_level(&code).find_map(|(position, line)| {
+        let two = || parameters_at(&code, position, line) == 2;
+        let what = match defined(line)? {
+            "handler" => "def handler",
+            "main" if !guard && two() => "def main",
+            "handle" if two() => "def handle",
+            _ => return None,
+        };
+        Some(found(&code, position, what))
+    })
+}
+
+/// Returns a `main` or `handle` that is no handler because of its parameters, with their number, if nothing runs it: it is
+/// named nowhere else, and the file consists only of definitions. In doubt there is none.
+pub(super) fn uncalled(text: &str) -> Option<(Handler, usize)> {
+    let code = blank(text);
+    let mut candidate = None;
+    let mut decorated = false;
+    for (position, line) in top_level(&code) {
+        match defined(line) {
+            // A decorator may run what it decorates.
+            Some("main" | "handle") if decorated => return None,
+            Some("main") => candidate = candidate.or(Some((position, line, "main", "def main"))),
+            Some("handle") => candidate = candidate.or(Some((position, line, "handle", "def handle"))),
+            Some(_) => {}
+            None if only_defines(line) => {}
+            None => return None,
         }
+        decorated = line.starts_with('@');
+    }
+    let (position, line, name, what) = candidate?;
+    let words = code.split(|c: char| c != '_' && !c.is_alphanumeric());
+    let once = words.filter(|word| *word == name).count() == 1;
+    once.then(|| (found(&code, position, what), parameters_at(&code, position, line)))
+}
+
+/// Most modules that are returned.
+const IMPORTS_MAX: usize = 100;
+
+/// Returns the modules that the file imports anywhere, without their submodules.
+pub(super) fn imports(text: &str) -> Vec<String> {
+    let code = blank(text);
+    let mut found = BTreeSet::new();
+    for line in code.lines().map(str::trim_start) {
+        let modules = if let Some(rest) = line.strip_prefix("import ") {
+            rest
+        } else if let Some(rest) = line.strip_prefix("from ") {
+            let (module, names) = rest.split_once("import ").unwrap_or((rest, ""));
+            // `from . import x` imports the module beside.
+            let module = module.trim().trim_start_matches('.');
+            if module.is_empty() { names } else { module }
+        } else {
+            continue;
+        };
+        let first = |name: &str| name.trim().split(['.', ' ', ';']).next().unwrap_or_default().to_owned();
+        found.extend(modules.split(',').map(first));
+    }
+    found.remove("");
+    found.into_iter().take(IMPORTS_MAX).collect()
+}
+
+/// Says whether a top-level line without `def` runs nothing of the file: it is an import, a class, a decorator, an
+/// assignment, or the end of a string or list.
+fn only_defines(line: &str) -> bool {
+    let line = line.trim();
+    let begins = ["import ", "from ", "class ", "@", "\"", ")", "]", "}"];
+    let rest = line
+        .trim_start_matches(|c: char| c == '_' || c.is_alphanumeric())
+        .trim_start();
+    let assigns =
+        rest.len() < line.len() && (rest.starts_with(':') || (rest.starts_with('=') && !rest.starts_with("==")));
+    line.is_empty() || assigns || begins.iter().any(|begin| line.starts_with(begin))
+}
+
+fn found(code: &str, position: usize, what: &'static str) -> Handler {
+    Handler {
+        line: line_of(code, position),
+        what,
+        http: false,
+    }
+}
+
+/// Returns the lines at the top level, with their positions. Text inside brackets is no definition and is read only once.
+fn top_level(code: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut position = 0;
+    // Number of brackets that are open where the line begins.
+    let mut depth = 0_usize;
+    code.split_inclusive('\n').filter_map(move |line| {
+        let is_top = depth == 0 && !line.starts_with([' ', '\t']);
+        let here = position;
         position += line.len();
         depth = line.bytes().fold(depth, |depth, byte| match byte {
             b'(' | b'[' | b'{' => depth + 1,
             b')' | b']' | b'}' => depth.saturating_sub(1),
             _ => depth,
         });
-    }
-    None
+        is_top.then_some((here, line))
+    })
+}
+
+/// Returns the name of the function that a line defines.
+fn defined(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("async ").unwrap_or(line).trim_start_matches(' ');
+    let rest = rest.strip_prefix("def ")?.trim_start();
+    rest.split(|c: char| c != '_' && !c.is_alphanumeric()).next()
+}
+
+/// Returns the number of parameters of the function that a line defines.
+fn parameters_at(code: &str, position: usize, line: &str) -> usize {
+    let from = line.find('(').map(|at| position + at);
+    from.and_then(|from| code.get(from..)).map_or(0, parameters)
 }
 
 /// Returns the number of parameters of a list that begins with `(`; 0 if the list has no end.
@@ -179,6 +251,76 @@ mod tests {
         check("x = [\ndef main(a, b): pass\n", None);
     }
 
+    #[test]
+    fn a_function_that_nothing_calls_is_found() {
+        for (text, expected) in [
+            ("def main(args):\n    return {}\n", ("def main", 1, 1)),
+            (
+                "def main(anything: dict = {'a': (1, 2)}) -> dict:\n    return {}\n",
+                ("def main", 1, 1),
+            ),
+            ("async def main(args): ...\n", ("def main", 1, 1)),
+            (
+                "\"\"\"Doc.\n\"\"\"\nimport os\nfrom x import (\n  y,\n)\n\nLOG = os.x()\n\ndef main(a):\n  pass\n",
+                ("def main", 10, 1),
+            ),
+            ("def handle(request):\n    pass\n", ("def handle", 1, 1)),
+            ("def main(name, count, greet):\n    pass\n", ("def main", 1, 3)),
+            (
+                "# main\ndef helper(x):\n    print('main')\n\ndef main():\n    pass\n",
+                ("def main", 5, 0),
+            ),
+            (
+                "@dataclass\nclass A:\n  x: int\n\ndef main(args):\n  pass\n",
+                ("def main", 5, 1),
+            ),
+        ] {
+            assert_eq!(handler(text), None, "{text}");
+            let found = uncalled(text).map(|(found, parameters)| (found.what, found.line, parameters));
+            assert_eq!(found, Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_script_that_does_something_is_not_found() {
+        for text in [
+            "",
+            "print('x')\n",
+            "import os\n",
+            "def helper(args):\n    pass\n",
+            "class A:\n  def main(self): pass\n",
+            "def main(args):\n  pass\nmain([])\n",
+            "import sys\ndef main(argv):\n  pass\nsys.exit(main(sys.argv))\n",
+            "def main(argv):\n  pass\nif __name__ == '__main__':\n  main([])\n",
+            "def main(argv):\n  pass\nCODE = main([])\n",
+            "import typer\napp = typer.Typer()\n@app.command()\ndef main(name):\n  pass\napp()\n",
+            "import fire\ndef main(name):\n  pass\nfire.Fire()\n",
+            "import fire\n@fire.Fire\ndef main(name):\n  pass\n",
+            "def main(args):\n  pass\nprint('x')\n",
+            "try:\n  import x\nexcept ImportError:\n  x = None\ndef main(args):\n  pass\n",
+        ] {
+            assert_eq!(uncalled(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn imported_modules_are_found() {
+        for (text, expected) in [
+            ("", vec![]),
+            ("import a\n", vec!["a"]),
+            ("import a.b as c, d ; x = 1\n", vec!["a", "d"]),
+            ("from a.b import (\n  c,\n)\n", vec!["a"]),
+            ("from .a import b\nfrom . import c, d\n", vec!["a", "c", "d"]),
+            (
+                "def f():\n    import a\ntry:\n    import b\nexcept ImportError:\n    pass\n",
+                vec!["a", "b"],
+            ),
+            ("# import a\nx = \"\"\"\nimport b\n\"\"\"\nimportant = 1\n", vec![]),
+        ] {
+            assert_eq!(imports(text), expected, "{text}");
+        }
+    }
+
     /// Every file is read once, so that the time is linear whatever it contains.
     #[test]
     fn hostile_files_take_no_time() {
@@ -192,6 +334,7 @@ mod tests {
             "\\",
         ] {
             check(&text.repeat(100_000), None);
+            let _ = uncalled(&text.repeat(100_000));
         }
         check(&format!("{}{}", "def main(\n".repeat(50_000), ")".repeat(50_000)), None);
     }

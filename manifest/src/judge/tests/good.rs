@@ -48,6 +48,39 @@ fn documents_survive_their_json() {
     assert_eq!(serde_json::from_str::<SettingsDocument>(&text).unwrap(), document);
 }
 
+/// A script whose author probably expects something else of the file runs only when it is asked to.
+#[test]
+fn a_script_in_doubt_does_not_run_by_itself() {
+    const METADATA: &[u8] = b"# /// script\n# dependencies = [\"requests\"]\n# ///\nimport requests\n";
+    const WITH_MANIFEST: &[u8] = b"# /// script\n# dependencies = []\n# ///\n# /// fnd\n# ///\n";
+    for (code, manifest, expected) in [
+        (METADATA, None, (false, vec!["script-metadata"])),
+        (METADATA, Some("description = \"x\"\n"), (true, vec![])),
+        (WITH_MANIFEST, None, (true, vec![])),
+        (b"def main(args):\n    return 1\n", None, (false, vec!["not-called"])),
+        (
+            b"def main(args):\n    return 1\n",
+            Some("on_load = true\n"),
+            (true, vec!["not-called"]),
+        ),
+        (
+            b"def main(args):\n    return 1\n",
+            Some("mode = \"script\"\n"),
+            (true, vec![]),
+        ),
+        (b"def main(args):\n    return 1\nmain(0)\n", None, (true, vec![])),
+    ] {
+        let judged = judge("").function(&single(file("/f/x.py", code), manifest)).verdict;
+        let codes: Vec<_> = judged.diagnostics.iter().map(|problem| problem.code.as_str()).collect();
+        assert_eq!((judged.manifest.unwrap().on_load, codes), expected, "{manifest:?}");
+    }
+    let judged = judge("[defaults]\non_load = true\n").function(&single(file("/f/x.py", METADATA), None));
+    assert!(
+        !judged.verdict.manifest.unwrap().on_load,
+        "the default knows nothing of this file"
+    );
+}
+
 #[test]
 fn on_load_false_gives_the_whole_pool() {
     let judged = judge("").function(&single(file("/f/x.sh", b""), Some("on_load = false\n")));

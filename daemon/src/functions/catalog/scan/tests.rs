@@ -84,6 +84,22 @@ fn a_fresh_file_waits_until_it_is_unchanged_for_two_seconds() {
 }
 
 #[test]
+fn files_that_no_rule_claims_are_listed() {
+    let mut world = World::new();
+    for name in ["a.sh", "x.rb", "README.md", "ops/data.txt"] {
+        world.write(name, "x");
+    }
+    let found = world.scan(0).unclaimed;
+    let expected = ["README.md", "x.rb", "ops/data.txt"].map(|name| world.path(name).display().to_string());
+    assert_eq!((found.paths, found.more), (expected.to_vec(), 0));
+    for number in 0..120 {
+        world.write(&format!("{number}.txt"), "x");
+    }
+    let found = world.scan(1).unclaimed;
+    assert_eq!((found.paths.len(), found.count()), (100, 123));
+}
+
+#[test]
 fn a_closed_file_counts_at_once() {
     let mut world = World::new();
     world.write("ops/a.sh", "echo");

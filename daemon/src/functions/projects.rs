@@ -1,0 +1,70 @@
+//! Python projects that were copied into a functions directory: their functions do not run by themselves.
+
+use super::Functions;
+use super::catalog::{Candidate, marked};
+use fnd_manifest::function::project;
+use fnd_wire::ids::FunctionName;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Functions {
+    /// Has the next quiet moment look for projects.
+    pub(super) fn look_for_projects(&mut self) {
+        self.quiet = false;
+        self.unsettled = true;
+    }
+
+    /// Finds the projects below the functions directories `roots`, and returns the functions in them that are held: those
+    /// whose manifest does not say whether they run by themselves.
+    pub(crate) fn find_projects(&mut self, roots: &[String]) -> BTreeSet<FunctionName> {
+        let mut files: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        for (_, function) in self
+            .registry
+            .iter()
+            .filter(|(_, function)| !function.candidate.directory_form)
+        {
+            let (directory, file) = place(&function.candidate, roots);
+            files.entry(directory).or_default().insert(file);
+        }
+        let mut found = BTreeMap::new();
+        for (_, function) in self
+            .registry
+            .iter()
+            .filter(|(_, function)| !function.imports.is_empty())
+        {
+            let (directory, file) = place(&function.candidate, roots);
+            let is_beside = |other: &str| files.get(&directory).is_some_and(|files| files.contains(other));
+            if let Some(warning) = project::by_import(&directory, (file, &function.imports), is_beside) {
+                found.entry(directory).or_insert(warning);
+            }
+        }
+        let is_marked = |directory: &str| {
+            let mut marked = marked(&self.name_problems);
+            marked.any(|project| {
+                directory
+                    .strip_prefix(project)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
+        };
+        let is_held = |candidate: &Candidate| {
+            let (directory, _) = place(candidate, roots);
+            // A directory with `function.toml` is what the warning asks for.
+            !candidate.directory_form && (found.contains_key(&directory) || is_marked(&directory))
+        };
+        let functions = self.registry.iter();
+        let held = functions.filter(|(_, function)| !function.says_on_load && is_held(&function.candidate));
+        let held = held.map(|(name, _)| name.clone()).collect();
+        // One warning for each directory.
+        found.retain(|directory, _| !marked(&self.name_problems).any(|project| project == directory));
+        self.projects = found.into_values().collect();
+        held
+    }
+}
+
+/// Returns the directory of a function, and the name of its source in it.
+fn place<'c>(candidate: &'c Candidate, roots: &[String]) -> (String, &'c str) {
+    let root = roots.get(usize::from(candidate.directory)).map_or("", String::as_str);
+    match candidate.source.rsplit_once('/') {
+        Some((group, file)) => (format!("{root}/{group}"), file),
+        None => (root.to_owned(), candidate.source.as_str()),
+    }
+}

@@ -1,0 +1,246 @@
+//! Finds comments that look like a manifest in the code but are not read as one: a misspelt first line such as
+//! `# // fnd`, and the metadata of a Python script (`# /// script`, PEP 723).
+//!
+//! An ordinary comment is no error. A first line counts as misspelt only if the comment goes on with a key of a manifest,
+//! or with the end of a block.
+
+use super::keys::SCHEMA;
+use crate::diagnostic::Diagnostic;
+use crate::schema::read::nearest;
+use crate::schema::source::Source;
+
+/// How many lines after a first line are compared with keys. This keeps the time linear.
+const COMPARED_LINES: usize = 100;
+
+/// The key that both kinds of blocks have.
+const IN_BOTH: &str = "dependencies";
+
+const HELP: &str = "write a manifest as `# /// fnd`, then lines of TOML that begin with `# `, then `# ///`, each from \
+                    the start of its line; with `//` instead of `#` in TypeScript and JavaScript";
+
+/// Returns the error of the first block that its author meant as a manifest, but that is not one.
+pub(super) fn near_miss(file: &str, text: &str) -> Option<Diagnostic> {
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let problem = |at: usize, message: String, help: &str| {
+        let line = lines.get(at).copied().unwrap_or_default();
+        let number = u32::try_from(at).map_or(u32::MAX, |at| at.saturating_add(1));
+        let source = Source::of_lines(file, std::iter::once((number, "", line)));
+        let problem = Diagnostic::error("inline-block", message);
+        Some(problem.at(&source, 0..line.len()).with_help(help))
+    };
+    (0..lines.len()).find_map(|at| {
+        let line = lines.get(at)?;
+        if *line == SCRIPT {
+            let (below, key) = key_of_fnd(script(&lines, at)?)?;
+            let message = format!("`{key}` has no effect here: fnd does not read a block `{SCRIPT}` (PEP 723)");
+            return problem(
+                at + 1 + below,
+                message,
+                "move fnd's keys to a block of their own, from `# /// fnd` to `# ///`",
+            );
+        }
+        let (prefix, slashes, word) = first_line(line)?;
+        let mut below = comment(&lines, at, prefix);
+        let meant = if word.eq_ignore_ascii_case("fnd") {
+            below.any(|line| key(line).is_some() || matches!(line, "//" | "///" | "////"))
+        } else {
+            slashes == 3 && nearest(word, &["fnd"]).is_some() && below.any(|line| key(line).is_some())
+        };
+        if !meant {
+            return None;
+        }
+        problem(
+            at,
+            format!("`{line}` does not begin a manifest, so its keys have no effect"),
+            HELP,
+        )
+    })
+}
+
+/// Returns a warning if the file has the metadata of a Python script.
+pub(super) fn script_metadata(file: &str, text: &str) -> Option<Diagnostic> {
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let at = lines.iter().position(|line| *line == SCRIPT)?;
+    script(&lines, at)?;
+    let number = u32::try_from(at).map_or(u32::MAX, |at| at.saturating_add(1));
+    let source = Source::of_lines(file, std::iter::once((number, "", SCRIPT)));
+    let message = format!("fnd does not read the block `{SCRIPT}` (PEP 723): its dependencies are not installed");
+    let help = "add fnd's own block, from `# /// fnd` to `# ///`, or a manifest beside the file; until then the script \
+                does not run by itself";
+    let problem = Diagnostic::warning("script-metadata", message);
+    Some(problem.at(&source, 0..SCRIPT.len()).with_help(help))
+}
+
+const SCRIPT: &str = "# /// script";
+
+/// Returns the lines of the script metadata that begins at line `at`, without their `#`; nothing if the block has no end.
+fn script<'t>(lines: &[&'t str], at: usize) -> Option<Vec<&'t str>> {
+    let below: Vec<&str> = comment(lines, at, "#").collect();
+    let end = below.iter().position(|line| *line == "///")?;
+    Some(below.into_iter().take(end).collect())
+}
+
+/// Returns the first key of fnd in script metadata, with the number of its line. Keys below a table such as `[tool.x]`
+/// belong to that table.
+fn key_of_fnd(lines: Vec<&str>) -> Option<(usize, &str)> {
+    let mut foreign = false;
+    lines.into_iter().enumerate().find_map(|(number, line)| {
+        let key = key(line).filter(|key| *key != IN_BOTH);
+        let table = line.starts_with('[');
+        foreign |= table && key.is_none();
+        key.filter(|_| table || !foreign).map(|key| (number, key))
+    })
+}
+
+/// Splits a line such as `# // fnd` into the beginning of its comment, the number of slashes and the word after them.
+fn first_line(line: &str) -> Option<(&'static str, usize, &str)> {
+    let prefix = super::inline::PREFIXES
+        .into_iter()
+        .find(|prefix| line.starts_with(prefix))?;
+    let rest = line.strip_prefix(prefix)?.trim_start_matches(['#', ' ', '\t']);
+    let word = rest.trim_start_matches('/');
+    let slashes = rest.len() - word.len();
+    (slashes > 0).then_some((prefix, slashes, word.trim_start()))
+}
+
+/// Returns the lines of a comment after its line `at`, without the prefix.
+fn comment<'t>(lines: &[&'t str], at: usize, prefix: &'static str) -> impl Iterator<Item = &'t str> {
+    let below = lines.iter().skip(at + 1).take(COMPARED_LINES);
+    below.map_while(move |line| line.strip_prefix(prefix)).map(str::trim)
+}
+
+/// Returns the top-level key of a manifest that a line sets.
+fn key(line: &str) -> Option<&'static str> {
+    let name = match line.strip_prefix('[') {
+        Some(table) => table.trim_start_matches('[').split_once(']')?.0,
+        None => line.split_once('=')?.0,
+    };
+    let name = name.trim().split('.').next().unwrap_or_default().trim();
+    SCHEMA.keys.iter().map(|key| key.name).find(|key| *key == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inline::block;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Returns the line and the message of the error.
+    fn error(text: &str) -> Option<(u32, String)> {
+        let problem = block("f", text.as_bytes()).err()?;
+        assert!(problem.help.is_some() && problem.code == "inline-block", "{problem:?}");
+        Some((problem.place.expect("a place").line, problem.message))
+    }
+
+    #[test]
+    fn a_misspelt_first_line_is_an_error() {
+        for first in [
+            "# // fnd",
+            "# //// fnd",
+            "#/// fnd",
+            "# ///fnd",
+            "#  /// fnd",
+            "## /// fnd",
+            "# /// FND",
+            "# / fnd",
+            "# /// find",
+            "# /// fdn",
+            "# /// fnd:",
+            "/// fnd",
+            "//// fnd",
+            "///// fnd",
+            "// // fnd",
+            "///fnd",
+        ] {
+            let prefix = if first.starts_with('#') { "#" } else { "//" };
+            for rest in [
+                "on_load = false",
+                "[limits]",
+                "[[ schedule ]]",
+                "limits.timeout = \"1s\"",
+            ] {
+                let text = format!("x\n{first}\n{prefix} {rest}\n{prefix} ///\n");
+                let (line, message) = error(&text).unwrap_or_else(|| panic!("{text}"));
+                assert_eq!((line, message.contains(&format!("`{first}`"))), (2, true), "{message}");
+            }
+        }
+        // The key is misspelt, too.
+        assert!(error("# // fnd\n# on_laod = false\n# //\n").is_some());
+    }
+
+    #[test]
+    fn an_ordinary_comment_is_no_error() {
+        for text in [
+            "# fnd\n# on_load = false\n",
+            "// fnd\n// on_load = false\n",
+            "# // fnd\n",
+            "# // fnd\n\n# on_load = false\n",
+            "# // fnd\non_load = false\n# ///\n",
+            "  # // fnd\n  # on_load = false\n  # ///\n",
+            "# ///////\n# // fnd\n# ///////\n",
+            "/// fnd runs this file.\n/// data = 1\n",
+            "/// Adds two numbers.\n/// @param data = 1\n",
+            "# // and\n# data = 1\n",
+            "# see https://fnd\n# env = x\n",
+            "#!/usr/bin/fnd\n# env = x\n# ///\n",
+            "# /// other\n# data = 1\n# ///\n",
+            "# /// fnd\n# ///\n# // fnd\n# on_load = false\n",
+        ] {
+            assert_eq!(error(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        /// Neither a first line alone, nor keys and ends without one, make a comment an error.
+        #[test]
+        fn a_comment_needs_both_parts_to_be_an_error(
+            lines in prop::collection::vec("(#|//)[ /#]{0,4}(fnd|FND|find|on_load|data|see|=|\\[limits\\]| ){0,3}", 0..12),
+            first in any::<bool>(),
+        ) {
+            let is_first = |line: &&String| line.to_lowercase().contains("fn") || line.contains("find");
+            let goes_on = |line: &&String| line.contains(['=', '[']) || !line.contains(|c: char| c.is_alphabetic());
+            let kept: Vec<_> = lines.iter().filter(|line| if first { !goes_on(line) } else { !is_first(line) }).collect();
+            let text = kept.into_iter().fold(String::new(), |text, line| text + line + "\n");
+            let exact = text.lines().any(|line| matches!(line.trim_end(), "# /// fnd" | "// /// fnd"));
+            prop_assert!(exact || error(&text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_of_fnd_in_script_metadata_are_an_error() {
+        for (line, key) in [
+            ("on_load = false", "on_load"),
+            ("[limits]", "limits"),
+            ("env.A = \"1\"", "env"),
+        ] {
+            let text = format!("# /// script\n# dependencies = []\n# {line}\n# ///\n");
+            let (line, message) = error(&text).unwrap_or_else(|| panic!("{text}"));
+            assert_eq!((line, message.starts_with(&format!("`{key}`"))), (3, true), "{message}");
+        }
+        for text in [
+            "# /// script\n# requires-python = \">=3.11\"\n# dependencies = [\n#   \"requests\",\n# ]\n# ///\n",
+            "# /// script\n# [tool.uv]\n# env = 1\n# ///\n",
+            "# /// script\n# data = 1\nprint()\n",
+        ] {
+            assert_eq!(error(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn script_metadata_is_a_warning() {
+        let warning = script_metadata("f", "\n# /// script\n# dependencies = []\n# ///\n").unwrap();
+        assert_eq!((warning.is_error(), warning.place.unwrap().line), (false, 2));
+        for text in ["", "# /// script\nx\n", "  # /// script\n# ///\n", "# /// fnd\n# ///\n"] {
+            assert_eq!(script_metadata("f", text), None, "{text}");
+        }
+    }
+
+    /// The lines after each first line are compared up to a limit, so that the time is linear whatever a file contains.
+    #[test]
+    fn hostile_files_take_no_time() {
+        for text in ["# // fnd\n", "# /// script\n", "# /// find\n# x\n"] {
+            let _ = block("f", text.repeat(100_000).as_bytes());
+            let _ = script_metadata("f", &text.repeat(10_000));
+        }
+    }
+}
