@@ -1,11 +1,17 @@
 //! Prints results, tables, documents and errors, in the form that was asked for. Nothing else prints.
 //!
 //! Text of functions is untrusted: on a terminal its control characters are shown, not executed.
+//!
+//! Files:
+//! - `table`: tables
+
+mod table;
+
+pub(crate) use table::{Table, Tone};
 
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use anstyle::{AnsiColor, Style};
-use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table as Layout, Width, presets};
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -14,9 +20,6 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 /// Width of a table where neither the terminal nor `COLUMNS` gives one.
 const WIDTH: u16 = 80;
-
-/// Blanks between columns.
-const GAP: u16 = 2;
 
 /// The destination and the form of printed text.
 #[derive(Debug)]
@@ -31,159 +34,6 @@ pub(crate) struct Output {
     width: Option<u16>,
     /// The zone in which instants are shown; absent where they stay in UTC.
     zone: Option<TimeZone>,
-}
-
-/// The state of a row, which decides its colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tone {
-    /// Nothing is wrong.
-    Plain,
-    /// Something failed.
-    Bad,
-    /// Switched off.
-    Dim,
-}
-
-/// A table; rows are one line each.
-#[derive(Debug, Clone)]
-pub(crate) struct Table {
-    header: Vec<&'static str>,
-    rows: Vec<(Tone, Vec<String>)>,
-}
-
-impl Table {
-    /// Returns an empty table.
-    #[must_use]
-    pub(crate) fn new(header: &[&'static str]) -> Self {
-        Self {
-            header: header.to_vec(),
-            rows: Vec::new(),
-        }
-    }
-
-    /// Appends a row; cells that are empty show as `-`.
-    pub(crate) fn row(&mut self, tone: Tone, cells: impl IntoIterator<Item = String>) {
-        let filled = cells.into_iter().map(|cell| {
-            if cell.is_empty() {
-                "-".to_owned()
-            } else {
-                escape(&cell, false)
-            }
-        });
-        self.rows.push((tone, filled.collect()));
-    }
-
-    /// Returns the lines, header first. No line is wider than `width` if that is possible: a cell that does not fit
-    /// ends in `…`.
-    #[must_use]
-    pub(crate) fn lines(&self, width: Option<u16>) -> Vec<String> {
-        let one_line = |cells: Vec<String>| {
-            let mut row = Row::from(cells);
-            row.max_height(1);
-            row
-        };
-        let mut layout = Layout::new();
-        layout.load_style(presets::NOTHING).set_truncation_indicator("…");
-        layout.set_content_arrangement(ContentArrangement::Dynamic);
-        layout.set_header(one_line(self.header.iter().map(ToString::to_string).collect()));
-        for (_, cells) in &self.rows {
-            layout.add_row(one_line(cells.clone()));
-        }
-        let mut widths = layout.column_max_content_widths();
-        if let Some(width) = width {
-            self.shrink(&mut widths, width);
-        }
-        for (column, width) in layout.column_iter_mut().zip(widths) {
-            column
-                .set_padding((0, GAP))
-                .set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + GAP)));
-        }
-        layout.lines().map(|line| line.trim_end().to_owned()).collect()
-    }
-
-    /// Returns the table without the columns that have no value in any row, if it is wider than `width` otherwise.
-    fn fitting(&self, width: u16) -> Cow<'_, Self> {
-        let filled = self.filled_columns();
-        if filled.contains(&false) && self.total_width() > usize::from(width) {
-            Cow::Owned(self.with_columns(&filled))
-        } else {
-            Cow::Borrowed(self)
-        }
-    }
-
-    /// Returns for each column whether a row has a value in it. The first one counts as filled.
-    fn filled_columns(&self) -> Vec<bool> {
-        let has_value = |column| {
-            self.rows
-                .iter()
-                .any(|(_, cells)| cells.get(column).is_some_and(|cell| cell != "-"))
-        };
-        let columns = 0..self.header.len();
-        columns
-            .map(|column| column == 0 || self.rows.is_empty() || has_value(column))
-            .collect()
-    }
-
-    /// Returns the width of the lines if nothing is cut.
-    fn total_width(&self) -> usize {
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|(_, cells)| cells.get(column));
-            let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
-            widest.max(self.header.get(column).map_or(0, |text| text.len()))
-        };
-        let columns = self.header.len();
-        (0..columns).map(width).sum::<usize>() + usize::from(GAP) * columns.saturating_sub(1)
-    }
-
-    fn with_columns(&self, keep: &[bool]) -> Self {
-        fn kept<T: Clone>(of: &[T], keep: &[bool]) -> Vec<T> {
-            of.iter()
-                .zip(keep)
-                .filter(|(_, keep)| **keep)
-                .map(|(value, _)| value.clone())
-                .collect()
-        }
-        Self {
-            header: kept(&self.header, keep),
-            rows: self
-                .rows
-                .iter()
-                .map(|(tone, cells)| (*tone, kept(cells, keep)))
-                .collect(),
-        }
-    }
-
-    /// Narrows the widest column, down to its header, until all fit. The first column, which identifies a row, comes
-    /// last.
-    fn shrink(&self, widths: &mut [u16], width: u16) {
-        let header = |place: usize| {
-            self.header
-                .get(place)
-                .map_or(1, |text| u16::try_from(text.len()).unwrap_or(u16::MAX))
-        };
-        loop {
-            let gaps = u16::try_from(widths.len().saturating_sub(1))
-                .unwrap_or(u16::MAX)
-                .saturating_mul(GAP);
-            let total = widths.iter().fold(gaps, |sum, width| sum.saturating_add(*width));
-            if total <= width {
-                return;
-            }
-            let spare = |place: usize, width: u16| width > header(place).max(4);
-            let others = widths
-                .iter()
-                .enumerate()
-                .skip(1)
-                .filter(|(place, width)| spare(*place, **width));
-            let widest = others.max_by_key(|(_, width)| **width).map(|(place, _)| place);
-            let Some(column) = widest.or((widths.first().is_some_and(|width| spare(0, *width))).then_some(0)) else {
-                return;
-            };
-            if let Some(width) = widths.get_mut(column) {
-                *width -= 1;
-            }
-        }
-    }
 }
 
 impl Output {
