@@ -92,10 +92,8 @@ impl Check<'_> {
                 reason if reason == may_end => wrong("it is said to have run, and did not"),
                 _ => wrong("it cannot have ended so"),
             }
-            // The last output of processes that were killed with the spawner is lost. An attempt whose cancel was requested
-            // before that is called cancelled.
-            let died_with_spawner = reason == "interrupted" || (reason == "cancelled" && self.spawner_killed);
-            if function.script && ended && !died_with_spawner && !self.shortage {
+            // The last output of processes that were killed with the spawner is lost.
+            if function.script && ended && reason != "interrupted" && !self.shortage {
                 ran.push(attempt.attempt);
             }
         }
