@@ -12,7 +12,7 @@
 //! - `documents`, `pages`, `units`: the documents are true
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `kill`, `retry`, `running`: how runs begin and end
-//! - `ledger`, `memory`, `messages`, `output`, `status_file`: what is kept and shown
+//! - `ledger`, `memory`, `messages`, `mistakes`, `output`, `status_file`: what is kept and shown
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
 //! - `users`: two fnds beside each other
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
@@ -40,6 +40,7 @@ mod limits;
 mod memory;
 mod messages;
 mod metrics;
+mod mistakes;
 mod output;
 mod pages;
 mod reload;

@@ -95,7 +95,8 @@ impl Check<'_> {
             // The last output of processes that were killed with the spawner is lost. Such an attempt has no exit status. It
             // is called cancelled if its cancel was requested before the spawner died.
             let exited = attempt.exit_code.is_some() || attempt.signal.is_some();
-            let died_with_spawner = reason == "interrupted" || (reason == "cancelled" && self.spawner_killed && !exited);
+            let died_with_spawner =
+                reason == "interrupted" || (reason == "cancelled" && self.spawner_killed && !exited);
             if function.script && ended && !died_with_spawner && !self.shortage {
                 ran.push(attempt.attempt);
             }
