@@ -11,6 +11,7 @@
 //! - `ctl`, `doctor`, `verify`: fndctl
 //! - `documents`, `pages`, `units`: the documents are true
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
+//! - `lone`: the runtimes inside the program
 //! - `kill`, `retry`, `running`: how runs begin and end
 //! - `ledger`, `memory`, `messages`, `mistakes`, `output`, `status_file`: what is kept and shown
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
@@ -37,6 +38,7 @@ mod kill;
 mod last_good;
 mod ledger;
 mod limits;
+mod lone;
 mod memory;
 mod messages;
 mod metrics;

@@ -36,6 +36,13 @@ impl State {
             let text = "the configuration is refused and the last good one is in force: correct the file, then `fndctl reload`";
             problems.push(Problem::new("configuration-refused", text));
         }
+        if self.node.settings.runtimes.is_empty() {
+            let searched = self.node.places.runtimes.join("`, `");
+            let text = format!(
+                "no runtimes were found in `{searched}`, so no function can run: reinstall fnd, or name their directory with --runtimes"
+            );
+            problems.push(Problem::new("no-runtimes", text));
+        }
         let in_directories = self.functions.name_problems.iter().chain(&self.functions.projects);
         problems.extend(in_directories.map(refused("functions-directory")));
         problems.extend(self.functions.unread.problems());
