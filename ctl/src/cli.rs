@@ -2,7 +2,8 @@
 
 use crate::commands::{
     backup, bundle, cancel, completion, config, dead_letters, doctor, drain, enable, events, explain, history, invoke,
-    list, log_level, logs, reload, replay, restore, result, runtimes, show, sizes, status, validate, verify, version,
+    list, log_level, logs, reload, replay, restore, result, runtimes, schema, show, sizes, status, validate, verify,
+    version,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -143,6 +144,8 @@ pub(crate) enum Verb {
     Explain(explain::Args),
     /// Show the effective configuration.
     Config(config::Args),
+    /// Print the JSON Schema of a manifest or of fnd.toml, for editors.
+    Schema(schema::Args),
     /// Print the completion script for a shell.
     Completion(completion::Args),
     /// Show the versions of fndctl, fnd and fnd-spawner.

@@ -63,6 +63,14 @@ pub fn completion(shell: &str) -> io::Result<Vec<u8>> {
     Ok(script)
 }
 
+/// Returns the JSON Schemas for editors, by the names of their files.
+#[must_use]
+pub fn schemas() -> [(&'static str, String); 2] {
+    use fnd_manifest::schema::json::File;
+    [("manifest.json", File::Manifest), ("config.json", File::Configuration)]
+        .map(|(name, file)| (name, commands::schema::text(file)))
+}
+
 /// Runs the command line of the process and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -98,7 +106,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     // These verbs need no daemon, so they must work without a login session, which sets XDG_RUNTIME_DIR.
     let needs_socket = !matches!(
         cli.verb,
-        Verb::Validate(_) | Verb::Explain(_) | Verb::Completion(_) | Verb::Restore(_)
+        Verb::Validate(_) | Verb::Explain(_) | Verb::Schema(_) | Verb::Completion(_) | Verb::Restore(_)
     );
     let socket = socket(cli.socket, cli.user && needs_socket)?;
     let format = if cli.json { Format::Json } else { cli.output };
@@ -167,6 +175,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::LogLevel(args) => c::log_level::run(context, args).await,
         Verb::Explain(args) => c::explain::run(context, &args),
         Verb::Config(args) => c::config::run(context, args).await,
+        Verb::Schema(args) => c::schema::run(context, &args),
         Verb::Completion(args) => c::completion::run(context, &args),
         Verb::Version(args) => c::version::run(context, args).await,
     }

@@ -6,7 +6,7 @@
 //! - `history`, `dead_letters`: many runs
 //! - `logs`, `events`: what is printed and what happens
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
-//! - `validate`, `explain`, `completion`: need no daemon
+//! - `validate`, `explain`, `schema`, `completion`: need no daemon
 //! - `runtimes`, `sizes`, `config`, `version`: what is there
 //! - `backup`, `restore`: everything in one archive, and back
 //! - `verify`, `doctor`, `bundle`: find out what is wrong
@@ -45,6 +45,7 @@ pub(crate) mod restore;
 pub(crate) mod result;
 mod runs;
 pub(crate) mod runtimes;
+pub(crate) mod schema;
 pub(crate) mod show;
 pub(crate) mod sizes;
 pub(crate) mod status;
