@@ -2,8 +2,8 @@
 
 use crate::commands::{
     backup, bundle, cancel, completion, config, dead_letters, doctor, drain, enable, events, explain, history, invoke,
-    list, log_level, logs, reload, replay, restore, result, runtimes, schema, show, sizes, status, validate, verify,
-    version,
+    list, log_level, logs, new, reload, replay, restore, result, runtimes, schema, show, sizes, status, validate,
+    verify, version,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -117,6 +117,8 @@ pub(crate) enum Verb {
     Enable(enable::Args),
     /// Disable functions: current runs finish, waiting ones are skipped.
     Disable(enable::Args),
+    /// Write a new function that runs and explains itself; needs no daemon.
+    New(new::Args),
     /// Check functions and configuration for errors; needs no daemon.
     Validate(validate::Args),
     /// Read configuration and functions again; fails if a manifest is invalid.

@@ -38,8 +38,9 @@ const VERBS: &[(&str, &str)] = &[
         "delete the file of the function (`fndctl show F` prints its path): fnd notices by itself",
     ),
     (
-        "add create new deploy apply install",
-        "save a file in a functions directory, such as /etc/fnd/functions: fnd notices by itself",
+        "add create deploy apply install",
+        "save a file in a functions directory, such as /etc/fnd/functions: fnd notices by itself; `fndctl new NAME --runtime R` \
+         writes one",
     ),
     (
         "edit set",

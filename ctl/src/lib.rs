@@ -106,7 +106,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     // These verbs need no daemon, so they must work without a login session, which sets XDG_RUNTIME_DIR.
     let needs_socket = !matches!(
         cli.verb,
-        Verb::Validate(_) | Verb::Explain(_) | Verb::Schema(_) | Verb::Completion(_) | Verb::Restore(_)
+        Verb::New(_) | Verb::Validate(_) | Verb::Explain(_) | Verb::Schema(_) | Verb::Completion(_) | Verb::Restore(_)
     );
     let socket = socket(cli.socket, cli.user && needs_socket)?;
     let format = if cli.json { Format::Json } else { cli.output };
@@ -137,7 +137,7 @@ fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
         verb,
         Verb::Status(_) | Verb::List(_) | Verb::History(_) | Verb::DeadLetters(_) | Verb::Runtimes(_) | Verb::Sizes(_)
     );
-    if format == Format::Name && !prints_table {
+    if format == Format::Name && !prints_table && !matches!(verb, Verb::New(_)) {
         let message = "`-o name` prints the first column of a table: only `status`, `list`, `history`, `dead-letters`, \
                        `runtimes` and `sizes` have it";
         return Err(Failure::usage(message));
@@ -162,6 +162,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::DeadLetters(args) => c::dead_letters::run(context, args).await,
         Verb::Enable(args) => c::enable::run(context, args, "enable").await,
         Verb::Disable(args) => c::enable::run(context, args, "disable").await,
+        Verb::New(args) => c::new::run(context, &args),
         Verb::Validate(args) => c::validate::run(context, &args),
         Verb::Reload(args) => c::reload::run(context, args).await,
         Verb::Runtimes(args) => c::runtimes::run(context, args).await,

@@ -8,7 +8,7 @@
 //! - `badinput`, `buffers`, `limits`, `shortage`: bounds
 //! - `corpus`, `examples`: scripts of all kinds
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
-//! - `ctl`, `doctor`, `verify`: fndctl
+//! - `ctl`, `doctor`, `new`, `verify`: fndctl
 //! - `documents`, `pages`, `units`: the documents are true
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `kill`, `retry`, `running`: how runs begin and end
@@ -40,6 +40,7 @@ mod limits;
 mod memory;
 mod messages;
 mod metrics;
+mod new;
 mod output;
 mod pages;
 mod reload;

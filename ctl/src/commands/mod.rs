@@ -6,7 +6,7 @@
 //! - `history`, `dead_letters`: many runs
 //! - `logs`, `events`: what is printed and what happens
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
-//! - `validate`, `explain`, `schema`, `completion`: need no daemon
+//! - `new`, `validate`, `explain`, `schema`, `completion`: need no daemon
 //! - `runtimes`, `sizes`, `config`, `version`: what is there
 //! - `backup`, `restore`: everything in one archive, and back
 //! - `verify`, `doctor`, `bundle`: find out what is wrong
@@ -38,6 +38,7 @@ pub(crate) mod list;
 pub(crate) mod log_level;
 pub(crate) mod logs;
 pub(crate) mod names;
+pub(crate) mod new;
 mod payload;
 pub(crate) mod reload;
 pub(crate) mod replay;
