@@ -2,7 +2,7 @@
 
 use crate::commands::{
     backup, bundle, cancel, completion, config, dead_letters, doctor, drain, enable, events, explain, history, invoke,
-    list, log_level, logs, new, reload, replay, restore, result, runtimes, schema, show, sizes, status, validate,
+    list, log_level, logs, new, reload, replay, restore, result, run, runtimes, schema, show, sizes, status, validate,
     verify, version,
 };
 use clap::{Parser, Subcommand, ValueEnum};
@@ -95,6 +95,8 @@ pub(crate) enum Verb {
     Show(show::Args),
     /// Run a function and print its result.
     Invoke(invoke::Args),
+    /// Run a function of a file without a daemon, and print its result.
+    Run(run::Args),
     /// Show what functions printed.
     Logs(logs::Args),
     /// Show what functions printed, and new lines as they come: `logs -f`.

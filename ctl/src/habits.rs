@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue};
 /// Verbs of other tools, and what does that here.
 const VERBS: &[(&str, &str)] = &[
     (
-        "run exec call trigger",
+        "exec call trigger",
         "`fndctl invoke F` runs a function and prints its result; `-d DATA` is its payload",
     ),
     (

@@ -106,7 +106,13 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     // These verbs need no daemon, so they must work without a login session, which sets XDG_RUNTIME_DIR.
     let needs_socket = !matches!(
         cli.verb,
-        Verb::New(_) | Verb::Validate(_) | Verb::Explain(_) | Verb::Schema(_) | Verb::Completion(_) | Verb::Restore(_)
+        Verb::New(_)
+            | Verb::Run(_)
+            | Verb::Validate(_)
+            | Verb::Explain(_)
+            | Verb::Schema(_)
+            | Verb::Completion(_)
+            | Verb::Restore(_)
     );
     let socket = socket(cli.socket, cli.user && needs_socket)?;
     let format = if cli.json { Format::Json } else { cli.output };
@@ -128,9 +134,12 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
 
 /// Refuses a format that a verb does not have.
 fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
-    let prints_bytes = matches!(verb, Verb::Invoke(_) | Verb::Result(_) | Verb::Logs(_) | Verb::Tail(_));
+    let prints_bytes = matches!(
+        verb,
+        Verb::Invoke(_) | Verb::Run(_) | Verb::Result(_) | Verb::Logs(_) | Verb::Tail(_)
+    );
     if format == Format::Raw && !prints_bytes {
-        let message = "`-o raw` prints the bytes of a function: only `invoke`, `result` and `logs` have it";
+        let message = "`-o raw` prints the bytes of a function: only `invoke`, `run`, `result` and `logs` have it";
         return Err(Failure::usage(message));
     }
     let prints_table = matches!(
@@ -152,6 +161,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::List(args) => c::list::run(context, args).await,
         Verb::Show(args) => c::show::run(context, args).await,
         Verb::Invoke(args) => c::invoke::run(context, args).await,
+        Verb::Run(args) => c::run::run(context, args).await,
         Verb::Logs(args) => c::logs::run(context, args).await,
         Verb::Tail(args) => c::logs::run(context, args.following()).await,
         Verb::Events(args) => c::events::run(context, args).await,

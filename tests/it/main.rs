@@ -8,7 +8,7 @@
 //! - `badinput`, `buffers`, `limits`, `shortage`: bounds
 //! - `corpus`, `examples`: scripts of all kinds
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
-//! - `ctl`, `doctor`, `new`, `verify`: fndctl
+//! - `ctl`, `doctor`, `new`, `run_file`, `verify`: fndctl
 //! - `documents`, `pages`, `units`: the documents are true
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `kill`, `retry`, `running`: how runs begin and end
@@ -45,6 +45,7 @@ mod output;
 mod pages;
 mod reload;
 mod retry;
+mod run_file;
 mod running;
 mod service_mode;
 mod shortage;

@@ -6,7 +6,7 @@
 //! - `history`, `dead_letters`: many runs
 //! - `logs`, `events`: what is printed and what happens
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
-//! - `new`, `validate`, `explain`, `schema`, `completion`: need no daemon
+//! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
 //! - `runtimes`, `sizes`, `config`, `version`: what is there
 //! - `backup`, `restore`: everything in one archive, and back
 //! - `verify`, `doctor`, `bundle`: find out what is wrong
@@ -44,6 +44,7 @@ pub(crate) mod reload;
 pub(crate) mod replay;
 pub(crate) mod restore;
 pub(crate) mod result;
+pub(crate) mod run;
 mod runs;
 pub(crate) mod runtimes;
 pub(crate) mod schema;
