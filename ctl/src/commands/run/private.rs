@@ -36,8 +36,9 @@ pub(super) struct Private {
     names: [(String, String); 2],
 }
 
-/// How long fnd may take after its functions have ended, or were killed.
-const END_MAX: Duration = Duration::from_secs(10);
+/// How often fnd is asked to end, and the time between: 10 s in all.
+const ASKED_MAX: usize = 100;
+const END_STEP: Duration = Duration::from_millis(100);
 
 impl Private {
     /// Starts an fnd with a copy of the function.
@@ -62,6 +63,7 @@ impl Private {
         let at = |name: &str| root.path().join(name);
         fs::create_dir(at("functions")).map_err(failed)?;
         copy::function(subject, wanted, &at("functions"))?;
+        copy::is_complete(&at("functions")).map_err(failed)?;
         fs::create_dir(at("config")).map_err(failed)?;
         copy::configuration(&subject.config, &at("config/fnd.toml"))?;
         let reports = UnixDatagram::bind(at("reports")).map_err(failed)?;
@@ -171,10 +173,14 @@ impl Private {
                 () = stop.asked() => {}
             }
         }
-        self.signal(Signal::TERM);
-        if timeout(END_MAX, self.child.wait()).await.is_err() {
-            let _ = self.child.kill().await; // an error: it has ended
+        // The second signal kills what still runs. One that follows closely is one with the first, so it is repeated.
+        for _ in 0..ASKED_MAX {
+            self.signal(Signal::TERM);
+            if timeout(END_STEP, self.child.wait()).await.is_ok() {
+                return;
+            }
         }
+        let _ = self.child.kill().await; // an error: it has ended
     }
 
     fn signal(&self, signal: Signal) {
