@@ -1,9 +1,9 @@
 //! The command line: every verb, its options and its examples.
 
 use crate::commands::{
-    backup, bundle, cancel, completion, config, dead_letters, doctor, drain, enable, events, explain, history, invoke,
-    list, log_level, logs, new, reload, replay, restore, result, run, runtimes, schema, show, sizes, status, validate,
-    verify, version,
+    backup, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, enable, events, explain,
+    history, invoke, list, log_level, logs, new, reload, replay, restore, result, run, runtimes, schema, show, sizes,
+    status, validate, verify, version,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -93,6 +93,10 @@ pub(crate) enum Verb {
     /// Show all details of a function.
     #[command(visible_aliases = ["describe", "inspect"])]
     Show(show::Args),
+    /// Print the code and the manifest of a function.
+    Cat(cat::Args),
+    /// Edit a function in your editor, check it, save it and show whether it serves.
+    Edit(edit::Args),
     /// Run a function and print its result.
     Invoke(invoke::Args),
     /// Run a function of a file without a daemon, and print its result.

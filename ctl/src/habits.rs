@@ -43,14 +43,6 @@ const VERBS: &[(&str, &str)] = &[
          writes one",
     ),
     (
-        "edit set",
-        "edit the file of the function (`fndctl show F` prints its path): fnd notices by itself; `fndctl validate FILE` checks it",
-    ),
-    (
-        "cat",
-        "`fndctl show F` prints the path of a function's file, and its manifest with defaults",
-    ),
-    (
         "wait",
         "`fndctl result --wait 5m ID` waits for the end of a run and prints its result",
     ),

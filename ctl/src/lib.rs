@@ -136,17 +136,18 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
 fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
     let prints_bytes = matches!(
         verb,
-        Verb::Invoke(_) | Verb::Run(_) | Verb::Result(_) | Verb::Logs(_) | Verb::Tail(_)
+        Verb::Invoke(_) | Verb::Run(_) | Verb::Cat(_) | Verb::Result(_) | Verb::Logs(_) | Verb::Tail(_)
     );
     if format == Format::Raw && !prints_bytes {
-        let message = "`-o raw` prints the bytes of a function: only `invoke`, `run`, `result` and `logs` have it";
+        let message =
+            "`-o raw` prints the bytes of a function: only `invoke`, `run`, `result`, `logs` and `cat` have it";
         return Err(Failure::usage(message));
     }
     let prints_table = matches!(
         verb,
         Verb::Status(_) | Verb::List(_) | Verb::History(_) | Verb::DeadLetters(_) | Verb::Runtimes(_) | Verb::Sizes(_)
     );
-    if format == Format::Name && !prints_table && !matches!(verb, Verb::New(_)) {
+    if format == Format::Name && !prints_table && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
         let message = "`-o name` prints the first column of a table: only `status`, `list`, `history`, `dead-letters`, \
                        `runtimes` and `sizes` have it";
         return Err(Failure::usage(message));
@@ -160,6 +161,8 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Status(args) => c::status::run(context, args).await,
         Verb::List(args) => c::list::run(context, args).await,
         Verb::Show(args) => c::show::run(context, args).await,
+        Verb::Cat(args) => c::cat::run(context, args).await,
+        Verb::Edit(args) => c::edit::run(context, args).await,
         Verb::Invoke(args) => c::invoke::run(context, args).await,
         Verb::Run(args) => c::run::run(context, args).await,
         Verb::Logs(args) => c::logs::run(context, args).await,

@@ -8,7 +8,7 @@
 //! - `badinput`, `buffers`, `limits`, `shortage`: bounds
 //! - `corpus`, `examples`: scripts of all kinds
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
-//! - `ctl`, `doctor`, `new`, `run_file`, `verify`: fndctl
+//! - `ctl`, `doctor`, `edit`, `new`, `run_file`, `verify`: fndctl
 //! - `documents`, `pages`, `units`: the documents are true
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `kill`, `retry`, `running`: how runs begin and end
@@ -29,6 +29,7 @@ mod disk_faults;
 mod doctor;
 mod documents;
 mod drop;
+mod edit;
 mod events;
 mod examples;
 mod handlers;

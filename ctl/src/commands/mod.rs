@@ -1,7 +1,7 @@
 //! The verbs, one file each: each asks the daemon, then prints.
 //!
 //! Files:
-//! - `status`, `list`, `show`: functions
+//! - `status`, `list`, `show`, `cat`, `edit`: functions
 //! - `invoke`, `cancel`, `replay`, `result`: one run
 //! - `history`, `dead_letters`: many runs
 //! - `logs`, `events`: what is printed and what happens
@@ -15,6 +15,7 @@
 //! - `names`: names of functions, with patterns
 //! - `payload`: the payload of `invoke`
 //! - `runs`: the run that an id, the end of one, or `--last` names
+//! - `source`: the files of a function
 //! - `text`: instants, durations and sizes for people
 //! - `waiting`: what `invoke` waits for
 //! - `watch`: `--watch` of `list` and `status`
@@ -22,11 +23,13 @@
 pub(crate) mod backup;
 pub(crate) mod bundle;
 pub(crate) mod cancel;
+pub(crate) mod cat;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod dead_letters;
 pub(crate) mod doctor;
 pub(crate) mod drain;
+pub(crate) mod edit;
 pub(crate) mod enable;
 pub(crate) mod events;
 mod examine;
@@ -50,6 +53,7 @@ pub(crate) mod runtimes;
 pub(crate) mod schema;
 pub(crate) mod show;
 pub(crate) mod sizes;
+mod source;
 pub(crate) mod status;
 mod text;
 pub(crate) mod validate;

@@ -28,7 +28,6 @@ fn verbs_of_other_tools_work_or_name_what_does_it() {
         (&["rm", "hello"], "delete the file"),
         (&["delete", "hello"], "delete the file"),
         (&["add", "hello.py"], "save a file"),
-        (&["edit", "hello"], "edit the file"),
         (
             &["invoke", "hello", "{\"a\": 1}"],
             "fndctl invoke hello -d '{\"a\": 1}'",

@@ -96,7 +96,10 @@ fn set(table: &mut Table, name: &str, key: &str, value: &str) {
 }
 
 /// Copies a file. Nobody else may write to the copy: that of a person's own directory is nobody's danger here.
-fn file(from: &Path, to: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(in crate::commands) fn file(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to)?;
     let mode = fs::metadata(to)?.permissions().mode() & 0o755;
     fs::set_permissions(to, fs::Permissions::from_mode(mode | 0o600))
@@ -121,7 +124,11 @@ pub(super) fn is_complete(directory: &Path) -> io::Result<()> {
 /// Directories are not nested deeper in a function, and links may form a circle.
 const DEPTH_MAX: usize = 16;
 
-fn tree(from: &Path, to: &Path, depth: usize) -> io::Result<()> {
+/// Copies a directory.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(in crate::commands) fn tree(from: &Path, to: &Path, depth: usize) -> io::Result<()> {
     fs::create_dir(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;

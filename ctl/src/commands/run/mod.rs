@@ -8,7 +8,7 @@
 //! - `subject`: the function that a path names
 //! - `wait`: signals, and changes of the function's files
 
-mod copy;
+pub(super) mod copy;
 mod long;
 mod private;
 mod subject;
