@@ -8,7 +8,7 @@
 //! - `badinput`, `buffers`, `limits`, `shortage`: bounds
 //! - `corpus`, `examples`: scripts of all kinds
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
-//! - `ctl`, `doctor`, `verify`: fndctl
+//! - `ctl`, `doctor`, `edit`, `new`, `run_file`, `verify`: fndctl
 //! - `documents`, `pages`, `units`: the documents are true
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `lone`: the runtimes inside the program
@@ -30,6 +30,7 @@ mod disk_faults;
 mod doctor;
 mod documents;
 mod drop;
+mod edit;
 mod events;
 mod examples;
 mod handlers;
@@ -43,10 +44,12 @@ mod memory;
 mod messages;
 mod metrics;
 mod mistakes;
+mod new;
 mod output;
 mod pages;
 mod reload;
 mod retry;
+mod run_file;
 mod running;
 mod service_mode;
 mod shortage;
