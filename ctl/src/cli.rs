@@ -26,6 +26,16 @@ pub(crate) struct Cli {
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) user: bool,
 
+    #[command(flatten)]
+    pub(crate) printing: Printing,
+
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// How to print.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Printing {
     /// Output format.
     #[arg(short, long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(crate) output: Format,
@@ -38,8 +48,17 @@ pub(crate) struct Cli {
     #[arg(long, global = true, hide = true, conflicts_with = "output")]
     pub(crate) json: bool,
 
-    #[command(subcommand)]
-    pub(crate) verb: Verb,
+    /// Print the values of this jq expression for the JSON document; texts without quotes.
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "EXPR")]
+    pub(crate) jq: Option<String>,
+
+    /// Print names, ids and results only: no other columns, no tips, no progress.
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
+    pub(crate) quiet: bool,
+
+    /// Print long texts without a pager.
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) no_pager: bool,
 }
 
 /// Output formats.

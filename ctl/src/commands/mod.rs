@@ -15,6 +15,7 @@
 //! - `names`: names of functions, with patterns
 //! - `payload`: the payload of `invoke`
 //! - `runs`: the run that an id, the end of one, or `--last` names
+//! - `selection`: the options of `status` and `list` that select and sort functions
 //! - `text`: instants, durations and sizes for people
 //! - `waiting`: what `invoke` waits for
 //! - `watch`: `--watch` of `list` and `status`
@@ -45,6 +46,7 @@ pub(crate) mod restore;
 pub(crate) mod result;
 mod runs;
 pub(crate) mod runtimes;
+mod selection;
 pub(crate) mod show;
 pub(crate) mod sizes;
 pub(crate) mod status;

@@ -35,3 +35,55 @@ fn times_are_local_and_long_lines_wrap() {
     let further = format!("\n{:23}", "");
     assert!(doctor.contains(&further), "{doctor}");
 }
+
+/// Returns what is shown on a terminal of some rows, with these variables.
+fn shown_with(server: &Running, rows: u16, variables: &str, line: &str) -> String {
+    let line = format!(
+        "stty cols 80 rows {rows}; {variables} {} {line}",
+        env!("CARGO_BIN_EXE_fndctl")
+    );
+    let mut command = Command::new("/usr/bin/script");
+    command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null());
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("SHELL", "/bin/sh");
+    command
+        .env("FND_SOCKET", &server.socket)
+        .env("TERM", "vt100")
+        .env("NO_COLOR", "1");
+    let output = command.output().unwrap();
+    String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n")
+}
+
+#[test]
+fn a_text_longer_than_the_terminal_goes_to_the_pager() {
+    let server = Running::start();
+    let plain = shown_with(&server, 200, "", "list");
+    assert!(plain.starts_with("FUNCTION"), "{plain}");
+    let numbered = |text: &str| text.contains("     1\tFUNCTION");
+    // As a shell reads it: with options.
+    assert!(numbered(&shown_with(
+        &server,
+        3,
+        "FND_PAGER='cat -n' PAGER=false",
+        "list"
+    )));
+    assert!(numbered(&shown_with(&server, 3, "PAGER='cat -n'", "list")));
+    for (rows, variables, line) in [
+        (200, "PAGER='cat -n'", "list"),
+        (3, "PAGER='cat -n'", "list --no-pager"),
+        (3, "FND_PAGER= PAGER='cat -n'", "list"),
+        (3, "PAGER='cat -n'", "list | /bin/cat"),
+        (3, "PAGER='cat -n'", "enable hello"),
+    ] {
+        let shown = shown_with(&server, rows, variables, line);
+        assert!(!shown.contains("     1\t"), "{rows} {variables} {line}: {shown}");
+    }
+    // A pager that is missing hides nothing, and the shell names it.
+    let shown = shown_with(&server, 3, "PAGER=no-such-pager", "list");
+    assert!(shown.contains("no-such-pager") && shown.ends_with(&plain), "{shown}");
+    // A pager that reads a part shows enough: that is no failure.
+    let shown = shown_with(&server, 3, "PAGER='head -n 1'", "list && echo fine");
+    assert!(shown.ends_with("fine\n") && shown.lines().count() == 2, "{shown}");
+    // What was printed before a failure is shown before it.
+    let shown = shown_with(&server, 3, "PAGER='cat -n'", "show nobody");
+    assert!(shown.contains("error: "), "{shown}");
+}
