@@ -3,6 +3,7 @@
 use crate::commands::{
     backup, bundle, cancel, completion, config, dead_letters, doctor, drain, enable, events, explain, history, invoke,
     list, log_level, logs, reload, replay, restore, result, runtimes, show, sizes, status, validate, verify, version,
+    wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -31,6 +32,13 @@ pub(crate) struct Cli {
 
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+impl Format {
+    /// Returns whether the form is a document for programs.
+    pub(crate) fn is_document(self) -> bool {
+        matches!(self, Self::Json | Self::Yaml)
+    }
 }
 
 /// How to print.
@@ -124,6 +132,8 @@ pub(crate) enum Verb {
     History(history::Args),
     /// Print the result of a run.
     Result(result::Args),
+    /// Wait until runs have ended, and end as they did.
+    Wait(wait::Args),
     /// Cancel runs that are waiting or running.
     Cancel(cancel::Args),
     /// Repeat a run with the same payload.

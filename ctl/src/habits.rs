@@ -50,10 +50,6 @@ const VERBS: &[(&str, &str)] = &[
         "`fndctl show F` prints the path of a function's file, and its manifest with defaults",
     ),
     (
-        "wait",
-        "`fndctl result --wait 5m ID` waits for the end of a run and prints its result",
-    ),
-    (
         "retry rerun",
         "`fndctl replay ID` repeats a run; `fndctl dead-letters redrive` queues failed ones anew",
     ),

@@ -203,6 +203,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Events(args) => c::events::run(context, args).await,
         Verb::History(args) => c::history::run(context, args).await,
         Verb::Result(args) => c::result::run(context, args).await,
+        Verb::Wait(args) => c::wait::run(context, args).await,
         Verb::Cancel(args) => c::cancel::run(context, args).await,
         Verb::Replay(args) => c::replay::run(context, args).await,
         Verb::DeadLetters(args) => c::dead_letters::run(context, args).await,

@@ -2,7 +2,7 @@
 //!
 //! Files:
 //! - `status`, `list`, `show`: functions
-//! - `invoke`, `cancel`, `replay`, `result`: one run
+//! - `invoke`, `cancel`, `replay`, `result`, `wait`: one run
 //! - `history`, `dead_letters`: many runs
 //! - `logs`, `events`: what is printed and what happens
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
@@ -54,6 +54,7 @@ mod text;
 pub(crate) mod validate;
 pub(crate) mod verify;
 pub(crate) mod version;
+pub(crate) mod wait;
 mod waiting;
 mod watch;
 
