@@ -2,8 +2,8 @@
 
 use crate::commands::{
     backup, bundle, cancel, completion, config, dead_letters, doctor, drain, enable, events, explain, history, invoke,
-    list, log_level, logs, reload, replay, restore, result, runtimes, show, sizes, status, validate, verify, version,
-    wait,
+    list, log_level, logs, reload, replay, restore, result, runtimes, show, sizes, status, top, validate, verify,
+    version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -119,6 +119,9 @@ pub(crate) enum Verb {
     /// Show all details of a function.
     #[command(visible_aliases = ["describe", "inspect"])]
     Show(show::Args),
+    /// Show what functions use, live: CPU, memory, throttling, runs.
+    #[command(alias = "stats")]
+    Top(top::Args),
     /// Run a function and print its result.
     Invoke(invoke::Args),
     /// Show what functions printed.

@@ -58,8 +58,8 @@ const VERBS: &[(&str, &str)] = &[
         "`fndctl history` lists the runs, with `--state queued` the waiting ones",
     ),
     (
-        "top stats watch",
-        "`fndctl status --watch` shows the functions and prints them anew after each change",
+        "watch",
+        "`fndctl status --watch` shows the functions and prints them anew after each change, `fndctl top` what they use",
     ),
     (
         "follow attach journal",

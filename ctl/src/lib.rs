@@ -176,7 +176,7 @@ fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
         return Err(Failure::usage(message));
     }
     if format == Format::Name && !prints_table(verb) {
-        let message = "`-o name` prints the first column of a table: only `status`, `list`, `history`, `dead-letters`, \
+        let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `history`, `dead-letters`, \
                        `runtimes` and `sizes` have it";
         return Err(Failure::usage(message));
     }
@@ -187,7 +187,13 @@ fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
 fn prints_table(verb: &Verb) -> bool {
     matches!(
         verb,
-        Verb::Status(_) | Verb::List(_) | Verb::History(_) | Verb::DeadLetters(_) | Verb::Runtimes(_) | Verb::Sizes(_)
+        Verb::Status(_)
+            | Verb::List(_)
+            | Verb::Top(_)
+            | Verb::History(_)
+            | Verb::DeadLetters(_)
+            | Verb::Runtimes(_)
+            | Verb::Sizes(_)
     )
 }
 
@@ -197,6 +203,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Status(args) => c::status::run(context, args).await,
         Verb::List(args) => c::list::run(context, args).await,
         Verb::Show(args) => c::show::run(context, args).await,
+        Verb::Top(args) => c::top::run(context, args).await,
         Verb::Invoke(args) => c::invoke::run(context, args).await,
         Verb::Logs(args) => c::logs::run(context, args).await,
         Verb::Tail(args) => c::logs::run(context, args.following()).await,

@@ -5,15 +5,18 @@
 //! Files:
 //! - `jq`: expressions of `--jq`
 //! - `pager`: the pager
+//! - `screen`: the whole terminal, for `top`
 //! - `table`: tables
 //! - `text`: escapes, local times, long lines
 
 mod jq;
 mod pager;
+mod screen;
 mod table;
 mod text;
 
 pub(crate) use jq::Jq;
+pub(crate) use screen::{Key, Line, Look, Screen};
 pub(crate) use table::{Table, Tone};
 pub(crate) use text::escape;
 
@@ -102,6 +105,12 @@ impl Output {
             zone: terminal.then(TimeZone::system),
             paged: RefCell::new((terminal && wanted.pages && !dumb).then(Vec::new)),
         }
+    }
+
+    /// Returns whether standard output is a terminal.
+    #[must_use]
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
     }
 
     /// Shows what was printed for the pager: with the pager if it is longer than the terminal.

@@ -1,7 +1,7 @@
 //! The verbs, one file each: each asks the daemon, then prints.
 //!
 //! Files:
-//! - `status`, `list`, `show`: functions
+//! - `status`, `list`, `show`, `top`: functions
 //! - `invoke`, `cancel`, `replay`, `result`, `wait`: one run
 //! - `history`, `dead_letters`: many runs
 //! - `logs`, `events`: what is printed and what happens
@@ -51,6 +51,7 @@ pub(crate) mod show;
 pub(crate) mod sizes;
 pub(crate) mod status;
 mod text;
+pub(crate) mod top;
 pub(crate) mod validate;
 pub(crate) mod verify;
 pub(crate) mod version;

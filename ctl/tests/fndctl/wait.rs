@@ -1,4 +1,4 @@
-//! `fndctl wait`: how runs ended, and its exit code.
+//! `fndctl wait`: how runs ended, and its exit code; `fndctl top` without a terminal.
 
 use crate::fake::{ENDED, FAILED, RUNNING, Running, UNKNOWN};
 use crate::run;
@@ -51,4 +51,43 @@ fn a_wait_that_is_over_is_no_end_of_the_run() {
         assert_eq!((code, out.as_str()), (expected, ""), "{typed:?}: {errors}");
         assert!(errors.contains(words), "{typed:?}: {errors}");
     }
+}
+
+#[test]
+fn top_prints_one_reading_where_there_is_no_terminal() {
+    let server = Running::start();
+    let (code, out, errors) = run(&server, &["top", "-b", "--interval", "1ms"]);
+    assert_eq!((code, errors.as_str()), (0, ""));
+    let lines: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(
+        lines[0],
+        [
+            "FUNCTION",
+            "CPU",
+            "THROTTLED",
+            "MEMORY",
+            "LIMIT",
+            "PIDS",
+            "RUNNING",
+            "QUEUED",
+            "RUNS/S"
+        ]
+    );
+    assert_eq!(
+        lines[1],
+        ["hello", "25.0%", "40.0%", "52M", "256M", "3", "1", "2", "3.0"]
+    );
+    assert_eq!(lines[2], ["bad-answer", "-", "-", "-", "256M", "-", "0", "0", "0.0"]);
+    let once = |typed: &[&str]| run(&server, &[&["top", "--interval", "1ms"], typed].concat()).1;
+    assert_eq!(
+        once(&["--jq", ".functions[0] | [.function, .cpu_percent, .seconds]"]),
+        "[\"hello\",25.0,null]\n"
+    );
+    assert!(once(&["--sort", "name", "-o", "name"]).starts_with("bad-answer\nbinary\n"));
+    assert!(once(&["-q"]).starts_with("hello\n"));
+    let (code, _, errors) = run(&server, &["top", "--sort", "disk"]);
+    assert!(
+        code == 2 && errors.contains("[possible values: cpu, memory, runs, name]"),
+        "{errors}"
+    );
 }
