@@ -2,8 +2,8 @@
 
 use crate::commands::{
     backup, bundle, cancel, completion, config, dead_letters, doctor, drain, enable, events, explain, history, invoke,
-    list, log_level, logs, reload, replay, restore, result, runtimes, show, sizes, status, top, validate, verify,
-    version, wait,
+    list, log_level, logs, reload, replay, report, restore, result, runtimes, show, sizes, status, top, validate,
+    verify, version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -133,6 +133,8 @@ pub(crate) enum Verb {
     Events(events::Args),
     /// List runs, newest first.
     History(history::Args),
+    /// Report what ran, what failed and why, what did not run, and what used most.
+    Report(report::Args),
     /// Print the result of a run.
     Result(result::Args),
     /// Wait until runs have ended, and end as they did.

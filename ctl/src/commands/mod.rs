@@ -3,7 +3,7 @@
 //! Files:
 //! - `status`, `list`, `show`, `top`: functions
 //! - `invoke`, `cancel`, `replay`, `result`, `wait`: one run
-//! - `history`, `dead_letters`: many runs
+//! - `history`, `dead_letters`, `report`: many runs
 //! - `logs`, `events`: what is printed and what happens
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
 //! - `validate`, `explain`, `completion`: need no daemon
@@ -42,6 +42,7 @@ pub(crate) mod names;
 mod payload;
 pub(crate) mod reload;
 pub(crate) mod replay;
+pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod result;
 mod runs;
