@@ -2,8 +2,8 @@
 
 use crate::commands::{
     backup, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, enable, events, explain,
-    history, invoke, list, log_level, logs, new, reload, replay, restore, result, run, runtimes, schema, show, sizes,
-    status, top, validate, verify, version, wait,
+    history, invoke, list, log_level, logs, new, reload, replay, report, restore, result, run, runtimes, schema, show,
+    sizes, status, top, validate, verify, version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -139,6 +139,8 @@ pub(crate) enum Verb {
     Events(events::Args),
     /// List runs, newest first.
     History(history::Args),
+    /// Report what ran, what failed and why, what did not run, and what used most.
+    Report(report::Args),
     /// Print the result of a run.
     Result(result::Args),
     /// Wait until runs have ended, and end as they did.

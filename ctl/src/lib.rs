@@ -174,6 +174,7 @@ fn pages(verb: &Verb) -> bool {
         Verb::DeadLetters(args) => args.only_reads(),
         Verb::Show(_)
         | Verb::History(_)
+        | Verb::Report(_)
         | Verb::Runtimes(_)
         | Verb::Sizes(_)
         | Verb::Doctor(_)
@@ -231,6 +232,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Tail(args) => c::logs::run(context, args.following()).await,
         Verb::Events(args) => c::events::run(context, args).await,
         Verb::History(args) => c::history::run(context, args).await,
+        Verb::Report(args) => c::report::run(context, args).await,
         Verb::Result(args) => c::result::run(context, args).await,
         Verb::Wait(args) => c::wait::run(context, args).await,
         Verb::Cancel(args) => c::cancel::run(context, args).await,

@@ -3,7 +3,7 @@
 //! Files:
 //! - `status`, `list`, `show`, `top`, `cat`, `edit`: functions
 //! - `invoke`, `cancel`, `replay`, `result`, `wait`: one run
-//! - `history`, `dead_letters`: many runs
+//! - `history`, `dead_letters`, `report`: many runs
 //! - `logs`, `events`: what is printed and what happens
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
 //! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
@@ -46,6 +46,7 @@ pub(crate) mod new;
 mod payload;
 pub(crate) mod reload;
 pub(crate) mod replay;
+pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod result;
 pub(crate) mod run;
