@@ -101,7 +101,7 @@ pub(crate) fn version(text: &str) -> Result<&str, Failure> {
     }
     let shown = text.escape_default();
     Err(Failure::usage(format!("`{shown}` is not a version"))
-        .help("versions look like 2.5.6, or 2 for the newest of it"))
+        .help("versions look like 2.9.5, or 2 for the newest of it"))
 }
 
 /// Returns the numbers of a version, for comparing; the last part is whether it is a release.
