@@ -163,7 +163,7 @@ pub(crate) enum Verb {
     /// Read configuration and functions again; fails if a manifest is invalid.
     #[command(alias = "daemon-reload")]
     Reload(reload::Args),
-    /// List the runtimes and their versions.
+    /// List the runtimes and their versions; install and remove interpreters.
     Runtimes(runtimes::Args),
     /// List the sizes: presets of limits.
     Sizes(sizes::Args),

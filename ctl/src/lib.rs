@@ -9,6 +9,7 @@
 //! - `exit`: exit codes and failures
 //! - `fuzzing`: what the fuzzer may call
 //! - `habits`: advice for verbs of other tools
+//! - `interpreters`: interpreters that fndctl installs
 //! - `local`: places and a judge for verbs that need no daemon
 //! - `output`: the only place that prints
 
@@ -20,6 +21,7 @@ mod exit;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod habits;
+mod interpreters;
 mod local;
 mod output;
 

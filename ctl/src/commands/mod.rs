@@ -11,6 +11,7 @@
 //! - `backup`, `restore`: everything in one archive, and back
 //! - `verify`, `doctor`, `bundle`: find out what is wrong
 //! - `examine`: runs `fnd --examine` for `verify` and `backup`
+//! - `interpreters`: what `runtimes` installs and removes
 //! - `filter`: the options that select runs, and pages put together
 //! - `names`: names of functions, with patterns
 //! - `payload`: the payload of `invoke`
@@ -37,6 +38,7 @@ mod examine;
 pub(crate) mod explain;
 mod filter;
 pub(crate) mod history;
+mod interpreters;
 pub(crate) mod invoke;
 pub(crate) mod list;
 pub(crate) mod log_level;
