@@ -243,7 +243,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Enable(args) => c::enable::run(context, args, "enable").await,
         Verb::Disable(args) => c::enable::run(context, args, "disable").await,
         Verb::New(args) => c::new::run(context, &args),
-        Verb::Validate(args) => c::validate::run(context, &args),
+        Verb::Validate(args) => c::validate::run(context, &args).await,
         Verb::Reload(args) => c::reload::run(context, args).await,
         Verb::Runtimes(args) => c::runtimes::run(context, args).await,
         Verb::Sizes(args) => c::sizes::run(context, args).await,
