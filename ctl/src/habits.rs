@@ -43,6 +43,10 @@ const VERBS: &[(&str, &str)] = &[
          writes one",
     ),
     (
+        "set",
+        "`fndctl edit F` opens the file of a function, with its settings, in your editor",
+    ),
+    (
         "wait",
         "`fndctl result --wait 5m ID` waits for the end of a run and prints its result",
     ),
