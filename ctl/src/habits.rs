@@ -43,6 +43,10 @@ const VERBS: &[(&str, &str)] = &[
          writes one",
     ),
     (
+        "set",
+        "`fndctl edit F` opens the file of a function, with its settings, in your editor",
+    ),
+    (
         "retry rerun",
         "`fndctl replay ID` repeats a run; `fndctl dead-letters redrive` queues failed ones anew",
     ),

@@ -1,4 +1,5 @@
-//! `fndctl`, the client of fnd: it sends requests to the control socket and prints the answers; it decides nothing.
+//! `fndctl`, the client of fnd: it sends requests to the control socket and prints the answers. Verbs that need no daemon
+//! use the daemon's own code and programs. So it decides nothing.
 //!
 //! Files:
 //! - `bin`: `main` of fndctl

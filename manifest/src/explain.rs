@@ -168,7 +168,14 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     ),
     ("unreadable", "The file cannot be read."),
     ("unknown-runtime", "There is no runtime with this name."),
-    ("unknown-version", "The runtime has no such version."),
+    (
+        "unknown-version",
+        "The runtime has no such version. `fndctl runtimes` lists what is installed; `[runtimes]` of fnd.toml adds versions.",
+    ),
+    (
+        "unchecked-version",
+        "The manifest asks for a version, but the runtime has one interpreter for all: it runs the function.",
+    ),
     (
         "runtime-disabled",
         "`[runtimes]` of the configuration disables the runtime.",

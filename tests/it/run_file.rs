@@ -198,6 +198,48 @@ fn it_runs_again_after_each_save_until_ctrl_c() {
 }
 
 #[test]
+fn a_service_is_replaced_after_each_save() {
+    let ground = Ground::new(&[("ticks.sh", "# /// fnd\n# [service]\n# ///\necho one\nexec sleep 1000\n")]);
+    let mut child = ground.start("ticks.sh", &["--watch"]);
+    let mut shown = lines(&mut child);
+    assert!(shown.any(|line| line == "one"));
+    fs::write(
+        ground.path("ticks.sh"),
+        "# /// fnd\n# [service]\n# ///\necho two\nexec sleep 1000\n",
+    )
+    .unwrap();
+    assert!(shown.any(|line| line == "two"));
+    assert_eq!(interrupt(&mut child), Some(0));
+    ground.is_clean();
+}
+
+/// fnd refuses files that others can write to; those that `run` copies and writes are never so.
+#[test]
+fn a_umask_for_teams_does_no_harm() {
+    let ground = Ground::new(&[("one.sh", "echo one $A\n")]);
+    let path = ground.path("one.sh");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
+    let line = format!(
+        "umask 000; exec {} run {} -e A=x -d ''",
+        program("fndctl").display(),
+        path.display()
+    );
+    let output = Command::new("/bin/sh")
+        .args(["-c", &line])
+        .env("TMPDIR", ground.temporary.path())
+        .env("FND_RUNTIMES", repository().join("runtimes"))
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        (output.status.code(), output.stdout.as_slice()),
+        (Some(0), &b"one x\n"[..]),
+        "{errors}"
+    );
+    ground.is_clean();
+}
+
+#[test]
 fn ctrl_c_ends_a_run_with_everything_it_started() {
     let ground = Ground::new(&[("sleeps.sh", "echo $$ >&2; echo ready >&2; sleep 1000 & sleep 1000\n")]);
     let mut child = ground.start("sleeps.sh", &[]);

@@ -166,3 +166,60 @@ fn fnd_check_refuses_a_named_directory_that_is_missing() {
     fs::create_dir(place.path().join("there")).unwrap();
     assert_eq!(check("there").status.code(), Some(0));
 }
+
+/// Names of versions, as other systems have them, mean what is installed; `validate` and fnd say the same.
+#[test]
+fn versions_are_those_that_are_installed() {
+    let fnd = Fnd::start();
+    let mut python = Command::new("/usr/bin/python3");
+    python.args(["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]);
+    let minor = String::from_utf8(python.output().unwrap().stdout).unwrap();
+    let minor = minor.trim();
+    let listed = fnd.ctl(&["runtimes", "-o", "wide"]).expect_code(0).out();
+    let row = listed.lines().find(|line| line.starts_with("python")).unwrap();
+    assert!(
+        row.contains(&format!("{minor}.")) && row.contains("/usr/bin/python3"),
+        "{listed}"
+    );
+    let json = fnd.ctl(&["runtimes", "-o", "json"]).expect_code(0).json();
+    let python = json["runtimes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|runtime| runtime["id"] == "python")
+        .unwrap();
+    for version in python["versions"].as_array().unwrap() {
+        let interpreter = version["interpreter"].as_str().unwrap();
+        assert_eq!(version["installed"], Path::new(interpreter).exists(), "{version}");
+        assert_eq!(version["path"].is_string(), version["installed"] == true, "{version}");
+        if version["installed"] == false && version["name"] != "default" {
+            assert!(
+                !row.contains(&format!("{}.", version["name"].as_str().unwrap())),
+                "{row}"
+            );
+        }
+    }
+    let dotless = format!("python{}", minor.replace('.', ""));
+    let node = "module.exports = () => process.version;\n";
+    let code = "def handler(event, context):\n    import sys\n    return sys.version\n";
+    for (name, runtime, suffix, code, accepted) in [
+        ("dotless", dotless.as_str(), "py", code, true),
+        ("major", "python3", "py", code, true),
+        ("node20", "nodejs20", "cjs", node, true),
+        ("ancient", "python2.7", "py", code, false),
+    ] {
+        fnd.drop_file(&format!("{name}.toml"), &format!("runtime = \"{runtime}\"\n"));
+        fnd.drop_file(&format!("{name}.{suffix}"), code);
+        let file = fnd.function_path(&format!("{name}.{suffix}"));
+        if accepted {
+            let _ = fnd.wait_ready(name);
+            let _ = fnd.ctl(&["invoke", name, "-d", ""]).expect_code(0);
+            let _ = validate(&file, &[]).expect_code(0);
+        } else {
+            let _ = fnd.wait_error(name);
+            let run = validate(&file, &[]).expect_code(8);
+            assert!(run.out().contains("`fndctl runtimes` lists what is installed"), "{run}");
+        }
+    }
+    fnd.finish();
+}

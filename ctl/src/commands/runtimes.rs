@@ -1,16 +1,27 @@
-//! `fndctl runtimes`: the runtimes of functions.
+//! `fndctl runtimes`: the runtimes of functions, and which of their interpreters are installed.
+//!
+//! The daemon says where interpreters are. It starts no programs itself, so fndctl asks each one for its version.
 
+use super::doctor::permissions::insecure_above;
+use super::doctor::program;
 use super::{Context, interpreters};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::output::{Table, Tone};
 use fnd_core::api::RuntimeList;
+use fnd_manifest::runtime::{RuntimeSummary, RuntimeVersion};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  fndctl runtimes\n  fndctl runtimes -o wide\n  sudo fndctl runtimes install deno"
+    after_help = "Examples:\n  \
+    fndctl runtimes                 what is installed\n  \
+    fndctl runtimes -o wide         with the paths of the interpreters\n  \
+    fndctl runtimes -o json         with those that are not installed\n  \
+    sudo fndctl runtimes install deno"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -26,38 +37,122 @@ pub(crate) async fn run(context: &Context, Args { verb }: Args) -> Result<Exit, 
         return interpreters::run(context, verb).await;
     }
     let reply = context.client.get("/v1/runtimes").await?;
+    let is_table = !matches!(context.out.format, Format::Json | Format::Yaml);
+    let mut found = Vec::new();
+    if is_table {
+        let list: RuntimeList = crate::output::parse(&reply.body)?;
+        for runtime in &list.runtimes {
+            found.push(installed(runtime).await);
+        }
+    }
     context.out.document(&reply.body, |list: &RuntimeList, out| {
         let mut header = vec!["RUNTIME", "SUFFIXES", "VERSIONS"];
         if out.format == Format::Wide {
             header.extend(["DESCRIPTION", "ALIASES", "INTERPRETERS"]);
         }
         let mut table = Table::new(&header);
-        for runtime in &list.runtimes {
-            let versions: Vec<&str> = runtime.versions.iter().map(|version| version.name.as_str()).collect();
+        for (runtime, found) in list.runtimes.iter().zip(&found) {
+            let versions: Vec<&str> = found.iter().map(|found| found.version.as_str()).collect();
+            let needs_one = !runtime.versions.is_empty();
             let mut cells = vec![
                 runtime.id.clone(),
                 runtime.suffixes.join(" "),
-                if runtime.enabled {
-                    versions.join(" ")
-                } else {
+                if !runtime.enabled {
                     "disabled".to_owned()
+                } else if versions.is_empty() && needs_one {
+                    "not installed".to_owned()
+                } else {
+                    versions.join(" ")
                 },
             ];
             if out.format == Format::Wide {
-                let interpreters: Vec<&str> = runtime
-                    .versions
-                    .iter()
-                    .map(|version| version.interpreter.as_str())
-                    .collect();
+                let interpreters: Vec<&str> = found.iter().map(|found| found.interpreter.as_str()).collect();
                 cells.extend([
                     runtime.description.clone(),
                     runtime.aliases.join(" "),
                     interpreters.join(" "),
                 ]);
             }
-            table.row(if runtime.enabled { Tone::Plain } else { Tone::Dim }, cells);
+            let serves = runtime.enabled && (!found.is_empty() || !needs_one);
+            table.row(if serves { Tone::Plain } else { Tone::Dim }, cells);
         }
         out.table(&table)
     })?;
     Ok(Exit::Fine)
+}
+
+/// An interpreter that is installed.
+struct Found {
+    version: String,
+    interpreter: String,
+}
+
+/// Returns the installed interpreters of a runtime, each once.
+async fn installed(runtime: &RuntimeSummary) -> Vec<Found> {
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for version in runtime.versions.iter().filter(|version| version.installed) {
+        if seen.insert(version.path.as_ref()) {
+            let printed = asked(runtime, version).await;
+            found.push(Found {
+                version: printed.unwrap_or_else(|| version.name.clone()),
+                interpreter: version.interpreter.clone(),
+            });
+        }
+    }
+    found
+}
+
+/// Asks an interpreter for its version. One that other users can change is not run.
+async fn asked(runtime: &RuntimeSummary, version: &RuntimeVersion) -> Option<String> {
+    let real = Path::new(version.path.as_ref()?);
+    let given_in = Path::new(&version.interpreter).parent()?;
+    let owners = [0, rustix::process::geteuid().as_raw()];
+    if insecure_above(real, &owners)
+        .or_else(|| insecure_above(given_in, &owners))
+        .is_some()
+    {
+        return None;
+    }
+    let words: Vec<String> = runtime
+        .probe
+        .iter()
+        .map(|word| word.replace("{interpreter}", &version.interpreter))
+        .collect();
+    let (program, arguments) = words.split_first()?;
+    number(&program::output(program, arguments).await.ok()?)
+}
+
+/// Returns the version in what an interpreter prints: `Python 3.11.2`, `v20.20.2`, `GNU bash, version 5.2.15(1)-release`.
+fn number(printed: &str) -> Option<String> {
+    let words = printed.lines().next()?.split_whitespace();
+    let mut numbers = words.map(|word| word.strip_prefix('v').unwrap_or(word));
+    let word = numbers.find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))?;
+    let end = word
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(word.len());
+    word.get(..end).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_version_is_found_in_what_interpreters_print() {
+        for (printed, expected) in [
+            ("Python 3.11.2\n", Some("3.11.2")),
+            ("v20.20.2\n", Some("20.20.2")),
+            (
+                "GNU bash, version 5.2.15(1)-release (x86_64-pc-linux-gnu)\nmore\n",
+                Some("5.2.15"),
+            ),
+            (
+                "deno 2.5.0 (stable, release, x86_64-unknown-linux-gnu)\nv8 14.0\n",
+                Some("2.5.0"),
+            ),
+            ("no number\n", None),
+            ("", None),
+        ] {
+            assert_eq!(super::number(printed).as_deref(), expected, "{printed}");
+        }
+    }
 }

@@ -14,6 +14,7 @@ use fnd_manifest::check::Disk;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::runtime::RuntimeSummary;
 use fnd_wire::units;
+use std::os::unix::fs::PermissionsExt as _;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,7 +101,12 @@ impl NodeBackend for Control {
     }
 
     fn runtimes(&self) -> Vec<RuntimeSummary> {
-        self.daemon.state.borrow().node.settings.runtimes.clone()
+        let mut runtimes = self.daemon.state.borrow().node.settings.runtimes.clone();
+        for version in runtimes.iter_mut().flat_map(|runtime| &mut runtime.versions) {
+            version.path = installed(&version.interpreter);
+            version.installed = version.path.is_some();
+        }
+        runtimes
     }
 
     fn sizes(&self) -> Vec<SizeView> {
@@ -124,4 +130,11 @@ impl NodeBackend for Control {
     fn config(&self) -> serde_json::Value {
         serde_json::to_value(&self.daemon.state.borrow().node.settings.settings).unwrap_or_default()
     }
+}
+
+/// Returns the real path of a program; nothing where it is not there.
+fn installed(path: &str) -> Option<String> {
+    let real = std::fs::canonicalize(path).ok()?;
+    let about = std::fs::metadata(&real).ok()?;
+    (about.is_file() && about.permissions().mode() & 0o111 != 0).then(|| real.display().to_string())
 }

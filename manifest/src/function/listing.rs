@@ -261,6 +261,7 @@ mod tests {
             aliases: vec![],
             versions: vec![],
             enabled: true,
+            probe: Vec::new(),
         };
         Claims::of([&runtime])
     }

@@ -5,8 +5,8 @@ use crate::diagnostic::Diagnostic;
 use crate::function::detect;
 use crate::function::forms::{Claims, is_program};
 use crate::function::resolve::Report;
-use crate::runtime::Runtime;
 use crate::runtime::shebang::Shebang;
+use crate::runtime::{DEFAULT, Runtime};
 use crate::schema::read::{list, nearest};
 use crate::schema::tree::Table;
 use fnd_wire::plan::JudgedFile;
@@ -159,28 +159,32 @@ impl Judge {
             );
             return None;
         };
-        if let Some(version) = version.filter(|version| runtime.candidates(Some(version)).is_empty()) {
-            let names: Vec<String> = runtime
-                .summary
-                .versions
-                .iter()
-                .map(|known| format!("{}{}", runtime.summary.id, known.name))
-                .collect();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let id = &runtime.summary.id;
-            let message = format!("runtime `{id}` has no version `{version}`");
-            let known = if names.is_empty() {
-                String::new()
-            } else {
-                format!("known: {}; ", list(&names))
-            };
-            let help = format!(
-                "{known}add another one to `[runtimes] {id} = {{ interpreters = {{ \"{version}\" = \"/path\" }} }}` of `fnd.toml`"
-            );
-            report.add(Some(at), Diagnostic::error("unknown-version", message).with_help(help));
-            return None;
+        let Some(version) = version else {
+            return Some((runtime, None));
+        };
+        if let Some(declared) = runtime.declared(version) {
+            return Some((runtime, declared.map(str::to_owned)));
         }
-        Some((runtime, version.map(str::to_owned)))
+        let id = &runtime.summary.id;
+        // The judge opens no file, so it cannot know which versions are installed.
+        let help = format!(
+            "`fndctl runtimes` lists what is installed; add another version to `[runtimes] {id} = {{ interpreters = {{ \
+             \"{version}\" = \"/path\" }} }}` of `fnd.toml`"
+        );
+        let are_declared = runtime.summary.versions.iter().any(|known| known.name != DEFAULT);
+        if !are_declared {
+            // One interpreter serves all versions of its language: a name of Kubeless, such as `nodejs20`, means it.
+            let message =
+                format!("the installed `{id}` runs it, whatever its version: fnd does not check for `{version}`");
+            report.add(
+                Some(at),
+                Diagnostic::warning("unchecked-version", message).with_help(help),
+            );
+            return Some((runtime, None));
+        }
+        let message = format!("runtime `{id}` has no version `{version}`");
+        report.add(Some(at), Diagnostic::error("unknown-version", message).with_help(help));
+        None
     }
 }
 

@@ -178,7 +178,7 @@ impl Judge {
         };
         self.configuration = configuration;
         self.runtimes = runtimes;
-        let runtimes = self.runtimes.iter().map(|runtime| runtime.summary.clone()).collect();
+        let runtimes = self.runtimes.iter().map(Runtime::summary).collect();
         (
             Some(policy),
             SettingsDocument {

@@ -34,6 +34,9 @@ pub struct RuntimeSummary {
     pub versions: Vec<RuntimeVersion>,
     /// Whether functions may use it.
     pub enabled: bool,
+    /// Command that prints the version of an interpreter, with `{interpreter}` in it; empty where there is none.
+    #[serde(default)]
+    pub probe: Vec<String>,
 }
 
 /// A version of a runtime.
@@ -43,6 +46,25 @@ pub struct RuntimeVersion {
     pub name: String,
     /// Absolute path of the interpreter.
     pub interpreter: String,
+    /// Whether the interpreter is installed, as far as fnd can see.
+    #[serde(default)]
+    pub installed: bool,
+    /// Real path of the interpreter; null where it is not installed.
+    #[serde(default)]
+    pub path: Option<String>,
+}
+
+impl RuntimeVersion {
+    /// Returns a version of which nobody has found out whether it is installed.
+    #[must_use]
+    pub fn new(name: String, interpreter: String) -> Self {
+        Self {
+            name,
+            interpreter,
+            installed: false,
+            path: None,
+        }
+    }
 }
 
 /// A runtime, from its `runtime.toml` and `[runtimes]` of the configuration.
@@ -101,6 +123,35 @@ impl Runtime {
             .map(|rest| Some(rest).filter(|rest| !rest.is_empty()))
     }
 
+    /// Returns the declared version that a typed one means: `3.11` for `3.11` and `311`. `Some(None)` is any version:
+    /// `3` where all versions begin with it. Absent: there is no such version.
+    #[must_use]
+    pub fn declared(&self, typed: &str) -> Option<Option<&str>> {
+        let mut names = self.summary.versions.iter().map(|version| version.name.as_str());
+        let is_meant = |name: &&str| *name == typed || name.replace('.', "") == typed;
+        if let Some(name) = names.clone().find(is_meant) {
+            return Some(Some(name));
+        }
+        let begins = |name: &str| name.strip_prefix(typed).is_some_and(|rest| rest.starts_with('.'));
+        let any = names.clone().any(begins);
+        (any && names.all(|name| name == DEFAULT || begins(name))).then_some(None)
+    }
+
+    /// Returns the public part as fnd tells it: with the interpreters that are tried where no version is requested.
+    #[must_use]
+    pub fn summary(&self) -> RuntimeSummary {
+        let mut summary = self.summary.clone();
+        summary.probe.clone_from(&self.probe);
+        for interpreter in self.interpreters.iter().rev() {
+            if summary.versions.iter().all(|known| known.interpreter != *interpreter) {
+                summary
+                    .versions
+                    .insert(0, RuntimeVersion::new(DEFAULT.to_owned(), interpreter.clone()));
+            }
+        }
+        summary
+    }
+
     /// Says whether a base name is one of its interpreters.
     #[must_use]
     pub fn is_interpreter(&self, name: &str) -> bool {
@@ -114,10 +165,7 @@ impl Runtime {
     pub fn configure(&mut self, settings: &RuntimeSettings) {
         self.summary.enabled = settings.enabled;
         for (name, interpreter) in &settings.interpreters {
-            let version = RuntimeVersion {
-                name: name.clone(),
-                interpreter: interpreter.clone(),
-            };
+            let version = RuntimeVersion::new(name.clone(), interpreter.clone());
             self.summary.versions.retain(|known| known.name != *name);
             if name == DEFAULT {
                 self.interpreters.insert(0, interpreter.clone());

@@ -106,7 +106,7 @@ fn build(file: &str, tree: &Tree) -> Runtime {
         if name == DEFAULT {
             interpreters.push(interpreter.clone());
         }
-        versions.push(RuntimeVersion { name, interpreter });
+        versions.push(RuntimeVersion::new(name, interpreter));
     }
     versions.sort_by_key(|version| std::cmp::Reverse(rank(&version.name)));
     Runtime {
@@ -117,6 +117,7 @@ fn build(file: &str, tree: &Tree) -> Runtime {
             aliases: description.aliases,
             versions,
             enabled: true,
+            probe: Vec::new(),
         },
         interpreters,
         names: description.names,

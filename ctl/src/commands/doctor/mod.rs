@@ -28,7 +28,7 @@ mod functions;
 mod journal;
 mod kernel;
 pub(in crate::commands) mod permissions;
-pub(super) mod program;
+pub(in crate::commands) mod program;
 mod runtimes;
 mod units;
 

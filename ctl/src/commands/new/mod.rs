@@ -12,9 +12,9 @@ use crate::habits::quoted;
 use crate::local::Places;
 use clap::builder::PossibleValuesParser;
 use fnd_wire::ids::FunctionName;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use templates::{Kind, TEMPLATES, Template};
 
@@ -59,7 +59,10 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
         return Err(Failure::usage(message).help(format!("mkdir -p {}", quoted(&base.display().to_string()))));
     }
     if group != base && !group.is_dir() {
-        fs::create_dir(&group).map_err(|error| refused(&group, &error))?;
+        DirBuilder::new()
+            .mode(0o755)
+            .create(&group)
+            .map_err(|error| refused(&group, &error))?;
     }
     if let Some(other) = taken(&group, stem) {
         let message = format!(

@@ -105,20 +105,19 @@ pub(in crate::commands) fn file(from: &Path, to: &Path) -> io::Result<()> {
     fs::set_permissions(to, fs::Permissions::from_mode(mode | 0o600))
 }
 
-/// Makes all copies old: fnd takes a new file only after 2 s, since more may be written to it.
+/// Makes a directory ready for fnd. Nobody else may write to it, whatever the umask. Its files get an old time: fnd takes
+/// a new file only after 2 s, since more may be written to it.
 ///
 /// # Errors
-/// A file cannot be opened.
-pub(super) fn is_complete(directory: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            is_complete(&path)?;
-        } else {
-            fs::File::open(&path)?.set_modified(SystemTime::UNIX_EPOCH)?;
-        }
+/// A file or directory cannot be changed.
+pub(super) fn make_ready(path: &Path) -> io::Result<()> {
+    let about = fs::metadata(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(about.permissions().mode() & 0o755))?;
+    if about.is_dir() {
+        fs::read_dir(path)?.try_for_each(|entry| make_ready(&entry?.path()))
+    } else {
+        fs::File::open(path)?.set_modified(SystemTime::UNIX_EPOCH)
     }
-    Ok(())
 }
 
 /// Directories are not nested deeper in a function, and links may form a circle.

@@ -110,12 +110,16 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             return Ok(Exit::Fine);
         }
         wanted.again = true;
-        context.out.progress("waiting for a change; Ctrl-C ends");
-        tokio::select! {
-            // Cancel-safe: the verb ends.
-            () = stop.asked() => return Ok(Exit::Fine),
-            // Cancel-safe: changes stay in their queue.
-            () = changes.next() => {}
+        // A change ends a program that runs until then.
+        if !changes.take() {
+            context.out.progress("waiting for a change; Ctrl-C ends");
+            tokio::select! {
+                // Cancel-safe: the verb ends.
+                () = stop.asked() => return Ok(Exit::Fine),
+                // Cancel-safe: changes stay in their queue.
+                () = changes.next() => {}
+            }
+            changes.take();
         }
         next = Subject::of(context, &args).map_err(|failure| crate::output::failure(&failure));
     }

@@ -62,9 +62,11 @@ impl Private {
         let at = |name: &str| root.path().join(name);
         fs::create_dir(at("functions")).map_err(failed)?;
         copy::function(subject, wanted, &at("functions"))?;
-        copy::is_complete(&at("functions")).map_err(failed)?;
         fs::create_dir(at("config")).map_err(failed)?;
         copy::configuration(&subject.config, &at("config/fnd.toml"))?;
+        for directory in ["functions", "config"] {
+            copy::make_ready(&at(directory)).map_err(failed)?;
+        }
         let reports = UnixDatagram::bind(at("reports")).map_err(failed)?;
         let log = File::create(at("log")).map_err(failed)?;
         let mut command = Command::new(&program);

@@ -42,6 +42,8 @@ impl Stop {
 /// Changes of the function's files.
 pub(super) struct Changes {
     changes: mpsc::Receiver<()>,
+    /// Whether a change was told that nothing has run since.
+    is_new: bool,
     _watcher: RecommendedWatcher,
 }
 
@@ -85,6 +87,7 @@ impl Changes {
         watcher.watch(&path, depth).map_err(|error| failed(&error))?;
         Ok(Self {
             changes,
+            is_new: false,
             _watcher: watcher,
         })
     }
@@ -95,5 +98,11 @@ impl Changes {
             return std::future::pending().await;
         }
         while let Ok(Some(())) = tokio::time::timeout(QUIET, self.changes.recv()).await {}
+        self.is_new = true;
+    }
+
+    /// Says whether there was a change since the last call.
+    pub(super) fn take(&mut self) -> bool {
+        std::mem::take(&mut self.is_new)
     }
 }

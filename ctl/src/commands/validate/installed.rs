@@ -58,7 +58,7 @@ impl Ground {
             for file in &source.files {
                 problems.extend(self.of_file(file, &mut told));
             }
-            problems.extend(self.of_interpreter(source).err());
+            problems.extend(self.of_interpreter(source).err().map(|problem| *problem));
         }
         problems
     }
@@ -84,7 +84,7 @@ impl Ground {
             // Directories above the judged one are not those of the place where the function will be.
             let above = real.ancestors().skip(1).take_while(|above| above.starts_with(base));
             above
-                .filter(|above| fs::metadata(above).is_ok_and(open_to_others))
+                .filter(|above| fs::metadata(above).is_ok_and(|about| open_to_others(&about)))
                 .last()
                 .map(Path::to_path_buf)
         }?;
@@ -103,7 +103,7 @@ impl Ground {
     }
 
     /// Returns the interpreter that fnd would choose; nothing where the file is executed itself.
-    pub(super) fn of_interpreter(&self, source: &Source) -> Result<Option<PathBuf>, Diagnostic> {
+    pub(super) fn of_interpreter(&self, source: &Source) -> Result<Option<PathBuf>, Box<Diagnostic>> {
         let Some(plan) = source.plan.as_ref().filter(|plan| !plan.interpreters.is_empty()) else {
             return Ok(None);
         };
@@ -111,16 +111,16 @@ impl Ground {
         let owner = fs::metadata(file).map_or(self.spawner, |about| about.uid());
         match interpreter(plan, self.spawner, owner) {
             Ok(path) => Ok(Some(path)),
-            Err(why_not) => Err(
-                Diagnostic::error("no-interpreter", refusal::no_interpreter(&plan.runtime, &why_not))
-                    .in_file(file)
-                    .with_help(plan.interpreter_help.clone()),
-            ),
+            Err(why_not) => {
+                let message = refusal::no_interpreter(&plan.runtime, &why_not);
+                let problem = Diagnostic::error("no-interpreter", message).in_file(file);
+                Err(Box::new(problem.with_help(plan.interpreter_help.clone())))
+            }
         }
     }
 }
 
-fn open_to_others(about: Metadata) -> bool {
+fn open_to_others(about: &Metadata) -> bool {
     !secure(about.mode(), about.is_dir(), about.uid())
 }
 

@@ -99,11 +99,17 @@ impl NodeBackend for Fake {
             description: "Python scripts".to_owned(),
             suffixes: vec![".py".to_owned()],
             aliases: vec!["python3".to_owned()],
-            versions: vec![RuntimeVersion {
-                name: "3.11".to_owned(),
-                interpreter: "/usr/bin/python3.11".to_owned(),
-            }],
+            versions: vec![
+                RuntimeVersion {
+                    name: "3.11".to_owned(),
+                    interpreter: "/opt/python3.11".to_owned(),
+                    installed: true,
+                    path: Some("/opt/python3.11".to_owned()),
+                },
+                RuntimeVersion::new("3.9".to_owned(), "/opt/python3.9".to_owned()),
+            ],
             enabled: true,
+            probe: Vec::new(),
         }]
     }
 

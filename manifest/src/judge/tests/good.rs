@@ -255,6 +255,10 @@ fn versions_come_from_runtime_and_configuration() {
         run("", "python2.7").1,
         ["1:11 unknown-version: runtime `python` has no version `2.7`"]
     );
+    // The names of other systems: without the dot, or with a part of the version only.
+    assert_eq!(run("", "python311").0.unwrap(), ["/usr/bin/python3.11"]);
+    assert_eq!(run("", "python3").0, run("", "python").0);
+    assert_eq!(run("", "python3").1, [""; 0]);
     let default = "[runtimes.python.interpreters]\ndefault = \"/opt/py\"\n";
     assert_eq!(run(default, "python").0.unwrap().first().unwrap(), "/opt/py");
 }

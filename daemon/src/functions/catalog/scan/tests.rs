@@ -23,6 +23,7 @@ impl World {
             aliases: Vec::new(),
             versions: Vec::new(),
             enabled: true,
+            probe: Vec::new(),
         };
         let claims = Claims::of(&[runtime(".sh"), runtime(".py")]);
         let rules = Rules {

@@ -71,6 +71,7 @@ impl World {
             aliases: Vec::new(),
             versions: Vec::new(),
             enabled: true,
+            probe: Vec::new(),
         }]);
         let rules = Rules {
             claims,
