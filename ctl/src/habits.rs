@@ -26,6 +26,10 @@ const VERBS: &[(&str, &str)] = &[
          starts anew for each run",
     ),
     (
+        "undrain uncordon",
+        "`fndctl drain --cancel` ends a drain: fnd accepts and starts work again",
+    ),
+    (
         "pause suspend mask",
         "`fndctl disable F` stops new runs of a function; current ones finish",
     ),

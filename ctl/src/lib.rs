@@ -145,6 +145,7 @@ fn wanted(printing: &Printing, verb: &Verb) -> Result<Wanted, Failure> {
         headers: !printing.no_headers,
         quiet: printing.quiet,
         jq,
+        progress: printing.progress,
         pages: !printing.no_pager && pages(verb),
     })
 }
