@@ -64,6 +64,10 @@ pub(crate) struct Printing {
     #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub(crate) quiet: bool,
 
+    /// Report progress in lines where standard error is no terminal.
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) progress: bool,
+
     /// Print long texts without a pager.
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) no_pager: bool,

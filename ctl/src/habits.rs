@@ -26,6 +26,10 @@ const VERBS: &[(&str, &str)] = &[
          starts anew for each run",
     ),
     (
+        "undrain uncordon",
+        "`fndctl drain --cancel` ends a drain: fnd accepts and starts work again",
+    ),
+    (
         "pause suspend mask",
         "`fndctl disable F` stops new runs of a function; current ones finish",
     ),
@@ -53,6 +57,27 @@ const VERBS: &[(&str, &str)] = &[
     (
         "runs queue jobs",
         "`fndctl history` lists the runs, with `--state queued` the waiting ones",
+    ),
+    (
+        "view",
+        "`fndctl show F` shows a function, `fndctl history --id ID` a run with its attempts",
+    ),
+    (
+        "is-active is-failed is-enabled list-units",
+        "`fndctl status F` shows the state of a function, `fndctl status --failed` those that failed",
+    ),
+    (
+        "timers list-timers crontab",
+        "`fndctl status` shows in NEXT when each function runs next",
+    ),
+    (
+        "clean prune reset-failed clear",
+        "`fndctl dead-letters drop` takes failed runs off their list; fnd deletes its history and output by itself \
+         (`fndctl explain history.keep_for`)",
+    ),
+    (
+        "cordon",
+        "`fndctl drain` finishes what runs and accepts nothing new; `fndctl drain --cancel` ends that",
     ),
     (
         "watch",

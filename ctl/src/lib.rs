@@ -163,6 +163,7 @@ fn wanted(printing: &Printing, verb: &Verb) -> Result<Wanted, Failure> {
         headers: !printing.no_headers,
         quiet: printing.quiet,
         jq: jq.map(Rc::new),
+        progress: printing.progress,
         pages: !printing.no_pager && pages(verb),
     })
 }

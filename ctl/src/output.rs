@@ -5,17 +5,20 @@
 //! Files:
 //! - `jq`: expressions of `--jq`
 //! - `pager`: the pager
+//! - `progress`: bars and counters
 //! - `screen`: the whole terminal, for `top`
 //! - `table`: tables
 //! - `text`: escapes, local times, long lines
 
 mod jq;
 mod pager;
+mod progress;
 mod screen;
 mod table;
 mod text;
 
 pub(crate) use jq::Jq;
+pub(crate) use progress::Progress;
 pub(crate) use screen::{Key, Line, Look, Screen};
 pub(crate) use table::{Table, Tone};
 pub(crate) use text::{escape, wrap};
@@ -41,6 +44,8 @@ pub(crate) struct Output {
     pub(crate) format: Format,
     /// Whether only names, ids and results are printed.
     quiet: bool,
+    /// How progress is shown.
+    progress: progress::Form,
     /// The expression of `--jq`, which is applied to each JSON document.
     jq: Option<Rc<Jq>>,
     /// Whether tables have their first line.
@@ -66,6 +71,8 @@ pub(crate) struct Wanted {
     pub(crate) quiet: bool,
     /// `--jq`.
     pub(crate) jq: Option<Rc<Jq>>,
+    /// `--progress`.
+    pub(crate) progress: bool,
     /// Whether the verb prints a text that people read from its beginning to its end.
     pub(crate) pages: bool,
 }
@@ -97,6 +104,12 @@ impl Output {
         Self {
             format,
             quiet: wanted.quiet,
+            progress: match wanted.progress {
+                _ if wanted.quiet => progress::Form::None,
+                _ if io::stderr().is_terminal() && !dumb => progress::Form::Drawn,
+                true => progress::Form::Lines,
+                false => progress::Form::None,
+            },
             jq: wanted.jq,
             headers: wanted.headers,
             terminal,
@@ -116,6 +129,7 @@ impl Output {
             headers: self.headers,
             quiet: self.quiet,
             jq: self.jq.clone(),
+            progress: self.progress == progress::Form::Lines,
             pages: false,
         })
     }
@@ -350,6 +364,24 @@ impl Output {
     #[must_use]
     pub(crate) fn shows_progress(&self) -> bool {
         !self.quiet && io::stderr().is_terminal()
+    }
+
+    /// Returns whether the progress of work is shown, in any form.
+    #[must_use]
+    pub(crate) fn reports(&self) -> bool {
+        self.progress != progress::Form::None
+    }
+
+    /// Returns a counter of progress.
+    #[must_use]
+    pub(crate) fn counter(&self) -> Progress {
+        Progress::counter(self.progress)
+    }
+
+    /// Returns a bar for some bytes.
+    #[must_use]
+    pub(crate) fn bytes(&self, what: &str, total: u64) -> Progress {
+        Progress::bytes(self.progress, what, total)
     }
 
     /// Reports progress, or a tip, on standard error and only if that is a terminal.

@@ -362,7 +362,9 @@ fn validate_names_every_problem() {
 #[test]
 fn show_prints_how_it_is_run() {
     let fnd = node();
-    let shown = fnd.ctl(&["show", "hello"]).expect_code(0).out();
+    let short = fnd.ctl(&["show", "hello"]).expect_code(0).out();
+    assert!(!short.contains("180s"), "no default:\n{short}");
+    let shown = fnd.ctl(&["show", "hello", "-o", "wide"]).expect_code(0).out();
     for needle in ["script", "python", "hello.py", "180s"] {
         assert!(shown.contains(needle), "no {needle:?} in {shown}");
     }

@@ -15,7 +15,7 @@
 //! - `kill`, `retry`, `running`: how runs begin and end
 //! - `ledger`, `memory`, `messages`, `mistakes`, `output`, `status_file`: what is kept and shown
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
-//! - `usage`: what functions use now
+//! - `usage`: what functions use now; a cancelled drain; reports
 //! - `users`: two fnds beside each other
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
 

@@ -1,4 +1,4 @@
-//! What functions use now: `GET /v1/usage` and `fndctl top`.
+//! What functions use now: `GET /v1/usage`; drains that are cancelled; reports of a real history.
 
 use fnd_core::api::{FunctionUsage, UsageList};
 use fnd_tests::wait::PATIENCE;
@@ -37,5 +37,60 @@ fn a_busy_function_is_counted_and_its_limit_holds_it_up() {
     assert!(later.memory_bytes > Some(0) && later.pids > Some(0), "{later:?}");
     fnd.client().post(&format!("/v1/invocations/{id}/cancel"), "");
     fnd.wait_end(id);
+    fnd.finish();
+}
+
+/// What waited runs when a drain is cancelled, and a service starts anew.
+#[test]
+fn a_cancelled_drain_goes_on_with_what_waited() {
+    let fnd = Fnd::start();
+    fnd.drop_file("disk.toml", "[service]\n[limits]\ngrace = \"1s\"\n");
+    fnd.drop_file("disk.sh", "exec sleep 1000\n");
+    fnd.drop_file("says.sh", "# /// fnd\n# on_load = false\n# ///\necho said\n");
+    fnd.wait_ready("says");
+    let _ = fnd.wait_function("disk", "to run", |function| function.running == 1);
+    let run = fnd.ctl(&["drain"]).expect_code(0);
+    assert_eq!(run.out().trim(), "drained");
+    assert_eq!(fnd.ctl(&["invoke", "says"]).code, 7);
+    assert_eq!(fnd.ctl(&["drain", "--cancel"]).expect_code(0).out().trim(), "running");
+    assert_eq!(fnd.ctl(&["invoke", "says"]).expect_code(0).out(), "said\n");
+    let _ = fnd.wait_function("disk", "to run again", |function| function.running == 1);
+    // A second drain works like the first.
+    assert_eq!(fnd.ctl(&["drain"]).expect_code(0).out().trim(), "drained");
+    fnd.finish();
+}
+
+#[test]
+fn a_report_adds_up_a_real_history() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "mixed.sh",
+        "# /// fnd\n# on_load = false\n# ///\ncase $DATA in *bad*) echo no such host >&2; exit 3;; esac\n",
+    );
+    fnd.drop_file("never.sh", "# /// fnd\n# on_load = false\n# ///\n:\n");
+    fnd.wait_ready("mixed");
+    fnd.wait_ready("never");
+    for data in ["\"good\"", "\"bad\"", "\"bad\""] {
+        let _ = fnd.invoke("mixed", data);
+    }
+    let report = fnd.ctl(&["report", "-o", "json"]).expect_code(0).json();
+    assert_eq!((&report["runs"], &report["failed"]), (&3.into(), &2.into()), "{report}");
+    let failure = &report["failures"][0];
+    assert_eq!(
+        (&failure["reason"], &failure["count"]),
+        (&"exit-3".into(), &2.into()),
+        "{report}"
+    );
+    assert_eq!(
+        (&failure["message"], &report["idle"][0]),
+        (&"no such host".into(), &"never".into()),
+        "{report}"
+    );
+    assert!(report["functions"][0]["cpu_ms"].is_number(), "{report}");
+    let page = fnd.ctl(&["report"]).expect_code(0).out();
+    assert!(
+        page.contains("2 of 3 runs failed") && page.contains("mixed exit-3: no such host"),
+        "{page}"
+    );
     fnd.finish();
 }

@@ -170,7 +170,7 @@ pub struct ValidateReport {
 /// Answer to requests that only change something: cancel, enable, disable, drain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Changed {
-    /// The state after the request: `cancelling`, `enabled`, `disabled`, `draining`, `drained`, `dropped`.
+    /// The state after the request: `cancelling`, `enabled`, `disabled`, `draining`, `drained`, `running`, `dropped`.
     pub state: String,
 }
 

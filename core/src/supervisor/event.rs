@@ -103,6 +103,8 @@ pub enum Event {
     },
     /// Accept nothing new and finish the running attempts; then send [`Action::Drained`](super::Action::Drained).
     Drain,
+    /// Accept and start work again after a drain; nothing if there is none, or if fnd stops.
+    CancelDrain,
     /// Accept and start nothing more, and answer all callers; running attempts go on under the next fnd. Then send
     /// [`Action::Drained`](super::Action::Drained).
     HandOver,

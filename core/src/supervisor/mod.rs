@@ -192,6 +192,7 @@ impl Supervisor {
                 reply,
             } => self.set_enabled(now, function, (enabled, reply), out),
             Event::Drain => self.drain(now, out),
+            Event::CancelDrain => self.cancel_drain(now, out),
             Event::HandOver => self.hand_over(now, out),
             Event::StopNow => self.stop_now(now, out),
             Event::Spawned(worker) => self.spawned(now, worker, out),

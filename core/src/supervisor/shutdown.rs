@@ -27,7 +27,18 @@ pub(super) enum Phase {
     /// with this fnd, so `finishing` waits for them.
     HandingOver { finishing: bool },
     /// Has reported that nothing runs any more.
-    Drained { stopping: bool },
+    Drained(DrainedBy),
+}
+
+/// Why nothing runs any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DrainedBy {
+    /// A drain, which can be cancelled.
+    Drain,
+    /// A stop.
+    Stop,
+    /// A hand-over: the next fnd has the work.
+    HandOver,
 }
 
 impl Phase {
@@ -36,7 +47,7 @@ impl Phase {
     }
 
     pub(super) fn is_stopping(self) -> bool {
-        matches!(self, Self::Stopping | Self::Drained { stopping: true })
+        matches!(self, Self::Stopping | Self::Drained(DrainedBy::Stop))
     }
 }
 
@@ -52,6 +63,17 @@ impl Supervisor {
             // The workers have no more work, or none after their calls.
             for id in self.workers.keys().copied().collect::<Vec<_>>() {
                 self.retire(now, id, out);
+            }
+        }
+    }
+
+    /// Accepts and starts work again, after a drain. Services that it ended start anew.
+    pub(super) fn cancel_drain(&mut self, now: Now, out: &mut Vec<Action>) {
+        // Without a drain there is nothing to cancel, and a stop or a hand-over goes on.
+        if matches!(self.phase, Phase::Draining | Phase::Drained(DrainedBy::Drain)) {
+            self.phase = Phase::Serving;
+            for key in self.functions.keys().collect::<Vec<_>>() {
+                self.resume(now, key, out);
             }
         }
     }
@@ -75,7 +97,7 @@ impl Supervisor {
                 }
             }
             // It is too late: a drain ends the running attempts.
-            Phase::Draining | Phase::Stopping | Phase::Drained { .. } => {}
+            Phase::Draining | Phase::Stopping | Phase::Drained(_) => {}
         }
     }
 
@@ -173,15 +195,15 @@ impl Supervisor {
 
     /// Sends [`Action::Drained`] once, when nothing runs any more and all callers were answered.
     pub(super) fn notice_drained(&mut self, out: &mut Vec<Action>) {
-        let over = match self.phase {
-            Phase::Draining | Phase::Stopping => self.workers.is_empty() && self.early.is_empty(),
-            Phase::HandingOver { finishing } => !finishing || self.in_flight(true).is_empty(),
-            Phase::Serving | Phase::Drained { .. } => false,
+        let (over, by) = match self.phase {
+            Phase::Draining => (self.workers.is_empty() && self.early.is_empty(), DrainedBy::Drain),
+            Phase::Stopping => (self.workers.is_empty() && self.early.is_empty(), DrainedBy::Stop),
+            Phase::HandingOver { finishing } => (!finishing || self.in_flight(true).is_empty(), DrainedBy::HandOver),
+            Phase::Serving | Phase::Drained(_) => return,
         };
         let is_storing = |key| self.functions[key].queue.is_storing();
         if over && (self.phase.is_stopping() || !self.functions.keys().any(is_storing)) {
-            let stopping = self.phase.is_stopping();
-            self.phase = Phase::Drained { stopping };
+            self.phase = Phase::Drained(by);
             out.push(Action::Drained);
         }
     }

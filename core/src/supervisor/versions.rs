@@ -184,9 +184,7 @@ impl Supervisor {
             self.functions[key].disabled = !enabled;
             out.push(Action::StoreEnabled { function, enabled });
             self.flush_if_disabled(now, key, out);
-            self.load(now, key, out);
-            self.keep_running(key, out);
-            self.line_up(now, key);
+            self.resume(now, key, out);
             self.announce(key, out);
         }
         let answer = if enabled && !self.functions[key].is_enabled() {
@@ -206,6 +204,13 @@ impl Supervisor {
         }
         self.give_up_candidate(now, key, out);
         false
+    }
+
+    /// Starts what a function has to do, after a time in which it could not.
+    pub(super) fn resume(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+        self.load(now, key, out);
+        self.keep_running(key, out);
+        self.line_up(now, key);
     }
 
     fn flush_if_disabled(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {

@@ -1,56 +1,102 @@
-//! `fndctl drain`: lets fnd refuse new work, and waits until nothing runs any more.
+//! `fndctl drain`: lets fnd refuse new work, and waits until nothing runs any more; `--cancel` lets it work again.
 
 use super::Context;
 use super::text::span;
+use super::working::while_working;
+use crate::client::{Reply, request};
 use crate::exit::{Exit, Failure};
-use fnd_core::api::Changed;
-use fnd_wire::units::print_duration;
+use crate::output::parse;
+use fnd_core::api::{Changed, NodeStatus};
+use fnd_wire::units::{counted, print_duration};
+use hyper::Method;
+use hyper::body::Bytes;
 use std::time::Duration;
 
 /// Options.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  fndctl drain\n  fndctl drain --wait 0       start the drain and do not wait\n  fndctl drain --wait 5m"
-)]
+#[command(after_help = "Examples:\n  \
+    fndctl drain\n  \
+    fndctl drain --wait 0       start the drain and do not wait\n  \
+    fndctl drain --wait 5m\n  \
+    fndctl drain --cancel       accept and start work again")]
 pub(crate) struct Args {
     /// Wait at most this long, such as `30s` or `5m`; after that the drain continues [default: no limit].
     #[arg(long, value_name = "DURATION")]
     wait: Option<String>,
+
+    /// End the drain: accept and start work again, also what waited.
+    #[arg(long, conflicts_with = "wait")]
+    cancel: bool,
 }
 
 /// How long one request waits.
 const STEP: Duration = Duration::from_secs(3600);
+/// Names of functions in the progress.
+const NAMED: usize = 5;
 
 /// Runs the verb.
 ///
 /// # Errors
-/// The wait is over before the drain, the daemon refuses the request, or it cannot be reached.
+/// The wait is over before the drain, somebody cancels it, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    let asked = args.wait.as_deref().map(span).transpose()?;
-    let mut remaining = asked.unwrap_or(super::result::LONGEST);
-    context
-        .out
-        .progress("draining: waiting until running work has finished ...");
-    loop {
-        let step = remaining.min(STEP);
-        let reply = context
-            .client
-            .post(&format!("/v1/drain?wait={}", print_duration(step)))
-            .await?;
-        remaining -= step;
-        if reply.status == 202 && !remaining.is_zero() {
-            continue;
-        }
-        context
-            .out
-            .document(&reply.body, |changed: &Changed, out| out.remark(&changed.state))?;
-        if reply.status == 202 && asked.is_none_or(|asked| !asked.is_zero()) {
-            return Err(Failure::new(
-                Exit::Timeout,
-                "the time to wait is over, but work is still running; fnd continues to drain and accepts nothing new",
-            )
-            .help("fndctl history --state running lists the running work"));
-        }
+    if args.cancel {
+        let cancel = request(Method::DELETE, "/v1/drain", &[], Bytes::new())?;
+        print(context, &context.client.send(cancel).await?)?;
         return Ok(Exit::Fine);
     }
+    let asked = args.wait.as_deref().map(span).transpose()?;
+    let about = async || remaining(context).await.unwrap_or_default();
+    let reply = while_working(context, wait(context, asked), about).await?;
+    print(context, &reply)?;
+    let changed: Changed = parse(&reply.body)?;
+    if changed.state == "running" {
+        return Err(Failure::new(
+            Exit::FunctionFailed,
+            "somebody cancelled the drain: fnd accepts and starts work again",
+        ));
+    }
+    if reply.status == 202 && asked.is_none_or(|asked| !asked.is_zero()) {
+        return Err(Failure::new(
+            Exit::Timeout,
+            "the time to wait is over, but work is still running; fnd continues to drain and accepts nothing new",
+        )
+        .help("fndctl history --state running lists the running work; fndctl drain --cancel accepts work again"));
+    }
+    Ok(Exit::Fine)
+}
+
+fn print(context: &Context, reply: &Reply) -> Result<(), Failure> {
+    context
+        .out
+        .document(&reply.body, |changed: &Changed, out| out.remark(&changed.state))
+}
+
+/// Starts the drain and waits for its end; returns the last answer.
+async fn wait(context: &Context, asked: Option<Duration>) -> Result<Reply, Failure> {
+    let mut remaining = asked.unwrap_or(super::result::LONGEST);
+    loop {
+        let step = remaining.min(STEP);
+        let path = format!("/v1/drain?wait={}", print_duration(step));
+        let reply = context.client.post(&path).await?;
+        remaining -= step;
+        if reply.status != 202 || remaining.is_zero() {
+            return Ok(reply);
+        }
+    }
+}
+
+/// Returns what still runs.
+async fn remaining(context: &Context) -> Result<String, Failure> {
+    let node: NodeStatus = parse(&context.client.get("/v1/status").await?.body)?;
+    let running = node.functions.iter().filter(|function| function.running > 0);
+    let names: Vec<&str> = running.map(|function| function.function.as_str()).collect();
+    let mut named = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > NAMED {
+        named += ", ...";
+    }
+    let runs = counted(node.running, "run has", "runs have");
+    Ok(format!(
+        "draining: {runs} not ended ({named}); {} stay queued",
+        node.queued
+    ))
 }

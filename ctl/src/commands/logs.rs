@@ -5,8 +5,8 @@ use super::{Context, Parameters, function_path, invocation_path};
 use crate::candidates;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use fnd_core::api::{LogLine, LogList, LogStream};
+use crate::output::{Output, parse};
+use fnd_core::api::{InvocationView, LogLine, LogList, LogStream};
 use jiff::Timestamp;
 
 /// Options.
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     pub(crate) follow: bool,
 
     /// Only lines of this run.
-    #[arg(long, value_name = "ID", conflicts_with = "function", add = candidates::runs())]
+    #[arg(long, value_name = "ID", add = candidates::runs())]
     id: Option<String>,
 
     /// Only lines of the newest run, or of the newest run of this function.
@@ -68,6 +68,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         (None, Some(function)) => Some(newest(context, function.as_deref()).await?),
         (None, None) => None,
     };
+    if let (Some(run), Some(function)) = (&run, &args.function) {
+        check(context, run, function).await?;
+    }
     let path = match (&run, &args.function) {
         (Some(id), _) => format!("{}/logs", invocation_path(id)),
         (None, Some(function)) => {
@@ -107,6 +110,17 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         }
     }
     Ok(Exit::Fine)
+}
+
+/// Refuses a run that is not of the function.
+async fn check(context: &Context, run: &str, function: &str) -> Result<(), Failure> {
+    function_path(function)?;
+    let view: InvocationView = parse(&context.client.get(&invocation_path(run)).await?.body)?;
+    if view.function.as_str() == function {
+        return Ok(());
+    }
+    let message = format!("the run `{run}` is one of `{}`, not of `{function}`", view.function);
+    Err(Failure::usage(message).help(format!("fndctl logs --id {run} shows its output")))
 }
 
 /// Returns a line for people: the instant, the function unless one was named, a mark for the stream, and the text. In

@@ -21,6 +21,7 @@
 //! - `text`: instants, durations and sizes for people
 //! - `waiting`: what `invoke` waits for
 //! - `watch`: `--watch` of `list` and `status`
+//! - `working`: says what is being waited for
 
 pub(crate) mod backup;
 pub(crate) mod bundle;
@@ -68,6 +69,7 @@ pub(crate) mod version;
 pub(crate) mod wait;
 mod waiting;
 mod watch;
+mod working;
 
 use crate::client::Client;
 use crate::exit::Failure;

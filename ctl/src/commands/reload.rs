@@ -1,11 +1,13 @@
 //! `fndctl reload`: waits until everything is read again; fails if the configuration or a file that changed is refused.
 
 use super::Context;
+use super::working::while_working;
 use crate::exit::{Exit, Failure};
 use fnd_core::api::ReloadReport;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::units::counted;
+use tokio::time::Instant;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -28,13 +30,19 @@ pub(crate) struct Args {
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    context.out.progress("reading configuration and functions again ...");
     let path = if args.accept_empty {
         "/v1/reload?accept-empty=1"
     } else {
         "/v1/reload"
     };
-    let reply = context.client.post(path).await?;
+    let began = Instant::now();
+    let about = async || {
+        format!(
+            "reading configuration and functions again: {}s",
+            began.elapsed().as_secs()
+        )
+    };
+    let reply = while_working(context, context.client.post(path), about).await?;
     let report = serde_json::from_slice::<ReloadReport>(&reply.body);
     let bad = report.is_ok_and(|report| {
         report.configuration_refused || (!args.ignore_invalid && report.diagnostics.iter().any(Diagnostic::is_error))

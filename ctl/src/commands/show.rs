@@ -4,15 +4,21 @@ use super::config::flat;
 use super::text::{distance, size, why};
 use super::{Context, function_path};
 use crate::candidates;
+use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, escape};
 use fnd_core::api::{FunctionDetail, FunctionStatus};
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::explain;
+use fnd_wire::units::{parse_duration, parse_size};
 use jiff::Timestamp;
+use serde_json::Value;
 
 /// Options.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  fndctl show hello\n  fndctl show ops/backup -o json | jq .manifest.limits")]
+#[command(
+    after_help = "Examples:\n  fndctl show hello\n  fndctl show hello -o wide                 with all defaults\n  fndctl show ops/backup -o json | jq .manifest.limits"
+)]
 pub(crate) struct Args {
     /// Name of the function.
     #[arg(add = candidates::functions())]
@@ -84,25 +90,73 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
     for (name, value) in lines {
         out.line(&format!("{name:13} {}", escape(&value, false)))?;
     }
-    out.line("\nmanifest:")?;
-    for line in flat(&detail.more.manifest) {
-        out.line(&format!("  {}", escape(&line, false)))?;
-    }
-    // fnd gives the values to admins only.
-    let env = detail.more.manifest.get("env").and_then(serde_json::Value::as_object);
-    if let Some(hidden) = env.filter(|env| env.values().any(serde_json::Value::is_null)) {
-        let names: Vec<&str> = hidden.keys().map(String::as_str).collect();
-        out.line(&format!(
-            "  env = {} (an admin sees the values)",
-            escape(&names.join(", "), false)
-        ))?;
-    }
+    settings(out, &detail.more.manifest)?;
     let problems = detail
         .more
         .diagnostics
         .iter()
         .filter_map(|value| serde_json::from_value::<Diagnostic>(value.clone()).ok());
     out.diagnostics(&problems.collect::<Vec<_>>())
+}
+
+/// Prints the settings of a manifest: the function's own; with `-o wide` the defaults, too.
+fn settings(out: &Output, manifest: &Value) -> Result<(), Failure> {
+    let print = |line: &String| out.line(&format!("  {}", escape(line, false)));
+    let (mut own, defaults): (Vec<_>, Vec<_>) = flat(manifest).into_iter().partition(|line| is_own(line, manifest));
+    // fnd gives the values to admins only.
+    let env = manifest.get("env").and_then(Value::as_object);
+    if let Some(hidden) = env.filter(|env| env.values().any(Value::is_null)) {
+        let names: Vec<&str> = hidden.keys().map(String::as_str).collect();
+        own.push(format!("env = {} (an admin sees the values)", names.join(", ")));
+    }
+    match (own.is_empty(), defaults.is_empty()) {
+        // No version was ever installed.
+        (true, true) => return Ok(()),
+        (true, false) => out.line("\nsettings: all are defaults (-o wide shows them)")?,
+        (false, _) => out.line("\nsettings (-o wide shows the defaults, too):")?,
+    }
+    own.iter().try_for_each(print)?;
+    if out.format == Format::Wide {
+        out.line("\ndefaults:")?;
+        defaults.iter().try_for_each(print)?;
+    }
+    Ok(())
+}
+
+/// Returns whether a setting of a manifest is the function's own: it was written down, or differs from the default.
+fn is_own(line: &str, manifest: &Value) -> bool {
+    let Some((path, value)) = line.split_once(" = ") else {
+        return true;
+    };
+    // fnd finds these out by itself; mode, runtime and source are shown above.
+    if ["limits.asked", "pool.fit", "mode", "runtime", "entry"].contains(&path) {
+        return false;
+    }
+    let asked = manifest["limits"]["asked"].as_array().into_iter().flatten();
+    let mut asked = asked.filter_map(Value::as_str);
+    if path
+        .strip_prefix("limits.")
+        .is_some_and(|limit| asked.any(|asked| asked == limit))
+    {
+        return true;
+    }
+    let keys = explain::keys();
+    let default = keys.iter().find(|key| key.file == "function.toml" && key.path == path);
+    let default = default.map_or("", |key| key.default);
+    // Without a default a key is empty.
+    let is_empty = default.is_empty() && ["[]", "{}", "\"\"", "\"none\"", "false"].contains(&value);
+    !(is_empty || is_same(value, default))
+}
+
+/// Returns whether two values in TOML mean the same, such as `"24h"` and `"1d"`.
+fn is_same(one: &str, other: &str) -> bool {
+    let number = |text: &str| text.parse::<f64>().ok();
+    let duration = |text: &str| parse_duration(text.trim_matches('"')).ok();
+    let size = |text: &str| parse_size(text.trim_matches('"')).ok();
+    one == other
+        || number(one).is_some_and(|one| number(other) == Some(one))
+        || duration(one).is_some_and(|one| duration(other) == Some(one))
+        || size(one).is_some_and(|one| size(other) == Some(one))
 }
 
 /// Returns why newer content does not serve, and what happens next.
@@ -133,4 +187,35 @@ fn memory(status: &FunctionStatus) -> String {
         .memory_peak_bytes
         .map(|_| format!("{} at the peak of the last attempt", size(status.memory_peak_bytes)));
     now.into_iter().chain(peak).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_settings_are_written_down_or_differ_from_the_default() {
+        let manifest = serde_json::json!({"limits": {"asked": ["timeout", "pids"]}});
+        for (line, own) in [
+            ("limits.timeout = \"180s\"", true),
+            ("limits.pids = 64", true),
+            ("limits.memory = \"256M\"", false),
+            ("limits.memory = \"512M\"", true),
+            ("limits.cpu = \"none\"", false),
+            ("limits.asked = [\"timeout\", \"pids\"]", false),
+            ("pool.max_age = \"1d\"", false),
+            ("pool.max_age = \"24h\"", false),
+            ("pool.fit = 64", false),
+            ("retry.factor = 2.0", false),
+            ("retry.retries = 3", true),
+            ("on_load = false", true),
+            ("enabled = true", false),
+            ("enabled = false", true),
+            ("description = \"\"", false),
+            ("labels.team = \"ops\"", true),
+            ("env.TOKEN = \"x\"", true),
+        ] {
+            assert_eq!(is_own(line, &manifest), own, "{line}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::runs::{end_of_id, find, newest, short};
 use super::text::{between, span, why};
+use super::working::while_working;
 use super::{Context, invocation_path, names};
 use crate::candidates;
 use crate::exit::{Exit, Failure};
@@ -49,7 +50,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     }
     let mut ended = Vec::new();
     for id in &ids {
-        let (body, view) = end(context, id, until).await?;
+        let (began, name) = (Instant::now(), id.get(id.len().saturating_sub(8)..).unwrap_or_default());
+        let about = async || format!("waiting for run {name}: {}s", began.elapsed().as_secs());
+        let (body, view) = while_working(context, end(context, id, until), about).await?;
         if let [_] = ids.as_slice() {
             context
                 .out

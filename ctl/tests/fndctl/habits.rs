@@ -28,6 +28,12 @@ fn verbs_of_other_tools_work_or_name_what_does_it() {
         (&["rm", "hello"], "delete the file"),
         (&["delete", "hello"], "delete the file"),
         (&["add", "hello.py"], "save a file"),
+        (&["view", "hello"], "fndctl history --id ID"),
+        (&["is-active", "hello"], "fndctl status F"),
+        (&["list-timers"], "NEXT"),
+        (&["prune"], "fndctl dead-letters drop"),
+        (&["undrain"], "fndctl drain --cancel"),
+        (&["watch"], "fndctl top"),
         (
             &["invoke", "hello", "{\"a\": 1}"],
             "fndctl invoke hello -d '{\"a\": 1}'",

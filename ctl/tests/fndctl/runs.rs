@@ -20,6 +20,15 @@ fn the_end_of_an_id_is_enough() {
     ] {
         assert_eq!(run(&server, short), run(&server, whole), "{short:?}");
     }
+    assert_eq!(
+        run(&server, &["logs", "fails", "--id", "fa11"]),
+        run(&server, &["logs", "--id", FAILED])
+    );
+    let (code, _, errors) = run(&server, &["logs", "hello", "--id", "fa11"]);
+    assert!(
+        code == 2 && errors.contains("is one of `fails`, not of `hello`"),
+        "{errors}"
+    );
     for (typed, expected, words) in [
         ("def", 2, "at least 4"),
         ("hello", 2, "is not the id of a run"),

@@ -128,6 +128,7 @@ fn help(verb: &[&str]) -> String {
                 "--no-headers",
                 "--jq",
                 "-q,",
+                "--progress",
                 "--no-pager",
                 "-h,",
             ]

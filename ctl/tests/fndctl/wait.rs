@@ -91,3 +91,32 @@ fn top_prints_one_reading_where_there_is_no_terminal() {
         "{errors}"
     );
 }
+
+#[test]
+fn a_drain_can_be_cancelled_and_says_what_it_waits_for() {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::Stdio;
+    let server = Running::start();
+    let (code, out, errors) = run(&server, &["drain", "--cancel"]);
+    assert_eq!((code, out.as_str(), errors.as_str()), (0, "running\n", ""));
+    // Another client cancels the drain that this one waits for, once it has said what it waits for.
+    let mut command = crate::fndctl(&server.socket);
+    command
+        .args(["drain", "--progress"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    errors.read_line(&mut line).unwrap();
+    assert_eq!(line, "draining: 0 runs have not ended (); 0 stay queued\n");
+    assert_eq!(run(&server, &["drain", "--cancel", "-q"]).1, "");
+    line.clear();
+    errors.read_line(&mut line).unwrap();
+    assert!(line.contains("somebody cancelled the drain"), "{line}");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let (code, _, errors) = run(&server, &["undrain"]);
+    assert!(code == 2 && errors.contains("`fndctl drain --cancel`"), "{errors}");
+    let (code, _, errors) = run(&server, &["drain", "--cancel", "--wait", "1s"]);
+    assert!(code == 2 && errors.contains("cannot be used with"), "{errors}");
+}

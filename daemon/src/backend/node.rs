@@ -89,8 +89,12 @@ impl NodeBackend for Control {
         })
     }
 
-    fn drain(&self) -> oneshot::Receiver<()> {
+    fn drain(&self) -> oneshot::Receiver<bool> {
         self.daemon.drain()
+    }
+
+    fn cancel_drain(&self) -> bool {
+        self.daemon.cancel_drain()
     }
 
     fn set_log_level(&self, level: &str, time: Option<Duration>) -> Result<(), String> {

@@ -22,7 +22,9 @@ pub(crate) struct Callers {
     /// The callers that wait for the end of an invocation.
     ends: Ends,
     /// The callers that wait for the end of a drain; `None` once the drain is over.
-    drained: Option<Vec<oneshot::Sender<()>>>,
+    drained: Option<Vec<oneshot::Sender<bool>>>,
+    /// Whether fnd stops after the drain.
+    stops: bool,
 }
 
 impl Callers {
@@ -35,6 +37,7 @@ impl Callers {
             last_reply: 0,
             ends: Ends::default(),
             drained: Some(Vec::new()),
+            stops: false,
         }
     }
 
@@ -75,7 +78,7 @@ impl Callers {
     }
 
     /// Returns a receiver for the end of the drain. Its sender is gone if the drain is over already.
-    pub(crate) fn wait_for_drain(&mut self) -> oneshot::Receiver<()> {
+    pub(crate) fn wait_for_drain(&mut self) -> oneshot::Receiver<bool> {
         let (sender, drained) = oneshot::channel();
         if let Some(waiting) = &mut self.drained {
             waiting.push(sender);
@@ -86,8 +89,24 @@ impl Callers {
     /// Wakes the callers that wait for the end of the drain.
     pub(crate) fn drained(&mut self) {
         for waiting in self.drained.take().into_iter().flatten() {
-            let _ = waiting.send(()); // an error: the caller has gone
+            let _ = waiting.send(true); // an error: the caller has gone
         }
+    }
+
+    /// From now on a drain ends with the stop of fnd.
+    pub(crate) fn stops(&mut self) {
+        self.stops = true;
+    }
+
+    /// Wakes the callers that wait for the end of the drain, which is cancelled. Returns false if fnd stops.
+    pub(crate) fn cancel_drain(&mut self) -> bool {
+        if self.stops {
+            return false;
+        }
+        for waiting in self.drained.replace(Vec::new()).into_iter().flatten() {
+            let _ = waiting.send(false); // an error: the caller has gone
+        }
+        true
     }
 }
 
@@ -127,12 +146,25 @@ mod tests {
         let mut waits = callers.wait_for_drain();
         assert!((&mut waits).now_or_never().is_none());
         callers.drained();
-        assert_eq!(waits.now_or_never(), Some(Ok(())));
+        assert_eq!(waits.now_or_never(), Some(Ok(true)));
         assert!(
             callers
                 .wait_for_drain()
                 .now_or_never()
                 .is_some_and(|over| over.is_err())
         );
+    }
+
+    #[test]
+    fn a_cancelled_drain_wakes_who_waits_and_a_stop_is_not_cancelled() {
+        let mut callers = callers();
+        let waits = callers.wait_for_drain();
+        assert!(callers.cancel_drain());
+        assert_eq!(waits.now_or_never(), Some(Ok(false)));
+        callers.drained();
+        assert!(callers.cancel_drain());
+        assert!(callers.wait_for_drain().now_or_never().is_none(), "there is no drain");
+        callers.stops();
+        assert!(!callers.cancel_drain());
     }
 }

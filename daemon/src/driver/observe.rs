@@ -36,6 +36,7 @@ impl State {
             | Event::CallerLeft { .. }
             | Event::SetEnabled { .. }
             | Event::Drain
+            | Event::CancelDrain
             | Event::HandOver
             | Event::StopNow
             | Event::Spawned(_)

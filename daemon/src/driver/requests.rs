@@ -43,18 +43,34 @@ impl Daemon {
         settled
     }
 
-    /// Refuses new work; resolves when nothing runs any more.
-    pub fn drain(&self) -> oneshot::Receiver<()> {
+    /// Refuses new work; resolves with true when nothing runs any more, or with false when somebody cancels the drain.
+    pub fn drain(&self) -> oneshot::Receiver<bool> {
         self.wind_down(Event::Drain)
+    }
+
+    /// Like [`Self::drain`], but nobody can cancel it: fnd stops.
+    pub(crate) fn drain_to_stop(&self) -> oneshot::Receiver<bool> {
+        self.state.borrow_mut().callers.stops();
+        self.drain()
+    }
+
+    /// Accepts and starts work again, if there was a drain. Returns false if fnd stops: then nothing changes.
+    pub(crate) fn cancel_drain(&self) -> bool {
+        if !self.state.borrow_mut().callers.cancel_drain() {
+            return false;
+        }
+        self.step(Event::CancelDrain);
+        true
     }
 
     /// Refuses new work and starts nothing more; resolves when every caller is answered. Running work goes on under the
     /// next fnd.
-    pub fn hand_over(&self) -> oneshot::Receiver<()> {
+    pub fn hand_over(&self) -> oneshot::Receiver<bool> {
+        self.state.borrow_mut().callers.stops();
         self.wind_down(Event::HandOver)
     }
 
-    fn wind_down(&self, event: Event) -> oneshot::Receiver<()> {
+    fn wind_down(&self, event: Event) -> oneshot::Receiver<bool> {
         let drained = self.state.borrow_mut().callers.wait_for_drain();
         self.step(event);
         drained

@@ -67,7 +67,7 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: boo
             Some(_) if spawner_stays => return,
             Some(_) if draining.is_none() => {
                 tracing::info!("stopping when running work has ended; a second signal kills it");
-                let drained = daemon.drain();
+                let drained = daemon.drain_to_stop();
                 // An error means that the drain is over already.
                 draining = Some(Box::pin(async { drop(drained.await) }));
             }

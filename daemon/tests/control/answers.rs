@@ -86,6 +86,7 @@ fn every_route() {
         ("POST /v1/log-level?level=loud".to_owned(), ""),
         ("GET /v1/sizes".to_owned(), ""),
         ("GET /v1/usage".to_owned(), ""),
+        ("DELETE /v1/drain".to_owned(), ""),
         ("GET /v1/config".to_owned(), ""),
         ("POST /v1/reload".to_owned(), ""),
         (

@@ -37,6 +37,40 @@ fn a_caller_does_not_wait_for_a_retry_after_the_drain() {
 }
 
 #[test]
+fn a_cancelled_drain_runs_what_waits_and_accepts_again() {
+    let mut rules = rules();
+    rules.retry.retries = 1;
+    let mut b = Bench::with(rules);
+    b.submit_stored(1);
+    b.submit_stored(2);
+    // While something still runs.
+    assert_eq!(b.event(Event::Drain), "");
+    assert_eq!(b.event(Event::CancelDrain), "");
+    assert!(!b.s.is_draining());
+    let actions = b.code(1, 0);
+    assert!(actions.contains("spawn w2"), "the other one begins: {actions}");
+    // When nothing runs any more.
+    b.event(Event::Drain);
+    let actions = b.code(2, 1);
+    assert!(actions.ends_with("; drained"), "{actions}");
+    assert_eq!(b.wait(secs(10)), "");
+    let actions = b.event(Event::CancelDrain);
+    assert!(actions.contains("spawn w3"), "the retry begins: {actions}");
+    // Without a drain nothing happens.
+    assert_eq!(b.event(Event::CancelDrain), "");
+}
+
+#[test]
+fn a_stop_and_a_hand_over_are_not_cancelled() {
+    for end in [Event::StopNow, Event::HandOver] {
+        let mut b = Bench::with(rules());
+        b.event(end);
+        assert_eq!(b.event(Event::CancelDrain), "");
+        assert!(b.s.is_draining());
+    }
+}
+
+#[test]
 fn a_drain_waits_for_acknowledgements() {
     let mut b = Bench::with(rules());
     let wait = false;

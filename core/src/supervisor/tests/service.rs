@@ -127,6 +127,21 @@ fn it_ends_with_its_function_and_when_it_is_disabled_or_fnd_drains() {
 }
 
 #[test]
+fn one_that_a_drain_ended_starts_anew_when_the_drain_is_cancelled() {
+    // After its end, and before it.
+    let mut b = Bench::running(None);
+    b.event(Event::Drain);
+    b.code(1, 0);
+    let actions = b.event(Event::CancelDrain);
+    assert!(actions.contains("run f"), "{actions}");
+    let mut b = Bench::running(None);
+    b.event(Event::Drain);
+    let early = b.event(Event::CancelDrain);
+    let actions = b.code(1, 0);
+    assert!(actions.contains("run f"), "{early} | {actions}");
+}
+
+#[test]
 fn one_that_is_cancelled_is_started_again_at_once() {
     let mut b = Bench::running(None);
     assert_eq!(b.cancel(1), "term w1; reply 99: done");

@@ -17,6 +17,7 @@ mod verify;
 mod write;
 
 use super::Context;
+use super::working::while_working;
 use crate::exit::{Exit, Failure};
 use fnd_core::api::NodeStatus;
 use serde::{Deserialize, Serialize};
@@ -133,13 +134,17 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
     for (number, directory) in places.functions.iter().enumerate() {
         archive.add_if_there(&format!("functions/{number}"), Path::new(directory))?;
     }
-    context.out.progress("copying the history ...");
-    let (size, mut pieces) = context.client.download("/v1/backup").await?;
+    // fnd makes the copy before it sends the first byte.
+    let about = async || "waiting for fnd's copy of the history".to_owned();
+    let (size, mut pieces) = while_working(context, context.client.download("/v1/backup"), about).await?;
+    let mut progress = context.out.bytes("history", size);
     archive.begin_file(LEDGER, size, &state.join("state"))?;
     while let Some(piece) = pieces.piece().await? {
         archive.piece(&piece)?;
+        progress.add(piece.len());
     }
     archive.end_file()?;
+    drop(progress);
     archive.add_if_there("home", &state.join("home"))?;
     archive.add_if_there("uids", &state.join("spawner/uids"))?;
     let (entries, bytes, left_out) = archive.finish()?;

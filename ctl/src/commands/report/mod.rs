@@ -52,7 +52,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             "`--mail` prints a message: it has no `-o` and no `--jq`",
         ));
     }
-    let now = Timestamp::now();
+    // Whole seconds are enough for people.
+    let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
     let since = since(&args.since, now)?;
     let filter = Filter {
         since: Some(since.clone()),

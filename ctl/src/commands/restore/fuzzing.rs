@@ -21,6 +21,6 @@ pub fn restore(archive: &Path, to: &Path) -> bool {
         return true;
     }
     // The write may fail after a part of the files: the archive may have a directory in the place of one of its files.
-    let _ = write::write(&file, &roots);
+    let _ = write::write(&file, &roots, |_| {});
     false
 }

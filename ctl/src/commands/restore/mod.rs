@@ -83,7 +83,10 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     if !args.force {
         refuse_what_is_there(&roots, &parts)?;
     }
-    let count = write::write(&file, &roots)?;
+    let size = file.metadata().map_or(0, |about| about.len());
+    let mut progress = context.out.bytes("restored", size);
+    let count = write::write(&file, &roots, |bytes| progress.add(bytes))?;
+    drop(progress);
     let state = Changed {
         state: format!("restored {count} files and directories"),
     };

@@ -24,8 +24,8 @@ struct About {
     mode: Mode,
 }
 
-/// Writes everything. Returns the number of entries.
-pub(super) fn write(file: &File, roots: &Roots) -> Result<u64, Failure> {
+/// Writes everything, and reports the size of each file that it wrote. Returns the number of entries.
+pub(super) fn write(file: &File, roots: &Roots, mut wrote: impl FnMut(usize)) -> Result<u64, Failure> {
     let mut count = 0;
     let mut links = Vec::new();
     let mut directories = Vec::new();
@@ -44,7 +44,8 @@ pub(super) fn write(file: &File, roots: &Roots) -> Result<u64, Failure> {
         } else {
             let (directory, name, about) = place_of_file(roots, &place, about).map_err(fail)?;
             let mut to = create(&directory, &name, about).map_err(fail)?;
-            io::copy(entry, &mut to).map_err(fail)?;
+            let bytes = io::copy(entry, &mut to).map_err(fail)?;
+            wrote(usize::try_from(bytes).unwrap_or(usize::MAX));
             to.sync_all().map_err(fail)?;
         }
         Ok(())

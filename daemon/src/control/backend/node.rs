@@ -40,9 +40,12 @@ pub trait NodeBackend {
     /// Checks a file as if it were in the functions directory; the file is neither run nor kept.
     fn validate(&self, request: ValidateRequest) -> Pending<Result<ValidateReport, Failure>>;
 
-    /// Accepts no new work from now on; resolves when nothing runs any more. Calling it twice has the same effect as
-    /// once.
-    fn drain(&self) -> oneshot::Receiver<()>;
+    /// Accepts no new work from now on; resolves with true when nothing runs any more, or with false when the drain is
+    /// cancelled. Calling it twice has the same effect as once.
+    fn drain(&self) -> oneshot::Receiver<bool>;
+
+    /// Accepts and starts work again. Returns false if fnd stops.
+    fn cancel_drain(&self) -> bool;
 
     /// Sets the level from which fnd logs its own messages, for a time or until the next change.
     ///

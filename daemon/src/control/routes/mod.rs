@@ -5,7 +5,7 @@
 //! - `cancel`: `POST /v1/invocations/ID/cancel`
 //! - `config`: `GET /v1/config`
 //! - `dead_letters`: `GET /v1/dead-letters[/ID]`, `POST /v1/dead-letters/ID/redrive`, `DELETE /v1/dead-letters/ID`
-//! - `drain`: `POST /v1/drain[?wait=30s]`
+//! - `drain`: `POST /v1/drain[?wait=30s]`, `DELETE /v1/drain`
 //! - `enable`: `POST /v1/functions/F/enable` and `disable`
 //! - `find`: finds the route of a request
 //! - `functions`: `GET /v1/functions[?label=k=v]` and `GET /v1/functions/F`, both with `watch=1` as a stream of
@@ -136,6 +136,7 @@ static ROUTES: &[Route] = &[
     route!(POST "/v1/reload" ADMIN, reload::answer),
     route!(POST "/v1/validate" OPERATOR, validate::answer),
     route!(POST "/v1/drain" ADMIN, drain::answer),
+    route!(DELETE "/v1/drain" ADMIN, drain::cancel),
 ];
 
 /// Routes that a later version will have.

@@ -71,6 +71,7 @@ pub(crate) struct Fake {
     /// Requests that are never answered.
     unanswered: RefCell<Vec<oneshot::Sender<Answer>>>,
     waiting: RefCell<Vec<oneshot::Sender<()>>>,
+    draining: RefCell<Vec<oneshot::Sender<bool>>>,
     /// How often the usage was read.
     readings: Cell<u64>,
     following: RefCell<Vec<mpsc::Sender<LogLine>>>,

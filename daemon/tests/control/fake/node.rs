@@ -83,10 +83,17 @@ impl NodeBackend for Fake {
         later(Ok(ValidateReport { valid, diagnostics }))
     }
 
-    fn drain(&self) -> oneshot::Receiver<()> {
+    fn drain(&self) -> oneshot::Receiver<bool> {
         let (sender, receiver) = oneshot::channel();
-        self.waiting.borrow_mut().push(sender);
+        self.draining.borrow_mut().push(sender);
         receiver
+    }
+
+    fn cancel_drain(&self) -> bool {
+        for waiting in self.draining.borrow_mut().drain(..) {
+            let _ = waiting.send(false); // its caller has gone
+        }
+        true
     }
 
     fn set_log_level(&self, level: &str, time: Option<Duration>) -> Result<(), String> {
