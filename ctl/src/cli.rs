@@ -1,8 +1,9 @@
 //! The command line: every verb, its options and its examples.
 
 use crate::commands::{
-    backup, bundle, cancel, completion, config, dead_letters, doctor, drain, enable, events, explain, history, invoke,
-    list, log_level, logs, reload, replay, restore, result, runtimes, show, sizes, status, validate, verify, version,
+    backup, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, enable, events, explain,
+    history, invoke, list, log_level, logs, new, reload, replay, restore, result, run, runtimes, schema, show, sizes,
+    status, top, validate, verify, version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -26,6 +27,23 @@ pub(crate) struct Cli {
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) user: bool,
 
+    #[command(flatten)]
+    pub(crate) printing: Printing,
+
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+impl Format {
+    /// Returns whether the form is a document for programs.
+    pub(crate) fn is_document(self) -> bool {
+        matches!(self, Self::Json | Self::Yaml)
+    }
+}
+
+/// How to print.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Printing {
     /// Output format.
     #[arg(short, long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(crate) output: Format,
@@ -38,8 +56,17 @@ pub(crate) struct Cli {
     #[arg(long, global = true, hide = true, conflicts_with = "output")]
     pub(crate) json: bool,
 
-    #[command(subcommand)]
-    pub(crate) verb: Verb,
+    /// Print the values of this jq expression for the JSON document; texts without quotes.
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "EXPR")]
+    pub(crate) jq: Option<String>,
+
+    /// Print names, ids and results only: no other columns, no tips, no progress.
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
+    pub(crate) quiet: bool,
+
+    /// Print long texts without a pager.
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) no_pager: bool,
 }
 
 /// Output formats.
@@ -92,8 +119,17 @@ pub(crate) enum Verb {
     /// Show all details of a function.
     #[command(visible_aliases = ["describe", "inspect"])]
     Show(show::Args),
+    /// Print the code and the manifest of a function.
+    Cat(cat::Args),
+    /// Edit a function in your editor, check it, save it and show whether it serves.
+    Edit(edit::Args),
+    /// Show what functions use, live: CPU, memory, throttling, runs.
+    #[command(alias = "stats")]
+    Top(top::Args),
     /// Run a function and print its result.
     Invoke(invoke::Args),
+    /// Run a function of a file without a daemon, and print its result.
+    Run(run::Args),
     /// Show what functions printed.
     Logs(logs::Args),
     /// Show what functions printed, and new lines as they come: `logs -f`.
@@ -105,6 +141,8 @@ pub(crate) enum Verb {
     History(history::Args),
     /// Print the result of a run.
     Result(result::Args),
+    /// Wait until runs have ended, and end as they did.
+    Wait(wait::Args),
     /// Cancel runs that are waiting or running.
     Cancel(cancel::Args),
     /// Repeat a run with the same payload.
@@ -116,6 +154,8 @@ pub(crate) enum Verb {
     Enable(enable::Args),
     /// Disable functions: current runs finish, waiting ones are skipped.
     Disable(enable::Args),
+    /// Write a new function that runs and explains itself; needs no daemon.
+    New(new::Args),
     /// Check functions and configuration for errors; needs no daemon.
     Validate(validate::Args),
     /// Read configuration and functions again; fails if a manifest is invalid.
@@ -143,6 +183,8 @@ pub(crate) enum Verb {
     Explain(explain::Args),
     /// Show the effective configuration.
     Config(config::Args),
+    /// Print the JSON Schema of a manifest or of fnd.toml, for editors.
+    Schema(schema::Args),
     /// Print the completion script for a shell.
     Completion(completion::Args),
     /// Show the versions of fndctl, fnd and fnd-spawner.

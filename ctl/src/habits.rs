@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue};
 /// Verbs of other tools, and what does that here.
 const VERBS: &[(&str, &str)] = &[
     (
-        "run exec call trigger",
+        "exec call trigger",
         "`fndctl invoke F` runs a function and prints its result; `-d DATA` is its payload",
     ),
     (
@@ -38,20 +38,9 @@ const VERBS: &[(&str, &str)] = &[
         "delete the file of the function (`fndctl show F` prints its path): fnd notices by itself",
     ),
     (
-        "add create new deploy apply install",
-        "save a file in a functions directory, such as /etc/fnd/functions: fnd notices by itself",
-    ),
-    (
-        "edit set",
-        "edit the file of the function (`fndctl show F` prints its path): fnd notices by itself; `fndctl validate FILE` checks it",
-    ),
-    (
-        "cat",
-        "`fndctl show F` prints the path of a function's file, and its manifest with defaults",
-    ),
-    (
-        "wait",
-        "`fndctl result --wait 5m ID` waits for the end of a run and prints its result",
+        "add create deploy apply install",
+        "save a file in a functions directory, such as /etc/fnd/functions: fnd notices by itself; `fndctl new NAME --runtime R` \
+         writes one",
     ),
     (
         "retry rerun",
@@ -62,8 +51,8 @@ const VERBS: &[(&str, &str)] = &[
         "`fndctl history` lists the runs, with `--state queued` the waiting ones",
     ),
     (
-        "top stats watch",
-        "`fndctl status --watch` shows the functions and prints them anew after each change",
+        "watch",
+        "`fndctl status --watch` shows the functions and prints them anew after each change, `fndctl top` what they use",
     ),
     (
         "follow attach journal",

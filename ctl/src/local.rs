@@ -1,6 +1,6 @@
 //! The places of an installation, and a judge, for verbs that need no daemon.
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use fnd_manifest::check::Disk;
 use fnd_manifest::check::settings;
 use fnd_manifest::diagnostic::Diagnostic;
@@ -56,6 +56,31 @@ impl Places {
             state: xdg("XDG_STATE_HOME", ".local/state"),
         })
     }
+}
+
+/// Returns the program `fnd` that belongs to this `fndctl`: the one beside it, on `PATH`, or the installed one.
+///
+/// # Errors
+/// There is none; the message says where it was looked for.
+pub(crate) fn fnd() -> Result<PathBuf, Failure> {
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name("fnd"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
+    let on_path = on_path.map(|directory| directory.join("fnd"));
+    let mut places: Vec<PathBuf> = beside
+        .into_iter()
+        .chain(on_path)
+        .chain(["/usr/sbin/fnd".into()])
+        .collect();
+    places.dedup();
+    places.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
+        let places: Vec<String> = places.iter().map(|path| format!("`{}`", path.display())).collect();
+        Failure::new(
+            Exit::FunctionFailed,
+            format!("the program `fnd` is missing: looked for {}", places.join(", ")),
+        )
+        .help("install the package fnd, or run the `fndctl` in the same directory as `fnd`")
+    })
 }
 
 /// Returns a judge under a configuration, with the built-in runtimes and those of directories, and their problems; no

@@ -2,7 +2,7 @@
 //! themselves.
 //!
 //! Man pages come from the command lines, the table of keys and the documents, completions from the command line of
-//! fndctl, the configuration from `config/fnd.toml`, the changelog from CHANGELOG.md. These files are not committed.
+//! fndctl, schemas from the table of keys, the configuration from `config/fnd.toml`, the changelog from CHANGELOG.md. These files are not committed.
 
 mod changelog;
 mod command;
@@ -49,6 +49,7 @@ fn files() -> anyhow::Result<Vec<(String, String)>> {
         "fnd.toml".to_owned(),
         conffile::installed(include_str!("../../config/fnd.toml")),
     ));
+    files.extend(fndctl::schemas().map(|(name, text)| (name.to_owned(), text)));
     let changes = include_str!("../../CHANGELOG.md");
     files.push(("changelog".to_owned(), changelog::debian(changes, built_at)));
     Ok(files)

@@ -22,7 +22,7 @@ use fnd_wire::units::counted;
 pub(crate) struct Args {
     /// Print new events as they happen, until Ctrl-C.
     #[arg(short, long)]
-    follow: bool,
+    pub(crate) follow: bool,
 
     /// Only events of this function.
     #[arg(long, value_name = "F", add = candidates::functions())]
@@ -80,7 +80,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 fn show(context: &Context, line: &[u8]) -> Result<(), Failure> {
     let out = &context.out;
     match out.format {
-        Format::Json => out.line(&out.untrusted(&String::from_utf8_lossy(line))),
+        Format::Json => out.json(line),
         Format::Yaml => {
             out.line("---")?;
             out.yaml(line)
@@ -115,7 +115,7 @@ fn text(out: &Output, event: &StreamEvent) -> String {
     line
 }
 
-fn words(out: &Output, event: &StreamEvent) -> String {
+pub(super) fn words(out: &Output, event: &StreamEvent) -> String {
     let reason = event.reason.map(|reason| reason.to_string()).unwrap_or_default();
     let message = event.message.as_deref().unwrap_or_default();
     let attempt = event

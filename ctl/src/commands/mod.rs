@@ -1,12 +1,12 @@
 //! The verbs, one file each: each asks the daemon, then prints.
 //!
 //! Files:
-//! - `status`, `list`, `show`: functions
-//! - `invoke`, `cancel`, `replay`, `result`: one run
+//! - `status`, `list`, `show`, `top`, `cat`, `edit`: functions
+//! - `invoke`, `cancel`, `replay`, `result`, `wait`: one run
 //! - `history`, `dead_letters`: many runs
 //! - `logs`, `events`: what is printed and what happens
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
-//! - `validate`, `explain`, `completion`: need no daemon
+//! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
 //! - `runtimes`, `sizes`, `config`, `version`: what is there
 //! - `backup`, `restore`: everything in one archive, and back
 //! - `verify`, `doctor`, `bundle`: find out what is wrong
@@ -16,6 +16,8 @@
 //! - `names`: names of functions, with patterns
 //! - `payload`: the payload of `invoke`
 //! - `runs`: the run that an id, the end of one, or `--last` names
+//! - `source`: the files of a function
+//! - `selection`: the options of `status` and `list` that select and sort functions
 //! - `text`: instants, durations and sizes for people
 //! - `waiting`: what `invoke` waits for
 //! - `watch`: `--watch` of `list` and `status`
@@ -23,11 +25,13 @@
 pub(crate) mod backup;
 pub(crate) mod bundle;
 pub(crate) mod cancel;
+pub(crate) mod cat;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod dead_letters;
 pub(crate) mod doctor;
 pub(crate) mod drain;
+pub(crate) mod edit;
 pub(crate) mod enable;
 pub(crate) mod events;
 mod examine;
@@ -40,20 +44,27 @@ pub(crate) mod list;
 pub(crate) mod log_level;
 pub(crate) mod logs;
 pub(crate) mod names;
+pub(crate) mod new;
 mod payload;
 pub(crate) mod reload;
 pub(crate) mod replay;
 pub(crate) mod restore;
 pub(crate) mod result;
+pub(crate) mod run;
 mod runs;
 pub(crate) mod runtimes;
+pub(crate) mod schema;
+mod selection;
 pub(crate) mod show;
 pub(crate) mod sizes;
+mod source;
 pub(crate) mod status;
 mod text;
+pub(crate) mod top;
 pub(crate) mod validate;
 pub(crate) mod verify;
 pub(crate) mod version;
+pub(crate) mod wait;
 mod waiting;
 mod watch;
 

@@ -10,6 +10,7 @@ mod payload;
 mod runs;
 mod shown;
 mod terminal;
+mod wait;
 
 use fake::{ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
 use fnd_daemon::control::peer::Access;
@@ -371,7 +372,7 @@ fn raw_output_is_for_verbs_that_print_bytes_of_functions() {
     );
     let (code, _, errors) = run(&server, &["status", "-o", "raw"]);
     assert!(
-        code == 2 && errors.contains("`invoke`, `result` and `logs`"),
+        code == 2 && errors.contains("`invoke`, `run`, `result`, `logs` and `cat`"),
         "{errors}"
     );
     // A pipe gets the bytes of a result unchanged.

@@ -17,7 +17,12 @@ impl State {
         let health = self.records.ledger.health();
         let refused = |code: &'static str| {
             move |diagnostic: &fnd_manifest::diagnostic::Diagnostic| {
-                Problem::about(code, diagnostic.line(), diagnostic.line())
+                let text = if diagnostic.is_error() {
+                    diagnostic.text()
+                } else {
+                    diagnostic.line()
+                };
+                Problem::about(code, text.clone(), text)
             }
         };
         let mut problems: Vec<_> = self
