@@ -9,7 +9,7 @@
 //! - `corpus`, `examples`: scripts of all kinds
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
 //! - `ctl`, `doctor`, `verify`: fndctl
-//! - `documents`, `pages`, `units`: the documents are true
+//! - `documents`, `units`: the documents are true
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `kill`, `retry`, `running`: how runs begin and end
 //! - `ledger`, `memory`, `messages`, `output`, `status_file`: what is kept and shown
@@ -41,7 +41,6 @@ mod memory;
 mod messages;
 mod metrics;
 mod output;
-mod pages;
 mod reload;
 mod retry;
 mod running;
