@@ -1,8 +1,9 @@
 //! The command line: every verb, its options and its examples.
 
 use crate::commands::{
-    backup, bundle, cancel, completion, config, dead_letters, doctor, drain, enable, events, explain, history, invoke,
-    list, log_level, logs, reload, replay, restore, result, runtimes, show, sizes, status, validate, verify, version,
+    backup, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, enable, events, explain,
+    history, invoke, list, log_level, logs, new, reload, replay, restore, result, run, runtimes, schema, show, sizes,
+    status, validate, verify, version,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -92,8 +93,14 @@ pub(crate) enum Verb {
     /// Show all details of a function.
     #[command(visible_aliases = ["describe", "inspect"])]
     Show(show::Args),
+    /// Print the code and the manifest of a function.
+    Cat(cat::Args),
+    /// Edit a function in your editor, check it, save it and show whether it serves.
+    Edit(edit::Args),
     /// Run a function and print its result.
     Invoke(invoke::Args),
+    /// Run a function of a file without a daemon, and print its result.
+    Run(run::Args),
     /// Show what functions printed.
     Logs(logs::Args),
     /// Show what functions printed, and new lines as they come: `logs -f`.
@@ -116,6 +123,8 @@ pub(crate) enum Verb {
     Enable(enable::Args),
     /// Disable functions: current runs finish, waiting ones are skipped.
     Disable(enable::Args),
+    /// Write a new function that runs and explains itself; needs no daemon.
+    New(new::Args),
     /// Check functions and configuration for errors; needs no daemon.
     Validate(validate::Args),
     /// Read configuration and functions again; fails if a manifest is invalid.
@@ -143,6 +152,8 @@ pub(crate) enum Verb {
     Explain(explain::Args),
     /// Show the effective configuration.
     Config(config::Args),
+    /// Print the JSON Schema of a manifest or of fnd.toml, for editors.
+    Schema(schema::Args),
     /// Print the completion script for a shell.
     Completion(completion::Args),
     /// Show the versions of fndctl, fnd and fnd-spawner.

@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue};
 /// Verbs of other tools, and what does that here.
 const VERBS: &[(&str, &str)] = &[
     (
-        "run exec call trigger",
+        "exec call trigger",
         "`fndctl invoke F` runs a function and prints its result; `-d DATA` is its payload",
     ),
     (
@@ -38,16 +38,9 @@ const VERBS: &[(&str, &str)] = &[
         "delete the file of the function (`fndctl show F` prints its path): fnd notices by itself",
     ),
     (
-        "add create new deploy apply install",
-        "save a file in a functions directory, such as /etc/fnd/functions: fnd notices by itself",
-    ),
-    (
-        "edit set",
-        "edit the file of the function (`fndctl show F` prints its path): fnd notices by itself; `fndctl validate FILE` checks it",
-    ),
-    (
-        "cat",
-        "`fndctl show F` prints the path of a function's file, and its manifest with defaults",
+        "add create deploy apply install",
+        "save a file in a functions directory, such as /etc/fnd/functions: fnd notices by itself; `fndctl new NAME --runtime R` \
+         writes one",
     ),
     (
         "wait",

@@ -63,6 +63,14 @@ pub fn completion(shell: &str) -> io::Result<Vec<u8>> {
     Ok(script)
 }
 
+/// Returns the JSON Schemas for editors, by the names of their files.
+#[must_use]
+pub fn schemas() -> [(&'static str, String); 2] {
+    use fnd_manifest::schema::json::File;
+    [("manifest.json", File::Manifest), ("config.json", File::Configuration)]
+        .map(|(name, file)| (name, commands::schema::text(file)))
+}
+
 /// Runs the command line of the process and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -98,7 +106,13 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     // These verbs need no daemon, so they must work without a login session, which sets XDG_RUNTIME_DIR.
     let needs_socket = !matches!(
         cli.verb,
-        Verb::Validate(_) | Verb::Explain(_) | Verb::Completion(_) | Verb::Restore(_)
+        Verb::New(_)
+            | Verb::Run(_)
+            | Verb::Validate(_)
+            | Verb::Explain(_)
+            | Verb::Schema(_)
+            | Verb::Completion(_)
+            | Verb::Restore(_)
     );
     let socket = socket(cli.socket, cli.user && needs_socket)?;
     let format = if cli.json { Format::Json } else { cli.output };
@@ -120,16 +134,20 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
 
 /// Refuses a format that a verb does not have.
 fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
-    let prints_bytes = matches!(verb, Verb::Invoke(_) | Verb::Result(_) | Verb::Logs(_) | Verb::Tail(_));
+    let prints_bytes = matches!(
+        verb,
+        Verb::Invoke(_) | Verb::Run(_) | Verb::Cat(_) | Verb::Result(_) | Verb::Logs(_) | Verb::Tail(_)
+    );
     if format == Format::Raw && !prints_bytes {
-        let message = "`-o raw` prints the bytes of a function: only `invoke`, `result` and `logs` have it";
+        let message =
+            "`-o raw` prints the bytes of a function: only `invoke`, `run`, `result`, `logs` and `cat` have it";
         return Err(Failure::usage(message));
     }
     let prints_table = matches!(
         verb,
         Verb::Status(_) | Verb::List(_) | Verb::History(_) | Verb::DeadLetters(_) | Verb::Runtimes(_) | Verb::Sizes(_)
     );
-    if format == Format::Name && !prints_table {
+    if format == Format::Name && !prints_table && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
         let message = "`-o name` prints the first column of a table: only `status`, `list`, `history`, `dead-letters`, \
                        `runtimes` and `sizes` have it";
         return Err(Failure::usage(message));
@@ -143,7 +161,10 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Status(args) => c::status::run(context, args).await,
         Verb::List(args) => c::list::run(context, args).await,
         Verb::Show(args) => c::show::run(context, args).await,
+        Verb::Cat(args) => c::cat::run(context, args).await,
+        Verb::Edit(args) => c::edit::run(context, args).await,
         Verb::Invoke(args) => c::invoke::run(context, args).await,
+        Verb::Run(args) => c::run::run(context, args).await,
         Verb::Logs(args) => c::logs::run(context, args).await,
         Verb::Tail(args) => c::logs::run(context, args.following()).await,
         Verb::Events(args) => c::events::run(context, args).await,
@@ -154,6 +175,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::DeadLetters(args) => c::dead_letters::run(context, args).await,
         Verb::Enable(args) => c::enable::run(context, args, "enable").await,
         Verb::Disable(args) => c::enable::run(context, args, "disable").await,
+        Verb::New(args) => c::new::run(context, &args),
         Verb::Validate(args) => c::validate::run(context, &args),
         Verb::Reload(args) => c::reload::run(context, args).await,
         Verb::Runtimes(args) => c::runtimes::run(context, args).await,
@@ -167,6 +189,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::LogLevel(args) => c::log_level::run(context, args).await,
         Verb::Explain(args) => c::explain::run(context, &args),
         Verb::Config(args) => c::config::run(context, args).await,
+        Verb::Schema(args) => c::schema::run(context, &args),
         Verb::Completion(args) => c::completion::run(context, &args),
         Verb::Version(args) => c::version::run(context, args).await,
     }

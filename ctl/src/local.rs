@@ -1,12 +1,11 @@
 //! The places of an installation, and a judge, for verbs that need no daemon.
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use fnd_manifest::check::Disk;
 use fnd_manifest::check::settings;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::judge::Judge;
-use fnd_wire::form::Bytes;
-use fnd_wire::plan::JudgedFile;
+use fnd_manifest::runtime::shipped;
 use std::path::{Path, PathBuf};
 
 /// The places of configuration, functions, runtimes and state.
@@ -29,12 +28,12 @@ impl Places {
     /// # Errors
     /// The user has no home.
     pub(crate) fn of(user: bool) -> Result<Self, Failure> {
-        let shipped = PathBuf::from("/usr/lib/fnd/runtimes");
+        let installed = PathBuf::from(shipped::INSTALLED);
         if !user {
             return Ok(Self {
                 config: "/etc/fnd/fnd.toml".into(),
                 functions: vec!["/etc/fnd/functions".into(), "/var/lib/fnd/functions".into()],
-                runtimes: vec![shipped, "/etc/fnd/runtimes".into()],
+                runtimes: vec![installed, "/etc/fnd/runtimes".into()],
                 state: "/var/lib/fnd".into(),
             });
         }
@@ -47,20 +46,36 @@ impl Places {
         Ok(Self {
             config: configuration.join("fnd.toml"),
             functions: vec![configuration.join("functions")],
-            runtimes: vec![shipped, xdg("XDG_DATA_HOME", ".local/share").join("runtimes")],
+            runtimes: vec![installed, xdg("XDG_DATA_HOME", ".local/share").join("runtimes")],
             state: xdg("XDG_STATE_HOME", ".local/state"),
         })
     }
 }
 
-/// The runtimes that are built in, so that `validate` works where no runtime is installed.
-const SHIPPED: [(&str, &str); 5] = [
-    ("bash", include_str!("../../runtimes/bash/runtime.toml")),
-    ("deno", include_str!("../../runtimes/deno/runtime.toml")),
-    ("exec", include_str!("../../runtimes/exec/runtime.toml")),
-    ("node", include_str!("../../runtimes/node/runtime.toml")),
-    ("python", include_str!("../../runtimes/python/runtime.toml")),
-];
+/// Returns the program `fnd` that belongs to this `fndctl`: the one beside it, on `PATH`, or the installed one.
+///
+/// # Errors
+/// There is none; the message says where it was looked for.
+pub(crate) fn fnd() -> Result<PathBuf, Failure> {
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name("fnd"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
+    let on_path = on_path.map(|directory| directory.join("fnd"));
+    let mut places: Vec<PathBuf> = beside
+        .into_iter()
+        .chain(on_path)
+        .chain(["/usr/sbin/fnd".into()])
+        .collect();
+    places.dedup();
+    places.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
+        let places: Vec<String> = places.iter().map(|path| format!("`{}`", path.display())).collect();
+        Failure::new(
+            Exit::FunctionFailed,
+            format!("the program `fnd` is missing: looked for {}", places.join(", ")),
+        )
+        .help("install the package fnd, or run the `fndctl` in the same directory as `fnd`")
+    })
+}
 
 /// Returns a judge under a configuration, with the built-in runtimes and those of directories, and their problems; no
 /// judge where the configuration is refused.
@@ -71,32 +86,8 @@ pub(crate) fn judge(config: &Path, runtimes: &[PathBuf]) -> (Option<Judge>, Vec<
         Ok(files) => files,
         Err(problems) => return (None, problems),
     };
-    files.runtimes.splice(0..0, shipped());
+    files.runtimes.splice(0..0, shipped::descriptions());
     let mut judge = Judge::new();
     let (policy, document) = judge.settings(&files);
     (policy.map(|_| judge), document.diagnostics)
-}
-
-fn shipped() -> impl Iterator<Item = JudgedFile> {
-    SHIPPED.iter().map(|(id, text)| JudgedFile {
-        path: format!("/usr/lib/fnd/runtimes/{id}/runtime.toml"),
-        bytes: Bytes(text.as_bytes().to_vec()),
-        mode: 0o644,
-        trusted: true,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_shipped_runtime_is_built_in() {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtimes");
-        let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-        let mut shipped: Vec<_> = entries.filter(|path| path.join("runtime.toml").exists()).collect();
-        shipped.sort();
-        let shipped: Vec<_> = shipped.iter().filter_map(|path| path.file_name()?.to_str()).collect();
-        assert_eq!(shipped, SHIPPED.map(|(id, _)| id));
-    }
 }

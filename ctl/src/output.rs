@@ -157,6 +157,14 @@ impl Output {
         self.raw(format!("{text}\n").as_bytes())
     }
 
+    /// Prints a line that stands out on a terminal.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub(crate) fn heading(&self, text: &str) -> Result<(), Failure> {
+        self.line(&self.paint(Style::new().bold(), &escape(text, false)))
+    }
+
     /// Prints a line that may be wider than the terminal: it is broken between words, and its further lines are indented.
     ///
     /// # Errors

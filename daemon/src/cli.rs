@@ -1,7 +1,9 @@
 //! The command line of `fnd` and its environment, and the places that follow from them.
 
 use clap::Parser;
-use std::path::PathBuf;
+use fnd_manifest::runtime::shipped;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 /// Turns files into supervised functions.
 ///
@@ -87,6 +89,8 @@ pub struct Places {
     pub functions_named: bool,
     /// Runtimes directories, least important first.
     pub runtimes: Vec<PathBuf>,
+    /// Whether the runtimes inside the program are used as well, since no directory has the shipped ones.
+    pub runtimes_inside: bool,
     /// The state directory.
     pub state: PathBuf,
     /// The directory of the control socket and the status files.
@@ -124,7 +128,17 @@ impl Cli {
     /// # Errors
     /// [`PlacesError`].
     pub fn places(&self) -> Result<Places, PlacesError> {
-        let defaults = if self.user { user_places()? } else { system_places() };
+        let mut defaults = if self.user { user_places()? } else { system_places() };
+        // A spawner that runs already has its own list of directories.
+        let found = std::env::current_exe()
+            .ok()
+            .and_then(|program| shipped_runtimes(&program));
+        defaults.runtimes_inside = found.is_none() && self.runtimes.is_empty() && self.spawner_socket.is_none();
+        if !defaults.runtimes_inside {
+            defaults
+                .runtimes
+                .insert(0, found.unwrap_or_else(|| shipped::INSTALLED.into()));
+        }
         let absolute = |path: &PathBuf| {
             std::path::absolute(path).map_err(|source| PlacesError::Absolute {
                 path: path.clone(),
@@ -144,10 +158,22 @@ impl Cli {
             functions: all(&self.functions, defaults.functions)?,
             functions_named: !self.functions.is_empty(),
             runtimes: all(&self.runtimes, defaults.runtimes)?,
+            runtimes_inside: defaults.runtimes_inside,
             state: or(&self.state, defaults.state)?,
             run_dir: or(&self.run_dir, defaults.run_dir)?,
         })
     }
+}
+
+/// Returns the first directory that has the shipped runtimes and that only root or this user owns.
+fn shipped_runtimes(program: &Path) -> Option<PathBuf> {
+    let own = rustix::process::geteuid().as_raw();
+    let described = |directory: &PathBuf| {
+        let meta = std::fs::metadata(directory.join("exec/runtime.toml"));
+        meta.is_ok_and(|meta| [0, own].contains(&meta.uid()))
+    };
+    let found = shipped::directories(program).into_iter().find(described)?;
+    Some(found.canonicalize().unwrap_or(found))
 }
 
 fn system_places() -> Places {
@@ -155,7 +181,8 @@ fn system_places() -> Places {
         config: "/etc/fnd/fnd.toml".into(),
         functions: vec!["/etc/fnd/functions".into(), "/var/lib/fnd/functions".into()],
         functions_named: false,
-        runtimes: vec!["/usr/lib/fnd/runtimes".into(), "/etc/fnd/runtimes".into()],
+        runtimes: vec!["/etc/fnd/runtimes".into()],
+        runtimes_inside: false,
         state: "/var/lib/fnd".into(),
         run_dir: "/run/fnd".into(),
     }
@@ -172,10 +199,8 @@ fn user_places() -> Result<Places, PlacesError> {
         config: config.join("fnd.toml"),
         functions: vec![config.join("functions")],
         functions_named: false,
-        runtimes: vec![
-            "/usr/lib/fnd/runtimes".into(),
-            xdg("XDG_DATA_HOME", ".local/share").join("fnd/runtimes"),
-        ],
+        runtimes: vec![xdg("XDG_DATA_HOME", ".local/share").join("fnd/runtimes")],
+        runtimes_inside: false,
         state,
         run_dir,
     })

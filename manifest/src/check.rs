@@ -249,6 +249,8 @@ impl Check<'_> {
             return;
         };
         self.result.diagnostics.extend(listing.problems);
+        let clashes = listing.clashes.into_iter().map(|clash| clash.problem);
+        self.result.diagnostics.extend(clashes);
         let unclaimed = listing.unclaimed.iter().map(|name| format!("{path}/{name}"));
         self.result.unclaimed.extend(unclaimed);
         let first = self.result.verdicts.len();
@@ -273,11 +275,15 @@ impl Check<'_> {
             self.function(directory, found);
             return self.project(directory, first, &listing.functions);
         }
-        let about = |problem: &&Diagnostic| {
-            problem.file.as_deref() == Some(path)
-                || (problem.code == "name-clash" && problem.message.contains(&format!("`{name}`")))
-        };
-        let problems: Vec<Diagnostic> = listing.problems.iter().filter(about).cloned().collect();
+        let about = listing
+            .problems
+            .iter()
+            .filter(|problem| problem.file.as_deref() == Some(path));
+        let claimed = listing
+            .clashes
+            .iter()
+            .filter(|clash| clash.files.iter().any(|file| file == name));
+        let problems: Vec<Diagnostic> = about.chain(claimed.map(|clash| &clash.problem)).cloned().collect();
         if problems.is_empty() {
             let problem = Diagnostic::error("no-function", "no rule makes it a function");
             let help = "`fndctl runtimes` lists the known suffixes; any other file must be an executable program";

@@ -85,7 +85,13 @@ impl Diagnostic {
     /// Returns the diagnostic on one line, for logs: `error: /etc/x.toml:7:11: unknown runtime; did you mean `python`?`.
     #[must_use]
     pub fn line(&self) -> String {
-        let mut text = format!("{}: ", self.severity.as_str());
+        format!("{}: {}", self.severity.as_str(), self.text())
+    }
+
+    /// Returns the diagnostic on one line, without its severity: for where a level or a heading is before it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
         if let Some(file) = &self.file {
             text.push_str(&plain(file));
             if let Some(place) = &self.place {

@@ -3,7 +3,8 @@
 //! `fnd-packaging --reference` writes docs/reference.md.
 //!
 //! Man pages and HTML come from the command lines, the table of keys and the documents, completions from the command line of
-//! fndctl, the configuration from `config/fnd.toml`, the changelog from CHANGELOG.md. These files are not committed.
+//! fndctl, schemas from the table of keys, the configuration from `config/fnd.toml`, the changelog from CHANGELOG.md. These
+//! files are not committed.
 
 mod changelog;
 mod command;
@@ -95,6 +96,7 @@ fn files() -> anyhow::Result<Vec<(String, String)>> {
         "fnd.toml".to_owned(),
         conffile::installed(include_str!("../../config/fnd.toml")),
     ));
+    files.extend(fndctl::schemas().map(|(name, text)| (name.to_owned(), text)));
     let html = html::pages()?;
     files.extend(html.into_iter().map(|(name, text)| (format!("html/{name}"), text)));
     let changes = include_str!("../../CHANGELOG.md");

@@ -31,6 +31,8 @@ pub struct Args {
     pub cgroup_root: Option<String>,
     /// The file of the program fnd, which is also run as the judge.
     pub fnd: Option<PathBuf>,
+    /// Directory of user records; without it, functions' users have no names.
+    pub userdb: Option<PathBuf>,
     /// Whether functions run although a limit can't be enforced.
     pub best_effort: bool,
 }
@@ -57,6 +59,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, Stri
             "--state" => args.state = path()?,
             "--run-dir" => args.run = path()?,
             "--fnd" => args.fnd = Some(path()?),
+            "--userdb" => args.userdb = Some(path()?),
             "--socket" => args.socket = Some(SocketSource::Listen(path()?)),
             "--socket-fd" => {
                 let number = value()?.to_str().and_then(|text| text.parse().ok()).filter(|number| *number >= 0);

@@ -7,18 +7,6 @@ use fnd_wire::plan::{Plan, Text};
 /// The placeholders of a plan's templates (`{code}` and the like), each with its value.
 pub type Values = [(&'static str, String)];
 
-/// Returns whether fnd may set a variable of this name: one of those in docs/writing-functions.md that only fnd knows.
-/// fnd may never set a variable that controls the loader, a shell or an interpreter, nor one that the spawner sets.
-pub fn may_be_given(name: &str) -> bool {
-    let own = name.strip_prefix("FND_").is_some_and(|rest| {
-        !rest.is_empty()
-            && !matches!(rest, "RESULT" | "PREVIOUS")
-            && rest.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
-    });
-    let names = ["DATA", "KEPTN_CONTEXT", "CONTEXT", "TRACEPARENT", "TRACESTATE", "B3", "RUNTIME", "PORT"];
-    own || names.contains(&name)
-}
-
 /// Returns command line and environment. A variable in `given` replaces the plan's variable of the same name.
 pub fn lines(plan: &Plan, values: &Values, given: Vec<(String, Bytes)>) -> (Vec<Bytes>, Vec<Bytes>) {
     let filled = |text: &Text| Bytes(fill(text, values).into_bytes());

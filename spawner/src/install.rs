@@ -453,9 +453,13 @@ fn give(path: &Path, group: Option<u32>) -> io::Result<()> {
     if group.is_some() { std::os::unix::fs::lchown(path, Some(0), group) } else { Ok(()) }
 }
 
-fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+/// Writes a file with this mode, independent of the umask.
+///
+/// # Errors
+/// If writing fails.
+pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
-    file.set_permissions(Permissions::from_mode(mode))?; // independent of the umask
+    file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(bytes)
 }
 

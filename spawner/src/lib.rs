@@ -22,6 +22,7 @@
 //! - `launcher`: a process in a function's cgroup that starts its workers
 //! - `listener`: the socket, and who may connect
 //! - `log`: messages to standard error
+//! - `names`: names of functions' users on the machine
 //! - `passed`: which descriptors of fnd are accepted
 //! - `places`: directories and their owners
 //! - `policy`: what a plan may be granted
@@ -51,6 +52,7 @@ pub mod judge;
 pub mod launcher;
 pub mod listener;
 pub mod log;
+pub mod names;
 pub mod passed;
 pub mod places;
 pub mod policy;

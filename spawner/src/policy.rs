@@ -3,7 +3,6 @@
 
 use crate::sandbox::identity::Identity;
 use fnd_wire::frame::Problem;
-use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{Plan, Policy, User};
 use fnd_wire::trust;
 use nix::unistd::{Group, Uid, User as Account};
@@ -209,27 +208,4 @@ fn usable(candidate: &str, owners: &[u32]) -> Result<(String, [i64; 3]), String>
     let seal = [meta.ino().cast_signed(), meta.size().cast_signed(), meta.mtime()];
     let real = real.into_os_string().into_string();
     real.map(|real| (real, seal)).map_err(|_| "has a path that is not UTF-8".to_owned())
-}
-
-/// Returns why a plan is invalid in itself; none if it is valid.
-pub fn insane(plan: &Plan, asked_for: &FunctionName, has_entry: bool) -> Option<String> {
-    let limits = &plan.limits;
-    let texts = || plan.argv.iter().map(|text| &text.text).chain(plan.environment.iter().map(|(_, text)| &text.text));
-    let name_ok = |name: &String| !name.is_empty() && !name.contains(['=', '\0']);
-    let checks = [
-        (plan.function == *asked_for, "it is for another function"),
-        (has_entry, "its entry is not among the files"),
-        (plan.interpreters.len() <= 64 && plan.groups.len() <= 32, "it lists too many interpreters or groups"),
-        (plan.argv.len() <= 1024 && plan.environment.len() <= 1024, "it has too many arguments or variables"),
-        (texts().map(String::len).sum::<usize>() <= 256 * 1024, "arguments and variables are longer than 256 KiB"),
-        (plan.environment.iter().all(|(name, _)| name_ok(name)), "a variable has an invalid name"),
-        (texts().all(|text| !text.contains('\0')), "a text has a NUL byte"),
-        ((1 << 16..1 << 62).contains(&limits.memory) && limits.swap < 1 << 62, "memory or swap is out of bounds"),
-        ((1..=4_000_000).contains(&limits.pids), "pids is out of bounds"),
-        (limits.open_files >= 8 && limits.open_files <= 1 << 30, "open_files is out of bounds"),
-        ([limits.cpu_weight, limits.io_weight].iter().all(|w| (1..=10_000).contains(w)), "a weight is out of bounds"),
-        (limits.cpu_milli.is_none_or(|milli| (1..=1_000_000).contains(&milli)), "cpu is out of bounds"),
-        (limits.grace_ms <= 86_400_000, "grace is longer than a day"),
-    ];
-    checks.iter().find(|(fine, _)| !fine).map(|(_, why)| format!("the plan can't be used: {why}"))
 }

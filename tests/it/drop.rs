@@ -243,12 +243,12 @@ fn a_name_clash_is_an_error_and_the_first_keeps_serving() {
     fnd.drop_file("twice.sh", &says("the first"));
     fnd.wait_ready("twice");
     fnd.drop_file("twice.py", "print('the second')\n");
-    let error = fnd.wait_problem_or_error("twice.py");
+    let error = fnd.wait_error("twice").error.unwrap();
     assert!(error.contains("twice.sh") && error.contains("twice.py"), "{error}");
     assert_eq!(fnd.invoke("twice", "").text().trim(), "the first");
     fnd.remove("twice.py");
     wait_until("the problem to be gone", PATIENCE, || {
-        fnd.status().problems.is_empty().then_some(())
+        fnd.function("twice")?.error.is_none().then_some(())
     });
     assert_eq!(word(&fnd.wait_ready("twice").state), "ready");
     fnd.finish();

@@ -8,11 +8,12 @@
 //! - `badinput`, `buffers`, `limits`, `shortage`: bounds
 //! - `corpus`, `examples`: scripts of all kinds
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
-//! - `ctl`, `doctor`, `verify`: fndctl
+//! - `ctl`, `doctor`, `edit`, `new`, `run_file`, `verify`: fndctl
 //! - `documents`, `units`: the documents are true
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
+//! - `lone`: the runtimes inside the program
 //! - `kill`, `retry`, `running`: how runs begin and end
-//! - `ledger`, `memory`, `messages`, `output`, `status_file`: what is kept and shown
+//! - `ledger`, `memory`, `messages`, `mistakes`, `output`, `status_file`: what is kept and shown
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
 //! - `users`: two fnds beside each other
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
@@ -29,6 +30,7 @@ mod disk_faults;
 mod doctor;
 mod documents;
 mod drop;
+mod edit;
 mod events;
 mod examples;
 mod handlers;
@@ -37,12 +39,16 @@ mod kill;
 mod last_good;
 mod ledger;
 mod limits;
+mod lone;
 mod memory;
 mod messages;
 mod metrics;
+mod mistakes;
+mod new;
 mod output;
 mod reload;
 mod retry;
+mod run_file;
 mod running;
 mod service_mode;
 mod shortage;

@@ -2,10 +2,11 @@
 //!
 //! The root program links no other crate of this project. Therefore this crate has no TOML, no JSON and no serde, and
 //! reads no file and no clock. [`form`] encodes values as bytes, [`frame`] lists the messages, [`plan`] holds the
-//! judge's answer about a function; [`ids`], [`naming`], [`trust`] and [`units`] are the rules for names, files and
-//! quantities.
+//! judge's answer about a function; [`accounts`], [`ids`], [`naming`], [`trust`] and [`units`] are the rules for names,
+//! files and quantities.
 //!
 //! Files:
+//! - `accounts`: names of functions' users on the machine
 //! - `form`: encodes flat structures as bytes
 //! - `frame`: the messages between fnd and the spawner
 //! - `ids`: types for names and numbers that identify things
@@ -15,6 +16,7 @@
 //! - `units`: durations, sizes, shares and rates as people write them
 #![forbid(unsafe_code)]
 
+pub mod accounts;
 pub mod form;
 pub mod frame;
 pub mod ids;

@@ -188,6 +188,85 @@ wire_structs! {
     }
 }
 
+impl Plan {
+    /// Returns why the plan is invalid in itself; absent if it is valid. The spawner trusts no judge to have checked it.
+    ///
+    /// `asked_for` is the function that the plan has to be for, `has_entry` whether its entry is among the files.
+    #[must_use]
+    pub fn flaw(&self, asked_for: &FunctionName, has_entry: bool) -> Option<String> {
+        let limits = &self.limits;
+        let texts = || {
+            let variables = self.environment.iter().map(|(_, text)| &text.text);
+            self.argv.iter().map(|text| &text.text).chain(variables)
+        };
+        let name_ok = |name: &String| !name.is_empty() && !name.contains(['=', '\0']);
+        let weights = [limits.cpu_weight, limits.io_weight];
+        let checks = [
+            (self.function == *asked_for, "it is for another function"),
+            (has_entry, "its entry is not among the files"),
+            (
+                self.interpreters.len() <= 64 && self.groups.len() <= 32,
+                "it lists too many interpreters or groups",
+            ),
+            (
+                self.argv.len() <= 1024 && self.environment.len() <= 1024,
+                "it has too many arguments or variables",
+            ),
+            (
+                texts().map(String::len).sum::<usize>() <= 256 * 1024,
+                "arguments and variables are longer than 256 KiB",
+            ),
+            (
+                self.environment.iter().all(|(name, _)| name_ok(name)),
+                "a variable has an invalid name",
+            ),
+            (texts().all(|text| !text.contains('\0')), "a text has a NUL byte"),
+            (
+                (1 << 16..1 << 62).contains(&limits.memory) && limits.swap < 1 << 62,
+                "memory or swap is out of bounds",
+            ),
+            ((1..=4_000_000).contains(&limits.pids), "pids is out of bounds"),
+            (
+                limits.open_files >= 8 && limits.open_files <= 1 << 30,
+                "open_files is out of bounds",
+            ),
+            (
+                weights.iter().all(|weight| (1..=10_000).contains(weight)),
+                "a weight is out of bounds",
+            ),
+            (
+                limits.cpu_milli.is_none_or(|milli| (1..=1_000_000).contains(&milli)),
+                "cpu is out of bounds",
+            ),
+            (limits.grace_ms <= 86_400_000, "grace is longer than a day"),
+        ];
+        let flaw = checks.iter().find(|(fine, _)| !fine);
+        flaw.map(|(_, why)| format!("the plan can't be used: {why}"))
+    }
+}
+
+/// Returns whether fnd may set a variable of this name: one of those in docs/writing-functions.md that only fnd knows.
+/// fnd may never set a variable that controls the loader, a shell or an interpreter, nor one that the spawner sets.
+#[must_use]
+pub fn may_be_given(name: &str) -> bool {
+    let own = name.strip_prefix("FND_").is_some_and(|rest| {
+        !rest.is_empty()
+            && !matches!(rest, "RESULT" | "PREVIOUS")
+            && rest.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
+    });
+    let names = [
+        "DATA",
+        "KEPTN_CONTEXT",
+        "CONTEXT",
+        "TRACEPARENT",
+        "TRACESTATE",
+        "B3",
+        "RUNTIME",
+        "PORT",
+    ];
+    own || names.contains(&name)
+}
+
 /// Variables that every function has unless its runtime or manifest sets them, as templates.
 pub const ALWAYS: [(&str, &str); 14] = [
     ("PATH", "/usr/local/bin:/usr/bin:/bin"),

@@ -6,6 +6,7 @@ use super::event::{Exited, Now};
 use super::function::{FunctionKey, Serving};
 use super::timers::Timer;
 use super::verdict::Verdict;
+use super::words;
 use super::worker::{Readiness, Run, Worker, WorkerKind};
 use crate::outcome::Reason;
 use crate::record::{AttemptRecord, RunResult, Usage};
@@ -98,6 +99,7 @@ impl Supervisor {
     pub(super) fn spawn_failed(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
         self.start_unanswered(id);
         let Some(mut worker) = self.take_worker(id) else { return };
+        let message = words::of_start(&worker.serving.rules, message);
         match worker.kind {
             WorkerKind::Member(_) => return self.never_ready(now, (id, &worker), (Reason::Spawn, message), out),
             WorkerKind::Script => self.count_start_failure(now, worker.function, &worker.serving),

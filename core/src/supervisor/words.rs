@@ -16,6 +16,16 @@ pub(super) fn bounded(mut text: String) -> String {
     text
 }
 
+/// Returns the message of a start that failed.
+pub(super) fn of_start(rules: &Rules, text: String) -> String {
+    // The file itself is there, it was installed: execve(2) says ENOENT for the interpreter of its `#!` line, too.
+    let interpreter = rules.runtime == "exec" && text.contains("execute the program: No such file");
+    if interpreter {
+        return bounded(text + ": the interpreter that its `#!` line names does not exist");
+    }
+    bounded(text)
+}
+
 /// Returns a message of a function's own code, bounded. If deno refused a permission, the message names the key of the
 /// manifest that grants it, in place of an option of deno.
 pub(super) fn of_code(rules: &Rules, text: String) -> String {

@@ -115,7 +115,7 @@ fn text(out: &Output, event: &StreamEvent) -> String {
     line
 }
 
-fn words(out: &Output, event: &StreamEvent) -> String {
+pub(super) fn words(out: &Output, event: &StreamEvent) -> String {
     let reason = event.reason.map(|reason| reason.to_string()).unwrap_or_default();
     let message = event.message.as_deref().unwrap_or_default();
     let attempt = event

@@ -6,7 +6,7 @@ use fnd_core::examined::Examined;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The ledger that `fnd` examines.
@@ -27,7 +27,7 @@ pub(super) struct Subject<'a> {
 /// # Errors
 /// `fnd` cannot be started, fails, or gives an unexpected answer.
 pub(super) fn examine(subject: &Subject<'_>) -> Result<Examined, Failure> {
-    let program = program()?;
+    let program = crate::local::fnd()?;
     let mut arguments: Vec<OsString> = vec!["--examine".into(), subject.path.into()];
     arguments.extend(["--run-dir".into(), subject.run.into()]);
     if subject.repair {
@@ -61,17 +61,4 @@ pub(super) fn examine(subject: &Subject<'_>) -> Result<Examined, Failure> {
     }
     serde_json::from_slice(&output.stdout)
         .map_err(|error| failed(format!("is of another version: failed to read its answer: {error}")))
-}
-
-/// Returns the `fnd` that belongs to this `fndctl`: the one beside it, or the installed one.
-fn program() -> Result<PathBuf, Failure> {
-    let beside = std::env::current_exe().map(|own| own.with_file_name("fnd"));
-    let places = beside.into_iter().chain(["/usr/sbin/fnd".into()]);
-    places.into_iter().find(|path| path.is_file()).ok_or_else(|| {
-        Failure::new(
-            Exit::FunctionFailed,
-            "the program `fnd`, which checks the ledger, is not installed",
-        )
-        .help("install the package fnd, or run the `fndctl` in the same directory as `fnd`")
-    })
 }

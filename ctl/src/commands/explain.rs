@@ -95,7 +95,15 @@ fn near(word: &str) -> Option<String> {
         .chain(REASONS.iter().copied())
         .chain(explain::DIAGNOSTICS.iter().map(|(code, _)| *code))
         .collect();
-    nearest(word, &words).map(str::to_owned)
+    // The table before a key is often left out.
+    let last = |key: &'_ str| key.rsplit_once('.').map_or(key.to_owned(), |(_, last)| last.to_owned());
+    let lasts: Vec<String> = keys.iter().map(|key| last(&key.path)).collect();
+    let by_last = || {
+        let lasts: Vec<&str> = lasts.iter().map(String::as_str).collect();
+        let near = nearest(word, &lasts)?;
+        keys.iter().map(|key| key.path.as_str()).find(|path| last(path) == near)
+    };
+    nearest(word, &words).or_else(by_last).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -118,5 +126,6 @@ mod tests {
         }
         assert!(explanations("retry.jiter").is_empty());
         assert_eq!(near("limits.memori").as_deref(), Some("limits.memory"));
+        assert_eq!(near("memroy").as_deref(), Some("limits.memory"));
     }
 }

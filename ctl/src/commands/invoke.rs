@@ -87,7 +87,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         context.out.progress(&format!("running {} ...", args.function));
     }
     if args.follow {
-        return reporting(context, &args.function, follow(context, request)).await;
+        return reporting(context, &args.function, follow(context, request, str::to_owned)).await;
     }
     let reply = context.client.send(request);
     if verb == "invoke" {
@@ -113,9 +113,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 /// The most bytes of followed output that are compared with the result.
 const COMPARED: usize = 16 << 20;
 
-/// Queues a run, prints its output while it runs, then its result. The result of a script is what it printed: where both
+/// Queues a run, prints its output while it runs, then its result. `reworded` changes each printed line. The result of a script is what it printed: where both
 /// go to the same place, it is printed once.
-async fn follow(context: &Context, request: Outgoing) -> Result<Exit, Failure> {
+pub(super) async fn follow(
+    context: &Context,
+    request: Outgoing,
+    reworded: impl Fn(&str) -> String,
+) -> Result<Exit, Failure> {
     let reply = context.client.send(request).await?;
     let id = queued(&reply.body)?;
     let mut shown = context.out.is_one_place().then(String::new);
@@ -125,7 +129,7 @@ async fn follow(context: &Context, request: Outgoing) -> Result<Exit, Failure> {
         .await?;
     while let Some(line) = lines.line().await? {
         if let Ok(line) = serde_json::from_slice::<LogLine>(&line) {
-            context.out.aside(&line.text);
+            context.out.aside(&reworded(&line.text));
             if let Some(shown) = shown.as_mut().filter(|_| line.stream == LogStream::Stdout) {
                 shown.push_str(&line.text);
                 shown.push('\n');

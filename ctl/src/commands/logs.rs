@@ -45,7 +45,7 @@ pub(crate) struct Args {
     until: Option<String>,
 
     /// At most this many kept lines, the newest [default: 1000].
-    #[arg(short = 'n', long, value_name = "LINES")]
+    #[arg(short = 'n', long, aliases = ["tail", "lines"], value_name = "LINES")]
     limit: Option<u32>,
 }
 

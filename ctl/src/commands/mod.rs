@@ -1,12 +1,12 @@
 //! The verbs, one file each: each asks the daemon, then prints.
 //!
 //! Files:
-//! - `status`, `list`, `show`: functions
+//! - `status`, `list`, `show`, `cat`, `edit`: functions
 //! - `invoke`, `cancel`, `replay`, `result`: one run
 //! - `history`, `dead_letters`: many runs
 //! - `logs`, `events`: what is printed and what happens
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
-//! - `validate`, `explain`, `completion`: need no daemon
+//! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
 //! - `runtimes`, `sizes`, `config`, `version`: what is there
 //! - `backup`, `restore`: everything in one archive, and back
 //! - `verify`, `doctor`, `bundle`: find out what is wrong
@@ -15,6 +15,7 @@
 //! - `names`: names of functions, with patterns
 //! - `payload`: the payload of `invoke`
 //! - `runs`: the run that an id, the end of one, or `--last` names
+//! - `source`: the files of a function
 //! - `text`: instants, durations and sizes for people
 //! - `waiting`: what `invoke` waits for
 //! - `watch`: `--watch` of `list` and `status`
@@ -22,11 +23,13 @@
 pub(crate) mod backup;
 pub(crate) mod bundle;
 pub(crate) mod cancel;
+pub(crate) mod cat;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod dead_letters;
 pub(crate) mod doctor;
 pub(crate) mod drain;
+pub(crate) mod edit;
 pub(crate) mod enable;
 pub(crate) mod events;
 mod examine;
@@ -38,15 +41,19 @@ pub(crate) mod list;
 pub(crate) mod log_level;
 pub(crate) mod logs;
 pub(crate) mod names;
+pub(crate) mod new;
 mod payload;
 pub(crate) mod reload;
 pub(crate) mod replay;
 pub(crate) mod restore;
 pub(crate) mod result;
+pub(crate) mod run;
 mod runs;
 pub(crate) mod runtimes;
+pub(crate) mod schema;
 pub(crate) mod show;
 pub(crate) mod sizes;
+mod source;
 pub(crate) mod status;
 mod text;
 pub(crate) mod validate;

@@ -26,6 +26,11 @@ pub(crate) struct Payload {
 const SILENT_SECONDS: i64 = 10;
 
 impl Payload {
+    /// Says whether the command line names a payload.
+    pub(super) fn is_given(&self) -> bool {
+        self.data.is_some()
+    }
+
     /// Returns the payload and its media type; nothing if there is none. The media type is checked unless the caller has
     /// named one.
     ///

@@ -5,6 +5,7 @@ use super::text::span;
 use super::{Context, invocation_path};
 use crate::exit::{Exit, Failure};
 use fnd_core::api::InvocationView;
+use fnd_core::outcome::Reason;
 use fnd_wire::units::print_duration;
 use std::time::Duration;
 
@@ -66,11 +67,19 @@ pub(super) async fn print(
         return Ok(Exit::Fine);
     }
     let id = path.rsplit('/').next().unwrap_or_default();
-    Err(Failure::new(
-        Exit::FunctionFailed,
-        format!("the run ended as `{state}`; the result is that of its last attempt"),
+    let view: InvocationView = crate::output::parse(&context.client.get(path).await?.body)?;
+    let exit = match view.reason {
+        Some(Reason::Timeout | Reason::Deadline) => Exit::Timeout,
+        _ => Exit::FunctionFailed,
+    };
+    let why = match view.reason {
+        Some(reason) => format!("`{}` ended with `{reason}`: {}", view.function, view.message),
+        None => format!("the run ended as `{state}`"),
+    };
+    Err(
+        Failure::new(exit, format!("{why}; the result is that of its last attempt"))
+            .help(format!("fndctl history --id {id} shows how it ended")),
     )
-    .help(format!("fndctl history --id {id} shows how it ended")))
 }
 
 /// Prints the status that a function chose for its answer, if it is an error status: the run succeeded all the same.

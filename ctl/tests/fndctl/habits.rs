@@ -23,12 +23,11 @@ fn verbs_of_other_tools_work_or_name_what_does_it() {
         (&["stop", "hello"], "fndctl disable F"),
         (&["kill", ENDED], "fndctl cancel ID"),
         (&["start", "hello"], "fndctl enable F"),
-        (&["run", "hello"], "fndctl invoke F"),
+        (&["run", "/nonexistent"], "fndctl invoke F"),
         (&["exec", "hello", "sh"], "fndctl invoke F"),
         (&["rm", "hello"], "delete the file"),
         (&["delete", "hello"], "delete the file"),
         (&["add", "hello.py"], "save a file"),
-        (&["edit", "hello"], "edit the file"),
         (
             &["invoke", "hello", "{\"a\": 1}"],
             "fndctl invoke hello -d '{\"a\": 1}'",

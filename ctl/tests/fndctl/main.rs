@@ -370,7 +370,7 @@ fn raw_output_is_for_verbs_that_print_bytes_of_functions() {
     );
     let (code, _, errors) = run(&server, &["status", "-o", "raw"]);
     assert!(
-        code == 2 && errors.contains("`invoke`, `result` and `logs`"),
+        code == 2 && errors.contains("`invoke`, `run`, `result`, `logs` and `cat`"),
         "{errors}"
     );
     // A pipe gets the bytes of a result unchanged.

@@ -60,6 +60,8 @@ impl NodeBackend for Control {
             settled.await.map_err(|_| Failure("fnd is stopping".into()))?;
             let state = &mut *daemon.state.borrow_mut();
             let settings = &state.node.settings;
+            // Not only once the directories are quiet: the person who reloads should see the warning.
+            state.functions.find_projects(&state.workers.welcome.functions_dirs);
             let mut report = state.functions.report(&before);
             report.configuration_refused = settings.refused;
             report.diagnostics.splice(0..0, settings.diagnostics.iter().cloned());

@@ -17,7 +17,12 @@ impl State {
         let health = self.records.ledger.health();
         let refused = |code: &'static str| {
             move |diagnostic: &fnd_manifest::diagnostic::Diagnostic| {
-                Problem::about(code, diagnostic.line(), diagnostic.line())
+                let text = if diagnostic.is_error() {
+                    diagnostic.text()
+                } else {
+                    diagnostic.line()
+                };
+                Problem::about(code, text.clone(), text)
             }
         };
         let mut problems: Vec<_> = self
@@ -30,6 +35,13 @@ impl State {
         if self.node.settings.refused {
             let text = "the configuration is refused and the last good one is in force: correct the file, then `fndctl reload`";
             problems.push(Problem::new("configuration-refused", text));
+        }
+        if self.node.settings.runtimes.is_empty() {
+            let searched = self.node.places.runtimes.join("`, `");
+            let text = format!(
+                "no runtimes were found in `{searched}`, so no function can run: reinstall fnd, or name their directory with --runtimes"
+            );
+            problems.push(Problem::new("no-runtimes", text));
         }
         let in_directories = self.functions.name_problems.iter().chain(&self.functions.projects);
         problems.extend(in_directories.map(refused("functions-directory")));

@@ -37,7 +37,7 @@ impl Unread {
             } else {
                 "functions-unread"
             };
-            Problem::about(code, diagnostic.file.clone().unwrap_or_default(), diagnostic.line())
+            Problem::about(code, diagnostic.file.clone().unwrap_or_default(), diagnostic.text())
         })
     }
 }

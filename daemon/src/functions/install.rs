@@ -3,10 +3,10 @@
 use super::Functions;
 use super::catalog::{Candidate, CatalogEvent, marked};
 use super::registry::diagnostic;
+use super::reported::unclaimed as no_function;
 use super::rules::rules;
 use fnd_core::supervisor;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
-use fnd_manifest::function::listing::UNCLAIMED_HELP;
 use fnd_manifest::judge::{SettingsDocument, Verdict};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Install, Installed, Refused, Request, SettingsRead};
@@ -102,10 +102,11 @@ impl Functions {
                 self.name_problems = problems;
                 let before = std::mem::replace(&mut self.unclaimed, unclaimed);
                 for path in self.unclaimed.paths.iter().filter(|path| !before.paths.contains(path)) {
-                    let problem = Diagnostic::warning("no-function", "no rule makes it a function");
-                    tracing::warn!("{}", problem.in_file(path).with_help(UNCLAIMED_HELP).line());
+                    tracing::warn!("{}", no_function(path).text());
                 }
-                let clashes = clashes.into_iter().map(|candidate| self.clash(candidate));
+                let clashes = clashes
+                    .into_iter()
+                    .map(|(candidate, problem)| self.clash(candidate, problem));
                 let mut changes: Vec<_> = clashes.collect();
                 changes.push(Change::Found(unread));
                 return changes;
@@ -121,10 +122,8 @@ impl Functions {
         Vec::new()
     }
 
-    fn clash(&mut self, candidate: Candidate) -> Change {
+    fn clash(&mut self, candidate: Candidate, problem: Diagnostic) -> Change {
         let function = candidate.function.clone();
-        let problem = Diagnostic::error("clash", format!("two files claim the function `{function}`"))
-            .with_help("remove or rename one of them; until then the old version serves");
         let error = self.registry.unusable(candidate, Vec::new(), vec![problem]);
         Change::Clash { function, error }
     }
@@ -145,7 +144,7 @@ impl Functions {
             .inspect_err(|error| tracing::error!("the verdict on `{name}` cannot be read: {error}"))
             .ok()?;
         for problem in &verdict.diagnostics {
-            tracing::warn!("{name}  {}", problem.line());
+            tracing::warn!("{name}  {}", problem.text());
         }
         for problem in &installed.warnings {
             tracing::warn!("{name}  {}: {}; {}", problem.file, problem.message, problem.help);

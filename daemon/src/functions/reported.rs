@@ -1,17 +1,31 @@
-//! The report of a reload: what it changed, and the problems that the reload before did not report.
+//! The report of a reload: what it changed, and the problems that the reload before did not report. A problem belongs to
+//! a function or, such as a bad name, to a file that is none.
 
 use super::Functions;
 use super::registry::Function;
 use fnd_core::api::ReloadReport;
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::function::listing::UNCLAIMED_HELP;
 use fnd_wire::ids::{FunctionName, Version};
 use std::collections::BTreeMap;
 
 /// The newest version of each function.
 pub(crate) type Newest = BTreeMap<FunctionName, Option<Version>>;
 
-/// The problems of each function with a problem.
-pub(crate) type Problems = BTreeMap<FunctionName, (Option<String>, Vec<Diagnostic>)>;
+/// The problems that a reload reported.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    /// Of each function with a problem.
+    functions: BTreeMap<FunctionName, (Option<String>, Vec<Diagnostic>)>,
+    /// Of files that are no function.
+    files: Vec<Diagnostic>,
+}
+
+/// Returns the warning about a file that is no function.
+pub(super) fn unclaimed(path: &str) -> Diagnostic {
+    let problem = Diagnostic::warning("no-function", "no rule makes it a function");
+    problem.in_file(path).with_help(UNCLAIMED_HELP)
+}
 
 impl Functions {
     /// Returns the newest version of each function.
@@ -30,7 +44,17 @@ impl Functions {
             .filter(|(_, function)| function.error.is_some() || !function.diagnostics.is_empty());
         let problems =
             with_problem.map(|(name, function)| (name.clone(), (function.error.clone(), function.diagnostics.clone())));
-        std::mem::replace(&mut self.reported, problems.collect())
+        let problems = Problems {
+            functions: problems.collect(),
+            files: self
+                .name_problems
+                .iter()
+                .chain(&self.projects)
+                .cloned()
+                .chain(self.unclaimed.paths.iter().map(|path| unclaimed(path)))
+                .collect(),
+        };
+        std::mem::replace(&mut self.reported, problems)
     }
 
     /// Returns the report of a reload that is over, without the configuration. `before` are the versions before it.
@@ -46,12 +70,15 @@ impl Functions {
             diagnostics: self.unread.diagnostics().to_vec(),
             ..ReloadReport::default()
         };
+        // A new function that was refused has no version.
         let changed = after
             .into_iter()
-            .filter(|(name, version)| before.get(name) != Some(version));
+            .filter(|(name, version)| before.get(name).unwrap_or(&None) != version);
         report.applied = changed.map(|(name, _)| name).collect();
-        for (name, problems) in &self.reported {
-            if reported.get(name) != Some(problems) {
+        let new = self.reported.files.iter().filter(|file| !reported.files.contains(file));
+        report.diagnostics.extend(new.cloned());
+        for (name, problems) in &self.reported.functions {
+            if reported.functions.get(name) != Some(problems) {
                 report.diagnostics.extend_from_slice(&problems.1);
             } else if problems.0.is_some() {
                 report.still_invalid.push(name.clone());

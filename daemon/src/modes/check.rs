@@ -6,6 +6,7 @@ use fnd_manifest::check::Disk;
 use fnd_manifest::check::{check, settings};
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use fnd_manifest::judge::{Judge, SettingsDocument};
+use fnd_manifest::runtime::shipped;
 use fnd_wire::form::Wire as _;
 use fnd_wire::plan::{JudgeRequest, LAST_SETTINGS};
 use fnd_wire::units::counted;
@@ -72,7 +73,10 @@ fn last_good(judge: &mut Judge, places: &Places) -> Option<SettingsDocument> {
 
 fn configure(judge: &mut Judge, places: &Places) -> Result<SettingsDocument, Vec<Diagnostic>> {
     let (config, runtimes) = places.judged();
-    let files = settings(&Disk, &config, &runtimes)?;
+    let mut files = settings(&Disk, &config, &runtimes)?;
+    if places.runtimes_inside {
+        files.runtimes.splice(0..0, shipped::descriptions());
+    }
     let (_, document) = judge.settings(&files);
     if document.settings.is_some() {
         Ok(document)

@@ -28,6 +28,7 @@ pub(crate) const CODES: &[&str] = &[
     "history-lost",
     "history-set-aside",
     "metrics",
+    "no-runtimes",
     "node-cannot-start",
     "spawner-silent",
 ];

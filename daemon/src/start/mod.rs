@@ -4,6 +4,7 @@
 //! - `connected`: the first step: there is a spawner that knows this fnd
 //! - `handshake`: the first messages with the spawner
 //! - `opened`: the second step: everything on the disk is open
+//! - `runtimes`: the runtimes inside the program, as files
 //! - `serving`: the last step: callers are served until a stop
 //! - `signals`: signals and the stop
 //! - `spawner_process`: finds or starts the spawner
@@ -12,6 +13,7 @@
 mod connected;
 pub mod handshake;
 mod opened;
+mod runtimes;
 mod serving;
 pub(crate) mod signals;
 pub mod spawner_process;
@@ -30,8 +32,11 @@ use std::path::{Path, PathBuf};
 
 /// Runs fnd until it is stopped. Each step consumes the one before.
 pub(crate) async fn serve(cli: &Cli) -> anyhow::Result<()> {
-    let places = check::places(cli)?;
+    let mut places = check::places(cli)?;
     prepare(&places)?;
+    if places.runtimes_inside {
+        places.runtimes.insert(0, runtimes::unpack(&places.state)?);
+    }
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let target = telemetry::target(std::env::var("JOURNAL_STREAM").ok().as_deref(), no_color);
     let colour = if std::io::stderr().is_terminal() && !no_color {

@@ -57,11 +57,21 @@ pub struct Listing {
     pub groups: Vec<String>,
     /// Files that no rule claims: they are no functions and no errors.
     pub unclaimed: Vec<String>,
-    /// Functions that several files claim, with the names of those files. They are not in `functions`; a version that
-    /// already serves goes on serving.
-    pub clashes: Vec<(FunctionName, Vec<String>)>,
-    /// All problems, clashes included.
+    /// Functions that several files claim. They are not in `functions`; a version that already serves goes on serving.
+    pub clashes: Vec<Clash>,
+    /// All other problems.
     pub problems: Vec<Diagnostic>,
+}
+
+/// A function that several files claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clash {
+    /// The function.
+    pub function: FunctionName,
+    /// The names of the files.
+    pub files: Vec<String>,
+    /// The problem, with its help.
+    pub problem: Diagnostic,
 }
 
 /// What to do with an unclaimed file.
@@ -197,9 +207,13 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
                 });
             }
             _ => {
-                let names: Vec<String> = found.into_iter().map(|(source, _)| source).chain(sidecar).collect();
-                result.problems.push(clash(place.path, &name, &names));
-                result.clashes.push((name, names));
+                let files: Vec<String> = found.into_iter().map(|(source, _)| source).chain(sidecar).collect();
+                let problem = clash(place.path, &name, &files);
+                result.clashes.push(Clash {
+                    function: name,
+                    files,
+                    problem,
+                });
             }
         }
     }
@@ -385,13 +399,17 @@ mod tests {
                 "bad-name /f/C.sh",
                 "not-a-file /f/d.sh",
                 "not-supported-yet /f/e.zip",
-                "name-clash /f",
-                "name-clash /f",
                 "no-code /f/b.toml",
             ]
         );
-        assert_eq!(listing.clashes[0].1, ["a.py", "a.sh"]);
+        assert_eq!(listing.clashes[0].files, ["a.py", "a.sh"]);
+        let clashes: Vec<&str> = listing
+            .clashes
+            .iter()
+            .map(|clash| clash.problem.code.as_str())
+            .collect();
+        assert_eq!(clashes, ["name-clash", "name-clash"]);
         assert_eq!(list(&["x/"], Some("ops")).problems[0].code, "bad-name");
-        assert_eq!(list(&["a/+", "a.toml"], None).problems[0].code, "name-clash");
+        assert_eq!(list(&["a/+", "a.toml"], None).clashes[0].problem.code, "name-clash");
     }
 }

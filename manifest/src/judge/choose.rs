@@ -147,6 +147,9 @@ impl Judge {
                 .map(|runtime| runtime.summary.id.as_str())
                 .collect();
             let help = match nearest(name, &names) {
+                _ if names.is_empty() => {
+                    "fnd found no runtimes at all: `fndctl doctor` says where it looked".to_owned()
+                }
                 Some(near) => format!("did you mean `{near}`? known runtimes: {}", list(&names)),
                 None => format!("known runtimes: {}", list(&names)),
             };

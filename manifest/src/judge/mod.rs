@@ -12,7 +12,7 @@ mod choose;
 mod command;
 mod function;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::diagnostic::Diagnostic;
 use crate::function::Manifest;

@@ -4,10 +4,12 @@
 //! - `keys`: every key of runtime.toml
 //! - `read`: reads runtime.toml
 //! - `shebang`: reads `#!` lines
+//! - `shipped`: the runtimes inside the program
 
 pub mod keys;
 pub mod read;
 pub mod shebang;
+pub mod shipped;
 
 pub use keys::Phase;
 

@@ -5,12 +5,14 @@
 //! result.
 //!
 //! Files:
+//! - `json`: JSON Schemas from the tables
 //! - `keys`: the macro `keys!`
 //! - `pick`: typed access to a checked table
 //! - `read`: checks a file against its table and reports all problems
 //! - `source`: a text with its positions
 //! - `tree`: typed values with their positions
 
+pub mod json;
 pub(crate) mod keys;
 pub mod pick;
 pub mod read;

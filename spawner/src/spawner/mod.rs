@@ -23,6 +23,7 @@ use crate::install::{self, Progress, Snapshot};
 use crate::judge::Judge;
 use crate::listener;
 use crate::log::Failed as _;
+use crate::names::Names;
 use crate::passed::Passed;
 use crate::places::{self, Places};
 use crate::policy::{self, Myself, problem};
@@ -121,6 +122,7 @@ impl Spawner {
         let places = Places::prepare(&args.state, &args.run, myself.root()).failed("prepare the state directory")?;
         let uids = Uids::open(&places.state.join("spawner/uids"))?.with_homes(uids::owners(&places.state.join("home")));
         let ranges = myself.root().then(|| Ranges::open(ranges::FILE.as_ref())).transpose()?;
+        let names = args.userdb.clone().filter(|_| myself.root()).map(Names::open).transpose()?;
         let signals = signals().failed("block signals")?;
         let unlimited = |why: &String| crate::log!("limits of memory, processes, CPU and IO can't be enforced: {why}");
         let tree = cgroups(&args, &places).inspect_err(unlimited).ok();
@@ -135,6 +137,7 @@ impl Spawner {
             tree,
             containment,
             own_ipc: crate::contain::own_ipc(),
+            names,
             zone: crate::environment::machine_zone(),
             passed: Passed::detect().failed("examine a pipe and a memory file")?,
             best_effort: args.best_effort,

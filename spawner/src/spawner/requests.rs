@@ -117,6 +117,9 @@ impl Spawner {
             Request::Remove(function) => {
                 if let Some(id) = self.uids.id(&function) {
                     self.workers.retire(id, None);
+                    if let (Some(names), Some((uid, _))) = (&self.workers.host().names, self.uids.get(id)) {
+                        names.remove(&function, uid);
+                    }
                 }
             }
             Request::Term(worker) => self.workers.terminate(worker, TermCause::Asked),

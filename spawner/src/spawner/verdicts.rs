@@ -227,7 +227,7 @@ impl Spawner {
         let policy = self.policy.as_ref().ok_or_else(unread)?;
         let host = self.workers.host();
         let function = &snapshot.install.function;
-        if let Some(why) = policy::insane(&plan, function, snapshot.holds(&plan.entry)) {
+        if let Some(why) = plan.flaw(function, snapshot.holds(&plan.entry)) {
             return Err(one(why, "correct the manifest"));
         }
         let (interpreter, mut warnings) =
@@ -246,6 +246,7 @@ impl Spawner {
         let granted = policy::identity(&plan, uid, policy, snapshot.trusted, &host.myself);
         let (identity, _) =
             granted.map_err(|why| one(why, "remove `user` and `groups` from the manifest, or allow them"))?;
+        drop(host.name(&plan, uid)); // so that people can use it before the first start
         let (version, load_key) = snapshot.versions(&plan.runtime, &interpreter);
         // The stored plan holds only the chosen interpreter, by the path that is executed.
         plan.interpreters = Some(interpreter.given).filter(|given| !given.is_empty()).into_iter().collect();

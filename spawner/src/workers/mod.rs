@@ -28,6 +28,7 @@ use crate::environment;
 use crate::grants::Grants;
 use crate::launcher::{self, Answer, Order, Spec};
 use crate::log::Failed as _;
+use crate::names::Names;
 use crate::passed::Passed;
 use crate::places::Places;
 use crate::policy::{self, Myself};
@@ -40,7 +41,7 @@ use crate::uids::Uids;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{Containment, Exited, Reply, Spawn, SpawnFailed, Spawned};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
-use fnd_wire::plan::{Plan, Policy};
+use fnd_wire::plan::{Plan, Policy, User};
 use held::Handover;
 use overdue::Leaving;
 use rustix::event::{EventfdFlags, eventfd};
@@ -77,6 +78,8 @@ pub struct Host {
     pub own_ipc: bool,
     /// The user that the spawner runs as.
     pub myself: Myself,
+    /// Names of functions' users, if they are kept.
+    pub names: Option<Names>,
     /// Time zone.
     pub zone: String,
     /// Checks the descriptors that fnd passes.
@@ -86,6 +89,12 @@ pub struct Host {
 }
 
 impl Host {
+    /// Returns the name on the machine of the user that a plan gets, if this is the function's own user.
+    pub fn name(&self, plan: &Plan, uid: u32) -> Option<String> {
+        let names = self.names.as_ref().filter(|_| plan.user == User::Own)?;
+        names.give(&plan.function, uid, &self.places.of(&plan.function.file_form()).home)
+    }
+
     /// Returns the limits that can't be enforced here, each with the reason.
     pub fn missing(&self) -> Vec<(String, String)> {
         let nothing = || cgroup::nothing("fnd-spawner may not use any cgroup");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::sockets;
 use fnd_wire::frame::{RECORD_MAX, RECORDS_MAX};
-use fnd_wire::plan::User;
+use fnd_wire::plan::may_be_given;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 /// Largest number of worker numbers that fnd may skip at once.
@@ -33,9 +33,7 @@ impl Workers {
         }
         let (uid, name) = uids.get(spawn.function).ok_or("no function has this number")?;
         let mut given = spawn.environment;
-        if let Some((name, _)) =
-            given.iter().find(|(name, value)| !environment::may_be_given(name) || value.0.contains(&0))
-        {
+        if let Some((name, _)) = given.iter().find(|(name, value)| !may_be_given(name) || value.0.contains(&0)) {
             return Err(format!("the variable `{}` may not be set by fnd", name.escape_default()).into());
         }
         let socket = given.iter().find(|(name, _)| name == sockets::VARIABLE);
@@ -190,6 +188,7 @@ impl Workers {
         // The manifest's owner was checked when the version was installed; the rest may have changed since.
         grants.check(&plan)?;
         let (identity, user) = policy::identity(&plan, uid, policy, true, &self.host.myself)?;
+        let user = self.host.name(&plan, uid).unwrap_or(user);
         self.host.places.prepare_again(&dirs, identity.as_ref()).tried("create the function's directories")?;
         if !self.active.contains_key(&function) {
             let active = self.activate(function, &file_form, poller).tried("create the function's cgroup")?;

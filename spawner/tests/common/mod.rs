@@ -106,6 +106,8 @@ pub struct Options {
     pub range: Option<(u32, u32)>,
     /// A change of the directory before the spawner starts; it gets the first user of the range.
     pub prepare: Option<fn(&Path, u32)>,
+    /// Keeps names of users in the directory `userdb`.
+    pub userdb: bool,
 }
 
 pub enum Outcome {
@@ -159,6 +161,9 @@ impl Harness {
         }
         command.arg("--config").arg(path("etc/fnd.toml"));
         command.arg("--state").arg(path("state")).arg("--run-dir").arg(path("run"));
+        if options.userdb {
+            command.arg("--userdb").arg(path("userdb"));
+        }
         if options.best_effort {
             command.arg("--best-effort-limits");
         }

@@ -92,8 +92,12 @@ impl Check<'_> {
                 reason if reason == may_end => wrong("it is said to have run, and did not"),
                 _ => wrong("it cannot have ended so"),
             }
-            // The last output of processes that were killed with the spawner is lost.
-            if function.script && ended && reason != "interrupted" && !self.shortage {
+            // The last output of processes that were killed with the spawner is lost. Such an attempt has no exit status. It
+            // is called cancelled if its cancel was requested before the spawner died.
+            let exited = attempt.exit_code.is_some() || attempt.signal.is_some();
+            let died_with_spawner =
+                reason == "interrupted" || (reason == "cancelled" && self.spawner_killed && !exited);
+            if function.script && ended && !died_with_spawner && !self.shortage {
                 ran.push(attempt.attempt);
             }
         }

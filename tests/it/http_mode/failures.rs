@@ -118,7 +118,10 @@ fn what_never_is_ready_says_why() {
             "unwell",
             "it was not ready within 10s: `/broken` answered 503 Service Unavailable",
         ),
-        ("deaf", "it was not ready within 700ms: it accepts no connections"),
+        (
+            "deaf",
+            "it was not ready within 700ms: it accepts no connections on $PORT",
+        ),
         ("brief", "no port for me"),
     ];
     fnd.install("deaf.py", &manifest("/", "700ms"), "import time\ntime.sleep(1000)\n");

@@ -12,6 +12,7 @@
 //! - `power`: reboots and power cuts
 //! - `service`: fnd under systemd
 //! - `takeover`: restart, crash, upgrade
+//! - `users`: names of functions' users
 
 mod beside;
 mod doctor;
@@ -24,6 +25,7 @@ mod modes;
 mod power;
 mod service;
 mod takeover;
+mod users;
 
 use crate::machine::VirtualMachine;
 
@@ -52,6 +54,7 @@ pub(crate) const ALL: &[Scenario] = &[
     then("first minutes: handlers", first_minutes::handlers),
     then("first minutes: once by being there", first_minutes::once_by_being_there),
     then("first minutes: who may", first_minutes::who_may),
+    then("users: names", users::names),
     then("modes: http", modes::http),
     then("modes: services", modes::services),
     then("modes: beside systemd-run", beside::systemd_run),

@@ -418,6 +418,20 @@ fn polls_and_retries_are_no_runs_of_their_own() {
 }
 
 #[test]
+fn a_run_that_was_being_cancelled_when_the_spawner_died_is_cancelled_without_an_exit_status() {
+    let mut b = Bench::with(rules());
+    b.submit(1);
+    b.spawned(1);
+    b.cancel(1);
+    b.event(Event::SpawnerLost);
+    let record = b.last.iter().find_map(|action| match action {
+        Action::Record(attempt, _) => Some((attempt.reason, attempt.exit_code, attempt.signal)),
+        _ => None,
+    });
+    assert_eq!(record, Some((Reason::Cancelled, None, None)));
+}
+
+#[test]
 fn a_cancelled_run_is_no_failure_and_one_that_never_began_is_no_run() {
     let mut b = Bench::with(rules());
     b.submit_stored(1);

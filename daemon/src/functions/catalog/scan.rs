@@ -42,7 +42,7 @@ pub(super) struct Difference {
     /// Functions that are gone.
     pub removed: Vec<FunctionName>,
     /// All functions that two files claim now; the version that serves a function continues to serve it.
-    pub clashes: Vec<Candidate>,
+    pub clashes: Vec<(Candidate, Diagnostic)>,
     /// All problems now.
     pub problems: Vec<Diagnostic>,
     /// All files that no rule makes a function.
@@ -67,11 +67,25 @@ struct Known {
     applied: Option<(Candidate, Signature)>,
     /// Whether events decide if that report is confirmed: the files were not seen unchanged for long enough.
     by_event: bool,
-    /// The state seen last, and since when.
-    seen: Signature,
+    /// The state seen last, and since when; absent after a clash only.
+    seen: Option<Signature>,
     seen_since: Duration,
     /// Since when no file of the function exists.
     absent_since: Option<Duration>,
+}
+
+impl Known {
+    /// Returns a function of which no state was seen yet.
+    fn new(directory: u16, mono: Duration) -> Self {
+        Self {
+            directory,
+            applied: None,
+            by_event: false,
+            seen: None,
+            seen_since: mono,
+            absent_since: None,
+        }
+    }
 }
 
 /// A functions directory.
@@ -233,16 +247,20 @@ impl Scanner {
                 found.entry(one.candidate.function.clone()).or_insert(one);
             }
         }
-        for clash in &difference.clashes {
+        for (clash, _) in &difference.clashes {
             found.remove(&clash.function);
-            if let Some(known) = self.known.get_mut(&clash.function) {
-                // The function is not gone. When the clash is over, the remaining file is reported again, and this ends
-                // the error.
-                known.absent_since = None;
-                known.applied = None;
-            }
+            // The function is not gone. When the clash is over, the remaining file is reported again, and this ends the
+            // error. It is known even if no file of it was ever reported: it is removed when all of them are gone.
+            let new = || Known::new(clash.directory, now.mono);
+            let known = self.known.entry(clash.function.clone()).or_insert_with(new);
+            known.absent_since = None;
+            known.applied = None;
         }
-        let clashes: HashSet<_> = difference.clashes.iter().map(|clash| clash.function.clone()).collect();
+        let clashes: HashSet<_> = difference
+            .clashes
+            .iter()
+            .map(|(clash, _)| clash.function.clone())
+            .collect();
         let known = &self.known;
         found.retain(|name, found| {
             let directory = known.get(name).map(|known| known.directory);
@@ -278,17 +296,11 @@ impl Scanner {
         let CandidateState { candidate, signature } = found;
         let root = self.roots.get(usize::from(candidate.directory));
         let root = root.map(|root| root.path.as_path());
-        let known = self.known.entry(candidate.function.clone()).or_insert(Known {
-            directory: candidate.directory,
-            applied: None,
-            by_event: false,
-            seen: signature,
-            seen_since: now.mono,
-            absent_since: None,
-        });
+        let new = || Known::new(candidate.directory, now.mono);
+        let known = self.known.entry(candidate.function.clone()).or_insert_with(new);
         known.directory = candidate.directory;
-        if known.seen != signature {
-            known.seen = signature;
+        if known.seen != Some(signature) {
+            known.seen = Some(signature);
             known.seen_since = now.mono;
         }
         if known

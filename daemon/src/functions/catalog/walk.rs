@@ -52,7 +52,7 @@ pub(super) struct Walked {
     pub(super) groups: Vec<(String, Identity, bool)>,
     pub(super) found: Vec<CandidateState>,
     /// Functions that two files claim, with one of the candidates.
-    pub(super) clashes: Vec<Candidate>,
+    pub(super) clashes: Vec<(Candidate, Diagnostic)>,
     /// At most [`PROBLEMS_MAX`], and one that counts the others.
     pub(super) problems: Vec<Diagnostic>,
     more_problems: usize,
@@ -235,15 +235,14 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
             signature: digest.finish(),
         });
     }
-    for (name, sources) in listed.clashes {
-        let source = sources.into_iter().next().unwrap_or_default();
+    for clash in listed.clashes {
         let listed = Listed {
-            name,
-            source,
+            name: clash.function,
+            source: clash.files.into_iter().next().unwrap_or_default(),
             sidecar: None,
             directory: false,
         };
-        out.clashes.push(candidate(directory, group, listed));
+        out.clashes.push((candidate(directory, group, listed), clash.problem));
     }
     let room = PROBLEMS_MAX.saturating_sub(out.problems.len());
     out.more_problems += listed.problems.len().saturating_sub(room);

@@ -28,7 +28,7 @@ pub enum CatalogEvent {
         /// The problems.
         problems: Vec<Diagnostic>,
         /// Functions that two files claim.
-        clashes: Vec<Candidate>,
+        clashes: Vec<(Candidate, Diagnostic)>,
         /// Files that no rule makes a function.
         unclaimed: Unclaimed,
         /// Parts that could not be read: functions that are not known may be there.

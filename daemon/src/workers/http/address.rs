@@ -62,6 +62,15 @@ impl Address {
         Err(io::Error::other(format!("no port from {first} to {last} is free")))
     }
 
+    /// Returns the words for a connection that failed, with the variable that tells the worker where to listen.
+    pub(crate) fn refused(&self, error: &io::Error) -> String {
+        let variable = match self {
+            Self::Port(_) => "PORT",
+            Self::Socket { .. } => "FND_SOCKET_PATH",
+        };
+        format!("it accepts no connections on ${variable}: {error}")
+    }
+
     /// Returns the address of a worker's socket. `root` is the directory in which the spawner makes a directory for
     /// each worker.
     ///

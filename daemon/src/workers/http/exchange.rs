@@ -119,7 +119,7 @@ pub(crate) async fn send(
     let stream = address
         .connect()
         .await
-        .map_err(|error| ExchangeError::Worker(format!("it accepts no connections: {error}")))?;
+        .map_err(|error| ExchangeError::Worker(address.refused(&error)))?;
     request
         .headers_mut()
         .insert(CONNECTION, HeaderValue::from_static("close"));
@@ -174,9 +174,7 @@ pub(crate) async fn probe(
 ) -> Result<(), String> {
     let Some(path) = path else {
         let connected = address.connect().await;
-        return connected
-            .map(drop)
-            .map_err(|error| format!("it accepts no connections: {error}"));
+        return connected.map(drop).map_err(|error| address.refused(&error));
     };
     let request = Request::get(path).body(Sent::Whole(None));
     let mut request = request.map_err(|error| format!("`{path}`: {error}"))?;

@@ -23,7 +23,7 @@ mod bad;
 mod good;
 mod handlers;
 mod random;
-mod shipped;
+pub(crate) mod shipped;
 mod snapshot;
 
 use super::*;

@@ -9,11 +9,11 @@ use crate::schema::{Key, Kind};
 use crate::settings::keys as settings;
 use std::collections::BTreeMap;
 
-pub(super) const FUNCTION: &str = include_str!("../../../../config/function.toml");
-pub(super) const FND: &str = include_str!("../../../../config/fnd.toml");
+pub(crate) const FUNCTION: &str = include_str!("../../../../config/function.toml");
+pub(crate) const FND: &str = include_str!("../../../../config/fnd.toml");
 
 /// Returns a shipped file in which every commented line that looks like a key is a key.
-pub(super) fn with_examples(text: &str) -> String {
+pub(crate) fn with_examples(text: &str) -> String {
     let mut result = String::new();
     for line in text.lines() {
         let bare = line.strip_prefix("# ").unwrap_or(line);

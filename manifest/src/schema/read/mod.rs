@@ -211,20 +211,18 @@ impl Reader<'_> {
         let span = value.span();
         match (kind, value.get_ref()) {
             (Kind::Either(first, second), found) => {
-                let kind = if fits(first, found) || !fits(second, found) {
-                    first
-                } else {
-                    second
+                // A text that is none of the words does not fit: the message names both forms then.
+                let fits = |kind: &Kind| match (kind, found) {
+                    (Kind::Word(words), DeValue::String(text)) => words.contains(&text.as_ref()),
+                    _ => fits(kind, found),
                 };
-                if !fits(kind, found) {
-                    return self.wrong_type(
-                        &span,
-                        found,
-                        &format!("{}, or {}", first.expected(), second.expected()),
-                        None,
-                    );
+                match [first, second].into_iter().find(|kind| fits(kind)) {
+                    Some(kind) => self.value(value, kind),
+                    None => {
+                        let expected = format!("{}, or {}", first.expected(), second.expected());
+                        self.wrong_type(&span, found, &expected, hint(first, found))
+                    }
                 }
-                self.value(value, kind)
             }
             (Kind::Bool, DeValue::Boolean(truth)) => Some(Value::Bool(*truth)),
             (Kind::Text(form), DeValue::String(text)) => self.text(&span, *form, text),

@@ -40,7 +40,9 @@ pub(super) fn hint(kind: &Kind, found: &DeValue<'_>) -> Option<String> {
         (Kind::Whole(_) | Kind::Real(_), DeValue::String(text)) if text.parse::<u32>().is_ok() => {
             Some(format!("write it without quotes: `{text}`"))
         }
-        (Kind::List(_), DeValue::String(text)) => Some(format!("write `[\"{}\"]`", escaped(text))),
+        (Kind::List(each), DeValue::String(text)) if fits(each, found) => {
+            Some(format!("write `[\"{}\"]`", escaped(text)))
+        }
         (Kind::Text(_), DeValue::Integer(number)) => Some(format!("write it in quotes: `\"{number}\"`")),
         (Kind::Text(_), DeValue::Boolean(truth)) => Some(format!("write it in quotes: `\"{truth}\"`")),
         (Kind::Mode, DeValue::Integer(number)) => Some(format!("write it in quotes: `\"{:0>4}\"`", number.as_str())),
@@ -82,11 +84,23 @@ pub(super) fn syntax(source: &Source, error: &toml::de::Error, span: Range<usize
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"._-/%:".contains(&b));
     let problem = problem.at(source, span);
-    if bare {
+    if is_yaml(line) {
+        problem.with_help(
+            "this looks like YAML; a manifest is TOML: `key = \"value\"`, and `[table]` above the keys of a table",
+        )
+    } else if bare {
         problem.with_help(format!("write text in quotes: `\"{value}\"`"))
     } else {
         problem
     }
+}
+
+/// Says whether a line begins as a line of YAML does: `key:`.
+fn is_yaml(line: &str) -> bool {
+    let (key, rest) = line.trim().split_once(':').unwrap_or_default();
+    let is_word =
+        |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+    is_word(key.trim_start_matches("- ")) && (rest.is_empty() || rest.starts_with(' '))
 }
 
 /// Returns the name that is most similar to a text; absent if none is similar.

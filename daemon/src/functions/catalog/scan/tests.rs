@@ -276,11 +276,26 @@ fn a_clash_names_both_and_hands_on_neither() {
     world.write("a.py", "print()");
     let difference = world.scan(4_200);
     assert!(difference.changed.is_empty() && difference.removed.is_empty());
-    let line = difference.problems[0].line();
+    let [(candidate, problem)] = &difference.clashes[..] else {
+        panic!("{:?}", difference.clashes)
+    };
+    let line = problem.line();
     assert!(line.contains("a.sh") && line.contains("a.py"), "{line}");
-    assert_eq!(names(&difference.clashes), ["a"]);
+    assert_eq!(candidate.function.as_str(), "a");
     fs::remove_file(world.path("a.sh")).unwrap();
     assert_eq!(names(&world.scan(6_300).changed), ["a"]);
+}
+
+#[test]
+fn a_clash_of_new_files_is_removed_with_them() {
+    let mut world = World::new();
+    world.write("a.sh", "echo");
+    world.write("a.py", "print()");
+    assert_eq!(world.scan(2_100).clashes.len(), 1);
+    fs::remove_file(world.path("a.sh")).unwrap();
+    fs::remove_file(world.path("a.py")).unwrap();
+    world.scan(2_200);
+    assert_eq!(world.scan(2_800).removed.len(), 1);
 }
 
 #[test]

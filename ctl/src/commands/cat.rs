@@ -1,0 +1,89 @@
+//! `fndctl cat F`: the code and the manifest of a function, with their paths.
+
+use super::Context;
+use super::source::{Source, refused};
+use crate::candidates;
+use crate::cli::Format;
+use crate::exit::{Exit, Failure};
+use std::fs;
+use std::path::PathBuf;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl cat hello\n  \
+    fndctl cat hello -o raw > copy.py     the code only, unchanged\n  \
+    fndctl cat hello -o name              the paths of its files")]
+pub(crate) struct Args {
+    /// Name of the function.
+    #[arg(add = candidates::functions())]
+    function: String,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// There is no such function, or its files cannot be read.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let source = Source::of(context, &args.function, "cat").await?;
+    let asked = ("cat", args.function.as_str());
+    let paths = source
+        .files()
+        .map_err(|error| refused("read", &source.path, &error, asked))?;
+    let out = &context.out;
+    if out.format == Format::Name {
+        paths
+            .iter()
+            .try_for_each(|path| out.line(&path.display().to_string()))?;
+        return Ok(Exit::Fine);
+    }
+    let read = |path: &PathBuf| {
+        fs::read(path)
+            .map(|bytes| (path.clone(), bytes))
+            .map_err(|error| refused("read", path, &error, asked))
+    };
+    let files = paths.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    match out.format {
+        Format::Raw => {
+            // Of several files, a reader could not tell where one ends.
+            let code = files
+                .iter()
+                .find(|(path, _)| !source.is_directory || *path == source.manifest);
+            out.raw(code.map(|(_, bytes)| bytes.as_slice()).unwrap_or_default())?;
+        }
+        Format::Json | Format::Yaml => {
+            let list = files.iter().map(|(path, bytes)| {
+                serde_json::json!({"path": path.display().to_string(), "text": String::from_utf8_lossy(bytes)})
+            });
+            let body = serde_json::json!({"function": args.function, "files": list.collect::<Vec<_>>()}).to_string();
+            out.document(body.as_bytes(), |_: &serde_json::Value, _| Ok(()))?;
+        }
+        Format::Table | Format::Wide | Format::Name => {
+            for (number, (path, bytes)) in files.iter().enumerate() {
+                if number > 0 {
+                    out.line("")?;
+                }
+                out.heading(&format!("# {}", path.display()))?;
+                show(context, bytes)?;
+            }
+        }
+    }
+    if let Some(newer) = &source.detail.more.newer {
+        let why = newer.error.as_deref().unwrap_or("its first trial has not ended");
+        out.aside(&format!("this content does not serve, but an earlier version: {why}"));
+    }
+    Ok(Exit::Fine)
+}
+
+fn show(context: &Context, bytes: &[u8]) -> Result<(), Failure> {
+    if std::str::from_utf8(bytes).is_err() {
+        let size = super::text::size(u64::try_from(bytes.len()).ok());
+        return context.out.line(&format!("(no text: {size})"));
+    }
+    context.out.result(bytes)?;
+    if bytes.ends_with(b"\n") || bytes.is_empty() {
+        Ok(())
+    } else {
+        context.out.line("")
+    }
+}

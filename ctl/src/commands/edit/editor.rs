@@ -1,0 +1,84 @@
+//! The person's editor, and the question after it.
+
+use super::Context;
+use crate::exit::{Exit, Failure};
+use std::ffi::OsString;
+use std::io::{self, BufRead as _};
+use std::path::Path;
+use std::process::Command;
+
+/// What to do with a file that has problems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    Again,
+    Save,
+    Drop,
+}
+
+/// Lets the person edit a file; returns when the editor has ended.
+///
+/// # Errors
+/// There is no editor, it cannot be started, or it fails.
+pub(super) fn edit(file: &Path) -> Result<(), Failure> {
+    let editor = editor()?;
+    // By the shell, as other programs do it: the variable may have arguments.
+    let mut script = editor.clone();
+    script.push(" \"$1\"");
+    let status = Command::new("/bin/sh")
+        .arg("-c")
+        .arg(script)
+        .arg("sh")
+        .arg(file)
+        .status();
+    let editor = editor.to_string_lossy();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(
+            Failure::new(Exit::FunctionFailed, format!("the editor `{editor}` failed ({status})"))
+                .help("nothing was saved; another editor: `EDITOR=nano fndctl edit ...`"),
+        ),
+        Err(error) => Err(Failure::new(
+            Exit::FunctionFailed,
+            format!("failed to start the editor `{editor}`: {error}"),
+        )),
+    }
+}
+
+fn editor() -> Result<OsString, Failure> {
+    let named = ["VISUAL", "EDITOR"].into_iter().filter_map(std::env::var_os);
+    if let Some(editor) = named.into_iter().find(|editor| !editor.is_empty()) {
+        return Ok(editor);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |name: &&str| std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
+    ["nano", "vi"]
+        .into_iter()
+        .find(is_there)
+        .map(OsString::from)
+        .ok_or_else(|| {
+            Failure::usage("there is no editor: neither $VISUAL nor $EDITOR is set, and nano and vi are not installed")
+                .help("EDITOR=/usr/bin/emacs fndctl edit ...")
+        })
+}
+
+/// Asks what to do with a file that has problems. Nothing is saved without an answer.
+///
+/// # Errors
+/// The terminal cannot be read or written.
+pub(super) fn ask(context: &Context) -> Result<Answer, Failure> {
+    loop {
+        context
+            .out
+            .raw(b"edit again, save all the same, or drop the changes? [e/s/d] ")?;
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line);
+        let read = read.map_err(|error| Failure::usage(format!("failed to read the answer: {error}")))?;
+        match line.trim() {
+            _ if read == 0 => return Ok(Answer::Drop),
+            "e" | "edit" | "" => return Ok(Answer::Again),
+            "s" | "save" => return Ok(Answer::Save),
+            "d" | "drop" => return Ok(Answer::Drop),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! `fndctl edit F`: a copy in the person's editor, then a check, then the file is replaced and fnd's answer shown.
+//!
+//! Files:
+//! - `editor`: starts the editor, and asks what to do
+//! - `save`: replaces the file, and waits for fnd
+
+mod editor;
+mod save;
+
+use super::Context;
+use super::run::copy;
+use super::source::{Source, refused};
+use crate::candidates;
+use crate::exit::{Exit, Failure};
+use crate::local::{self, Places};
+use editor::Answer;
+use fnd_manifest::check::{Disk, check};
+use fnd_manifest::diagnostic::Diagnostic;
+use std::fs;
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The editor is $VISUAL, else $EDITOR, else nano or vi.\n\nExamples:\n  \
+    fndctl edit hello\n  \
+    fndctl edit hello --manifest            the manifest beside the code; a new one if there is none\n  \
+    sudo fndctl edit ops/backup\n  \
+    EDITOR='code --wait' fndctl edit hello"
+)]
+pub(crate) struct Args {
+    /// Name of the function.
+    #[arg(add = candidates::functions())]
+    function: String,
+
+    /// Edit the manifest beside the code, instead of the code.
+    #[arg(short, long)]
+    manifest: bool,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// There is no terminal or no editor, the file cannot be read or replaced, or fnd refuses it.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        let help = "write the file yourself: `fndctl cat F -o name` prints its path, `fndctl validate FILE` checks it";
+        return Err(Failure::usage("`edit` needs a terminal").help(help));
+    }
+    let source = Source::of(context, &args.function, "edit").await?;
+    let asked = ("edit", args.function.as_str());
+    let file = file(&source, args.manifest)?;
+    save::may_replace(&file).map_err(|error| refused("write", &file, &error, asked))?;
+    let before = match fs::read(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        read => Some(read.map_err(|error| refused("read", &file, &error, asked))?),
+    };
+    let place = Copy::of(&source, &file, before.as_deref()).map_err(|error| refused("copy", &file, &error, asked))?;
+    loop {
+        editor::edit(&place.file)?;
+        let after = fs::read(&place.file).map_err(|error| refused("read", &place.file, &error, asked))?;
+        if Some(&after) == before.as_ref() || (before.is_none() && after == NEW) {
+            context.out.line("nothing was changed, so nothing is saved")?;
+            return Ok(Exit::Fine);
+        }
+        let problems = place.judged(context, &source)?;
+        context.out.diagnostics(&problems)?;
+        match if problems.is_empty() {
+            Answer::Save
+        } else {
+            editor::ask(context)?
+        } {
+            Answer::Again => {}
+            Answer::Drop => {
+                context.out.line("the changes are dropped")?;
+                return Ok(Exit::Fine);
+            }
+            Answer::Save => {
+                if fs::read(&file).ok() != before {
+                    let kept = place.keep();
+                    let message = format!("`{}` was changed by somebody else meanwhile", file.display());
+                    let help = format!("your version is kept: `diff {} {}`", file.display(), kept.display());
+                    return Err(Failure::new(Exit::Busy, message).help(help));
+                }
+                return save::save(context, &args.function, &file, &after).await;
+            }
+        }
+    }
+}
+
+/// Text of a manifest that did not exist.
+const NEW: &[u8] = b"#:schema file:///usr/share/fnd/schema/manifest.json\n";
+
+/// Returns the file to edit.
+fn file(source: &Source, manifest: bool) -> Result<PathBuf, Failure> {
+    if manifest {
+        return Ok(source.manifest.clone());
+    }
+    if !source.is_directory {
+        return Ok(source.path.clone());
+    }
+    let entry = source
+        .detail
+        .more
+        .manifest
+        .get("entry")
+        .and_then(|entry| entry.as_str());
+    match entry.filter(|entry| !entry.is_empty()) {
+        Some(entry) => Ok(source.path.join(entry)),
+        None => Err(
+            Failure::usage("its code is a directory, and fnd does not know which file runs")
+                .help(format!("fndctl edit {} --manifest", source.detail.status.function)),
+        ),
+    }
+}
+
+/// A copy of the function, in which one file is edited.
+struct Copy {
+    directory: tempfile::TempDir,
+    /// The copy of that file.
+    file: PathBuf,
+    /// What is judged: the copy of the code, or of the directory.
+    function: PathBuf,
+}
+
+impl Copy {
+    fn of(source: &Source, file: &Path, bytes: Option<&[u8]>) -> io::Result<Self> {
+        let directory = tempfile::Builder::new().prefix("fndctl-edit-").tempdir()?;
+        let name = source.path.file_name().unwrap_or_default();
+        let function = directory.path().join(name);
+        let copied = if source.is_directory {
+            copy::tree(&source.path, &function, 0)?;
+            function.join(file.strip_prefix(&source.path).unwrap_or(file))
+        } else {
+            copy::file(&source.path, &function)?;
+            if source.manifest.exists() {
+                copy::file(
+                    &source.manifest,
+                    &directory.path().join(source.manifest.file_name().unwrap_or_default()),
+                )?;
+            }
+            directory.path().join(file.file_name().unwrap_or_default())
+        };
+        if bytes.is_none() {
+            fs::write(&copied, NEW)?;
+        }
+        Ok(Self {
+            directory,
+            file: copied,
+            function,
+        })
+    }
+
+    /// Returns the problems of the edited function, with the paths of its own files.
+    fn judged(&self, context: &Context, source: &Source) -> Result<Vec<Diagnostic>, Failure> {
+        let places = Places::of(context.user)?;
+        let (judge, mut problems) = local::judge(&places.config, &places.runtimes);
+        if let Some(judge) = judge {
+            let checked = check(&judge, &Disk, &self.function.display().to_string());
+            problems.extend(checked.all().cloned());
+        }
+        let copied = self.directory.path().display().to_string();
+        let own = source.path.parent().unwrap_or(Path::new("/")).display().to_string();
+        for problem in &mut problems {
+            for text in [&mut problem.file, &mut problem.help].into_iter().flatten() {
+                *text = text.replace(&copied, &own);
+            }
+        }
+        Ok(problems)
+    }
+
+    /// Keeps the copy and returns the path of its file.
+    fn keep(self) -> PathBuf {
+        let _ = self.directory.keep(); // the file's path is known already
+        self.file
+    }
+}

@@ -1,0 +1,113 @@
+//! Replaces a file in one step, with the same owner and mode, and waits for what fnd makes of it.
+
+use super::super::{Context, Parameters};
+use super::refused;
+use crate::exit::{Exit, Failure};
+use fnd_core::api::stream::{Kind, StreamEvent};
+use rustix::fs::{Access, Gid, Mode, Uid, access, fchmod, fchown, fsync};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long fnd may take until a new version serves or is refused: it loads the code first.
+const TAKEN_MAX: Duration = Duration::from_secs(60);
+
+/// Says whether the person may replace a file.
+///
+/// # Errors
+/// The file's directory cannot be written.
+pub(super) fn may_replace(file: &Path) -> io::Result<()> {
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    access(directory, Access::WRITE_OK | Access::EXEC_OK)?;
+    Ok(())
+}
+
+/// Replaces the file and shows what fnd makes of it.
+///
+/// # Errors
+/// The file cannot be replaced, fnd refuses it, or does not take it in time.
+pub(super) async fn save(context: &Context, function: &str, file: &Path, bytes: &[u8]) -> Result<Exit, Failure> {
+    let mut parameters = Parameters::default();
+    parameters.add("function", Some(function));
+    parameters.add("kind", Some("loaded,refused"));
+    parameters.add("since", Some("now"));
+    // Asked before, so that no event is missed.
+    let mut events = context.client.stream(&format!("/v1/stream{}", parameters.0)).await?;
+    replace(file, bytes).map_err(|error| refused("replace", file, &error, ("edit", function)))?;
+    context.out.line(&format!("saved {}", file.display()))?;
+    let taken = timeout(TAKEN_MAX, async {
+        while let Some(line) = events.line().await? {
+            if let Ok(event) = serde_json::from_slice::<StreamEvent>(&line) {
+                return Ok::<_, Failure>(Some(event));
+            }
+        }
+        Ok(None)
+    });
+    let late = || {
+        let message = format!(
+            "fnd has not taken the new version of `{function}` after {} s",
+            TAKEN_MAX.as_secs()
+        );
+        Failure::new(Exit::Timeout, message).help(format!("fndctl show {function}"))
+    };
+    let event: StreamEvent = taken.await.map_err(|_| late())??.ok_or_else(late)?;
+    if event.kind == Kind::Loaded {
+        let version = event.version.map(|version| version.hex()).unwrap_or_default();
+        let version = version.get(..12).unwrap_or_default();
+        context
+            .out
+            .line(&format!("{function} serves the new version {version}"))?;
+        return Ok(Exit::Fine);
+    }
+    context.out.diagnostics(&event.diagnostics)?;
+    let why = event
+        .message
+        .filter(|_| event.diagnostics.is_empty())
+        .unwrap_or_default();
+    let message = format!("fnd refuses the new version of `{function}`, and the one before it goes on serving");
+    let message = if why.is_empty() {
+        message
+    } else {
+        format!("{message}: {why}")
+    };
+    Err(Failure::new(Exit::InvalidManifest, message).help(format!("fndctl edit {function}")))
+}
+
+/// Replaces a file by rename, so that no reader sees half of it. A new file gets the owner of the directory.
+fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    // A link stays a link: the file that it names is replaced.
+    let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf());
+    let about = fs::metadata(&file);
+    let (owner, mode) = match &about {
+        Ok(about) => (about, about.mode() & 0o7777),
+        Err(_) => (&fs::metadata(directory)?, 0o644),
+    };
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    // fnd ignores names that begin with a dot.
+    let new: PathBuf = file.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = (|| {
+        let mut made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        made.write_all(bytes)?;
+        let is_mine = made
+            .metadata()
+            .map(|made| (made.uid(), made.gid()) == (owner.uid(), owner.gid()))?;
+        if !is_mine {
+            fchown(
+                &made,
+                Some(Uid::from_raw(owner.uid())),
+                Some(Gid::from_raw(owner.gid())),
+            )?;
+        }
+        fchmod(&made, Mode::from_raw_mode(mode))?;
+        fsync(&made)?;
+        fs::rename(&new, &file)
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&new); // an error: it is not there
+    }
+    written
+}

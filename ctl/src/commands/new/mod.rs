@@ -1,0 +1,192 @@
+//! `fndctl new NAME --runtime R`: writes a function that runs and explains itself. Needs no daemon.
+//!
+//! Files:
+//! - `templates`: the files that it writes
+
+mod templates;
+
+use super::Context;
+use crate::cli::Format;
+use crate::exit::{Exit, Failure};
+use crate::habits::quoted;
+use crate::local::Places;
+use clap::builder::PossibleValuesParser;
+use fnd_wire::ids::FunctionName;
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use templates::{Kind, TEMPLATES, Template};
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl new hello --runtime python                   a handler: hello.py and hello.toml\n  \
+    fndctl new cleanup --runtime bash --kind script\n  \
+    fndctl new web/shop --runtime node --kind http      in the group `web`\n  \
+    fndctl new worker --runtime deno --kind service --dir ~/.config/fnd/functions")]
+pub(crate) struct Args {
+    /// Name of the function, or GROUP/NAME.
+    name: String,
+
+    /// Language of the function; `exec` is any executable file.
+    #[arg(short, long, value_name = "RUNTIME", value_parser = PossibleValuesParser::new(runtimes()))]
+    runtime: String,
+
+    /// How the function is run [default: handler; with `exec`: script].
+    #[arg(short, long, value_enum)]
+    kind: Option<Kind>,
+
+    /// Directory to write to [default: the current one].
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    dir: Option<PathBuf>,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// The name is not one of a function, there is no such template, or a file exists or cannot be written.
+pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
+    let name = FunctionName::new(&args.name).map_err(|error| Failure::usage(error.to_string()))?;
+    let template = template(&args.runtime, args.kind)?;
+    let base = args.dir.clone().unwrap_or_default();
+    let (group, stem) = match name.as_str().split_once('/') {
+        Some((group, stem)) => (base.join(group), stem),
+        None => (base.clone(), name.as_str()),
+    };
+    if !base.as_os_str().is_empty() && !base.is_dir() {
+        let message = format!("there is no directory `{}`", base.display());
+        return Err(Failure::usage(message).help(format!("mkdir -p {}", quoted(&base.display().to_string()))));
+    }
+    if group != base && !group.is_dir() {
+        fs::create_dir(&group).map_err(|error| refused(&group, &error))?;
+    }
+    if let Some(other) = taken(&group, stem) {
+        let message = format!(
+            "`{}` exists: the function `{name}` would be there twice",
+            other.display()
+        );
+        return Err(Failure::usage(message).help("choose another name, or another directory with --dir"));
+    }
+    let code = group.join(format!("{stem}{}", template.suffix));
+    let manifest = group.join(format!("{stem}.toml"));
+    write(&code, template.code, if template.executable { 0o755 } else { 0o644 })?;
+    write(&manifest, template.manifest, 0o644)?;
+    report(context, &name, template, &[code, manifest])?;
+    Ok(Exit::Fine)
+}
+
+fn runtimes() -> Vec<&'static str> {
+    let mut runtimes: Vec<&str> = TEMPLATES.iter().map(|template| template.runtime).collect();
+    runtimes.dedup();
+    runtimes
+}
+
+fn template(runtime: &str, kind: Option<Kind>) -> Result<&'static Template, Failure> {
+    let of_runtime = || TEMPLATES.iter().filter(|template| template.runtime == runtime);
+    let wanted = of_runtime().find(|template| kind.is_none_or(|kind| template.kind == kind));
+    wanted.ok_or_else(|| {
+        let kinds: Vec<&str> = of_runtime().map(|template| template.kind.word()).collect();
+        let kind = kind.map_or("", Kind::word);
+        Failure::usage(format!(
+            "there is no template for a function of kind `{kind}` in {runtime}"
+        ))
+        .help(format!("kinds of {runtime}: {}", kinds.join(", ")))
+    })
+}
+
+/// Returns a file or directory by which a function of that name exists already.
+fn taken(directory: &Path, stem: &str) -> Option<PathBuf> {
+    let directory = if directory.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        directory
+    };
+    let entries = fs::read_dir(directory).ok()?.filter_map(Result::ok);
+    let mut taken: Vec<PathBuf> = entries
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            name == stem
+                || name
+                    .strip_prefix(stem)
+                    .is_some_and(|rest| rest.starts_with('.') && !rest.ends_with('~'))
+        })
+        .map(|entry| directory.strip_prefix(".").unwrap_or(directory).join(entry.file_name()))
+        .collect();
+    taken.sort();
+    taken.into_iter().next()
+}
+
+/// Writes a new file. Other users cannot write to it, whatever the umask: fnd would refuse such a function.
+fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| refused(path, &error))
+}
+
+fn refused(path: &Path, error: &io::Error) -> Failure {
+    let message = format!("failed to write `{}`: {error}", path.display());
+    match error.kind() {
+        ErrorKind::PermissionDenied => Failure::new(Exit::NotAllowed, message)
+            .help("run it with sudo, or write to another directory with --dir and copy the files"),
+        _ => Failure::usage(message),
+    }
+}
+
+fn report(context: &Context, name: &FunctionName, template: &Template, files: &[PathBuf]) -> Result<(), Failure> {
+    let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let next = next(context, name, template, &files);
+    match context.out.format {
+        Format::Json | Format::Yaml => {
+            let kind = template.kind.word();
+            let document = serde_json::json!({
+                "function": name.as_str(), "runtime": template.runtime, "kind": kind, "files": files, "next": next,
+            });
+            let body = document.to_string();
+            if context.out.format == Format::Yaml {
+                return context.out.yaml(body.as_bytes());
+            }
+            context.out.line(&body)
+        }
+        Format::Name => files.iter().try_for_each(|file| context.out.line(file)),
+        Format::Table | Format::Wide | Format::Raw => {
+            context.out.line(&format!("wrote {}", files.join(" and ")))?;
+            context.out.line("next:")?;
+            next.iter().try_for_each(|line| context.out.line(&format!("  {line}")))
+        }
+    }
+}
+
+/// Returns the commands that come next: try it, then save it where fnd finds it.
+fn next(context: &Context, name: &FunctionName, template: &Template, files: &[String]) -> Vec<String> {
+    let payload = match template.kind {
+        Kind::Handler => " -d '{\"name\": \"Ada\"}'",
+        Kind::Script => " -d '{\"text\": \"one two three\"}'",
+        Kind::Http | Kind::Service => "",
+    };
+    let user = if context.user { " --user" } else { "" };
+    let code = files.first().map(|file| quoted(file)).unwrap_or_default();
+    let mut next = vec![format!("fndctl run {code}{payload}")];
+    let directory = Places::of(context.user)
+        .ok()
+        .and_then(|places| places.functions.into_iter().next());
+    if let Some(directory) = directory.map(|directory| match name.as_str().split_once('/') {
+        Some((group, _)) => directory.join(group),
+        None => directory,
+    }) {
+        let is_there = files.first().and_then(|file| fs::canonicalize(file).ok());
+        let is_there = is_there.is_some_and(|file| file.parent() == fs::canonicalize(&directory).ok().as_deref());
+        if !is_there {
+            let sudo = if context.user { "" } else { "sudo " };
+            let files: Vec<String> = files.iter().map(|file| quoted(file)).collect();
+            let directory = quoted(&directory.display().to_string());
+            next.push(format!("{sudo}cp {} {directory}/", files.join(" ")));
+        }
+    }
+    next.push(match template.kind {
+        Kind::Service => format!("fndctl{user} logs {name} -f"),
+        Kind::Handler | Kind::Script | Kind::Http => format!("fndctl{user} invoke {name}{payload}"),
+    });
+    next
+}

@@ -1,0 +1,72 @@
+//! The files that `fndctl new` writes, from `ctl/templates`. `tests/it/new.rs` runs each of them.
+
+/// A file of a new function.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Template {
+    pub(super) runtime: &'static str,
+    pub(super) kind: Kind,
+    /// Suffix of the code's file, with its dot; empty for a program without one.
+    pub(super) suffix: &'static str,
+    pub(super) code: &'static str,
+    pub(super) manifest: &'static str,
+    /// Whether the code's file is executable.
+    pub(super) executable: bool,
+}
+
+/// How a function is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Kind {
+    /// Loaded once, then called for each invocation.
+    Handler,
+    /// A process for each run.
+    Script,
+    /// A program that serves HTTP.
+    Http,
+    /// A program that is kept running.
+    Service,
+}
+
+impl Kind {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Handler => "handler",
+            Self::Script => "script",
+            Self::Http => "http",
+            Self::Service => "service",
+        }
+    }
+}
+
+macro_rules! template {
+    ($runtime:literal, $kind:ident, $file:literal, $suffix:literal, $manifest:literal, $executable:literal) => {
+        Template {
+            runtime: $runtime,
+            kind: Kind::$kind,
+            suffix: $suffix,
+            code: include_str!(concat!("../../../templates/", $runtime, "/", $file)),
+            manifest: include_str!(concat!("../../../templates/", $manifest)),
+            executable: $executable,
+        }
+    };
+}
+
+/// All templates. The first one of a runtime is that for callers who name no kind.
+pub(super) const TEMPLATES: &[Template] = &[
+    template!("bash", Handler, "handler.sh", ".sh", "handler.toml", true),
+    template!("bash", Script, "script.sh", ".sh", "script.toml", true),
+    template!("bash", Service, "service.sh", ".sh", "service.toml", true),
+    template!("python", Handler, "handler.py", ".py", "handler.toml", false),
+    template!("python", Script, "script.py", ".py", "script.toml", false),
+    template!("python", Http, "http.py", ".py", "http.toml", false),
+    template!("python", Service, "service.py", ".py", "service.toml", false),
+    template!("deno", Handler, "handler.ts", ".ts", "handler.toml", false),
+    template!("deno", Script, "script.ts", ".ts", "script.toml", false),
+    template!("deno", Http, "http.ts", ".ts", "deno/http.toml", false),
+    template!("deno", Service, "service.ts", ".ts", "service.toml", false),
+    template!("node", Handler, "handler.cjs", ".cjs", "handler.toml", false),
+    template!("node", Script, "script.cjs", ".cjs", "script.toml", false),
+    template!("node", Http, "http.cjs", ".cjs", "http.toml", false),
+    template!("node", Service, "service.cjs", ".cjs", "service.toml", false),
+    template!("exec", Script, "script", "", "script.toml", true),
+    template!("exec", Service, "service", "", "service.toml", true),
+];

@@ -1,0 +1,186 @@
+//! Fills the directories of a private fnd: a copy of the function's files, and the parts of the person's configuration
+//! that concern functions.
+
+use super::Wanted;
+use super::subject::Subject;
+use crate::exit::Failure;
+use fnd_manifest::function::inline;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use toml::{Table, Value};
+
+/// Copies the function, with what the command line changes in its manifest. The copy never runs by itself.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(super) fn function(subject: &Subject, wanted: &Wanted, to: &Path) -> Result<(), Failure> {
+    let failed = |error: io::Error| failed(&subject.code, &error);
+    let name = subject.code.canonicalize().map_err(failed)?;
+    let code = to.join(name.file_name().unwrap_or_default());
+    let text = manifest_text(subject).map_err(failed)?;
+    let mut table: Table = toml::from_str(&text).unwrap_or_default(); // the judge accepted it
+    let manifest = if subject.is_directory() {
+        tree(&subject.code, &code, 0).map_err(failed)?;
+        code.join("function.toml")
+    } else {
+        file(&subject.code, &code).map_err(failed)?;
+        to.join(format!("{}.toml", subject.name()))
+    };
+    if wanted.variables.is_empty() && wanted.timeout.is_none() && !subject.manifest.on_load {
+        // As it is, so that the lines in messages are those of the person's file.
+        return match &subject.sidecar {
+            Some(sidecar) => file(sidecar, &manifest).map_err(failed),
+            None => Ok(()),
+        };
+    }
+    if subject.manifest.on_load {
+        table.insert("on_load".to_owned(), false.into());
+    }
+    if let Some(timeout) = &wanted.timeout {
+        set(&mut table, "limits", "timeout", timeout);
+    }
+    for (name, value) in &wanted.variables {
+        set(&mut table, "env", name, value);
+    }
+    if subject.sidecar.is_none() {
+        blank_block(&code).map_err(failed)?;
+    }
+    fs::write(&manifest, table.to_string()).map_err(failed)
+}
+
+/// Returns the text of the function's manifest; empty where it has none.
+fn manifest_text(subject: &Subject) -> io::Result<String> {
+    if let Some(sidecar) = &subject.sidecar {
+        return fs::read_to_string(sidecar);
+    }
+    let block = inline::block("", &fs::read(&subject.code)?).ok().flatten();
+    Ok(block.map(|source| source.toml).unwrap_or_default())
+}
+
+/// Replaces the lines of a `/// fnd` block by empty comments: beside a manifest of its own the block would be an error,
+/// and the numbers of the other lines stay.
+fn blank_block(code: &Path) -> io::Result<()> {
+    let bytes = fs::read(code)?;
+    let mut result = Vec::with_capacity(bytes.len());
+    let mut prefix: Option<&[u8]> = None;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let bare = line.trim_ascii_end();
+        if let Some(open) = prefix {
+            result.extend_from_slice(open);
+            result.push(b'\n');
+            if bare.strip_prefix(open) == Some(b" ///") {
+                prefix = None;
+            }
+        } else if let Some(open) = bare
+            .strip_suffix(b" /// fnd")
+            .filter(|open| [b"#".as_slice(), b"//"].contains(open))
+        {
+            prefix = Some(open);
+            result.extend_from_slice(open);
+            result.push(b'\n');
+        } else {
+            result.extend_from_slice(line);
+        }
+    }
+    fs::write(code, result)
+}
+
+fn set(table: &mut Table, name: &str, key: &str, value: &str) {
+    let inner = table.entry(name).or_insert_with(|| Table::new().into());
+    if let Some(inner) = inner.as_table_mut() {
+        inner.insert(key.to_owned(), value.into());
+    }
+}
+
+/// Copies a file. Nobody else may write to the copy: that of a person's own directory is nobody's danger here.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(in crate::commands) fn file(from: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(from, to)?;
+    let mode = fs::metadata(to)?.permissions().mode() & 0o755;
+    fs::set_permissions(to, fs::Permissions::from_mode(mode | 0o600))
+}
+
+/// Makes all copies old: fnd takes a new file only after 2 s, since more may be written to it.
+///
+/// # Errors
+/// A file cannot be opened.
+pub(super) fn is_complete(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            is_complete(&path)?;
+        } else {
+            fs::File::open(&path)?.set_modified(SystemTime::UNIX_EPOCH)?;
+        }
+    }
+    Ok(())
+}
+
+/// Directories are not nested deeper in a function, and links may form a circle.
+const DEPTH_MAX: usize = 16;
+
+/// Copies a directory.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(in crate::commands) fn tree(from: &Path, to: &Path, depth: usize) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+        if from.is_file() {
+            file(&from, &to)?;
+        } else if from.is_dir() && depth < DEPTH_MAX && !is_hidden {
+            tree(&from, &to, depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// The tables of `fnd.toml` that concern functions. Listeners and the like belong to the other fnd.
+const TABLES: [&str; 4] = ["defaults", "sizes", "runtimes", "users"];
+
+/// Writes the configuration: the person's tables about functions, and users that no other fnd has.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn configuration(from: &Path, to: &Path) -> Result<(), Failure> {
+    let conf_d = from.with_file_name("conf.d");
+    let mut more: Vec<PathBuf> = fs::read_dir(conf_d)
+        .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
+        .unwrap_or_default();
+    more.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    more.sort();
+    let directory = to.with_file_name("conf.d");
+    let write =
+        |path: PathBuf, table: &Table| fs::write(&path, table.to_string()).map_err(|error| failed(&path, &error));
+    fs::create_dir(&directory).map_err(|error| failed(&directory, &error))?;
+    for (number, path) in [from.to_path_buf()].iter().chain(&more).enumerate() {
+        let text = fs::read_to_string(path).unwrap_or_default(); // judged before, or not there
+        let mut table: Table = toml::from_str(&text).unwrap_or_default();
+        table.retain(|name, _| TABLES.contains(&name));
+        write(directory.join(format!("{number:04}.toml")), &table)?;
+    }
+    let mut own = Table::new();
+    let first = FIRST_USER + i64::from(std::process::id()) * USERS;
+    let range: Vec<Value> = vec![first.into(), (first + USERS - 1).into()];
+    own.insert(
+        "users".to_owned(),
+        Table::from_iter([("range".to_owned(), range.into())]).into(),
+    );
+    write(directory.join("9999.toml"), &own)
+}
+
+/// Users for the functions of private fnds that root starts: a few for each process id, which has at most 22 bits.
+const FIRST_USER: i64 = 1_000_000_000;
+const USERS: i64 = 8;
+
+fn failed(path: &Path, error: &io::Error) -> Failure {
+    Failure::usage(format!("failed to copy `{}`: {error}", path.display()))
+}

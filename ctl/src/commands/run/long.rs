@@ -1,0 +1,67 @@
+//! HTTP programs and services: their output, and how they end, until Ctrl-C.
+
+use super::private::Private;
+use super::subject::Subject;
+use crate::client::{Pieces, encode};
+use crate::commands::{Parameters, events};
+use crate::exit::{Exit, Failure};
+use fnd_core::api::LogLine;
+use fnd_core::api::stream::{Kind, StreamEvent};
+use fnd_core::outcome::Reason;
+use fnd_manifest::function::Mode;
+
+/// Shows what the function prints and how its processes end; returns only if the connection to fnd does.
+///
+/// # Errors
+/// fnd cannot be reached.
+pub(super) async fn run(private: &Private, subject: &Subject) -> Result<Exit, Failure> {
+    let out = &private.context.out;
+    if subject.mode() == Mode::Http {
+        let url = format!("http://fnd/v1/functions/{}/http/", encode(subject.name()));
+        out.line("ready; call it from another terminal, Ctrl-C ends it:")?;
+        out.line(&format!("  curl --unix-socket {} {url}", private.socket().display()))?;
+    } else {
+        out.line("the service runs; Ctrl-C ends it")?;
+    }
+    let mut of_function = Parameters::default();
+    of_function.add("function", Some(subject.name()));
+    let client = &private.context.client;
+    let mut lines = client.stream(&format!("/v1/logs{}&follow=1", of_function.0)).await?;
+    let mut events = client
+        .stream(&format!("/v1/stream{}&kind=ended,state,refused", of_function.0))
+        .await?;
+    loop {
+        tokio::select! {
+            // Cancel-safe: a part of a line that was read is kept for the next call.
+            line = lines.line() => match line? {
+                Some(line) => if let Ok(line) = serde_json::from_slice::<LogLine>(&line) {
+                    out.line(&private.text_of_the_person(&out.printed(&line.text)))?;
+                },
+                None => return Ok(Exit::Fine),
+            },
+            // Cancel-safe: as above.
+            event = next(&mut events) => match event? {
+                Some(event) => if let Some(text) = worth_telling(private, &event) {
+                    out.aside(&text);
+                },
+                None => return Ok(Exit::Fine),
+            },
+        }
+    }
+}
+
+async fn next(events: &mut Pieces) -> Result<Option<StreamEvent>, Failure> {
+    while let Some(line) = events.line().await? {
+        if let Ok(event) = serde_json::from_slice(&line) {
+            return Ok(Some(event));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the words of an event, unless all is well.
+fn worth_telling(private: &Private, event: &StreamEvent) -> Option<String> {
+    let is_well = event.kind == Kind::Ended && matches!(event.reason, Some(Reason::Ok) | None);
+    let words = events::words(&private.context.out, event);
+    (!is_well && !words.is_empty()).then(|| format!("-- {}", private.text_of_the_person(&words)))
+}

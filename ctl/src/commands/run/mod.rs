@@ -1,0 +1,254 @@
+//! `fndctl run FILE`: runs a function of a file, without a daemon. A private fnd judges, limits and runs it as an
+//! installed one does, and is gone afterwards with everything that it wrote.
+//!
+//! Files:
+//! - `copy`: the private directories: the function's files, and the configuration
+//! - `long`: HTTP programs and services, which run until Ctrl-C
+//! - `private`: the private fnd
+//! - `subject`: the function that a path names
+//! - `wait`: signals, and changes of the function's files
+
+pub(super) mod copy;
+mod long;
+mod private;
+mod subject;
+mod wait;
+
+use super::Context;
+use super::invoke::follow;
+use super::payload::Payload;
+use super::text::span;
+use super::waiting::reporting;
+use crate::client::request;
+use crate::exit::{Exit, Failure};
+use fnd_core::api::{FunctionDetail, NodeStatus};
+use fnd_core::supervisor::FunctionState;
+use fnd_manifest::diagnostic::{Colour, Diagnostic};
+use fnd_manifest::function::Mode;
+use fnd_wire::units::print_duration;
+use hyper::Method;
+use hyper::body::Bytes;
+use private::Private;
+use std::path::PathBuf;
+use subject::Subject;
+use wait::{Changes, Stop};
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl run hello.py -d '{\"name\": \"Ada\"}'\n  \
+    fndctl run hello.py --watch                 again after each save\n  \
+    jq .order orders.json | fndctl run ship.ts\n  \
+    fndctl run -e LEVEL=debug --timeout 5s backup.sh\n  \
+    fndctl run shop.py                          an HTTP program or a service: until Ctrl-C\n  \
+    sudo fndctl run big.py                      with all limits, which need root on most machines")]
+pub(crate) struct Args {
+    /// The function's code, its manifest, or its directory.
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::AnyPath)]
+    file: PathBuf,
+
+    #[command(flatten)]
+    payload: Payload,
+
+    /// Run it again each time one of its files is saved, until Ctrl-C.
+    #[arg(short, long)]
+    watch: bool,
+
+    /// End each attempt after this time, such as `500ms` or `5m`, instead of the manifest's `limits.timeout`.
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<String>,
+
+    /// A variable of its environment, which wins over `[env]` of the manifest; may be repeated.
+    #[arg(short = 'e', long = "env", value_name = "NAME=VALUE")]
+    variables: Vec<String>,
+
+    /// Take `[defaults]`, `[sizes]`, `[runtimes]` and `[users]` from this configuration [default: /etc/fnd/fnd.toml and
+    /// conf.d, if they exist].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// What the command line says about the run.
+#[derive(Debug)]
+struct Wanted {
+    /// Changes in the manifest.
+    timeout: Option<String>,
+    variables: Vec<(String, String)>,
+    payload: Option<Body>,
+    /// Whether limits without effect were named already.
+    again: bool,
+}
+
+/// A payload and its media type.
+type Body = (Vec<u8>, &'static str);
+
+/// Runs the verb.
+///
+/// # Errors
+/// The function is invalid or did not succeed, or a private fnd cannot be started.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let mut stop = Stop::new()?;
+    let first = Subject::of(context, &args)?;
+    let mut wanted = wanted(context, &args, &first)?;
+    if !args.watch {
+        return once(context, &first, &wanted, (&mut stop, None)).await;
+    }
+    let mut changes = Changes::of(&first)?;
+    let mut next = Ok(first);
+    loop {
+        let ended = match &next {
+            Ok(subject) => {
+                let ends = (&mut stop, Some(&mut changes));
+                once(context, subject, &wanted, ends).await.map(drop)
+            }
+            Err(()) => Ok(()),
+        };
+        if let Err(failure) = ended {
+            crate::output::failure(&failure);
+        }
+        if stop.is_asked() {
+            return Ok(Exit::Fine);
+        }
+        wanted.again = true;
+        context.out.progress("waiting for a change; Ctrl-C ends");
+        tokio::select! {
+            // Cancel-safe: the verb ends.
+            () = stop.asked() => return Ok(Exit::Fine),
+            // Cancel-safe: changes stay in their queue.
+            () = changes.next() => {}
+        }
+        next = Subject::of(context, &args).map_err(|failure| crate::output::failure(&failure));
+    }
+}
+
+fn wanted(context: &Context, args: &Args, subject: &Subject) -> Result<Wanted, Failure> {
+    let timeout = args.timeout.as_deref().map(span).transpose()?.map(print_duration);
+    let variable = |text: &String| match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(Failure::usage(format!("`-e {text}`: expected NAME=VALUE"))),
+    };
+    let variables = args.variables.iter().map(variable).collect::<Result<_, _>>()?;
+    Ok(Wanted {
+        timeout,
+        variables,
+        payload: payload(context, args, subject)?,
+        again: false,
+    })
+}
+
+fn payload(context: &Context, args: &Args, subject: &Subject) -> Result<Option<Body>, Failure> {
+    match subject.mode() {
+        Mode::Script | Mode::Handler => args.payload.read(context, false),
+        // Standard input is a payload only of what runs and ends.
+        Mode::Http if args.payload.is_given() => args.payload.read(context, false),
+        Mode::Service if args.payload.is_given() => {
+            Err(Failure::usage("a service is never invoked, so it gets no payload")
+                .help(format!("fndctl run {}", args.file.display())))
+        }
+        Mode::Http | Mode::Service => Ok(None),
+    }
+}
+
+/// Runs a function in an fnd of its own, until it ends, the person stops it, or its files change.
+async fn once(
+    context: &Context,
+    subject: &Subject,
+    wanted: &Wanted,
+    (stop, changes): (&mut Stop, Option<&mut Changes>),
+) -> Result<Exit, Failure> {
+    let mut private = Private::start(context, subject, wanted)?;
+    let long = wanted.payload.is_none() && matches!(subject.mode(), Mode::Http | Mode::Service);
+    let changed = async {
+        match changes.filter(|_| long) {
+            Some(changes) => changes.next().await,
+            None => std::future::pending().await,
+        }
+    };
+    let ended = tokio::select! {
+        // Cancel-safe, as the others: the private fnd is stopped afterwards, and nothing goes on.
+        ended = perform(&mut private, subject, wanted, long) => ended,
+        () = stop.asked() => {
+            if long { Ok(Exit::Fine) } else { Err(Failure::new(Exit::FunctionFailed, "cancelled")) }
+        }
+        () = changed => Ok(Exit::Fine),
+    };
+    private.stop(stop).await;
+    ended.map_err(|failure| private.in_words_of_the_person(failure))
+}
+
+async fn perform(private: &mut Private, subject: &Subject, wanted: &Wanted, long: bool) -> Result<Exit, Failure> {
+    private.ready().await?;
+    let private = &*private;
+    let context = &private.context;
+    check(private, subject, wanted.again).await?;
+    if long {
+        return long::run(private, subject).await;
+    }
+    let path = format!("{}/invocations", super::function_path(subject.name())?);
+    let (headers, body) = match &wanted.payload {
+        Some((bytes, media_type)) => {
+            let header = ("Content-Type".to_owned(), (*media_type).to_owned());
+            (vec![header], Bytes::from(bytes.clone()))
+        }
+        None => (Vec::new(), Bytes::new()),
+    };
+    let request = request(Method::POST, &path, &headers, body)?;
+    reporting(
+        context,
+        subject.name(),
+        follow(context, request, |line| private.text_of_the_person(line)),
+    )
+    .await
+}
+
+/// The limits that every function has by default.
+const ALWAYS: [&str; 2] = ["memory", "pids"];
+
+/// Reports the limits that cannot be enforced here, and refuses a function that fnd refuses.
+async fn check(private: &Private, subject: &Subject, again: bool) -> Result<(), Failure> {
+    let context = &private.context;
+    let status: NodeStatus = crate::output::parse(&context.client.get("/v1/status").await?.body)?;
+    // Only those that the manifest sets, or that hold for each function.
+    let matters =
+        |limit: &&str| subject.manifest.limits.asked.iter().any(|asked| asked == limit) || ALWAYS.contains(limit);
+    let limits: Vec<&str> = status.not_enforced.keys().map(String::as_str).filter(matters).collect();
+    if !limits.is_empty() && !again {
+        let help = if rustix::process::geteuid().is_root() {
+            ""
+        } else {
+            "; `sudo fndctl run` can enforce them"
+        };
+        context
+            .out
+            .aside(&format!("limits without effect here: {}{help}", limits.join(", ")));
+    }
+    let Some(function) = status
+        .functions
+        .iter()
+        .find(|function| function.function.as_str() == subject.name())
+    else {
+        let problems = status.problems.join("; ");
+        return Err(Failure::new(
+            Exit::InvalidManifest,
+            format!("fnd refuses it: {problems}"),
+        ));
+    };
+    if function.state != FunctionState::Invalid {
+        return Ok(());
+    }
+    let path = super::function_path(subject.name())?;
+    let detail: FunctionDetail = crate::output::parse(&context.client.get(&path).await?.body)?;
+    let diagnostics = detail.more.diagnostics.into_iter();
+    let diagnostics = diagnostics.filter_map(|diagnostic| serde_json::from_value::<Diagnostic>(diagnostic).ok());
+    let diagnostics: Vec<Diagnostic> = diagnostics
+        .map(|diagnostic| private.of_the_person(diagnostic))
+        .collect();
+    for diagnostic in &diagnostics {
+        context.out.aside(&diagnostic.render(Colour::Plain));
+    }
+    let why = function.error.clone().filter(|_| diagnostics.is_empty());
+    Err(Failure::new(
+        Exit::InvalidManifest,
+        why.unwrap_or_else(|| "the function is invalid".to_owned()),
+    ))
+}

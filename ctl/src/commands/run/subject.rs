@@ -1,0 +1,99 @@
+//! The function that a path names, judged by the daemon's own code.
+
+use super::{Args, Context};
+use crate::exit::{Exit, Failure};
+use crate::local::{self, Places};
+use fnd_manifest::check::{Disk, check};
+use fnd_manifest::diagnostic::{Colour, Diagnostic};
+use fnd_manifest::function::{Manifest, Mode};
+use std::path::{Path, PathBuf};
+
+/// A valid function.
+#[derive(Debug)]
+pub(super) struct Subject {
+    name: String,
+    pub(super) manifest: Manifest,
+    /// The file with the code; in directory form, the directory.
+    pub(super) code: PathBuf,
+    /// The manifest beside the code, or in the directory.
+    pub(super) sidecar: Option<PathBuf>,
+    /// The configuration, and the directories of runtimes.
+    pub(super) config: PathBuf,
+}
+
+impl Subject {
+    /// Judges the function and prints its problems.
+    ///
+    /// # Errors
+    /// The path does not name one function, or the function is invalid.
+    pub(super) fn of(context: &Context, args: &Args) -> Result<Self, Failure> {
+        let path = &args.file;
+        if let Err(error) = std::fs::metadata(path) {
+            let message = format!("failed to read `{}`: {error}", path.display());
+            return Err(Failure::usage(message).help("`fndctl invoke F` runs a function that fnd has loaded"));
+        }
+        let places = Places::of(context.user)?;
+        let config = args.config.clone().unwrap_or(places.config);
+        let (judge, problems) = local::judge(&config, &places.runtimes);
+        let checked = judge.map(|judge| check(&judge, &Disk, &path.display().to_string()));
+        let found = checked.iter().flat_map(|checked| checked.all());
+        let problems: Vec<Diagnostic> = problems.iter().chain(found).cloned().collect();
+        for diagnostic in &problems {
+            context.out.aside(&diagnostic.render(Colour::Plain));
+        }
+        if problems.iter().any(Diagnostic::is_error) {
+            return Err(Failure::new(
+                Exit::InvalidManifest,
+                format!("`{}` does not run", path.display()),
+            ));
+        }
+        let (mut verdicts, files) = checked
+            .map(|checked| (checked.verdicts, checked.files))
+            .unwrap_or_default();
+        let (Some(verdict), true) = (verdicts.pop(), verdicts.is_empty()) else {
+            let message = format!("`{}` is not one function", path.display());
+            return Err(
+                Failure::usage(message).help("name the file of a function, or a directory with a `function.toml`")
+            );
+        };
+        let manifest = verdict
+            .manifest
+            .ok_or_else(|| Failure::new(Exit::InvalidManifest, "it has no manifest"))?;
+        let directory = path
+            .parent()
+            .filter(|_| path.ends_with("function.toml"))
+            .unwrap_or(path);
+        let is_directory = path.is_dir() || path.ends_with("function.toml");
+        let mut files = files.into_iter().map(PathBuf::from);
+        let (code, sidecar) = if is_directory {
+            (directory.to_path_buf(), Some(directory.join("function.toml")))
+        } else {
+            (files.next().unwrap_or_else(|| path.clone()), files.next())
+        };
+        Ok(Self {
+            name: verdict.function.to_string(),
+            manifest,
+            code,
+            sidecar,
+            config,
+        })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        self.manifest.mode
+    }
+
+    pub(super) fn is_directory(&self) -> bool {
+        self.code.is_dir()
+    }
+
+    /// Returns the directory that holds the function's files or its directory.
+    pub(super) fn beside(&self) -> PathBuf {
+        let parent = self.code.parent().filter(|parent| !parent.as_os_str().is_empty());
+        parent.unwrap_or(Path::new(".")).to_path_buf()
+    }
+}

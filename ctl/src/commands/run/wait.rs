@@ -1,0 +1,99 @@
+//! What `run` waits for beside the function: Ctrl-C and other signals, and changes of the function's files.
+
+use super::subject::Subject;
+use crate::exit::Failure;
+use futures_util::StreamExt as _;
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook_tokio::Signals;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// The person's wish to stop.
+pub(super) struct Stop {
+    signals: Signals,
+    asked: bool,
+}
+
+impl Stop {
+    /// Takes over the signals that end a process.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(super) fn new() -> Result<Self, Failure> {
+        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]);
+        let signals = signals.map_err(|error| Failure::usage(format!("failed to watch for signals: {error}")))?;
+        Ok(Self { signals, asked: false })
+    }
+
+    /// Waits for the next signal.
+    pub(super) async fn asked(&mut self) {
+        self.signals.next().await;
+        self.asked = true;
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked
+    }
+}
+
+/// Changes of the function's files.
+pub(super) struct Changes {
+    changes: mpsc::Receiver<()>,
+    _watcher: RecommendedWatcher,
+}
+
+/// Editors save in several steps; a change counts when nothing has followed for this time.
+const QUIET: Duration = Duration::from_millis(100);
+
+impl Changes {
+    /// Watches the files of a function: their directory, since editors replace files.
+    ///
+    /// # Errors
+    /// The directory cannot be watched.
+    pub(super) fn of(subject: &Subject) -> Result<Self, Failure> {
+        let beside = subject.beside();
+        let failed =
+            |error: &dyn std::fmt::Display| Failure::usage(format!("failed to watch `{}`: {error}", beside.display()));
+        let absolute = |path: &PathBuf| std::path::absolute(path).map_err(|error| failed(&error));
+        let code = absolute(&subject.code)?;
+        let is_directory = subject.is_directory();
+        let manifest = code.with_file_name(format!("{}.toml", subject.name()));
+        // One is enough: a change that finds it full is told by the one before.
+        let (tell, changes) = mpsc::channel(1);
+        let handler = move |event: notify::Result<notify::Event>| {
+            let Ok(event) = event else { return };
+            let is_change = match event.kind {
+                EventKind::Access(kind) => kind == AccessKind::Close(AccessMode::Write),
+                EventKind::Create(_) | EventKind::Modify(_) => true,
+                EventKind::Any | EventKind::Remove(_) | EventKind::Other => false,
+            };
+            let is_its =
+                |path: &PathBuf| *path == code || *path == manifest || (is_directory && path.starts_with(&code));
+            if is_change && event.paths.iter().any(is_its) {
+                let _ = tell.try_send(()); // full: see above
+            }
+        };
+        let mut watcher = notify::recommended_watcher(handler).map_err(|error| failed(&error))?;
+        let (path, depth) = if is_directory {
+            (absolute(&subject.code)?, RecursiveMode::Recursive)
+        } else {
+            (absolute(&beside)?, RecursiveMode::NonRecursive)
+        };
+        watcher.watch(&path, depth).map_err(|error| failed(&error))?;
+        Ok(Self {
+            changes,
+            _watcher: watcher,
+        })
+    }
+
+    /// Waits for the next change, and until it is complete.
+    pub(super) async fn next(&mut self) {
+        if self.changes.recv().await.is_none() {
+            return std::future::pending().await;
+        }
+        while let Ok(Some(())) = tokio::time::timeout(QUIET, self.changes.recv()).await {}
+    }
+}

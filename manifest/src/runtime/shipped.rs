@@ -1,0 +1,106 @@
+//! The runtimes that come with fnd, inside the program, so that a program without any other file can run functions.
+//!
+//! Only an fnd that starts the spawner itself writes them to a directory: then both run as the same user. The spawner of
+//! an installation takes runtimes only from the directories that its unit names, never from fnd.
+
+use fnd_wire::form::Bytes;
+use fnd_wire::plan::JudgedFile;
+use std::path::{Path, PathBuf};
+
+/// Directory of the runtimes of an installation.
+pub const INSTALLED: &str = "/usr/lib/fnd/runtimes";
+
+macro_rules! files {
+    ($($path:literal)*) => { &[$(($path, include_bytes!(concat!("../../../runtimes/", $path)))),*] };
+}
+
+/// Each file that a running function needs, by its path below a directory of runtimes.
+pub const FILES: &[(&str, &[u8])] = files![
+    "bash/runtime.toml"
+    "bash/shim.sh"
+    "deno/http.mjs"
+    "deno/runtime.toml"
+    "deno/shim.mjs"
+    "exec/runtime.toml"
+    "node/runtime.toml"
+    "node/shim.mjs"
+    "python/lib/fnd/__init__.py"
+    "python/lib/fnd_worker/__init__.py"
+    "python/lib/fnd_worker/answer.py"
+    "python/lib/fnd_worker/asynchronous.py"
+    "python/lib/fnd_worker/call.py"
+    "python/lib/fnd_worker/event.py"
+    "python/lib/fnd_worker/load.py"
+    "python/lib/fnd_worker/threads.py"
+    "python/lib/fnd_worker/wire.py"
+    "python/lib/python_sdk_rafay_workflow/__init__.py"
+    "python/lib/python_sdk_rafay_workflow/sdk.py"
+    "python/lib/python_sdk_rafay_workflow/state_client.py"
+    "python/runtime.toml"
+    "python/shim.py"
+    "share/js/answer.mjs"
+    "share/js/event.mjs"
+    "share/js/serve.mjs"
+    "share/js/wire.mjs"
+];
+
+/// Returns the descriptions of these runtimes, as if they were installed.
+pub fn descriptions() -> impl Iterator<Item = JudgedFile> {
+    let described = FILES.iter().filter(|(path, _)| path.ends_with("/runtime.toml"));
+    described.map(|(path, bytes)| JudgedFile {
+        path: format!("{INSTALLED}/{path}"),
+        bytes: Bytes(bytes.to_vec()),
+        mode: 0o644,
+        trusted: true,
+    })
+}
+
+/// Returns the directories where the shipped runtimes may be, the first one wins: beside a program that was unpacked
+/// somewhere or built in a checkout, then those of an installation.
+#[must_use]
+pub fn directories(program: &Path) -> Vec<PathBuf> {
+    let beside = |path: &str| program.parent().map(|directory| directory.join(path));
+    let places = [
+        "../share/fnd/runtimes",
+        "../lib/fnd/runtimes",
+        "runtimes",
+        "../../runtimes",
+    ];
+    places
+        .into_iter()
+        .filter_map(beside)
+        .chain([INSTALLED.into()])
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn below(directory: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(directory).expect("a directory").flatten() {
+            if entry.path().is_dir() {
+                below(&entry.path(), found);
+            } else {
+                found.push(entry.path());
+            }
+        }
+    }
+
+    #[test]
+    fn every_file_but_those_for_people_is_inside() {
+        let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtimes");
+        let mut found = Vec::new();
+        below(&top, &mut found);
+        found.retain(|path| {
+            let text = path.display().to_string();
+            !text.ends_with(".md") && !text.contains("__pycache__")
+        });
+        let mut found: Vec<_> = found
+            .iter()
+            .map(|path| path.strip_prefix(&top).expect("below it").display().to_string())
+            .collect();
+        found.sort();
+        assert_eq!(found, FILES.iter().map(|(path, _)| *path).collect::<Vec<_>>());
+    }
+}

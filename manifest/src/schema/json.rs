@@ -1,0 +1,308 @@
+//! JSON Schemas of the files that people write, for editors: made from the tables of keys.
+//!
+//! A schema knows types, ranges of numbers, words and the form of a text. Rules that need more than one value (`cron` or
+//! `every`), and ranges of durations and sizes that are written with a unit, are left to the judge.
+
+use super::{Form, Key, Kind, PERMISSIONS, Zero};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// The files that have a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum File {
+    /// A function's manifest: `NAME.toml`, `function.toml`.
+    Manifest,
+    /// `fnd.toml`.
+    Configuration,
+}
+
+/// Returns the schema of a file (JSON Schema, draft 2020-12).
+#[must_use]
+pub fn schema(file: File) -> Value {
+    let (title, keys) = match file {
+        File::Manifest => ("Manifest of a function of fnd", crate::function::Manifest::KEYS),
+        File::Configuration => ("Configuration of fnd", crate::settings::Settings::KEYS),
+    };
+    let mut schema = table(keys);
+    schema.insert(
+        "$schema".to_owned(),
+        "https://json-schema.org/draft/2020-12/schema".into(),
+    );
+    schema.insert("title".to_owned(), title.into());
+    if file == File::Configuration {
+        let manifest = Value::Object(table(crate::function::Manifest::KEYS));
+        schema.insert("$defs".to_owned(), json!({ MANIFEST: manifest }));
+    }
+    Value::Object(schema)
+}
+
+/// Name of the schema of `[defaults]` among the definitions.
+const MANIFEST: &str = "manifest";
+
+fn table(keys: &[Key]) -> Map<String, Value> {
+    let properties: Map<String, Value> = keys.iter().map(|key| (key.name.to_owned(), property(key))).collect();
+    let required: Vec<&str> = keys.iter().filter(|key| key.required).map(|key| key.name).collect();
+    let mut schema = Map::from_iter([
+        ("type".to_owned(), "object".into()),
+        ("properties".to_owned(), properties.into()),
+        ("additionalProperties".to_owned(), false.into()),
+    ]);
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), required.into());
+    }
+    schema
+}
+
+fn property(key: &Key) -> Value {
+    let mut schema = kind(&key.kind);
+    let mut meaning = key.meaning.to_owned();
+    if let Some(accepted) = key.not_yet {
+        meaning.push_str(match accepted {
+            [] => " Not supported yet.",
+            _ => " Not supported yet with other values than the default.",
+        });
+    }
+    schema.insert("description".to_owned(), meaning.into());
+    if !key.default.is_empty() {
+        schema.insert("default".to_owned(), value(key.default));
+    }
+    if !key.example.is_empty() {
+        schema.insert("examples".to_owned(), json!([value(key.example)]));
+    }
+    Value::Object(schema)
+}
+
+/// Returns the JSON of a default or an example, which are TOML. A test reads all of them.
+fn value(text: &str) -> Value {
+    let parsed = toml::from_str::<BTreeMap<String, Value>>(&format!("x = {text}"));
+    parsed.ok().and_then(|mut table| table.remove("x")).unwrap_or_default()
+}
+
+fn kind(kind: &Kind) -> Map<String, Value> {
+    let any_of = |kinds: [Map<String, Value>; 2]| json!({ "anyOf": kinds });
+    let or_none = |schema: Map<String, Value>| json!({ "anyOf": [schema, { "const": "none" }] });
+    let schema = match kind {
+        Kind::Bool => json!({ "type": "boolean" }),
+        Kind::Text(Form::Any) => json!({ "type": "string" }),
+        Kind::Text(form) => json!({ "type": "string", "pattern": pattern(*form) }),
+        Kind::Word(words) => json!({ "enum": words }),
+        Kind::Duration(zero) => Value::Object(duration(*zero)),
+        Kind::DurationOrNone(zero) => or_none(duration(*zero)),
+        Kind::Size(range) => Value::Object(size(*range.start(), *range.end())),
+        Kind::SizeOrNone(range) => or_none(size(*range.start(), *range.end())),
+        Kind::Cpu => json!({
+            "type": ["string", "number"],
+            "pattern": "^[0-9]+(\\.[0-9]{1,3})?[m%]?$",
+            "exclusiveMinimum": 0,
+            "maximum": 10_000,
+        }),
+        Kind::ByteRate => json!({ "type": "string", "pattern": "^[0-9]+(\\.[0-9]{1,6})?([KMGT]i?)?/s$" }),
+        Kind::Rate => json!({ "type": "string", "pattern": "^[1-9][0-9]*/[smhd]$" }),
+        Kind::Mode => json!({ "type": "string", "pattern": "^[0-7]{3,4}$" }),
+        Kind::Whole(range) => json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() }),
+        Kind::Real(range) => json!({ "type": "number", "minimum": range.start(), "maximum": range.end() }),
+        Kind::Json => json!({}),
+        Kind::JsonTable => json!({ "type": "object" }),
+        Kind::List(item) => json!({ "type": "array", "items": self::kind(item) }),
+        Kind::Map(form, item) => json!({
+            "type": "object",
+            "propertyNames": { "pattern": pattern(*form) },
+            "additionalProperties": self::kind(item),
+        }),
+        Kind::Table(keys) => Value::Object(table(keys)),
+        Kind::Tables(keys) => json!({ "type": "array", "items": table(keys) }),
+        Kind::Defaults => json!({ "$ref": format!("#/$defs/{MANIFEST}") }),
+        Kind::Either(first, second) => any_of([self::kind(first), self::kind(second)]),
+    };
+    match schema {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    }
+}
+
+fn duration(zero: Zero) -> Map<String, Value> {
+    let pattern = match zero {
+        Zero::Fine => "^(0|([0-9]+(d|h|m|s|ms))+)$",
+        // `0s` is refused too.
+        Zero::Refused => "^(0+(d|h|m|s|ms))*0*[1-9][0-9]*(d|h|m|s|ms)([0-9]+(d|h|m|s|ms))*$",
+    };
+    Map::from_iter([
+        ("type".to_owned(), "string".into()),
+        ("pattern".to_owned(), pattern.into()),
+    ])
+}
+
+fn size(least: u64, most: u64) -> Map<String, Value> {
+    Map::from_iter([
+        ("type".to_owned(), json!(["string", "integer"])),
+        ("pattern".to_owned(), "^[0-9]+(\\.[0-9]{1,6})?([KMGT]i?)?$".into()),
+        ("minimum".to_owned(), least.into()),
+        ("maximum".to_owned(), most.into()),
+    ])
+}
+
+/// Returns the pattern of a text; where a form has rules that a pattern would make unreadable, it accepts more.
+fn pattern(form: Form) -> String {
+    const NAME: &str = "[A-Za-z0-9._/-]+";
+    const FUNCTION: &str = "[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?";
+    match form {
+        Form::Any => String::new(),
+        Form::Some => "^[^\\u0000]+$".to_owned(),
+        Form::Name => format!("^{NAME}$"),
+        Form::Variable => "^[A-Za-z_][A-Za-z0-9_]*$".to_owned(),
+        Form::Function => format!("^({FUNCTION}/)?{FUNCTION}$"),
+        Form::Absolute | Form::UrlPath => "^/".to_owned(),
+        Form::Relative => "^[^/]".to_owned(),
+        Form::Socket => "^.+:[0-9]{1,5}$".to_owned(),
+        Form::Auth => format!("^(none|(token|basic|hmac):{NAME})$"),
+        Form::Permission => format!("^(keptn|({})(=.+)?)$", PERMISSIONS.join("|")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jsonschema::Validator;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    fn validator(file: File) -> Validator {
+        jsonschema::draft202012::new(&schema(file)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[track_caller]
+    fn read(text: &str) -> Value {
+        toml::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    }
+
+    #[track_caller]
+    fn check_valid(validator: &Validator, what: &str, text: &str) {
+        let errors: Vec<String> = validator
+            .iter_errors(&read(text))
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert_eq!(errors, [""; 0], "{what}");
+    }
+
+    fn files_below(directory: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                files_below(&path, found);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+
+    #[test]
+    fn the_shipped_files_are_valid() {
+        use crate::judge::tests::shipped::{FND, FUNCTION, with_examples};
+        for (file, text) in [(File::Manifest, FUNCTION), (File::Configuration, FND)] {
+            let validator = validator(file);
+            check_valid(&validator, "as shipped", text);
+            check_valid(&validator, "with its examples", &with_examples(text));
+        }
+    }
+
+    #[test]
+    fn the_manifests_of_the_examples_are_valid() {
+        let validator = validator(File::Manifest);
+        let mut files = Vec::new();
+        files_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples"), &mut files);
+        let mut checked = 0;
+        for path in files {
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            let what = path.display().to_string();
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                check_valid(&validator, &what, &text);
+                checked += 1;
+            } else if let Some(block) = block(&text) {
+                check_valid(&validator, &what, &block);
+                checked += 1;
+            }
+        }
+        assert!(checked > 10, "{checked}");
+    }
+
+    /// Returns the TOML of a `/// fnd` block.
+    fn block(text: &str) -> Option<String> {
+        let mut lines = text
+            .lines()
+            .skip_while(|line| !line.ends_with(" /// fnd"))
+            .skip(1)
+            .take_while(|line| !line.ends_with(" ///"))
+            .map(|line| line.trim_start_matches(['#', '/']).trim_start())
+            .peekable();
+        lines.peek()?;
+        Some(lines.collect::<Vec<_>>().join("\n"))
+    }
+
+    /// What the judge refuses because of one value, the schema refuses too.
+    #[test]
+    fn wrong_files_are_refused() {
+        let manifest = validator(File::Manifest);
+        for wrong in [
+            "enable = true",
+            "enabled = 1",
+            "mode = \"job\"",
+            "timeout = \"30s\"",
+            "limits.timeout = 30",
+            "limits.timeout = \"30\"",
+            "limits.timeout = \"0s\"",
+            "limits.memory = \"256MB\"",
+            "limits.memory = 1",
+            "limits.cpu = 0",
+            "limits.cpu = \"half\"",
+            "limits.pids = 0",
+            "retry.factor = \"2\"",
+            "retry.on = [\"always\"]",
+            "queue.rate = \"10\"",
+            "env = { \"1A\" = \"x\" }",
+            "env = { A = 1 }",
+            "hooks = { on_failure = [{ on_failure = \"retry\" }] }",
+            "hooks = { on_failure = [\"Not A Name\"] }",
+            "permissions = [\"all\"]",
+            "[http]\npath = \"/x\"\nauth = \"none\"",
+            "[[http]]\npath = \"/x\"",
+            "[[http]]\npath = \"x\"\nauth = \"none\"",
+            "[[schedule]]\ncorn = \"* * * * *\"",
+        ] {
+            assert!(!manifest.is_valid(&read(wrong)), "{wrong}");
+        }
+        let configuration = validator(File::Configuration);
+        for wrong in [
+            "function_dirs = []",
+            "functions_dirs = [\"relative\"]",
+            "keep_versions = 0",
+            "[defaults.limits]\nmemmory = \"1G\"",
+            "[sizes.M]\ntimeout = 5",
+            "[[access]]\ngroup = \"adm\"",
+            "[[access]]\ngroup = \"adm\"\nrole = \"boss\"",
+            "[runtimes.python]\nenable = false",
+        ] {
+            assert!(!configuration.is_valid(&read(wrong)), "{wrong}");
+        }
+        assert!(configuration.is_valid(&read("[defaults.limits]\nmemory = \"1G\"")));
+        assert!(manifest.is_valid(&read(
+            "limits = { timeout = \"1h30m\", deadline = \"none\", memory = \"1.5Gi\" }"
+        )));
+    }
+
+    #[test]
+    fn a_key_has_its_meaning_default_and_example() {
+        let schema = schema(File::Manifest);
+        let timeout = &schema["properties"]["limits"]["properties"]["timeout"];
+        assert_eq!(timeout["default"], "180s");
+        assert_eq!(timeout["examples"], json!(["30s"]));
+        let meaning = timeout["description"].as_str().unwrap();
+        assert!(meaning.starts_with("Longest time of one attempt"), "{meaning}");
+        let schedule = &schema["properties"]["schedule"]["description"];
+        assert!(
+            schedule
+                .as_str()
+                .unwrap()
+                .ends_with("Not supported yet with other values than the default.")
+        );
+    }
+}

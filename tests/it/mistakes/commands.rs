@@ -1,0 +1,89 @@
+//! Mistakes on the command line.
+
+use super::Mistake;
+
+const OFF: &str = "# /// fnd\n# on_load = false\n# enabled = false\n# ///\necho never\n";
+const SERVICE: &str = "# /// fnd\n# [service]\n# ///\nexec sleep 1000\n";
+
+/// A mistake with the files `files`.
+const fn with(
+    what: &'static str,
+    files: &'static [(&'static str, &'static str, u32)],
+    tries: &'static [&'static str],
+    fix: &'static [&'static str],
+) -> Mistake {
+    Mistake {
+        what,
+        files,
+        tries,
+        fix,
+    }
+}
+
+const fn only(what: &'static str, tries: &'static [&'static str], fix: &'static [&'static str]) -> Mistake {
+    with(what, &[], tries, fix)
+}
+
+pub(super) const ALL: &[Mistake] = &[
+    only("a verb that is misspelt", &["staus"], &["status"]),
+    only(
+        "a verb of systemctl: restart",
+        &["restart hello"],
+        &["fndctl cancel --all"],
+    ),
+    only("a verb of systemctl: stop", &["stop hello"], &["fndctl disable"]),
+    only("a verb of docker: rm", &["rm hello"], &["delete the file"]),
+    only(
+        "a function that is misspelt",
+        &["invoke helo"],
+        &["did you mean `hello`"],
+    ),
+    only(
+        "a payload without -d",
+        &["invoke hello '{\"name\": \"Ada\"}'"],
+        &["fndctl invoke hello -d '{\"name\": \"Ada\"}'"],
+    ),
+    only(
+        "a payload that is broken JSON",
+        &["invoke hello -d '{\"name\": Ada}'"],
+        &["line 1", "--text"],
+    ),
+    only(
+        "a payload from a file that is not there",
+        &["invoke hello -d @data.json"],
+        &["data.json"],
+    ),
+    only("a timeout without a unit", &["invoke hello --timeout 5"], &["`30s`"]),
+    only("an id that does not exist", &["result 1234abcd"], &["fndctl history"]),
+    only("a state that is misspelt", &["history --state faild"], &["failed"]),
+    only("a time that is no time", &["history --since yesterday"], &["`1h`"]),
+    only(
+        "a pattern that matches nothing",
+        &["disable 'web/*'"],
+        &["web/*", "fndctl list"],
+    ),
+    only("a key that is misspelt", &["explain memroy"], &["limits.memory"]),
+    only("a level that does not exist", &["log-level loud"], &["debug"]),
+    only(
+        "a state of another tool",
+        &["history hello --state success"],
+        &["failed"],
+    ),
+    with(
+        "a function that is disabled",
+        &[("off.sh", OFF, 0o644)],
+        &["reload", "invoke off"],
+        &["fndctl enable off"],
+    ),
+    with(
+        "a service that is invoked",
+        &[("sleeper.sh", SERVICE, 0o644)],
+        &["reload", "invoke sleeper"],
+        &["service"],
+    ),
+    only(
+        "a socket that is not there",
+        &["--socket /run/nobody.sock status"],
+        &["systemctl status fnd"],
+    ),
+];

@@ -1,0 +1,87 @@
+//! Mistakes in names, modes and content of files.
+
+use super::Mistake;
+
+const ECHO: &str = "# /// fnd\n# on_load = false\n# ///\necho hello\n";
+
+/// A mistake that is seen after the file was saved.
+const fn saved(
+    what: &'static str,
+    files: &'static [(&'static str, &'static str, u32)],
+    fix: &'static [&'static str],
+) -> Mistake {
+    Mistake {
+        what,
+        files,
+        tries: &["reload", "status"],
+        fix,
+    }
+}
+
+pub(super) const ALL: &[Mistake] = &[
+    saved(
+        "a suffix that no runtime has",
+        &[("report.rb", "puts 1\n", 0o644)],
+        &["report.rb", "chmod +x"],
+    ),
+    saved(
+        "no suffix, and not executable",
+        &[("backup", "#!/bin/bash\necho 1\n", 0o644)],
+        &["backup", "chmod +x"],
+    ),
+    saved(
+        "an executable file without `#!`",
+        &[("tool", "echo 1\n", 0o755)],
+        &["`#!` line"],
+    ),
+    saved(
+        "a name with capitals and spaces",
+        &[("My Script.sh", ECHO, 0o644)],
+        &["My Script.sh", "a-z"],
+    ),
+    saved(
+        "a file that all may write",
+        &[("open.sh", ECHO, 0o666)],
+        &["chmod", "open.sh"],
+    ),
+    saved(
+        "a file that its group may write",
+        &[("team.sh", ECHO, 0o664)],
+        &["chmod", "team.sh"],
+    ),
+    saved(
+        "two files for one name",
+        &[("twice.sh", ECHO, 0o644), ("twice.py", "print(1)\n", 0o644)],
+        &["twice.sh", "twice.py"],
+    ),
+    saved(
+        "a manifest without code",
+        &[("lonely.toml", "on_load = false\n", 0o644)],
+        &["lonely.toml"],
+    ),
+    saved(
+        "an archive",
+        &[("site.zip", "PK", 0o644)],
+        &["site.zip", "not supported yet"],
+    ),
+    saved("a group in a group", &[("web/shop/pay.sh", ECHO, 0o644)], &["web/shop"]),
+    saved(
+        "a Python handler with one parameter",
+        &[("one.py", "def main(args):\n    return 1\n", 0o644)],
+        &["main(event, context)"],
+    ),
+    saved(
+        "a Python script with a list of packages (PEP 723)",
+        &[(
+            "deps.py",
+            "# /// script\n# dependencies = [\"requests\"]\n# ///\nimport requests\n",
+            0o644,
+        )],
+        &["# /// fnd"],
+    ),
+    saved(
+        "a Python project that was copied",
+        &[("app.py", "import helper\n", 0o644), ("helper.py", "x = 1\n", 0o644)],
+        &["function.toml"],
+    ),
+];

@@ -1,0 +1,132 @@
+//! Functions that fail.
+
+use super::Mistake;
+
+/// A function that is called and fails.
+const fn called(
+    what: &'static str,
+    files: &'static [(&'static str, &'static str, u32)],
+    fix: &'static [&'static str],
+) -> Mistake {
+    Mistake {
+        what,
+        files,
+        tries: &["reload", "invoke job"],
+        fix,
+    }
+}
+
+pub(super) const ALL: &[Mistake] = &[
+    called(
+        "a program that is not installed",
+        &[(
+            "job.sh",
+            "# /// fnd\n# on_load = false\n# ///\nset -e\nrsnyc a b\n",
+            0o644,
+        )],
+        &["job.sh: line 5: rsnyc: command not found"],
+    ),
+    called(
+        "an exit without a word",
+        &[("job.sh", "# /// fnd\n# on_load = false\n# ///\nexit 3\n", 0o644)],
+        &["exit code 3", "fndctl logs"],
+    ),
+    called(
+        "a module that is not there",
+        &[(
+            "job.py",
+            "import reqeusts\n\ndef handler(event, context):\n    return 1\n",
+            0o644,
+        )],
+        &["No module named 'reqeusts'", "fndctl logs"],
+    ),
+    called(
+        "a mistake in Python's syntax",
+        &[("job.py", "def handler(event, context):\n    return {\n", 0o644)],
+        &["'{' was never closed", "job.py", "line 2"],
+    ),
+    called(
+        "a key of the payload that is missing",
+        &[(
+            "job.py",
+            "def handler(event, context):\n    return event[\"data\"][\"name\"]\n",
+            0o644,
+        )],
+        &["TypeError"],
+    ),
+    called(
+        "an answer that is no JSON",
+        &[("job.py", "def handler(event, context):\n    return {1, 2}\n", 0o644)],
+        &["set"],
+    ),
+    called(
+        "a file beside the code that is written",
+        &[(
+            "job.py",
+            "# /// fnd\n# on_load = false\n# ///\nopen('out.txt', 'w')\n",
+            0o644,
+        )],
+        &["Permission denied: 'out.txt'"],
+    ),
+    called(
+        "the network without a permission, in deno",
+        &[(
+            "job.ts",
+            "// /// fnd\n// on_load = false\n// ///\nawait fetch('https://example.com');\n",
+            0o644,
+        )],
+        &["permissions = [\"net=example.com\"]"],
+    ),
+    called(
+        "a run that takes too long",
+        &[(
+            "job.sh",
+            "# /// fnd\n# on_load = false\n# [limits]\n# timeout = \"200ms\"\n# ///\nsleep 1000\n",
+            0o644,
+        )],
+        &["200ms", "limits.timeout"],
+    ),
+    called(
+        "a run that takes too much memory",
+        &[(
+            "job.py",
+            "# /// fnd\n# on_load = false\n# [limits]\n# memory = \"32M\"\n# ///\nx = bytearray(200_000_000)\n",
+            0o644,
+        )],
+        &["32 MiB", "limits.memory"],
+    ),
+    called(
+        "a result that is too large",
+        &[(
+            "job.sh",
+            "# /// fnd\n# on_load = false\n# [limits]\n# result = \"1K\"\n# ///\nhead -c 4000 /dev/zero > $FND_RESULT\n",
+            0o644,
+        )],
+        &["limits.result"],
+    ),
+    called(
+        "a program that does not listen on $PORT",
+        &[(
+            "job.sh",
+            "# /// fnd\n# [http_server]\n# start_timeout = \"1s\"\n# ///\nexec sleep 1000\n",
+            0o644,
+        )],
+        &["PORT"],
+    ),
+    called(
+        "a handler that is not in the file",
+        &[
+            ("job.py", "def work(event, context):\n    return 1\n", 0o644),
+            ("job.toml", "handler = \"job.wrok\"\n", 0o644),
+        ],
+        &["wrok"],
+    ),
+    called(
+        "an interpreter that is misspelt",
+        &[
+            ("job", "#!/usr/bin/pyhton3\nprint(1)\n", 0o755),
+            ("job.toml", "on_load = false\n", 0o644),
+        ],
+        &["`#!` line"],
+    ),
+];
