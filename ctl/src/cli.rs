@@ -27,7 +27,7 @@ pub(crate) struct Cli {
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) user: bool,
 
-    /// Output format.
+    /// Print the result in this format.
     #[arg(short, long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(crate) output: Format,
 

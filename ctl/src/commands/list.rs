@@ -10,7 +10,7 @@ use fnd_core::api::FunctionList;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  fndctl list\n  fndctl list -l team=ops -l tier=1\n  fndctl list --watch")]
 pub(crate) struct Args {
-    /// Only functions with this label; may be repeated, then a function must have all of them.
+    /// Show only functions with this label; may be repeated, then a function must have all of them.
     #[arg(short, long = "label", value_name = "KEY=VALUE")]
     labels: Vec<String>,
 

@@ -21,11 +21,11 @@ use jiff::Timestamp;
     after_help = "MEMORY is the peak of the last attempt; for a running function, its current use and that peak: `52M/60M`.\n\nExamples:\n  fndctl status\n  fndctl status hello\n  fndctl status 'web/*' hello\n  fndctl status --failed\n  fndctl status --watch\n  fndctl status -o json | jq '.functions[].state'"
 )]
 pub(crate) struct Args {
-    /// Only these functions; a name may have `*` and `?`.
+    /// Show only these functions; a name may have `*` and `?`.
     #[arg(value_name = "FUNCTION", add = candidates::functions())]
     functions: Vec<String>,
 
-    /// Only functions whose last run failed, and those that are invalid or crash-looping.
+    /// Show only functions whose last run failed, and those that are invalid or crash-looping.
     #[arg(long)]
     failed: bool,
 
