@@ -26,7 +26,12 @@ use std::path::Path;
 const CONFIGURATION: &str = include_str!("../../docs/configuration.md");
 const FUNCTIONS: &str = include_str!("../../docs/writing-functions.md");
 /// Pages of section 7: file, description, document.
-const CONCEPTS: [(&str, &str, &str); 5] = [
+const CONCEPTS: [(&str, &str, &str); 6] = [
+    (
+        "fnd-reasons.7",
+        "why runs of the functions of fnd fail, and exit codes",
+        include_str!("../../docs/errors-and-reasons.md"),
+    ),
     (
         "fnd-handlers.7",
         "functions of fnd that are loaded once",
