@@ -37,6 +37,14 @@ pub(crate) fn runs() -> ArgValueCandidates {
     })
 }
 
+/// Names of functions, then ids of recent runs.
+pub(crate) fn functions_and_runs() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let functions = functions().candidates().into_iter();
+        functions.chain(runs().candidates()).collect()
+    })
+}
+
 /// States of runs.
 pub(crate) fn states() -> ArgValueCandidates {
     words(State::ALL.map(State::as_str).to_vec())

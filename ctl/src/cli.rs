@@ -3,7 +3,7 @@
 use crate::commands::{
     backup, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, enable, events, explain,
     history, invoke, list, log_level, logs, new, reload, replay, restore, result, run, runtimes, schema, show, sizes,
-    status, validate, verify, version,
+    status, top, validate, verify, version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -27,6 +27,23 @@ pub(crate) struct Cli {
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) user: bool,
 
+    #[command(flatten)]
+    pub(crate) printing: Printing,
+
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+impl Format {
+    /// Returns whether the form is a document for programs.
+    pub(crate) fn is_document(self) -> bool {
+        matches!(self, Self::Json | Self::Yaml)
+    }
+}
+
+/// How to print.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Printing {
     /// Print the result in this format.
     #[arg(short, long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(crate) output: Format,
@@ -39,8 +56,17 @@ pub(crate) struct Cli {
     #[arg(long, global = true, hide = true, conflicts_with = "output")]
     pub(crate) json: bool,
 
-    #[command(subcommand)]
-    pub(crate) verb: Verb,
+    /// Print the values of this jq expression for the JSON document; texts without quotes.
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "EXPR")]
+    pub(crate) jq: Option<String>,
+
+    /// Print names, ids and results only: no other columns, no tips, no progress.
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
+    pub(crate) quiet: bool,
+
+    /// Print long texts without a pager.
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) no_pager: bool,
 }
 
 /// Output formats.
@@ -97,6 +123,9 @@ pub(crate) enum Verb {
     Cat(cat::Args),
     /// Edit a function in your editor, check it, save it and show whether it serves.
     Edit(edit::Args),
+    /// Show what functions use, live: CPU, memory, throttling, runs.
+    #[command(alias = "stats")]
+    Top(top::Args),
     /// Run a function and print its result.
     Invoke(invoke::Args),
     /// Run a function of a file without a daemon, and print its result.
@@ -112,6 +141,8 @@ pub(crate) enum Verb {
     History(history::Args),
     /// Print the result of a run.
     Result(result::Args),
+    /// Wait until runs have ended, and end as they did.
+    Wait(wait::Args),
     /// Cancel runs that are waiting or running.
     Cancel(cancel::Args),
     /// Repeat a run with the same payload.

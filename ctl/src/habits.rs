@@ -43,10 +43,6 @@ const VERBS: &[(&str, &str)] = &[
          writes one",
     ),
     (
-        "wait",
-        "`fndctl result --wait 5m ID` waits for the end of a run and prints its result",
-    ),
-    (
         "retry rerun",
         "`fndctl replay ID` repeats a run; `fndctl dead-letters redrive` queues failed ones anew",
     ),
@@ -55,8 +51,8 @@ const VERBS: &[(&str, &str)] = &[
         "`fndctl history` lists the runs, with `--state queued` the waiting ones",
     ),
     (
-        "top stats watch",
-        "`fndctl status --watch` shows the functions and prints them anew after each change",
+        "watch",
+        "`fndctl status --watch` shows the functions and prints them anew after each change, `fndctl top` what they use",
     ),
     (
         "follow attach journal",

@@ -26,14 +26,15 @@ mod output;
 use clap::{CommandFactory as _, Parser as _};
 use clap_complete::CompleteEnv;
 use clap_complete::env::Shells;
-use cli::{Cli, Format, Verb};
+use cli::{Cli, Format, Printing, Verb};
 use client::Client;
 use commands::Context;
 use exit::{Exit, Failure};
-use output::Output;
+use output::{Jq, Output, Wanted};
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::rc::Rc;
 
 /// The control socket of an installed system.
 const SYSTEM_SOCKET: &str = "/run/fnd/control.sock";
@@ -115,21 +116,71 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
             | Verb::Restore(_)
     );
     let socket = socket(cli.socket, cli.user && needs_socket)?;
-    let format = if cli.json { Format::Json } else { cli.output };
-    fits(format, &cli.verb)?;
     let context = Context {
         client: Client::new(socket, cli.user),
-        out: Output::new(format, !cli.no_headers),
+        out: Output::new(wanted(&cli.printing, &cli.verb)?),
         user: cli.user,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::FunctionFailed, format!("failed to start: {error}")))?;
-    runtime.block_on(async {
+    let done = runtime.block_on(async {
         match perform(cli.verb, &context).await {
             Err(failure) => Err(commands::names::suggest(&context, failure).await),
             done => done,
         }
+    });
+    // What was printed before a failure is shown, too.
+    let shown = context.out.finish();
+    done.and_then(|exit| exit.after(shown))
+}
+
+/// Returns how a verb prints.
+fn wanted(printing: &Printing, verb: &Verb) -> Result<Wanted, Failure> {
+    let mut format = if printing.json { Format::Json } else { printing.output };
+    let jq = printing.jq.as_deref().map(Jq::new).transpose()?;
+    if jq.is_some() {
+        if !matches!(format, Format::Table | Format::Json) {
+            return Err(Failure::usage(
+                "`--jq` prints values of JSON: it has no other `-o` than `json`",
+            ));
+        }
+        if matches!(verb, Verb::Completion(_) | Verb::Explain(_)) {
+            return Err(Failure::usage(
+                "`--jq` needs JSON, which `completion` and `explain` do not print",
+            ));
+        }
+        format = Format::Json;
+    }
+    fits(format, verb)?;
+    if printing.quiet && format == Format::Table && prints_table(verb) {
+        format = Format::Name;
+    }
+    Ok(Wanted {
+        format,
+        headers: !printing.no_headers,
+        quiet: printing.quiet,
+        jq: jq.map(Rc::new),
+        pages: !printing.no_pager && pages(verb),
     })
+}
+
+/// Returns whether a verb prints a text that people read from its beginning to its end.
+fn pages(verb: &Verb) -> bool {
+    match verb {
+        Verb::Status(args) => !args.watch,
+        Verb::List(args) => !args.watch,
+        Verb::Logs(args) => !args.follow,
+        Verb::Events(args) => !args.follow,
+        Verb::DeadLetters(args) => args.only_reads(),
+        Verb::Show(_)
+        | Verb::History(_)
+        | Verb::Runtimes(_)
+        | Verb::Sizes(_)
+        | Verb::Doctor(_)
+        | Verb::Explain(_)
+        | Verb::Config(_) => true,
+        _ => false,
+    }
 }
 
 /// Refuses a format that a verb does not have.
@@ -143,16 +194,26 @@ fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
             "`-o raw` prints the bytes of a function: only `invoke`, `run`, `result`, `logs` and `cat` have it";
         return Err(Failure::usage(message));
     }
-    let prints_table = matches!(
-        verb,
-        Verb::Status(_) | Verb::List(_) | Verb::History(_) | Verb::DeadLetters(_) | Verb::Runtimes(_) | Verb::Sizes(_)
-    );
-    if format == Format::Name && !prints_table && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
-        let message = "`-o name` prints the first column of a table: only `status`, `list`, `history`, `dead-letters`, \
+    if format == Format::Name && !prints_table(verb) && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
+        let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `history`, `dead-letters`, \
                        `runtimes` and `sizes` have it";
         return Err(Failure::usage(message));
     }
     Ok(())
+}
+
+/// Returns whether a verb prints a table with names or ids in its first column.
+fn prints_table(verb: &Verb) -> bool {
+    matches!(
+        verb,
+        Verb::Status(_)
+            | Verb::List(_)
+            | Verb::Top(_)
+            | Verb::History(_)
+            | Verb::DeadLetters(_)
+            | Verb::Runtimes(_)
+            | Verb::Sizes(_)
+    )
 }
 
 async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
@@ -163,6 +224,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Show(args) => c::show::run(context, args).await,
         Verb::Cat(args) => c::cat::run(context, args).await,
         Verb::Edit(args) => c::edit::run(context, args).await,
+        Verb::Top(args) => c::top::run(context, args).await,
         Verb::Invoke(args) => c::invoke::run(context, args).await,
         Verb::Run(args) => c::run::run(context, args).await,
         Verb::Logs(args) => c::logs::run(context, args).await,
@@ -170,6 +232,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Events(args) => c::events::run(context, args).await,
         Verb::History(args) => c::history::run(context, args).await,
         Verb::Result(args) => c::result::run(context, args).await,
+        Verb::Wait(args) => c::wait::run(context, args).await,
         Verb::Cancel(args) => c::cancel::run(context, args).await,
         Verb::Replay(args) => c::replay::run(context, args).await,
         Verb::DeadLetters(args) => c::dead_letters::run(context, args).await,

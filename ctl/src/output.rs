@@ -3,20 +3,33 @@
 //! Text of functions is untrusted: on a terminal its control characters are shown, not executed.
 //!
 //! Files:
+//! - `jq`: expressions of `--jq`
+//! - `pager`: the pager
+//! - `screen`: the whole terminal, for `top`
 //! - `table`: tables
+//! - `text`: escapes, local times, long lines
 
+mod jq;
+mod pager;
+mod screen;
 mod table;
+mod text;
 
+pub(crate) use jq::Jq;
+pub(crate) use screen::{Key, Line, Look, Screen};
 pub(crate) use table::{Table, Tone};
+pub(crate) use text::escape;
 
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use anstyle::{AnsiColor, Style};
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::rc::Rc;
+use text::{escape_for, local, wrap};
 
 /// Width of a table where neither the terminal nor `COLUMNS` gives one.
 const WIDTH: u16 = 80;
@@ -26,6 +39,10 @@ const WIDTH: u16 = 80;
 pub(crate) struct Output {
     /// The form, from `-o`.
     pub(crate) format: Format,
+    /// Whether only names, ids and results are printed.
+    quiet: bool,
+    /// The expression of `--jq`, which is applied to each JSON document.
+    jq: Option<Rc<Jq>>,
     /// Whether tables have their first line.
     headers: bool,
     terminal: bool,
@@ -34,12 +51,30 @@ pub(crate) struct Output {
     width: Option<u16>,
     /// The zone in which instants are shown; absent where they stay in UTC.
     zone: Option<TimeZone>,
+    /// What was printed for the pager; absent where nothing is paged.
+    paged: RefCell<Option<Vec<u8>>>,
+}
+
+/// How to print, from the command line.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// The form, from `-o`.
+    pub(crate) format: Format,
+    /// `--no-headers` was not given.
+    pub(crate) headers: bool,
+    /// `-q`.
+    pub(crate) quiet: bool,
+    /// `--jq`.
+    pub(crate) jq: Option<Rc<Jq>>,
+    /// Whether the verb prints a text that people read from its beginning to its end.
+    pub(crate) pages: bool,
 }
 
 impl Output {
     /// Returns an output for this process.
     #[must_use]
-    pub(crate) fn new(format: Format, headers: bool) -> Self {
+    pub(crate) fn new(wanted: Wanted) -> Self {
+        let Wanted { format, .. } = wanted;
         let terminal = io::stdout().is_terminal();
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -61,13 +96,49 @@ impl Output {
         };
         Self {
             format,
-            headers,
+            quiet: wanted.quiet,
+            jq: wanted.jq,
+            headers: wanted.headers,
             terminal,
             colours: terminal && !is_set("NO_COLOR") && !dumb,
             width,
             // A pipe gets UTC, for programs.
             zone: terminal.then(TimeZone::system),
+            paged: RefCell::new((terminal && wanted.pages && !dumb).then(Vec::new)),
         }
+    }
+
+    /// Returns an output that prints in the same form, without a pager.
+    #[must_use]
+    pub(crate) fn unpaged(&self) -> Self {
+        Self::new(Wanted {
+            format: self.format,
+            headers: self.headers,
+            quiet: self.quiet,
+            jq: self.jq.clone(),
+            pages: false,
+        })
+    }
+
+    /// Returns whether standard output is a terminal.
+    #[must_use]
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// Shows what was printed for the pager: with the pager if it is longer than the terminal.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub(crate) fn finish(&self) -> Result<(), Failure> {
+        let Some(text) = self.paged.take() else { return Ok(()) };
+        let rows = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_row));
+        let lines = text.iter().filter(|byte| **byte == b'\n').count();
+        // The last row is for the shell's prompt.
+        if rows > 0 && lines >= rows && pager::show(&text) {
+            return Ok(());
+        }
+        self.raw(&text)
     }
 
     /// Prints an answer of the API: its own body, the same as YAML, or the table that `table` prints.
@@ -80,9 +151,26 @@ impl Output {
         table: impl FnOnce(&T, &Self) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         match self.format {
-            Format::Json => self.line(&self.untrusted(&String::from_utf8_lossy(body))),
+            Format::Json => self.json(body),
             Format::Yaml => self.yaml(body),
             Format::Table | Format::Wide | Format::Name | Format::Raw => table(&parse(body)?, self),
+        }
+    }
+
+    /// Prints JSON, on a terminal with control characters escaped; with `--jq` the values of the expression, each on a
+    /// line.
+    ///
+    /// # Errors
+    /// The expression does not fit the document, or standard output cannot be written.
+    pub(crate) fn json(&self, body: &[u8]) -> Result<(), Failure> {
+        match &self.jq {
+            None => self.line(&escape_for(self.terminal, &String::from_utf8_lossy(body))),
+            Some(jq) => {
+                let values = jq.apply(body)?;
+                values
+                    .iter()
+                    .try_for_each(|value| self.line(&escape_for(self.terminal, value)))
+            }
         }
     }
 
@@ -165,6 +253,14 @@ impl Output {
         self.line(&self.paint(Style::new().bold(), &escape(text, false)))
     }
 
+    /// Prints a line about what was done; nothing with `-q`.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub(crate) fn remark(&self, text: &str) -> Result<(), Failure> {
+        if self.quiet { Ok(()) } else { self.line(text) }
+    }
+
     /// Prints a line that may be wider than the terminal: it is broken between words, and its further lines are indented.
     ///
     /// # Errors
@@ -181,12 +277,15 @@ impl Output {
             .map_or_else(|| text.to_owned(), |zone| local(text, zone))
     }
 
-    /// Prints a function's bytes unchanged. On a terminal, unless raw was asked for, control characters are escaped and
+    /// Prints a function's bytes unchanged, or the values of `--jq` for them. On a terminal, unless raw was asked for, control characters are escaped and
     /// a line end is added.
     ///
     /// # Errors
     /// Standard output cannot be written.
     pub(crate) fn result(&self, bytes: &[u8]) -> Result<(), Failure> {
+        if self.jq.is_some() {
+            return self.json(bytes);
+        }
         if !self.terminal || self.format == Format::Raw {
             return self.raw(bytes);
         }
@@ -208,17 +307,15 @@ impl Output {
         }
     }
 
-    /// Returns JSON of the API, with control characters escaped on a terminal. Elsewhere it is unchanged, for programs.
-    #[must_use]
-    pub(crate) fn untrusted(&self, text: &str) -> String {
-        escape_for(self.terminal, text)
-    }
-
     /// Prints bytes as they are. A reader that stops reading, as `head` does, is no failure.
     ///
     /// # Errors
     /// Standard output cannot be written for another reason.
     pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
+        if let Some(paged) = self.paged.borrow_mut().as_mut() {
+            paged.extend(bytes);
+            return Ok(());
+        }
         let mut out = io::stdout().lock();
         match out.write_all(bytes).and_then(|()| out.flush()) {
             Ok(()) => Ok(()),
@@ -246,10 +343,10 @@ impl Output {
     /// Returns whether somebody sees progress.
     #[must_use]
     pub(crate) fn shows_progress(&self) -> bool {
-        io::stderr().is_terminal()
+        !self.quiet && io::stderr().is_terminal()
     }
 
-    /// Reports progress, on standard error and only if that is a terminal.
+    /// Reports progress, or a tip, on standard error and only if that is a terminal.
     pub(crate) fn progress(&self, text: &str) {
         if self.shows_progress() {
             say(&escape(text, false));
@@ -289,88 +386,4 @@ pub(crate) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Fa
         Failure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}"))
             .help("fnd and fndctl may be of different versions: `fndctl version` shows both")
     })
-}
-
-fn escape_for(terminal: bool, text: &str) -> String {
-    if terminal { escape(text, true) } else { text.to_owned() }
-}
-
-/// Returns an instant as the local time of a zone. `--since` and `--until` accept the same form.
-fn local(text: &str, zone: &TimeZone) -> String {
-    match text.parse::<Timestamp>() {
-        Ok(instant) => instant
-            .to_zoned(zone.clone())
-            .strftime("%Y-%m-%d %H:%M:%S%.3f")
-            .to_string(),
-        Err(_) => text.to_owned(),
-    }
-}
-
-/// Returns a text in lines that are not wider than `width`, unless a word is.
-fn wrap(text: &str, width: Option<u16>, indent: usize) -> String {
-    let width = width.map_or(usize::MAX, usize::from);
-    let mut lines = String::new();
-    let mut column = 0;
-    for word in text.split_inclusive(' ') {
-        if column > indent && column + word.trim_end().chars().count() > width {
-            lines.truncate(lines.trim_end().len());
-            lines.push_str(&format!("\n{:indent$}", ""));
-            column = indent;
-        }
-        lines.push_str(word);
-        column += word.chars().count();
-    }
-    lines
-}
-
-/// Returns text in which characters that control a terminal are shown as escapes. Line ends and tabs may stay.
-#[must_use]
-pub(crate) fn escape(text: &str, keep_lines: bool) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        // Direction marks reorder the text after them, so they are as bad as control characters.
-        let direction = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if (c.is_control() && !(keep_lines && matches!(c, '\n' | '\t'))) || direction {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_lines_break_between_words() {
-        for (width, expected) in [
-            (None, "error  disk  there is no room left on it"),
-            (Some(20), "error  disk  there\n    is no room left\n    on it"),
-            (
-                Some(3),
-                "error\n    disk\n    there\n    is\n    no\n    room\n    left\n    on\n    it",
-            ),
-        ] {
-            assert_eq!(wrap("error  disk  there is no room left on it", width, 4), expected);
-        }
-    }
-
-    #[test]
-    fn instants_are_local() {
-        let zone = TimeZone::posix("JST-9").unwrap();
-        assert_eq!(local("2026-11-21T23:00:00.120Z", &zone), "2026-11-22 08:00:00.120");
-        assert_eq!(local("-", &zone), "-");
-    }
-
-    #[test]
-    fn text_of_functions_does_not_control_a_terminal() {
-        assert_eq!(
-            escape("a\u{1b}[31mb\r\n\tc\u{9b}d", true),
-            "a\\u{1b}[31mb\\r\n\tc\\u{9b}d"
-        );
-        assert_eq!(escape("a\nb\u{202e}c", false), "a\\nb\\u{202e}c");
-        assert_eq!(escape("žluťoučký 🐎", false), "žluťoučký 🐎");
-    }
 }

@@ -15,6 +15,7 @@
 //! - `kill`, `retry`, `running`: how runs begin and end
 //! - `ledger`, `memory`, `messages`, `mistakes`, `output`, `status_file`: what is kept and shown
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
+//! - `usage`: what functions use now
 //! - `users`: two fnds beside each other
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
 
@@ -59,6 +60,7 @@ mod takeover_stale;
 mod takeover_warm;
 mod traces;
 mod units;
+mod usage;
 mod users;
 mod verify;
 mod versions;

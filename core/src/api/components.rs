@@ -31,6 +31,7 @@ pub fn components() -> Map<String, Value> {
         ReloadReport,
         RuntimeList,
         SizeList,
+        UsageList,
         stream::StreamEvent,
         ValidateReport,
         ValidateRequest,

@@ -8,6 +8,7 @@
 //! - `node`: the node's status, runtimes and sizes, reload and validation.
 //! - `problem`: refusals, and the one table of their codes.
 //! - `stream`: what comes line by line: events and output.
+//! - `usage`: what functions use now.
 //! - `components`: their schemas.
 
 mod components;
@@ -16,6 +17,7 @@ mod invocations;
 mod node;
 pub mod problem;
 pub mod stream;
+mod usage;
 
 pub use components::components;
 pub use functions::{
@@ -30,3 +32,4 @@ pub use node::{
 };
 pub use problem::Problem;
 pub use stream::{LogLine, LogList, LogStream};
+pub use usage::{FunctionUsage, UsageList};

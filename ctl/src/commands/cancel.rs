@@ -52,7 +52,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     if let ([id], true) = (ids.as_slice(), args.all.is_empty()) {
         let reply = context.client.post(&format!("{}/cancel", invocation_path(id))).await?;
         context.out.document(&reply.body, |changed: &Changed, out| {
-            out.line(&format!("{id}: {}", changed.state))
+            out.remark(&format!("{id}: {}", changed.state))
         })?;
         return Ok(Exit::Fine);
     }
@@ -72,7 +72,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let body = serde_json::to_vec(&done).unwrap_or_default(); // texts only
     context.out.document(&body, |done: &Vec<Cancelled>, out| {
         done.iter()
-            .try_for_each(|one| out.line(&format!("{}: {}", one.id, one.state)))
+            .try_for_each(|one| out.remark(&format!("{}: {}", one.id, one.state)))
     })?;
     Ok(Exit::Fine)
 }

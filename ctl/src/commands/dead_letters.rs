@@ -1,7 +1,7 @@
 //! `fndctl dead-letters [list|show|redrive|drop]`: asynchronous runs that failed for good.
 
 use super::filter::{Filter, Wanted};
-use super::runs::find as find_run;
+use super::runs::{end_of_id, only, short};
 use super::text::{distance, size};
 use super::{Context, invocation_path};
 use crate::candidates;
@@ -10,7 +10,7 @@ use crate::client::request;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, Table, Tone, escape};
 use clap::Subcommand;
-use fnd_core::api::{Changed, DeadLetter, DeadLetterList, LogLine, LogList, Queued};
+use fnd_core::api::{Changed, DeadLetter, DeadLetterList, InvocationView, LogLine, LogList, Queued};
 use fnd_wire::ids::InvocationId;
 use hyper::Method;
 use hyper::body::Bytes;
@@ -24,8 +24,8 @@ use std::time::Duration;
     after_help = "A dead letter is an asynchronous run that ended `failed` or `interrupted` and has no retry left. It stays on the list until it is \
     redriven or dropped, or until its history is deleted.\n\nExamples:\n  \
     fndctl dead-letters                                     list them\n  \
-    fndctl dead-letters show 01934567-89ab-7def-8123-456789abcdef\n  \
-    fndctl dead-letters redrive 01934567-89ab-7def-8123-456789abcdef\n  \
+    fndctl dead-letters show 456789abcdef                   by the end of its id\n  \
+    fndctl dead-letters redrive --last\n  \
     fndctl dead-letters redrive mail --reason timeout       all of `mail` that timed out\n  \
     fndctl dead-letters redrive --all\n  \
     fndctl dead-letters drop mail --until 30d"
@@ -41,11 +41,7 @@ enum What {
     #[command(alias = "ls")]
     List(Filter),
     /// Show one dead letter with its payload and its last output.
-    Show {
-        /// Id of the run, or its last characters.
-        #[arg(add = candidates::runs())]
-        id: String,
-    },
+    Show(One),
     /// Queue dead letters anew with the same payload, which takes them off the list.
     #[command(alias = "retry")]
     Redrive(Which),
@@ -54,7 +50,19 @@ enum What {
     Drop(Which),
 }
 
-/// Which dead letters: one by its id, or those of a filter.
+/// One dead letter.
+#[derive(Debug, clap::Args)]
+struct One {
+    /// Id of the run, or its last characters.
+    #[arg(required_unless_present = "last", add = candidates::runs())]
+    id: Option<String>,
+
+    /// The newest dead letter, or the newest of this function.
+    #[arg(long, value_name = "FUNCTION", num_args = 0..=1, conflicts_with = "id", add = candidates::functions())]
+    last: Option<Option<String>>,
+}
+
+/// Which dead letters: one, or those of a filter.
 #[derive(Debug, clap::Args)]
 struct Which {
     /// Select a dead letter by the id of its run, or several by a function and further filters.
@@ -64,6 +72,17 @@ struct Which {
     /// Select all dead letters.
     #[arg(long)]
     all: bool,
+
+    /// The newest dead letter, or the newest of this function.
+    #[arg(long, value_name = "FUNCTION", num_args = 0..=1, conflicts_with_all = ["all", "function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after"], add = candidates::functions())]
+    last: Option<Option<String>>,
+}
+
+impl Args {
+    /// Returns whether nothing is changed.
+    pub(crate) fn only_reads(&self) -> bool {
+        matches!(self.what, None | Some(What::List(_) | What::Show(_)))
+    }
 }
 
 /// Lines of the last output that are shown.
@@ -78,7 +97,7 @@ const PATIENCE: u32 = 60;
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     match args.what.unwrap_or(What::List(Filter::default())) {
         What::List(filter) => list(context, &filter).await,
-        What::Show { id } => show(context, &id).await,
+        What::Show(one) => show(context, &one).await,
         What::Redrive(which) => redrive(context, which).await,
         What::Drop(which) => discard(context, which).await,
     }
@@ -108,7 +127,11 @@ async fn list(context: &Context, filter: &Filter) -> Result<Exit, Failure> {
         for letter in &list.dead_letters {
             let run = &letter.invocation;
             let mut cells = vec![
-                run.id.to_string(),
+                if out.format == Format::Table {
+                    short(run.id)
+                } else {
+                    run.id.to_string()
+                },
                 run.function.to_string(),
                 run.reason.map(|reason| reason.to_string()).unwrap_or_default(),
                 distance(run.ended_at.as_deref(), now),
@@ -155,8 +178,14 @@ struct Shown {
     output: Vec<LogLine>,
 }
 
-async fn show(context: &Context, id: &str) -> Result<Exit, Failure> {
-    let id = find_run(context, id).await?;
+async fn show(context: &Context, typed: &One) -> Result<Exit, Failure> {
+    let id = match (&typed.id, &typed.last) {
+        (Some(id), _) => match InvocationId::parse(id) {
+            Some(id) => id.to_string(),
+            None => choose(id, &all(context).await?)?,
+        },
+        (None, last) => newest(context, last.as_ref().and_then(Option::as_deref)).await?,
+    };
     let run = invocation_path(&id);
     let reply = context.client.get(&letter_path(&id)).await?;
     let unreadable = |error| Failure::usage(format!("failed to read fnd's answer: {error}"));
@@ -209,10 +238,58 @@ fn letter_path(id: &str) -> String {
     format!("/v1/dead-letters/{id}")
 }
 
-/// Returns the ids of the selected dead letters. The command line may have an id in the place of the function.
+/// Returns all dead letters, newest first.
+async fn all(context: &Context) -> Result<Vec<DeadLetter>, Failure> {
+    let everything = Filter {
+        limit: Some(u32::MAX),
+        ..Filter::default()
+    };
+    Ok(find(context, &everything, Timestamp::now()).await?.dead_letters)
+}
+
+/// Returns the whole id of the only dead letter whose id ends as typed.
+fn choose(typed: &str, letters: &[DeadLetter]) -> Result<String, Failure> {
+    let runs: Vec<&InvocationView> = letters.iter().map(|letter| &letter.invocation).collect();
+    only(&end_of_id(typed)?, &runs, "the dead letters", Timestamp::now())
+}
+
+/// Returns the id of the newest dead letter: of all, or of a function.
+async fn newest(context: &Context, function: Option<&str>) -> Result<String, Failure> {
+    let newest = Filter {
+        function: function.map(str::to_owned),
+        limit: Some(1),
+        ..Filter::default()
+    };
+    let found = find(context, &newest, Timestamp::now()).await?.dead_letters;
+    found
+        .first()
+        .map(|letter| letter.invocation.id.to_string())
+        .ok_or_else(|| {
+            let message = match function {
+                Some(function) => format!("there is no dead letter of a function `{function}`"),
+                None => "there are no dead letters".to_owned(),
+            };
+            Failure::new(Exit::NoSuchThing, message)
+        })
+}
+
+/// Returns the ids of the selected dead letters. The command line may have an id, or the end of one, in the place of the
+/// function: a dead letter's function is meant first.
 async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, Failure> {
-    if let Some(id) = which.filter.function.as_deref().and_then(InvocationId::parse) {
-        return Ok(vec![id.to_string()]);
+    if let Some(last) = &which.last {
+        return Ok(vec![newest(context, last.as_deref()).await?]);
+    }
+    if let Some(typed) = &which.filter.function {
+        if let Some(id) = InvocationId::parse(typed) {
+            return Ok(vec![id.to_string()]);
+        }
+        if end_of_id(typed).is_ok() {
+            let letters = all(context).await?;
+            let is_function = |letter: &DeadLetter| letter.invocation.function.as_str() == typed;
+            if !letters.iter().any(is_function) {
+                return Ok(vec![choose(typed, &letters)?]);
+            }
+        }
     }
     let filter = &which.filter;
     let narrowed = [
@@ -283,14 +360,21 @@ async fn redrive(context: &Context, which: Which) -> Result<Exit, Failure> {
     }
     let body = serde_json::to_vec(&done).unwrap_or_default(); // texts only
     context.out.document(&body, |done: &Vec<Redriven>, out| {
-        done.iter()
-            .try_for_each(|one| out.line(&format!("{}  redriven as {}", one.id, one.redriven_as)))?;
+        done.iter().try_for_each(|one| out.line(&redriven(out, one)))?;
         if !alone {
             out.progress(&format!("{} redriven", done.len()));
         }
         Ok(())
     })?;
     Ok(Exit::Fine)
+}
+
+/// Returns a redriven dead letter as a line; with `-q` the id of its new run.
+fn redriven(out: &Output, one: &Redriven) -> String {
+    match out.format {
+        Format::Name => one.redriven_as.clone(),
+        _ => format!("{}  redriven as {}", one.id, one.redriven_as),
+    }
 }
 
 /// Redrives one dead letter. If there are more dead letters than the queue of the function has room for, this waits for
@@ -331,6 +415,6 @@ async fn discard(context: &Context, which: Which) -> Result<Exit, Failure> {
     let body = serde_json::to_vec(&state).unwrap_or_default(); // a text
     context
         .out
-        .document(&body, |changed: &Changed, out| out.line(&changed.state))?;
+        .document(&body, |changed: &Changed, out| out.remark(&changed.state))?;
     Ok(Exit::Fine)
 }

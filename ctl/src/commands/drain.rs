@@ -43,7 +43,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         }
         context
             .out
-            .document(&reply.body, |changed: &Changed, out| out.line(&changed.state))?;
+            .document(&reply.body, |changed: &Changed, out| out.remark(&changed.state))?;
         if reply.status == 202 && asked.is_none_or(|asked| !asked.is_zero()) {
             return Err(Failure::new(
                 Exit::Timeout,

@@ -35,7 +35,7 @@ pub(crate) async fn run(context: &Context, args: Args, verb: &str) -> Result<Exi
         // One function has the answer of the API, several have a list.
         if args.functions == [function.as_str()] {
             context.out.document(&reply.body, |changed: &Changed, out| {
-                out.line(&format!("{function}: {}", changed.state))
+                out.remark(&format!("{function}: {}", changed.state))
             })?;
             return Ok(Exit::Fine);
         }
@@ -46,7 +46,7 @@ pub(crate) async fn run(context: &Context, args: Args, verb: &str) -> Result<Exi
     let body = serde_json::to_vec(&done).unwrap_or_default(); // texts only
     context.out.document(&body, |done: &Vec<Done>, out| {
         done.iter()
-            .try_for_each(|one| out.line(&format!("{}: {}", one.function, one.state)))
+            .try_for_each(|one| out.remark(&format!("{}: {}", one.function, one.state)))
     })?;
     Ok(Exit::Fine)
 }

@@ -22,7 +22,7 @@ use fnd_wire::units::counted;
 pub(crate) struct Args {
     /// Print new events as they happen, until Ctrl-C.
     #[arg(short, long)]
-    follow: bool,
+    pub(crate) follow: bool,
 
     /// Print only events of this function.
     #[arg(long, value_name = "F", add = candidates::functions())]
@@ -80,7 +80,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 fn show(context: &Context, line: &[u8]) -> Result<(), Failure> {
     let out = &context.out;
     match out.format {
-        Format::Json => out.line(&out.untrusted(&String::from_utf8_lossy(line))),
+        Format::Json => out.json(line),
         Format::Yaml => {
             out.line("---")?;
             out.yaml(line)

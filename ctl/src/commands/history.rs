@@ -8,9 +8,11 @@ use crate::candidates;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, Table, Tone, escape};
+use clap::ValueEnum;
 use fnd_core::api::{InvocationList, InvocationView};
 use fnd_core::outcome::State;
 use jiff::Timestamp;
+use std::cmp::Reverse;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -18,6 +20,7 @@ use jiff::Timestamp;
     fndctl history\n  \
     fndctl history hello --state failed --since 1d\n  \
     fndctl history --reason oom -o wide\n  \
+    fndctl history --since 1d --sort duration\n  \
     fndctl history --text 'no such host' --since 7d  search in messages\n  \
     fndctl history hello --version 4f2a --trigger redrive\n  \
     fndctl history --id 456789abcdef               one run, by the end of its id\n  \
@@ -26,6 +29,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     filter: Filter,
 
+    /// Put the listed runs in this order.
+    #[arg(long, value_name = "KEY", value_enum, conflicts_with_all = ["id", "last"])]
+    sort: Option<Key>,
+
     /// Show this run with its attempts.
     #[arg(long, value_name = "ID", conflicts_with_all = ["function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after"], add = candidates::runs())]
     id: Option<String>,
@@ -33,6 +40,21 @@ pub(crate) struct Args {
     /// Show the newest run, or the newest run of this function, with its attempts.
     #[arg(long, value_name = "FUNCTION", num_args = 0..=1, conflicts_with_all = ["id", "function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after"], add = candidates::functions())]
     last: Option<Option<String>>,
+}
+
+/// Orders of runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Key {
+    /// By the name of the function.
+    Name,
+    /// By the time they were accepted, newest first.
+    Accepted,
+    /// By duration, longest first; running ones last.
+    Duration,
+    /// By the number of attempts, most first.
+    Attempts,
+    /// By state.
+    State,
 }
 
 /// Runs the verb.
@@ -54,7 +76,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         return Ok(Exit::Fine);
     }
     let mut wanted = Wanted::new(&args.filter, now)?;
-    let list = InvocationList {
+    let mut list = InvocationList {
         invocations: wanted
             .all(context, "/v1/invocations", |page: InvocationList| {
                 (page.invocations, page.next)
@@ -62,6 +84,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             .await?,
         next: wanted.next,
     };
+    if let Some(key) = args.sort {
+        sort(&mut list.invocations, key);
+    }
     let body = serde_json::to_vec(&list).unwrap_or_default(); // as it was read
     context.out.document(&body, |list: &InvocationList, out| {
         out.table(&table(out, &list.invocations, now))?;
@@ -71,6 +96,21 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         Ok(())
     })?;
     Ok(Exit::Fine)
+}
+
+/// Sorts runs; equal ones stay as they are listed, newest first.
+fn sort(runs: &mut [InvocationView], key: Key) {
+    let instant = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<Timestamp>().ok());
+    match key {
+        Key::Name => runs.sort_by(|a, b| a.function.cmp(&b.function)),
+        Key::Accepted => runs.sort_by(|a, b| b.accepted_at.cmp(&a.accepted_at)),
+        Key::Duration => {
+            let lasted = |run: &InvocationView| Some(instant(&run.ended_at)?.duration_since(instant(&run.started_at)?));
+            runs.sort_by_key(|run| Reverse(lasted(run)));
+        }
+        Key::Attempts => runs.sort_by_key(|run| Reverse(run.attempts)),
+        Key::State => runs.sort_by_key(|run| run.state.as_str()),
+    }
 }
 
 /// Returns the table of invocations. The ends of their ids are enough for people.

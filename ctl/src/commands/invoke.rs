@@ -103,7 +103,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     }
     let reply = reply.await?;
     match context.out.format {
-        Format::Json => context.out.line(&String::from_utf8_lossy(&reply.body))?,
+        Format::Json => context.out.json(&reply.body)?,
         Format::Yaml => context.out.yaml(&reply.body)?,
         Format::Table | Format::Wide | Format::Name | Format::Raw => context.out.line(&queued(&reply.body)?)?,
     }

@@ -1,22 +1,24 @@
 //! `fndctl list`: the names of functions, with a few details of each.
 
+use super::selection::{Selection, refuse_changes_of_some};
 use super::{Context, Parameters};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
-use crate::output::{Table, Tone};
+use crate::output::{Table, Tone, parse};
 use fnd_core::api::FunctionList;
 
 /// Options.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  fndctl list\n  fndctl list -l team=ops -l tier=1\n  fndctl list --watch")]
+#[command(
+    after_help = "Examples:\n  fndctl list\n  fndctl list -l team=ops -l tier=1\n  fndctl list 'web/*' --sort state\n  fndctl list --watch"
+)]
 pub(crate) struct Args {
-    /// Show only functions with this label; may be repeated, then a function must have all of them.
-    #[arg(short, long = "label", value_name = "KEY=VALUE")]
-    labels: Vec<String>,
+    #[command(flatten)]
+    selection: Selection,
 
     /// Print the list anew after each change, until Ctrl-C; with `-o json`, print a line for each change.
     #[arg(short, long)]
-    watch: bool,
+    pub(crate) watch: bool,
 }
 
 /// Runs the verb.
@@ -25,23 +27,29 @@ pub(crate) struct Args {
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let mut parameters = Parameters::default();
-    for label in &args.labels {
-        parameters.add("label", Some(label));
-    }
+    args.selection.add_labels(&mut parameters);
+    let path = format!("/v1/functions{}", parameters.0);
     if args.watch {
-        let plain = format!("/v1/functions{}", parameters.0);
+        if args.selection.has_names() {
+            refuse_changes_of_some(context.out.format)?;
+        }
         parameters.add("watch", Some("1"));
-        let path = format!("/v1/functions{}", parameters.0);
-        super::watch::watch(context, &path, async || show(context, &plain).await).await?;
+        let changes = format!("/v1/functions{}", parameters.0);
+        super::watch::watch(context, &changes, async || show(context, &args, &path).await).await?;
     } else {
-        show(context, &format!("/v1/functions{}", parameters.0)).await?;
+        show(context, &args, &path).await?;
     }
     Ok(Exit::Fine)
 }
 
-async fn show(context: &Context, path: &str) -> Result<(), Failure> {
-    let reply = context.client.get(path).await?;
-    context.out.document(&reply.body, |list: &FunctionList, out| {
+async fn show(context: &Context, args: &Args, path: &str) -> Result<(), Failure> {
+    let mut body = context.client.get(path).await?.body;
+    if args.selection.changes() {
+        let mut list: FunctionList = parse(&body)?;
+        args.selection.apply(&mut list.functions)?;
+        body = serde_json::to_vec(&list).unwrap_or_default().into(); // as it was read
+    }
+    context.out.document(&body, |list: &FunctionList, out| {
         let mut header = vec!["FUNCTION", "RUNTIME", "STATE", "LABELS"];
         if out.format == Format::Wide {
             header.extend(["VERSION", "ERROR"]);

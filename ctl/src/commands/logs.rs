@@ -26,7 +26,7 @@ pub(crate) struct Args {
 
     /// Print new lines as they come, until Ctrl-C; with --id, until the run ends.
     #[arg(short, long)]
-    follow: bool,
+    pub(crate) follow: bool,
 
     /// Print only lines of this run.
     #[arg(long, value_name = "ID", conflicts_with = "function", add = candidates::runs())]
@@ -92,9 +92,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let mut lines = context.client.stream(&format!("{path}{}", parameters.0)).await?;
     while let Some(line) = lines.line().await? {
         match context.out.format {
-            Format::Json => context
-                .out
-                .line(&context.out.untrusted(&String::from_utf8_lossy(&line)))?,
+            Format::Json => context.out.json(&line)?,
             Format::Yaml => {
                 context.out.line("---")?;
                 context.out.yaml(&line)?;

@@ -1,8 +1,8 @@
 //! The verbs, one file each: each asks the daemon, then prints.
 //!
 //! Files:
-//! - `status`, `list`, `show`, `cat`, `edit`: functions
-//! - `invoke`, `cancel`, `replay`, `result`: one run
+//! - `status`, `list`, `show`, `top`, `cat`, `edit`: functions
+//! - `invoke`, `cancel`, `replay`, `result`, `wait`: one run
 //! - `history`, `dead_letters`: many runs
 //! - `logs`, `events`: what is printed and what happens
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
@@ -16,6 +16,7 @@
 //! - `payload`: the payload of `invoke`
 //! - `runs`: the run that an id, the end of one, or `--last` names
 //! - `source`: the files of a function
+//! - `selection`: the options of `status` and `list` that select and sort functions
 //! - `text`: instants, durations and sizes for people
 //! - `waiting`: what `invoke` waits for
 //! - `watch`: `--watch` of `list` and `status`
@@ -51,14 +52,17 @@ pub(crate) mod run;
 mod runs;
 pub(crate) mod runtimes;
 pub(crate) mod schema;
+mod selection;
 pub(crate) mod show;
 pub(crate) mod sizes;
 mod source;
 pub(crate) mod status;
 mod text;
+pub(crate) mod top;
 pub(crate) mod validate;
 pub(crate) mod verify;
 pub(crate) mod version;
+pub(crate) mod wait;
 mod waiting;
 mod watch;
 

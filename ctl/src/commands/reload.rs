@@ -42,10 +42,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let verdict = if bad { Exit::InvalidManifest } else { Exit::Fine };
     verdict.after(context.out.document(&reply.body, |report: &ReloadReport, out| {
         for function in &report.applied {
-            out.line(&format!("{function}: applied"))?;
+            out.remark(&format!("{function}: applied"))?;
         }
         for function in &report.removed {
-            out.line(&format!("{function}: removed"))?;
+            out.remark(&format!("{function}: removed"))?;
         }
         out.diagnostics(&report.diagnostics)?;
         if report.still_invalid.is_empty() {
@@ -53,7 +53,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         }
         let count = counted(report.still_invalid.len(), "function was", "functions were");
         let names: Vec<&str> = report.still_invalid.iter().map(FunctionName::as_str).collect();
-        out.line(&format!(
+        out.remark(&format!(
             "{count} invalid before and did not change: {} (`fndctl validate` says why)",
             names.join(", ")
         ))

@@ -60,6 +60,26 @@ pub(super) async fn find(context: &Context, typed: &str) -> Result<String, Failu
     if let Some(id) = InvocationId::parse(typed) {
         return Ok(id.to_string());
     }
+    let end = end_of_id(typed)?;
+    let now = Timestamp::now();
+    let runs = list(context, None, SEARCHED, now).await?;
+    let found = only(
+        &end,
+        &runs.iter().collect::<Vec<_>>(),
+        &format!("the newest {SEARCHED} runs"),
+        now,
+    );
+    found.map_err(|failure| match failure.help {
+        None => failure.help("`fndctl history -o wide` prints whole ids, which also name older runs"),
+        Some(_) => failure,
+    })
+}
+
+/// Returns what was typed as the end of an id.
+///
+/// # Errors
+/// It cannot be one.
+pub(super) fn end_of_id(typed: &str) -> Result<String, Failure> {
     let end = typed.to_lowercase();
     let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     if end.len() < SHORTEST || !end.bytes().all(is_part) {
@@ -68,8 +88,7 @@ pub(super) async fn find(context: &Context, typed: &str) -> Result<String, Failu
              last characters"
         )));
     }
-    let now = Timestamp::now();
-    choose(&end, &list(context, None, SEARCHED, now).await?, now)
+    Ok(end)
 }
 
 /// Returns the id of the newest run: of all, or of a function.
@@ -102,17 +121,19 @@ async fn list(
     Wanted::new(&filter, now)?.all(context, "/v1/invocations", parts).await
 }
 
-/// Returns the id of the only run whose id ends like this.
-fn choose(end: &str, runs: &[InvocationView], now: Timestamp) -> Result<String, Failure> {
-    let ids = runs.iter().map(|run| (run.id.to_string(), run));
+/// Returns the id of the only run whose id ends like this, among those that `searched` names.
+///
+/// # Errors
+/// No run or several runs have it.
+pub(super) fn only(end: &str, runs: &[&InvocationView], searched: &str, now: Timestamp) -> Result<String, Failure> {
+    let ids = runs.iter().map(|run| (run.id.to_string(), *run));
     let found: Vec<_> = ids.filter(|(id, _)| id.ends_with(end)).collect();
     if let [(id, _)] = found.as_slice() {
         return Ok(id.clone());
     }
     if found.is_empty() {
-        let message = format!("none of the newest {SEARCHED} runs has an id that ends with `{end}`");
-        return Err(Failure::new(Exit::NoSuchThing, message)
-            .help("`fndctl history -o wide` prints whole ids, which also name older runs"));
+        let message = format!("none of {searched} has an id that ends with `{end}`");
+        return Err(Failure::new(Exit::NoSuchThing, message));
     }
     let line = |(id, run): &(String, &InvocationView)| {
         let accepted = distance(Some(&run.accepted_at), now);
@@ -146,11 +167,12 @@ mod tests {
     fn the_end_of_an_id_has_to_be_unique() {
         let now: Timestamp = "2026-11-21T08:01:00Z".parse().unwrap();
         let runs = ["1beef", "2beef", "face"].map(run);
+        let choose = |end, now| only(end, &runs.iter().collect::<Vec<_>>(), "these", now);
         assert_eq!(short(runs[0].id), "0001beef");
         for end in ["face", "0000face", "8123-00000000face"] {
-            assert_eq!(choose(end, &runs, now).unwrap(), runs[2].id.to_string());
+            assert_eq!(choose(end, now).unwrap(), runs[2].id.to_string());
         }
-        let several = choose("beef", &runs, now).unwrap_err();
+        let several = choose("beef", now).unwrap_err();
         assert_eq!(several.exit, Exit::Usage);
         assert_eq!(
             several.help.unwrap(),
@@ -158,6 +180,6 @@ mod tests {
              \n  01934567-89ab-7def-8123-00000001beef  hello  succeeded  60s ago\
              \n  01934567-89ab-7def-8123-00000002beef  hello  succeeded  60s ago"
         );
-        assert_eq!(choose("dead", &runs, now).unwrap_err().exit, Exit::NoSuchThing);
+        assert_eq!(choose("dead", now).unwrap_err().exit, Exit::NoSuchThing);
     }
 }

@@ -1,10 +1,9 @@
 //! `fndctl status`: the functions and the last run of each; below them the problems of the node.
 
 use super::doctor::outdated;
-use super::names::{is_pattern, select};
+use super::selection::{Selection, refuse_changes_of_some};
 use super::text::{brief, distance, ended, size, why};
 use super::{Context, function_path};
-use crate::candidates;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, Table, Tone, parse};
@@ -18,12 +17,11 @@ use jiff::Timestamp;
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "MEMORY is the peak of the last attempt; for a running function, its current use and that peak: `52M/60M`.\n\nExamples:\n  fndctl status\n  fndctl status hello\n  fndctl status 'web/*' hello\n  fndctl status --failed\n  fndctl status --watch\n  fndctl status -o json | jq '.functions[].state'"
+    after_help = "MEMORY is the peak of the last attempt; for a running function, its current use and that peak: `52M/60M`.\n\nExamples:\n  fndctl status\n  fndctl status hello\n  fndctl status 'web/*' hello\n  fndctl status --failed\n  fndctl status -l team=ops --sort memory\n  fndctl status --watch\n  fndctl status --jq '.functions[] | select(.failures > 0).function'"
 )]
 pub(crate) struct Args {
-    /// Show only these functions; a name may have `*` and `?`.
-    #[arg(value_name = "FUNCTION", add = candidates::functions())]
-    functions: Vec<String>,
+    #[command(flatten)]
+    selection: Selection,
 
     /// Show only functions whose last run failed, and those that are invalid or crash-looping.
     #[arg(long)]
@@ -31,21 +29,18 @@ pub(crate) struct Args {
 
     /// Print the status anew after each change, until Ctrl-C; with `-o json`, print a line for each change.
     #[arg(short, long)]
-    watch: bool,
+    pub(crate) watch: bool,
 }
 
 impl Args {
     /// Returns the one function that is named, whose answer has more than those of several.
     fn alone(&self) -> Option<&str> {
-        match self.functions.as_slice() {
-            [name] if !is_pattern(name) && !self.failed => Some(name),
-            _ => None,
-        }
+        self.selection.alone().filter(|_| !self.failed)
     }
 
     /// Returns whether not all functions are wanted.
     fn selects(&self) -> bool {
-        self.failed || !self.functions.is_empty()
+        self.failed || self.selection.selects()
     }
 }
 
@@ -65,11 +60,12 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 async fn watch(context: &Context, args: &Args) -> Result<Exit, Failure> {
     let path = match args.alone() {
         Some(name) => function_path(name)?,
-        None if args.selects() && matches!(context.out.format, Format::Json | Format::Yaml) => {
-            let message = "`--watch` prints the changes of one function or of all in this format";
-            return Err(Failure::usage(message));
+        None => {
+            if args.selects() {
+                refuse_changes_of_some(context.out.format)?;
+            }
+            "/v1/functions".to_owned()
         }
-        None => "/v1/functions".to_owned(),
     };
     super::watch::watch(context, &format!("{path}?watch=1"), async || {
         show(context, args).await.map(drop)
@@ -96,7 +92,7 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, Failure> {
         return Ok(Exit::Fine);
     }
     let reply = context.client.get("/v1/status").await?;
-    let body = if args.selects() {
+    let body = if args.failed || args.selection.changes() {
         selected(&reply.body, args)?
     } else {
         reply.body
@@ -119,15 +115,10 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// Returns a status of the node that has only the selected functions.
+/// Returns a status of the node that has only the selected functions, in their order.
 fn selected(body: &[u8], args: &Args) -> Result<Bytes, Failure> {
     let mut node: NodeStatus = parse(body)?;
-    if !args.functions.is_empty() {
-        let all: Vec<String> = node.functions.iter().map(|one| one.function.to_string()).collect();
-        let names = select(&args.functions, &all)?;
-        node.functions
-            .retain(|one| names.iter().any(|name| name == one.function.as_str()));
-    }
+    args.selection.apply(&mut node.functions)?;
     if args.failed {
         let is_bad = |state| matches!(state, FunctionState::Invalid | FunctionState::CrashLooping);
         node.functions

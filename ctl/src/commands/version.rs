@@ -26,7 +26,7 @@ pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Failur
     };
     let body = serde_json::json!({"fndctl": client, "fnd": daemon, "fnd_spawner": spawner}).to_string();
     match context.out.format {
-        Format::Json => context.out.line(&body)?,
+        Format::Json => context.out.json(body.as_bytes())?,
         Format::Yaml => context.out.yaml(body.as_bytes())?,
         Format::Table | Format::Wide | Format::Name | Format::Raw => {
             let absent = format!("no answer on {}", context.client.path().display());

@@ -22,9 +22,7 @@ pub(crate) async fn watch(
     let mut changes = context.client.stream(path).await?;
     while let Some(change) = changes.line().await? {
         match context.out.format {
-            Format::Json => context
-                .out
-                .line(&context.out.untrusted(&String::from_utf8_lossy(&change)))?,
+            Format::Json => context.out.json(&change)?,
             Format::Yaml => {
                 context.out.line("---")?;
                 context.out.yaml(&change)?;

@@ -108,3 +108,142 @@ fn tables_without_their_first_line() {
     let without = run(&server, &["sizes", "--no-headers"]).1;
     assert_eq!(with.split_once('\n').unwrap().1, without);
 }
+
+#[test]
+fn jq_without_jq() {
+    let server = Running::start();
+    for (typed, expected) in [
+        (
+            &[
+                "list",
+                "--jq",
+                ".functions[] | select(.function | startswith(\"ops\")).function",
+            ][..],
+            "ops/backup\n",
+        ),
+        (&["status", "hello", "--jq", "[.function, .runs]"], "[\"hello\",0]\n"),
+        (&["result", ENDED, "--jq", ".hello"], "Ada\n"),
+        (
+            &[
+                "invoke",
+                "hello",
+                "-d",
+                "{\"name\": \"Ada\"}",
+                "--jq",
+                ".name",
+                "--json",
+            ],
+            "Ada\n",
+        ),
+        (&["version", "--jq", ".fndctl | length > 0"], "true\n"),
+    ] {
+        let (code, out, errors) = run(&server, typed);
+        assert_eq!((code, out.as_str()), (0, expected), "{typed:?}: {errors}");
+    }
+    for (typed, words) in [
+        (
+            &["list", "--jq", ".functions["][..],
+            "wrong at 1:12: expected closing bracket",
+        ),
+        (&["list", "--jq", ".functions.x"], "does not fit this document"),
+        (&["list", "--jq", ".", "-o", "yaml"], "no other `-o` than `json`"),
+        (
+            &["explain", "oom", "--jq", "."],
+            "which `completion` and `explain` do not print",
+        ),
+        (&["invoke", "text", "--jq", "."], "needs JSON"),
+    ] {
+        let (code, out, errors) = run(&server, typed);
+        assert_eq!((code, out.as_str()), (2, ""), "{typed:?}: {errors}");
+        assert!(errors.contains(words), "{typed:?}: {errors}");
+    }
+    // A wrong expression runs nothing.
+    server.seen.lock().unwrap().submitted = None;
+    assert_eq!(run(&server, &["invoke", "hello", "--jq", "("]).0, 2);
+    assert!(server.seen.lock().unwrap().submitted.is_none());
+}
+
+#[test]
+fn quiet_prints_names_ids_and_results_only() {
+    let server = Running::start();
+    for (typed, expected) in [
+        (&["list", "ops/*", "-q"][..], "ops/backup\n"),
+        (
+            &["history", "-n", "1", "-q"],
+            &format!("{ENDED}\n{FAILED}\n{RUNNING}\n"),
+        ),
+        (&["invoke", "hello", "--async", "-q"], &format!("{ENDED}\n")),
+        (&["enable", "hello", "-q"], ""),
+        (&["cancel", RUNNING, "-q"], ""),
+        (&["dead-letters", "drop", FAILED, "-q"], ""),
+        (&["result", ENDED, "-q"], "{\"hello\": \"Ada\"}"),
+    ] {
+        let (code, out, errors) = run(&server, typed);
+        assert_eq!((code, out.as_str()), (0, expected), "{typed:?}: {errors}");
+    }
+    let (_, json, _) = run(&server, &["list", "-q", "-o", "json"]);
+    assert!(json.starts_with('{'), "{json}");
+}
+
+#[test]
+fn functions_and_runs_are_selected_and_sorted() {
+    let server = Running::start();
+    let names = |typed: &[&str]| {
+        let (code, out, errors) = run(&server, &[typed, &["-o", "name"]].concat());
+        assert_eq!(code, 0, "{typed:?}: {errors}");
+        out.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&["list", "te?t", "ops/*"]), ["ops/backup", "text"]);
+    assert_eq!(names(&["status", "-l", "team=web"]), names(&["list", "-l", "team=web"]));
+    let failing = names(&["status", "--sort", "failed"]);
+    assert_eq!(failing.first().map(String::as_str), Some("fails"), "{failing:?}");
+    for key in ["name", "last", "runs", "memory", "cpu", "p50", "p99", "state"] {
+        let mut sorted = names(&["list", "--sort", key]);
+        sorted.sort();
+        assert_eq!(sorted, names(&["list", "--sort", "name"]), "{key}");
+    }
+    let (_, json, _) = run(&server, &["list", "--sort", "failed", "--jq", ".functions[0].function"]);
+    assert_eq!(json, "fails\n");
+    for key in ["name", "accepted", "duration", "attempts", "state"] {
+        assert_eq!(names(&["history", "--sort", key]).len(), names(&["history"]).len());
+    }
+    for (typed, words) in [
+        (&["list", "--sort", "memry"][..], "a similar value exists: 'memory'"),
+        (
+            &["status", "--sort", "size"],
+            "[possible values: name, last, runs, failed, memory",
+        ),
+        (&["history", "--sort", "runs"], "[possible values: name, accepted"),
+        (&["status", "-l", "team"], "expected KEY=VALUE"),
+        (&["list", "hello", "--watch", "-o", "json"], "of one function or of all"),
+    ] {
+        let (code, _, errors) = run(&server, typed);
+        assert!(code == 2 && errors.contains(words), "{typed:?}: {errors}");
+    }
+    assert_eq!(run(&server, &["list", "nobody"]).0, 3);
+}
+
+#[test]
+fn dead_letters_by_short_ids_and_the_newest() {
+    let server = Running::start();
+    for verb in ["show", "redrive", "drop"] {
+        let whole = run(&server, &["dead-letters", verb, FAILED]);
+        assert_eq!(whole.0, 0, "{verb}: {}", whole.2);
+        for typed in [&["fa11"][..], &["0000FA11"], &["--last"], &["--last", "fails"]] {
+            assert_eq!(
+                run(&server, &[&["dead-letters", verb], typed].concat()),
+                whole,
+                "{verb} {typed:?}"
+            );
+        }
+        let (code, _, errors) = run(&server, &["dead-letters", verb, "beef"]);
+        assert!(
+            code == 3 && errors.contains("none of the dead letters"),
+            "{verb}: {errors}"
+        );
+    }
+    let (code, _, errors) = run(&server, &["dead-letters", "redrive", "--last", "--all"]);
+    assert!(code == 2 && errors.contains("cannot be used with"), "{errors}");
+    let (code, out, _) = run(&server, &["dead-letters", "redrive", "--last", "-q"]);
+    assert_eq!((code, out.trim()), (0, RUNNING));
+}

@@ -9,6 +9,7 @@ mod payload;
 mod runs;
 mod shown;
 mod terminal;
+mod wait;
 
 use fake::{ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
 use fnd_daemon::control::peer::Access;

@@ -121,7 +121,17 @@ fn help(verb: &[&str]) -> String {
         if !line.is_empty() && !line.starts_with(' ') {
             (common, commands) = (false, line == "Commands:");
         } else if first.starts_with('-') && first != "-" {
-            let everywhere = ["--socket", "--user", "-o,", "--no-headers", "-h,"].contains(&first);
+            let everywhere = [
+                "--socket",
+                "--user",
+                "-o,",
+                "--no-headers",
+                "--jq",
+                "-q,",
+                "--no-pager",
+                "-h,",
+            ]
+            .contains(&first);
             common = everywhere && !verb.is_empty();
         } else if commands && line.starts_with("  ") && !line.starts_with("   ") && first != "help" {
             below += &help(&[verb, &[first]].concat());

@@ -1,8 +1,9 @@
 //! Functions: their states are in the supervisor.
 
-use super::Control;
-use crate::control::backend::{Answering, Bounds, Changes, FunctionBackend, FunctionFilter, Pending};
-use fnd_core::api::{FunctionDetail, FunctionStatus};
+use super::{Control, failure};
+use crate::control::backend::{Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, Pending};
+use crate::workers::usage::counters::Groups;
+use fnd_core::api::{FunctionDetail, FunctionStatus, UsageList, milliseconds};
 use fnd_core::supervisor::{Event, Rejection};
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::FunctionName;
@@ -10,6 +11,28 @@ use fnd_wire::ids::FunctionName;
 impl FunctionBackend for Control {
     fn functions(&self) -> Vec<FunctionStatus> {
         self.daemon.state.borrow().function_list()
+    }
+
+    fn usage(&self) -> Pending<Result<UsageList, Failure>> {
+        let state = self.daemon.state.borrow();
+        let (memory, mut list) = (state.workers.welcome.memory.clone(), state.usage());
+        Box::pin(async move {
+            // Files of the kernel are read at once, but thousands of functions have many of them.
+            let read = tokio::task::spawn_blocking(move || {
+                let groups = Groups::find(&memory);
+                for function in &mut list.functions {
+                    let counters = groups.read(&function.function.file_form());
+                    function.cpu_ms = counters.cpu_us.map(milliseconds);
+                    function.cpu_periods = counters.periods;
+                    function.throttled_periods = counters.throttled_periods;
+                    function.throttled_ms = counters.throttled_us.map(milliseconds);
+                    function.memory_bytes = counters.memory;
+                    function.pids = counters.pids;
+                }
+                list
+            });
+            read.await.map_err(failure)
+        })
     }
 
     fn function(&self, name: &FunctionName) -> Option<FunctionDetail> {

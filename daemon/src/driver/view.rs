@@ -5,12 +5,13 @@ use crate::functions::registry::{Function, Serving};
 use crate::ledger::Free;
 use crate::workers::usage;
 use fnd_core::api::{
-    DiskUse, FunctionDetail, FunctionMore, FunctionStatus, LastEnd, NewerVersion, NodePlaces, NodeState, NodeStatus,
-    milliseconds,
+    DiskUse, FunctionDetail, FunctionMore, FunctionStatus, FunctionUsage, LastEnd, NewerVersion, NodePlaces, NodeState,
+    NodeStatus, UsageList, milliseconds,
 };
 use fnd_core::instant;
 use fnd_core::outcome::Class;
 use fnd_core::record::RunResult;
+use fnd_core::supervisor::FunctionView;
 use fnd_wire::frame::Containment;
 use fnd_wire::ids::FunctionName;
 use serde_json::value::RawValue;
@@ -147,6 +148,34 @@ impl State {
             .functions()
             .filter_map(|view| self.function_now(view.name))
             .collect()
+    }
+
+    /// Returns what is known of the usage of every function, by name, without the values of cgroups.
+    pub(crate) fn usage(&self) -> UsageList {
+        let known = |view: FunctionView<'_>| {
+            let serving = self.functions.registry.get(view.name)?.serving(view.version);
+            let limits = serving.map(|serving| &serving.manifest.limits);
+            Some(FunctionUsage {
+                function: view.name.clone(),
+                state: view.state,
+                running: count(view.running),
+                queued: count(view.queued),
+                runs: view.runs,
+                failures: view.failures,
+                cpu_ms: None,
+                cpu_limit: limits.and_then(|limits| Some(f64::from(limits.cpu?) / 1000.0)),
+                cpu_periods: None,
+                throttled_periods: None,
+                throttled_ms: None,
+                memory_bytes: None,
+                memory_limit_bytes: limits.map(|limits| limits.memory),
+                pids: None,
+            })
+        };
+        UsageList {
+            at: instant::text(self.clock.now().unix_ms),
+            functions: self.supervisor.functions().filter_map(known).collect(),
+        }
     }
 
     /// Returns the status of the node.

@@ -1,8 +1,12 @@
 //! The current use of memory by fnd itself and by running functions, for people: `status` and `top`. No decision
 //! depends on it.
 //!
+//! - `counters`: the counters of a function's cgroup
+//!
 //! The spawner reports the usage of an attempt with its exit. Here cgroups-rs reads cgroup v1, and only reads: its v2
 //! side writes to the host's root (facts in ARCHITECTURE.md), so on v2 the one file is read directly.
+
+pub mod counters;
 
 use cgroups_rs::fs::memory::MemController;
 use fnd_wire::frame::MemoryGroups;

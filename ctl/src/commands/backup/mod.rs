@@ -103,7 +103,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     context.out.document(&body, |taken: &BackupTaken, out| {
         taken.left_out.iter().for_each(|what| out.aside(what));
         let size = super::text::size(Some(taken.bytes));
-        out.line(&format!(
+        out.remark(&format!(
             "{}: {} files and directories, {size}",
             taken.file, taken.entries
         ))

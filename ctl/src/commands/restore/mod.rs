@@ -90,7 +90,7 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let body = serde_json::to_vec(&state).unwrap_or_default(); // a text
     context
         .out
-        .document(&body, |changed: &Changed, out| out.line(&changed.state))?;
+        .document(&body, |changed: &Changed, out| out.remark(&changed.state))?;
     Ok(Exit::Fine)
 }
 

@@ -7,7 +7,6 @@ use crate::client::Client;
 use crate::commands::Context;
 use crate::exit::{Exit, Failure};
 use crate::local;
-use crate::output::Output;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Mode;
 use rustix::process::{Pid, Signal, kill_process};
@@ -114,7 +113,7 @@ impl Private {
         Ok(Self {
             context: Context {
                 client: Client::new(at("run/control.sock"), context.user),
-                out: Output::new(context.out.format, true),
+                out: context.out.unpaged(),
                 user: context.user,
             },
             child,

@@ -1,7 +1,7 @@
 //! Requests of routes about functions.
 
-use super::{Answering, Pending};
-use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus};
+use super::{Answering, Failure, Pending};
+use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus, UsageList};
 use fnd_core::supervisor::Rejection;
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::FunctionName;
@@ -12,6 +12,9 @@ use tokio::sync::mpsc;
 pub trait FunctionBackend {
     /// Returns every function, sorted by name.
     fn functions(&self) -> Vec<FunctionStatus>;
+
+    /// Returns what every function uses now, sorted by name. This reads several files of each function.
+    fn usage(&self) -> Pending<Result<UsageList, Failure>>;
 
     /// Returns one function with all details; nothing if there is no function of that name.
     fn function(&self, name: &FunctionName) -> Option<FunctionDetail>;

@@ -26,6 +26,7 @@
 //! - `sizes`: `GET /v1/sizes`
 //! - `status`: `GET /v1/status`
 //! - `stream`: `GET /v1/stream`
+//! - `usage`: `GET /v1/usage`
 //! - `validate`: `POST /v1/validate`
 
 mod backup;
@@ -50,6 +51,7 @@ mod runtimes;
 mod sizes;
 mod status;
 mod stream;
+mod usage;
 mod validate;
 
 use super::backend::Backend;
@@ -129,6 +131,7 @@ static ROUTES: &[Route] = &[
     route!(GET "/metrics" VIEWER, metrics::answer),
     route!(GET "/v1/runtimes" VIEWER, runtimes::answer),
     route!(GET "/v1/sizes" VIEWER, sizes::answer),
+    route!(GET "/v1/usage" VIEWER, usage::answer),
     route!(GET "/v1/config" VIEWER, config::answer),
     route!(POST "/v1/reload" ADMIN, reload::answer),
     route!(POST "/v1/validate" OPERATOR, validate::answer),

@@ -1,10 +1,10 @@
 //! Its functions: a name says how each ends.
 
-use super::{BEGAN, FAILED, Fake, diagnostic, id, name};
-use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus, LastEnd};
+use super::{BEGAN, FAILED, Fake, diagnostic, id, later, name};
+use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus, FunctionUsage, LastEnd, UsageList};
 use fnd_core::outcome::{Reason, Trigger};
 use fnd_core::supervisor::{Answer, FunctionState};
-use fnd_daemon::control::backend::{Answering, Bounds, Changes, FunctionBackend, FunctionFilter, Pending};
+use fnd_daemon::control::backend::{Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, Pending};
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::{FunctionName, Version};
 use std::time::Duration;
@@ -84,6 +84,36 @@ impl Fake {
 impl FunctionBackend for Fake {
     fn functions(&self) -> Vec<FunctionStatus> {
         NAMES.into_iter().map(status).collect()
+    }
+
+    fn usage(&self) -> Pending<Result<UsageList, Failure>> {
+        // Each reading is a second after the one before; only one function does something.
+        let second = self.readings.get();
+        self.readings.set(second + 1);
+        let functions = self.functions().into_iter().map(|status| {
+            let busy = status.function.as_str() == "hello";
+            let counted = |each: u64| busy.then_some(each * second);
+            FunctionUsage {
+                state: status.state,
+                running: u32::from(busy),
+                queued: u32::from(busy) * 2,
+                runs: 10 + if busy { 3 * second } else { 0 },
+                failures: 0,
+                cpu_ms: busy.then(|| f64::from(u32::try_from(second).unwrap()) * 250.0),
+                cpu_limit: Some(0.5),
+                cpu_periods: counted(10),
+                throttled_periods: counted(4),
+                throttled_ms: busy.then_some(0.0),
+                memory_bytes: busy.then_some(52 << 20),
+                memory_limit_bytes: Some(256 << 20),
+                pids: busy.then_some(3),
+                function: status.function,
+            }
+        });
+        later(Ok(UsageList {
+            at: fnd_core::instant::text(*BEGAN + second * 1000),
+            functions: functions.collect(),
+        }))
     }
 
     fn function(&self, function: &FunctionName) -> Option<FunctionDetail> {

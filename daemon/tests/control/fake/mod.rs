@@ -16,7 +16,7 @@ use fnd_daemon::http::connections::Connections;
 use fnd_daemon::stream::StreamQuery;
 use fnd_manifest::diagnostic::{Diagnostic, Place, Severity};
 use fnd_wire::ids::{FunctionName, InvocationId};
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock, Mutex, mpsc as std_mpsc};
@@ -71,6 +71,8 @@ pub(crate) struct Fake {
     /// Requests that are never answered.
     unanswered: RefCell<Vec<oneshot::Sender<Answer>>>,
     waiting: RefCell<Vec<oneshot::Sender<()>>>,
+    /// How often the usage was read.
+    readings: Cell<u64>,
     following: RefCell<Vec<mpsc::Sender<LogLine>>>,
     connections: OnceCell<Rc<Connections>>,
     buffers: OnceCell<Arc<Buffers>>,

@@ -1,0 +1,319 @@
+//! What `top` draws, as lines; it knows no terminal.
+
+use super::rates::{Order, Rate, Rates};
+use crate::commands::text::size;
+use crate::output::{Key, Line, Look, Table, Tone, escape};
+use fnd_core::supervisor::FunctionState;
+use fnd_wire::units::counted;
+
+/// What is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Page {
+    /// All functions.
+    List,
+    /// The selected function.
+    One,
+    /// The keys.
+    Help,
+}
+
+/// What somebody looks at.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) page: Page,
+    pub(super) order: Order,
+    /// The selected function; absent before somebody chose one.
+    selected: Option<String>,
+    /// The first row that is shown.
+    first: usize,
+    /// Why the newest reading failed.
+    pub(super) failure: Option<String>,
+}
+
+const KEYS: [&str; 9] = [
+    "c          sort by CPU",
+    "m          sort by memory",
+    "r          sort by runs a second",
+    "n          sort by name",
+    "Up Down    select a function, also k and j",
+    "Enter      show the selected function",
+    "Esc        back",
+    "?          show this, and leave it",
+    "q          end",
+];
+
+impl View {
+    pub(super) fn new(order: Order) -> Self {
+        Self {
+            page: Page::List,
+            order,
+            selected: None,
+            first: 0,
+            failure: None,
+        }
+    }
+
+    /// Does what a key means. Returns false at the end.
+    pub(super) fn press(&mut self, key: Key, rates: &mut Rates) -> bool {
+        match (key, self.page) {
+            (Key::Interrupt | Key::Char('q'), _) => return false,
+            (Key::Char('c'), _) => self.order = Order::Cpu,
+            (Key::Char('m'), _) => self.order = Order::Memory,
+            (Key::Char('r'), _) => self.order = Order::Runs,
+            (Key::Char('n'), _) => self.order = Order::Name,
+            (Key::Char('?' | 'h'), Page::List | Page::One) => self.page = Page::Help,
+            (Key::Char('?' | 'h') | Key::Back | Key::Enter, Page::Help) | (Key::Back, Page::One) => {
+                self.page = Page::List;
+            }
+            (Key::Up | Key::Char('k'), _) => self.select(rates, -1),
+            (Key::Down | Key::Char('j'), _) => self.select(rates, 1),
+            (Key::Enter, Page::List) => {
+                if self.selected.is_none() {
+                    self.select(rates, 0);
+                }
+                self.page = Page::One;
+            }
+            (Key::Enter, Page::One) | (Key::Back, Page::List) | (Key::Other | Key::Char(_), _) => {}
+        }
+        rates.sort(self.order);
+        true
+    }
+
+    /// Selects the function that is so many rows below the selected one; the first if none is selected.
+    fn select(&mut self, rates: &Rates, rows: isize) {
+        let place = self.place(rates).map_or(0, |place| place.saturating_add_signed(rows));
+        let place = place.min(rates.functions.len().saturating_sub(1));
+        self.selected = rates.functions.get(place).map(|rate| rate.function.clone());
+    }
+
+    fn place(&self, rates: &Rates) -> Option<usize> {
+        let selected = self.selected.as_ref()?;
+        rates.functions.iter().position(|rate| rate.function == *selected)
+    }
+
+    /// Returns the lines for a terminal of some columns and rows.
+    pub(super) fn lines(&mut self, rates: &Rates, columns: u16, rows: u16) -> Vec<Line> {
+        let mut lines = vec![line(&self.summary(rates), Look::Bold)];
+        match &self.failure {
+            Some(failure) => lines.push(line(&format!("no answer: {failure}"), Look::Bold)),
+            None => lines.push(line("", Look::Plain)),
+        }
+        match self.page {
+            Page::Help => lines.extend(KEYS.map(|key| line(key, Look::Plain))),
+            Page::One => lines.extend(self.one(rates)),
+            Page::List => lines.extend(self.list(rates, columns, usize::from(rows).saturating_sub(lines.len()))),
+        }
+        lines.truncate(usize::from(rows));
+        let columns = usize::from(columns);
+        for line in &mut lines {
+            line.text = escape(&line.text, false).chars().take(columns).collect();
+        }
+        lines
+    }
+
+    fn summary(&self, rates: &Rates) -> String {
+        let all = &rates.functions;
+        let cpu: f64 = all.iter().filter_map(|rate| rate.cpu_percent).sum();
+        let memory = all.iter().filter_map(|rate| rate.memory_bytes).sum();
+        let running: u32 = all.iter().map(|rate| rate.running).sum();
+        let queued: u32 = all.iter().map(|rate| rate.queued).sum();
+        format!(
+            "{}, {running} running, {queued} queued, CPU {cpu:.1}%, memory {}; by {}; ? keys, q end",
+            counted(all.len(), "function", "functions"),
+            size(Some(memory)),
+            self.order.as_str()
+        )
+    }
+
+    /// Returns the table, scrolled so that the selected function is seen.
+    fn list(&mut self, rates: &Rates, columns: u16, rows: usize) -> Vec<Line> {
+        let rows = rows.saturating_sub(1).max(1);
+        let place = self.place(rates);
+        if let Some(place) = place {
+            self.first = self.first.min(place).max((place + 1).saturating_sub(rows));
+        }
+        self.first = self.first.min(rates.functions.len().saturating_sub(rows));
+        let table = table(rates).lines(Some(columns));
+        let mut lines = table.iter().enumerate();
+        let header = lines.next().map(|(_, text)| line(text, Look::Bold));
+        let shown = lines.skip(self.first).take(rows).map(|(number, text)| {
+            // The header is line 0.
+            let rate = number.checked_sub(1).and_then(|row| rates.functions.get(row));
+            let look = match rate {
+                _ if place.is_some_and(|place| place + 1 == number) => Look::Selected,
+                Some(rate) if rate.running == 0 && rate.pids.is_none() => Look::Dim,
+                _ => Look::Plain,
+            };
+            line(text, look)
+        });
+        header.into_iter().chain(shown).collect()
+    }
+
+    fn one(&self, rates: &Rates) -> Vec<Line> {
+        let Some(rate) = self.place(rates).and_then(|place| rates.functions.get(place)) else {
+            return vec![line("the function is gone: Esc goes back", Look::Plain)];
+        };
+        let of = |what: String, limit: String| {
+            if limit.is_empty() {
+                what
+            } else {
+                format!("{what} of {limit}")
+            }
+        };
+        let rows = [
+            ("function", rate.function.clone()),
+            ("state", rate.state.as_str().to_owned()),
+            (
+                "CPU",
+                of(percent(rate.cpu_percent), percent_or_nothing(rate.cpu_limit_percent)),
+            ),
+            (
+                "throttled",
+                format!("{} of the periods of its CPU limit", percent(rate.throttled_percent)),
+            ),
+            (
+                "memory",
+                of(or_dash(size(rate.memory_bytes)), size(rate.memory_limit_bytes)),
+            ),
+            (
+                "processes",
+                or_dash(rate.pids.map(|pids| pids.to_string()).unwrap_or_default()),
+            ),
+            ("running", rate.running.to_string()),
+            ("queued", rate.queued.to_string()),
+            (
+                "runs",
+                format!(
+                    "{}, {} failed, {:.1} a second",
+                    rate.runs, rate.failures, rate.runs_per_second
+                ),
+            ),
+        ];
+        let mut lines: Vec<Line> = rows
+            .into_iter()
+            .map(|(name, value)| line(&format!("{name:13} {value}"), Look::Plain))
+            .collect();
+        lines.push(line("", Look::Plain));
+        for verb in ["logs -f", "history", "show"] {
+            lines.push(line(&format!("fndctl {verb} {}", rate.function), Look::Dim));
+        }
+        lines
+    }
+}
+
+/// Returns the table of functions.
+pub(super) fn table(rates: &Rates) -> Table {
+    let header = [
+        "FUNCTION",
+        "CPU",
+        "THROTTLED",
+        "MEMORY",
+        "LIMIT",
+        "PIDS",
+        "RUNNING",
+        "QUEUED",
+        "RUNS/S",
+    ];
+    let mut table = Table::new(&header);
+    for rate in &rates.functions {
+        let tone = match rate.state {
+            FunctionState::Invalid | FunctionState::CrashLooping => Tone::Bad,
+            FunctionState::Disabled => Tone::Dim,
+            FunctionState::Building | FunctionState::Ready | FunctionState::Running => Tone::Plain,
+        };
+        table.row(tone, cells(rate));
+    }
+    table
+}
+
+fn cells(rate: &Rate) -> [String; 9] {
+    [
+        rate.function.clone(),
+        percent_or_nothing(rate.cpu_percent),
+        percent_or_nothing(rate.throttled_percent.filter(|_| rate.cpu_percent.is_some())),
+        size(rate.memory_bytes),
+        size(rate.memory_limit_bytes),
+        rate.pids.map(|pids| pids.to_string()).unwrap_or_default(),
+        rate.running.to_string(),
+        rate.queued.to_string(),
+        format!("{:.1}", rate.runs_per_second),
+    ]
+}
+
+fn line(text: &str, look: Look) -> Line {
+    Line {
+        text: text.to_owned(),
+        look,
+    }
+}
+
+fn percent_or_nothing(value: Option<f64>) -> String {
+    value.map(|value| format!("{value:.1}%")).unwrap_or_default()
+}
+
+fn percent(value: Option<f64>) -> String {
+    or_dash(percent_or_nothing(value))
+}
+
+fn or_dash(text: String) -> String {
+    if text.is_empty() { "-".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rates::tests::rates;
+    use super::*;
+
+    fn texts(lines: &[Line]) -> Vec<&str> {
+        lines.iter().map(|line| line.text.as_str()).collect()
+    }
+
+    #[test]
+    fn keys_sort_select_and_open() {
+        let (mut view, mut rates) = (View::new(Order::Cpu), rates());
+        let names = |lines: &[Line]| {
+            let rows = lines.iter().skip(3);
+            rows.filter_map(|line| line.text.split_whitespace().next().map(str::to_owned))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names(&view.lines(&rates, 80, 24)), ["ops/backup", "hello", "idle"]);
+        assert!(view.press(Key::Char('n'), &mut rates));
+        assert_eq!(names(&view.lines(&rates, 80, 24)), ["hello", "idle", "ops/backup"]);
+        for key in [Key::Down, Key::Down, Key::Char('k'), Key::Down, Key::Down, Key::Down] {
+            assert!(view.press(key, &mut rates));
+        }
+        // The selection stays with its function in another order.
+        assert!(view.press(Key::Char('c'), &mut rates));
+        let lines = view.lines(&rates, 80, 24);
+        let selected = lines.iter().find(|line| line.look == Look::Selected).unwrap();
+        assert!(selected.text.starts_with("ops/backup"), "{lines:?}");
+        assert!(view.press(Key::Enter, &mut rates));
+        let lines = view.lines(&rates, 80, 24);
+        assert!(texts(&lines).contains(&"CPU           15.0% of 50.0%"), "{lines:?}");
+        assert!(texts(&lines).contains(&"memory        8M of 256M"), "{lines:?}");
+        assert!(view.press(Key::Char('?'), &mut rates));
+        assert!(texts(&view.lines(&rates, 80, 24)).contains(&"q          end"));
+        assert!(view.press(Key::Back, &mut rates) && view.page == Page::List);
+        // A function that is gone.
+        assert!(view.press(Key::Enter, &mut rates));
+        rates.functions.clear();
+        assert!(texts(&view.lines(&rates, 80, 24))[2].contains("is gone"));
+        assert!(!view.press(Key::Char('q'), &mut rates) && !view.press(Key::Interrupt, &mut rates));
+    }
+
+    #[test]
+    fn a_small_terminal_scrolls_and_cuts() {
+        let (mut view, mut rates) = (View::new(Order::Cpu), rates());
+        let lines = view.lines(&rates, 40, 4);
+        assert_eq!(lines.len(), 4);
+        assert!(lines.iter().all(|line| line.text.chars().count() <= 40), "{lines:?}");
+        assert!(lines[3].text.starts_with("ops/"), "{lines:?}");
+        for _ in 0..3 {
+            assert!(view.press(Key::Down, &mut rates));
+        }
+        assert!(view.lines(&rates, 40, 4)[3].text.starts_with("idle"));
+        view.failure = Some("fnd is gone".to_owned());
+        assert_eq!(view.lines(&rates, 40, 4)[1].text, "no answer: fnd is gone");
+        assert!(view.lines(&rates, 1, 0).is_empty());
+    }
+}

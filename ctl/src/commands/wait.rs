@@ -1,0 +1,141 @@
+//! `fndctl wait ID|F...`: waits until runs have ended, and ends as they did.
+
+use super::runs::{end_of_id, find, newest, short};
+use super::text::{between, span, why};
+use super::{Context, invocation_path, names};
+use crate::candidates;
+use crate::exit::{Exit, Failure};
+use crate::output::{escape, parse};
+use fnd_core::api::{InvocationList, InvocationView};
+use fnd_core::outcome::{Reason, State};
+use fnd_wire::ids::InvocationId;
+use fnd_wire::units::print_duration;
+use jiff::Timestamp;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The exit code is 0 if all runs succeeded; else that of the first one that did not: 1, or 6 for a timeout of the function \
+    or of the wait.\n\nExamples:\n  \
+    fndctl wait 456789abcdef && echo done\n  \
+    fndctl wait hello --timeout 30s          the newest run of a function\n  \
+    fndctl wait $(fndctl invoke hello --async) && fndctl result --last hello"
+)]
+pub(crate) struct Args {
+    /// Ids of runs, or their last characters, or functions, of which the newest run is meant.
+    #[arg(value_name = "ID|FUNCTION", required = true, add = candidates::functions_and_runs())]
+    runs: Vec<String>,
+
+    /// Wait at most this long for all of them, such as `30s` or `5m` [default: no limit].
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<String>,
+}
+
+/// How long one request waits at most: as long as fnd accepts.
+const STEP: Duration = Duration::from_secs(3600);
+
+/// Runs the verb.
+///
+/// # Errors
+/// The wait is over before the runs are, the daemon refuses a request, or it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let longest = args.timeout.as_deref().map(span).transpose()?;
+    let until = Instant::now() + longest.unwrap_or(super::result::LONGEST);
+    let mut ids = Vec::new();
+    for typed in &args.runs {
+        ids.push(named(context, typed).await?);
+    }
+    let mut ended = Vec::new();
+    for id in &ids {
+        let (body, view) = end(context, id, until).await?;
+        if let [_] = ids.as_slice() {
+            context
+                .out
+                .document(&body, |view: &InvocationView, out| out.remark(&line(view)))?;
+        } else if !context.out.format.is_document() {
+            // Each as soon as it has ended.
+            context.out.remark(&line(&view))?;
+        }
+        ended.push(view);
+    }
+    let verdict = ended.iter().map(exit).find(|exit| *exit != Exit::Fine);
+    if ended.len() > 1 && context.out.format.is_document() {
+        let list = InvocationList {
+            invocations: ended,
+            next: None,
+        };
+        let body = serde_json::to_vec(&list).unwrap_or_default(); // as it was read
+        context.out.document(&body, |_: &InvocationList, _| Ok(()))?;
+    }
+    Ok(verdict.unwrap_or(Exit::Fine))
+}
+
+/// Returns the whole id of a run: of the newest one of a function that has this name, else of the one with this id.
+async fn named(context: &Context, typed: &str) -> Result<String, Failure> {
+    if InvocationId::parse(typed).is_some() {
+        return Ok(typed.to_owned());
+    }
+    if names::all(context).await?.iter().any(|name| name == typed) {
+        return newest(context, Some(typed)).await;
+    }
+    if end_of_id(typed).is_ok() {
+        return find(context, typed).await;
+    }
+    super::function_path(typed)?;
+    let message = format!("there is no function `{typed}`, and no run has such an id");
+    let mut failure = Failure::new(Exit::NoSuchThing, message);
+    failure.unknown = Some(typed.to_owned());
+    Err(failure)
+}
+
+/// Waits for the end of a run and returns it, also as the API wrote it.
+async fn end(context: &Context, id: &str, until: Instant) -> Result<(Vec<u8>, InvocationView), Failure> {
+    let path = invocation_path(id);
+    loop {
+        let step = until.saturating_duration_since(Instant::now()).min(STEP);
+        let reply = context
+            .client
+            .get(&format!("{path}?wait={}", print_duration(step)))
+            .await?;
+        let view: InvocationView = parse(&reply.body)?;
+        if view.state.is_final() {
+            return Ok((reply.body.to_vec(), view));
+        }
+        if step < STEP {
+            let (function, state) = (&view.function, view.state.as_str());
+            let message = format!("the time to wait is over, but the run of `{function}` has not ended: it is {state}");
+            let help = format!(
+                "fndctl logs --id {0} shows its output, fndctl cancel {0} ends it",
+                short(view.id)
+            );
+            return Err(Failure::new(Exit::Timeout, message).help(help));
+        }
+    }
+}
+
+/// Returns how a run ended.
+fn line(view: &InvocationView) -> String {
+    let lasted = between(view.started_at.as_deref(), view.ended_at.as_deref(), Timestamp::now());
+    let lasted = if lasted.is_empty() {
+        lasted
+    } else {
+        format!(" after {lasted}")
+    };
+    let (id, function, state) = (short(view.id), &view.function, view.state.as_str());
+    let why = match view.state {
+        State::Succeeded => String::new(),
+        _ => format!(": {}", escape(&why(view.reason, &view.message), false)),
+    };
+    format!("{id} {function} {state}{lasted}{why}")
+}
+
+/// Returns the exit code for the end of a run.
+fn exit(view: &InvocationView) -> Exit {
+    match (view.state, view.reason) {
+        (State::Succeeded, _) => Exit::Fine,
+        (_, Some(Reason::Timeout | Reason::Deadline)) => Exit::Timeout,
+        _ => Exit::FunctionFailed,
+    }
+}
