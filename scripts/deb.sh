@@ -53,7 +53,7 @@ rm -rf "$stage"
 mkdir -p "$stage"
 "$target/debug/fnd-packaging" "$stage"
 libraries >"$stage/libraries"
-gzip -9n "$stage"/*.[158] "$stage/changelog" "$stage/libraries"
+gzip -9n "$stage"/*.[1578] "$stage/changelog" "$stage/libraries"
 
 options=(--dbgsym --compress-debug-symbols)
 [[ $profile == release ]] || options=(--fast)

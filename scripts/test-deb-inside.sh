@@ -56,6 +56,8 @@ root:root 755 /usr/libexec/fnd/fnd-spawner
 root:root 644 /usr/lib/fnd/runtimes/bash/runtime.toml
 root:root 644 /usr/lib/fnd/runtimes/share/js/serve.mjs
 root:root 644 /usr/share/bash-completion/completions/fndctl
+root:root 644 /usr/share/doc/fnd/html/index.html
+root:root 644 /usr/share/doc/fnd/html/pictures/status.svg
 PLACES
 is enabled systemctl is-enabled fnd.service
 is enabled systemctl is-enabled fnd.socket
@@ -143,7 +145,7 @@ soon() { # COMMAND...
     done
     fail "$* does not succeed: $(cat /log)"
 }
-page() { awk -v section="## $1" -v like="$2" '/^## / { there = $0 == section } there && /^sudo / && $0 ~ like' /operations.md; }
+page() { awk -v section="## $1" -v like="$2" '/^## / { there = $0 == section } there && sub(/^\$ sudo /, "sudo ") && $0 ~ like' /operations.md; }
 run_page() { # SECTION PATTERN: runs its commands that match
     local command commands
     mapfile -t commands <<<"$(page "$@")"

@@ -44,7 +44,7 @@ impl Format {
 /// How to print.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Printing {
-    /// Output format.
+    /// Print the result in this format.
     #[arg(short, long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(crate) output: Format,
 

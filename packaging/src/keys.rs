@@ -50,24 +50,3 @@ fn remark(key: &KeyText) -> &'static str {
         ""
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The table on the first page of the documents.
-    #[test]
-    fn the_defaults_on_the_first_page_are_those_of_the_parser() {
-        let rows = include_str!("../../README.md").lines().filter_map(|line| {
-            let mut cells = line.strip_prefix("| `")?.split(" | ");
-            let key = cells.next()?.strip_suffix('`')?;
-            Some((key, cells.next()?.trim_matches('`')))
-        });
-        let rows: Vec<_> = rows.filter(|(key, _)| key.contains('.')).collect();
-        assert!(rows.len() >= 8, "{rows:?}");
-        for (key, default) in rows {
-            let found = explain::key(key);
-            assert_eq!(found.first().map(|found| found.default), Some(default), "{key}");
-        }
-    }
-}

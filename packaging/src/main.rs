@@ -1,14 +1,18 @@
 //! `fnd-packaging DIR`: writes the files that the Debian package has beside programs, from the sources of the programs
-//! themselves.
+//! themselves. `fnd-packaging --picture` draws the terminal output on its standard input as SVG (scripts/pictures.sh);
+//! `fnd-packaging --reference` writes docs/reference.md.
 //!
-//! Man pages come from the command lines, the table of keys and the documents, completions from the command line of
-//! fndctl, schemas from the table of keys, the configuration from `config/fnd.toml`, the changelog from CHANGELOG.md. These files are not committed.
+//! Man pages and HTML come from the command lines, the table of keys and the documents, completions from the command line of
+//! fndctl, schemas from the table of keys, the configuration from `config/fnd.toml`, the changelog from CHANGELOG.md. These
+//! files are not committed.
 
 mod changelog;
 mod command;
 mod conffile;
+mod html;
 mod keys;
 mod markdown;
+mod reference;
 mod roff;
 
 use anyhow::{Context as _, bail};
@@ -16,22 +20,70 @@ use clap::CommandFactory as _;
 use fnd_daemon::cli::Cli as Daemon;
 use roff::Page;
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 const CONFIGURATION: &str = include_str!("../../docs/configuration.md");
 const FUNCTIONS: &str = include_str!("../../docs/writing-functions.md");
+/// Pages of section 7: file, description, document.
+const CONCEPTS: [(&str, &str, &str); 6] = [
+    (
+        "fnd-reasons.7",
+        "why runs of the functions of fnd fail, and exit codes",
+        include_str!("../../docs/errors-and-reasons.md"),
+    ),
+    (
+        "fnd-handlers.7",
+        "functions of fnd that are loaded once",
+        include_str!("../../docs/handlers.md"),
+    ),
+    (
+        "fnd-http.7",
+        "functions of fnd that serve HTTP",
+        include_str!("../../docs/http-functions.md"),
+    ),
+    (
+        "fnd-services.7",
+        "programs that fnd keeps running",
+        include_str!("../../docs/services.md"),
+    ),
+    (
+        "fnd-history.7",
+        "past runs of the functions of fnd",
+        include_str!("../../docs/history.md"),
+    ),
+    (
+        "fnd-operations.7",
+        "upgrade, backup, tuning and restarts of fnd",
+        include_str!("../../docs/operations.md"),
+    ),
+];
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args_os().skip(1);
     let (Some(directory), None) = (arguments.next(), arguments.next()) else {
         bail!("usage: fnd-packaging DIR");
     };
+    match directory.to_str() {
+        Some("--picture") => return picture(),
+        Some("--reference") => return Ok(std::io::stdout().write_all(reference::page().as_bytes())?),
+        _ => {}
+    }
     let directory = Path::new(&directory);
+    fs::create_dir_all(directory.join("html")).context("failed to make its directory `html`")?;
     for (name, text) in files()? {
         let path = directory.join(name);
         fs::write(&path, text).with_context(|| format!("failed to write {}", path.display()))?;
     }
     Ok(())
+}
+
+/// Draws the terminal output on standard input, with its colours.
+fn picture() -> anyhow::Result<()> {
+    let mut output = String::new();
+    std::io::stdin().read_to_string(&mut output)?;
+    let svg = anstyle_svg::Term::new().render_svg(&output);
+    Ok(std::io::stdout().write_all(svg.as_bytes())?)
 }
 
 /// Returns the content of every file, by name.
@@ -50,6 +102,8 @@ fn files() -> anyhow::Result<Vec<(String, String)>> {
         conffile::installed(include_str!("../../config/fnd.toml")),
     ));
     files.extend(fndctl::schemas().map(|(name, text)| (name.to_owned(), text)));
+    let html = html::pages()?;
+    files.extend(html.into_iter().map(|(name, text)| (format!("html/{name}"), text)));
     let changes = include_str!("../../CHANGELOG.md");
     files.push(("changelog".to_owned(), changelog::debian(changes, built_at)));
     Ok(files)
@@ -81,11 +135,20 @@ fn pages(date: &str) -> Vec<(&'static str, Page)> {
     keys::write(&mut function, "function.toml");
     markdown::write(&mut function, include_str!("../man/see-also.md"));
 
-    vec![
+    let mut pages = vec![
         ("fnd.8", fnd),
         ("fndctl.1", fndctl),
         ("fnd-spawner.8", spawner),
         ("fnd.toml.5", settings),
         ("fnd-function.5", function),
-    ]
+    ];
+    for (file, about, document) in CONCEPTS {
+        let name = file.trim_end_matches(".7");
+        let mut page = Page::new(name, 7, date, about);
+        page.section("Description");
+        markdown::write(&mut page, document);
+        markdown::write(&mut page, include_str!("../man/see-also.md"));
+        pages.push((file, page));
+    }
+    pages
 }

@@ -54,10 +54,16 @@ impl Page {
         self.text += &format!(".br\n{}\n", line(text));
     }
 
-    /// Writes a point of a list.
-    pub(crate) fn point(&mut self, text: &str) {
+    /// Writes a point of a list, or of a numbered one.
+    pub(crate) fn point(&mut self, number: Option<u64>, text: &str) {
         self.at_heading = false;
-        self.text += &format!(".IP \\(bu 2\n{}\n", line(text));
+        let mark = number.map_or_else(|| "\\(bu 2".to_owned(), |number| format!("{number}. 4"));
+        self.text += &format!(".IP {mark}\n{}\n", line(text));
+    }
+
+    /// Writes another paragraph of a point.
+    pub(crate) fn point_goes_on(&mut self, text: &str) {
+        self.text += &format!(".IP \"\" 4\n{}\n", line(text));
     }
 
     /// Writes lines unchanged, each on its own.
@@ -93,7 +99,8 @@ fn escaped(text: &str) -> String {
             '\\' => result += "\\e",
             '-' => result += "\\-",
             '\'' => result += "\\(aq",
-            '`' => result += "\\(ga",
+            // Within code, a backtick comes as a NUL: backticks mark code.
+            '`' | '\u{0}' => result += "\\(ga",
             '^' => result += "\\(ha",
             '~' => result += "\\(ti",
             // roff would move to its own tab stops.

@@ -9,7 +9,7 @@
 //! - `corpus`, `examples`: scripts of all kinds
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
 //! - `ctl`, `doctor`, `edit`, `new`, `run_file`, `validate`, `verify`: fndctl
-//! - `documents`, `pages`, `units`: the documents are true
+//! - `documents`, `units`: the documents are true
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `lone`: the runtimes inside the program
 //! - `kill`, `retry`, `running`: how runs begin and end
@@ -47,7 +47,6 @@ mod metrics;
 mod mistakes;
 mod new;
 mod output;
-mod pages;
 mod reload;
 mod retry;
 mod run_file;

@@ -65,11 +65,11 @@ struct One {
 /// Which dead letters: one, or those of a filter.
 #[derive(Debug, clap::Args)]
 struct Which {
-    /// The id of a run, or a function and further filters.
+    /// Select a dead letter by the id of its run, or several by a function and further filters.
     #[command(flatten)]
     filter: Filter,
 
-    /// All dead letters.
+    /// Select all dead letters.
     #[arg(long)]
     all: bool,
 

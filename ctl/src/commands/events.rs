@@ -24,20 +24,20 @@ pub(crate) struct Args {
     #[arg(short, long)]
     pub(crate) follow: bool,
 
-    /// Only events of this function.
+    /// Print only events of this function.
     #[arg(long, value_name = "F", add = candidates::functions())]
     function: Option<String>,
 
-    /// Only events of these kinds, separated by commas: loaded, refused, removed, state, accepted, started, ended,
+    /// Print only events of these kinds, separated by commas: loaded, refused, removed, state, accepted, started, ended,
     /// retried, polled, gave-up, scaled, dropped, problem, solved.
     #[arg(long = "kind", value_name = "KIND", value_delimiter = ',', add = candidates::kinds())]
     kinds: Vec<String>,
 
-    /// Only events after this one (its `seq`, as `-o json` shows it), or `now` for new ones only.
+    /// Print only events after this one (its `seq`, as `-o json` shows it), or `now` for new ones only.
     #[arg(long, value_name = "SEQ")]
     since: Option<String>,
 
-    /// At most this many of the kept events, the newest.
+    /// Print at most this many of the kept events: the newest.
     #[arg(short = 'n', long, value_name = "LINES")]
     limit: Option<u32>,
 }

@@ -9,43 +9,43 @@ use serde::de::DeserializeOwned;
 /// The runs to select.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Filter {
-    /// Only runs of this function.
+    /// Select only runs of this function.
     #[arg(add = candidates::functions())]
     pub(crate) function: Option<String>,
 
-    /// Only runs in this state: queued, running, waiting, polling, succeeded, failed, cancelled, interrupted, skipped.
+    /// Select only runs in this state: queued, running, waiting, polling, succeeded, failed, cancelled, interrupted, skipped.
     #[arg(long, add = candidates::states())]
     pub(crate) state: Option<String>,
 
-    /// Only runs that ended with this reason, such as timeout or exit-1.
+    /// Select only runs that ended with this reason, such as timeout or exit-1.
     #[arg(long, add = candidates::reasons())]
     pub(crate) reason: Option<String>,
 
-    /// Only runs with this trigger: load, manual, replay, redrive.
+    /// Select only runs with this trigger: load, manual, replay, redrive.
     #[arg(long, add = candidates::triggers())]
     pub(crate) trigger: Option<String>,
 
-    /// Only runs whose last attempt ran this version; the first digits are enough.
+    /// Select only runs whose last attempt ran this version; the first digits are enough.
     #[arg(long, value_name = "HASH")]
     pub(crate) version: Option<String>,
 
-    /// Only runs with this text in the message.
+    /// Select only runs with this text in the message.
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
 
-    /// Only runs accepted since then: a duration ago such as `1h`, or an instant such as 2026-11-21T08:00:00Z.
+    /// Select only runs accepted since then: a duration ago such as `1h`, or an instant such as 2026-11-21T08:00:00Z.
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
 
-    /// Only runs accepted before then: a duration ago such as `10m`, or an instant.
+    /// Select only runs accepted before then: a duration ago such as `10m`, or an instant.
     #[arg(long, value_name = "WHEN")]
     pub(crate) until: Option<String>,
 
-    /// At most this many runs [default: 100; no limit for `redrive` and `drop`].
+    /// Select at most this many runs [default: 100; no limit for `redrive` and `drop`].
     #[arg(short = 'n', long, value_name = "RUNS")]
     pub(crate) limit: Option<u32>,
 
-    /// Only runs after this place in the list, which are older; the previous page prints it.
+    /// Select only runs after this place in the list, which are older; the previous page prints it.
     #[arg(long, value_name = "CURSOR")]
     pub(crate) after: Option<String>,
 }

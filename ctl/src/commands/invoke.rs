@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     payload: Payload,
 
-    /// A header of the request, such as `content-type:text/csv` or `idempotency-key:42`; may be repeated.
+    /// Send a header with the request, such as `content-type:text/csv` or `idempotency-key:42`; may be repeated.
     #[arg(short = 'H', long = "header", value_name = "NAME:VALUE")]
     headers: Vec<String>,
 

@@ -14,10 +14,10 @@ use fnd_core::api::LogLevel;
     sudo fndctl log-level info,fnd_daemon::functions::catalog=debug"
 )]
 pub(crate) struct Args {
-    /// error, warn, info, debug or trace; or several TARGET=LEVEL, separated by commas.
+    /// The new level: error, warn, info, debug or trace; or several TARGET=LEVEL, separated by commas.
     level: Option<String>,
 
-    /// How long, such as `10m`, at most `7d` [default: until the next change or start of fnd].
+    /// Keep the new level for this time, such as `10m`, at most `7d` [default: until the next change or start of fnd].
     #[arg(long = "for", value_name = "DURATION", requires = "level")]
     time: Option<String>,
 }

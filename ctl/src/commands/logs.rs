@@ -20,7 +20,7 @@ use jiff::Timestamp;
     fndctl logs --id 456789abcdef        of one run, by the end of its id\n  \
     fndctl logs --last hello             of the newest run of a function")]
 pub(crate) struct Args {
-    /// Only lines of this function.
+    /// Print only lines of this function.
     #[arg(add = candidates::functions())]
     function: Option<String>,
 
@@ -28,23 +28,23 @@ pub(crate) struct Args {
     #[arg(short, long)]
     pub(crate) follow: bool,
 
-    /// Only lines of this run.
+    /// Print only lines of this run.
     #[arg(long, value_name = "ID", add = candidates::runs())]
     id: Option<String>,
 
-    /// Only lines of the newest run, or of the newest run of this function.
+    /// Print only lines of the newest run, or of the newest run of this function.
     #[arg(long, value_name = "FUNCTION", num_args = 0..=1, conflicts_with_all = ["function", "id"], add = candidates::functions())]
     last: Option<Option<String>>,
 
-    /// Only lines since then: a duration ago such as `1h`, or an instant such as 2026-11-21T08:00:00Z.
+    /// Print only lines since then: a duration ago such as `1h`, or an instant such as 2026-11-21T08:00:00Z.
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
 
-    /// Only lines before then: a duration ago such as `10m`, or an instant.
+    /// Print only lines before then: a duration ago such as `10m`, or an instant.
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
 
-    /// At most this many kept lines, the newest [default: 1000].
+    /// Print at most this many of the kept lines: the newest [default: 1000].
     #[arg(short = 'n', long, aliases = ["tail", "lines"], value_name = "LINES")]
     limit: Option<u32>,
 }

@@ -19,7 +19,7 @@ pub(crate) struct Run {
     #[arg(required_unless_present = "last", add = candidates::runs())]
     id: Option<String>,
 
-    /// The newest run, or the newest run of this function.
+    /// Use the newest run, or the newest run of this function, instead of an id.
     #[arg(long, value_name = "FUNCTION", num_args = 0..=1, conflicts_with = "id", add = candidates::functions())]
     last: Option<Option<String>>,
 }

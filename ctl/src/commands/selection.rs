@@ -12,11 +12,11 @@ use std::cmp::Reverse;
 /// The functions to show, and their order.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Selection {
-    /// Only these functions; a name may have `*` and `?`.
+    /// Show only these functions; a name may have `*` and `?`.
     #[arg(value_name = "FUNCTION", add = candidates::functions())]
     functions: Vec<String>,
 
-    /// Only functions with this label; may be repeated, then a function must have all of them.
+    /// Show only functions with this label; may be repeated, then a function must have all of them.
     #[arg(short, long = "label", value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
 

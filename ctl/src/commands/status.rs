@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     selection: Selection,
 
-    /// Only functions whose last run failed, and those that are invalid or crash-looping.
+    /// Show only functions whose last run failed, and those that are invalid or crash-looping.
     #[arg(long)]
     failed: bool,
 

@@ -58,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
 
-    /// A variable of its environment, which wins over `[env]` of the manifest; may be repeated.
+    /// Set a variable of its environment, which wins over `[env]` of the manifest; may be repeated.
     #[arg(short = 'e', long = "env", value_name = "NAME=VALUE")]
     variables: Vec<String>,
 
