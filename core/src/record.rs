@@ -312,6 +312,18 @@ pub struct InvocationFilter {
     pub limit: Option<u32>,
     /// Only invocations older than this one: the cursor of the previous page.
     pub after: Option<InvocationId>,
+    /// Whether to add up what the attempts of each invocation used.
+    pub usage: bool,
+}
+
+/// What all attempts of an invocation used. Attempts that shared their worker do not count, because their usage cannot
+/// be separated; absent if all did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UsageSum {
+    /// CPU time in microseconds.
+    pub cpu_us: Option<u64>,
+    /// The highest peak of memory.
+    pub memory_peak_bytes: Option<u64>,
 }
 
 /// An invocation without an end, as the ledger has it at the start of fnd.

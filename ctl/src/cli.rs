@@ -2,8 +2,8 @@
 
 use crate::commands::{
     backup, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, enable, events, explain,
-    history, invoke, list, log_level, logs, new, reload, replay, restore, result, run, runtimes, schema, show, sizes,
-    status, top, validate, verify, version, wait,
+    history, invoke, list, log_level, logs, new, reload, replay, report, restore, result, run, runtimes, schema, show,
+    sizes, status, top, validate, verify, version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -139,6 +139,8 @@ pub(crate) enum Verb {
     Events(events::Args),
     /// List runs, newest first.
     History(history::Args),
+    /// Report what ran, what failed and why, what did not run, and what used most.
+    Report(report::Args),
     /// Print the result of a run.
     Result(result::Args),
     /// Wait until runs have ended, and end as they did.
@@ -161,7 +163,7 @@ pub(crate) enum Verb {
     /// Read configuration and functions again; fails if a manifest is invalid.
     #[command(alias = "daemon-reload")]
     Reload(reload::Args),
-    /// List the runtimes and their versions.
+    /// List the runtimes and their versions; install and remove interpreters.
     Runtimes(runtimes::Args),
     /// List the sizes: presets of limits.
     Sizes(sizes::Args),

@@ -9,6 +9,7 @@
 //! - `exit`: exit codes and failures
 //! - `fuzzing`: what the fuzzer may call
 //! - `habits`: advice for verbs of other tools
+//! - `interpreters`: interpreters that fndctl installs
 //! - `local`: places and a judge for verbs that need no daemon
 //! - `output`: the only place that prints
 
@@ -20,6 +21,7 @@ mod exit;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod habits;
+mod interpreters;
 mod local;
 mod output;
 
@@ -174,6 +176,7 @@ fn pages(verb: &Verb) -> bool {
         Verb::DeadLetters(args) => args.only_reads(),
         Verb::Show(_)
         | Verb::History(_)
+        | Verb::Report(_)
         | Verb::Runtimes(_)
         | Verb::Sizes(_)
         | Verb::Doctor(_)
@@ -231,6 +234,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Tail(args) => c::logs::run(context, args.following()).await,
         Verb::Events(args) => c::events::run(context, args).await,
         Verb::History(args) => c::history::run(context, args).await,
+        Verb::Report(args) => c::report::run(context, args).await,
         Verb::Result(args) => c::result::run(context, args).await,
         Verb::Wait(args) => c::wait::run(context, args).await,
         Verb::Cancel(args) => c::cancel::run(context, args).await,
@@ -239,7 +243,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Enable(args) => c::enable::run(context, args, "enable").await,
         Verb::Disable(args) => c::enable::run(context, args, "disable").await,
         Verb::New(args) => c::new::run(context, &args),
-        Verb::Validate(args) => c::validate::run(context, &args),
+        Verb::Validate(args) => c::validate::run(context, &args).await,
         Verb::Reload(args) => c::reload::run(context, args).await,
         Verb::Runtimes(args) => c::runtimes::run(context, args).await,
         Verb::Sizes(args) => c::sizes::run(context, args).await,

@@ -23,6 +23,12 @@ pub(crate) struct Places {
 }
 
 impl Places {
+    /// Returns the directory of the interpreters that a user has installed, beside the user's own runtimes.
+    pub(crate) fn interpreters(&self) -> PathBuf {
+        let own = self.runtimes.last().map_or(Path::new(""), PathBuf::as_path);
+        own.with_file_name("interpreters")
+    }
+
     /// Returns the places of the system, or the user's own.
     ///
     /// # Errors

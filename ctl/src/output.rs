@@ -18,7 +18,7 @@ mod text;
 pub(crate) use jq::Jq;
 pub(crate) use screen::{Key, Line, Look, Screen};
 pub(crate) use table::{Table, Tone};
-pub(crate) use text::escape;
+pub(crate) use text::{escape, wrap};
 
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
@@ -29,7 +29,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::rc::Rc;
-use text::{escape_for, local, wrap};
+use text::{escape_for, local};
 
 /// Width of a table where neither the terminal nor `COLUMNS` gives one.
 const WIDTH: u16 = 80;
@@ -118,6 +118,12 @@ impl Output {
             jq: self.jq.clone(),
             pages: false,
         })
+    }
+
+    /// Returns the columns of a line; absent means unlimited.
+    #[must_use]
+    pub(crate) fn columns(&self) -> Option<u16> {
+        self.width
     }
 
     /// Returns whether standard output is a terminal.

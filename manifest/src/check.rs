@@ -18,7 +18,7 @@ use crate::runtime::RuntimeSummary;
 use crate::settings::resolve::configuration;
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{CODE_MAX, JudgeFunction, JudgeSettings, JudgedFile};
+use fnd_wire::plan::{CODE_MAX, JudgeFunction, JudgeSettings, JudgedFile, Plan};
 
 /// Access to files. Paths are joined with `/`; links are followed.
 pub trait Files {
@@ -46,12 +46,23 @@ pub trait Files {
 pub struct Checked {
     /// Verdicts on functions, in the order in which they were found. Their diagnostics are not in `diagnostics` again.
     pub verdicts: Vec<Verdict>,
+    /// The files behind each verdict of [`check`], in the same order; empty after [`text`].
+    pub sources: Vec<Source>,
     /// All other problems: names, clashes, files that cannot be read.
     pub diagnostics: Vec<Diagnostic>,
     /// Files that belong to functions (code and manifests), including those that could not be read.
     pub files: Vec<String>,
     /// Files that belong to no function by any rule.
     pub unclaimed: Vec<String>,
+}
+
+/// The files of a judged function.
+#[derive(Debug)]
+pub struct Source {
+    /// The paths of its files, joined with `/`.
+    pub files: Vec<String>,
+    /// The plan for the spawner; absent if the function is refused.
+    pub plan: Option<Plan>,
 }
 
 impl Checked {
@@ -314,6 +325,7 @@ impl Check<'_> {
 
     fn function(&mut self, directory: &str, found: &Listed) {
         let path = format!("{directory}/{}", found.source);
+        let first = self.result.files.len();
         let mut files = Vec::new();
         let mut manifest = None;
         if found.directory {
@@ -337,7 +349,13 @@ impl Check<'_> {
                 manifest,
                 directory: found.directory,
             };
-            self.result.verdicts.push(self.judge.function(&function).verdict);
+            let judged = self.judge.function(&function);
+            self.result.verdicts.push(judged.verdict);
+            let files = self.result.files.get(first..).unwrap_or_default().to_vec();
+            self.result.sources.push(Source {
+                files,
+                plan: judged.plan,
+            });
         }
     }
 

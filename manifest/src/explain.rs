@@ -144,6 +144,22 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
         "A Python function looks like a handler but has other parameters, and nothing in the file calls it: as a script the \
          file does nothing. It does not run by itself.",
     ),
+    (
+        "code-syntax",
+        "The interpreter cannot read the code: its own check names the place. Nothing of the code was run.",
+    ),
+    (
+        "no-interpreter",
+        "No interpreter of the runtime is installed that can be used safely, so fnd refuses the function.",
+    ),
+    (
+        "insecure-mode",
+        "Users other than root and the owner can write to the file or to a directory above it: they could change the code.",
+    ),
+    (
+        "link",
+        "A symbolic link may lead only to files in the functions directories.",
+    ),
     ("no-env-file", "The `env_file` does not exist."),
     ("not-a-file", "Only regular files, and links to them, can be functions."),
     (

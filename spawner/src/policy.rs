@@ -4,7 +4,7 @@
 use crate::sandbox::identity::Identity;
 use fnd_wire::frame::Problem;
 use fnd_wire::plan::{Plan, Policy, User};
-use fnd_wire::trust;
+use fnd_wire::trust::{self, refusal};
 use nix::unistd::{Group, Uid, User as Account};
 use rustix::process::Gid;
 use std::fs::{self, Metadata};
@@ -144,11 +144,7 @@ pub fn interpreter(
     if plan.interpreters.is_empty() {
         return Ok((Interpreter::default(), passed));
     }
-    Err(problem(
-        file,
-        format!("no interpreter for runtime `{}`: {}", plan.runtime, why_not.join("; ")),
-        plan.interpreter_help.clone(),
-    ))
+    Err(problem(file, refusal::no_interpreter(&plan.runtime, &why_not), plan.interpreter_help.clone()))
 }
 
 /// Checks that every function can read the shim of a handler, and that nobody but root can change it.
@@ -180,7 +176,7 @@ fn real(path: &Path) -> Result<PathBuf, String> {
         return Err("is not an absolute path".to_owned());
     }
     fs::canonicalize(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => "does not exist".to_owned(),
+        std::io::ErrorKind::NotFound => refusal::MISSING.to_owned(),
         _ => format!("can't be found: {error}"),
     })
 }
@@ -188,7 +184,7 @@ fn real(path: &Path) -> Result<PathBuf, String> {
 fn safe(path: &Path, real: &Path, owners: &[u32]) -> Result<(), String> {
     let given_in = path.parent().and_then(|dir| fs::canonicalize(dir).ok()).unwrap_or_default();
     match insecure_above(real, owners).or_else(|| insecure_above(&given_in, owners)) {
-        Some(insecure) => Err(format!("is not safe: users other than root can write to `{}`", insecure.display())),
+        Some(insecure) => Err(refusal::not_safe(&insecure.display().to_string())),
         None => Ok(()),
     }
 }
@@ -198,11 +194,11 @@ fn usable(candidate: &str, owners: &[u32]) -> Result<(String, [i64; 3]), String>
     let real = real(path)?;
     // A version manager's shim chooses the program by the working directory, which takes 100 ms.
     if [path, &real].iter().any(|path| path.components().any(|part| part == Component::Normal("shims".as_ref()))) {
-        return Err("is a version manager's shim; name the real interpreter".to_owned());
+        return Err(refusal::SHIM.to_owned());
     }
     let meta = fs::metadata(&real).map_err(|error| format!("can't be read: {error}"))?;
     if !meta.is_file() || meta.mode() & 0o111 == 0 {
-        return Err("is not an executable file".to_owned());
+        return Err(refusal::NOT_EXECUTABLE.to_owned());
     }
     safe(path, &real, owners)?;
     let seal = [meta.ino().cast_signed(), meta.size().cast_signed(), meta.mtime()];

@@ -6,6 +6,7 @@ use crate::sandbox::identity;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::Problem;
 use fnd_wire::plan::JudgedFile;
+use fnd_wire::trust::refusal;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2, readlinkat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -138,8 +139,8 @@ fn names(path: &Path) -> impl Iterator<Item = OsString> {
 }
 
 fn leads_out(shown: &str, real: &Path) -> Problem {
-    let message = format!("the symbolic link leads out of the functions directories, to `{}`", real.display());
-    problem(shown, message, "copy the file here instead of linking it")
+    let (message, help) = refusal::leads_out(&real.display().to_string());
+    problem(shown, message, help)
 }
 
 /// Opens the file that a real path (without links) names, beneath a directory. Every user and group in `links` must be
@@ -253,8 +254,8 @@ pub fn unreadable(shown: &str, error: &io::Error) -> Problem {
 
 fn insecure(path: &Path) -> Problem {
     let shown = path.display().to_string();
-    let help = format!("run `chmod go-w {shown}`, and check its owner");
-    problem(&shown, "INSECURE MODE: users other than root and the owner can write to it", help)
+    let (message, help) = refusal::insecure(&shown);
+    problem(&shown, message, help)
 }
 
 fn changed(shown: &str) -> Problem {

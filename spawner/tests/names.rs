@@ -54,7 +54,7 @@ fn a_functions_user_has_a_name_while_the_function_exists() {
 
     let number = harness.send(&Request::Remove(FunctionName::new("ops/backup").unwrap()), Vec::new());
     assert_eq!(harness.answer(number).0, Reply::Done);
-    assert_eq!(records(&harness), Vec::<String>::new());
+    assert!(records(&harness).is_empty());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_function_with_a_named_user_has_that_users_name_only() {
     let mut harness = Harness::with(&Options { config: "allow_nobody", ..named() });
     let installed = harness.install("g.sh", WHO, "mode=run\nuser=daemon");
     assert_eq!(harness.run(&installed, None, &[]).stdout, "daemon daemon\n");
-    assert_eq!(records(&harness), Vec::<String>::new());
+    assert!(records(&harness).is_empty());
 }
 
 #[test]

@@ -136,3 +136,24 @@ fn a_second_signal_does_not_wait() {
     let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
     fnd.stop_now();
 }
+
+#[test]
+fn a_run_that_leaves_processes_in_the_background_says_so() {
+    let fnd = Fnd::start();
+    let body = "# /// fnd\n# on_load = false\n# ///\n";
+    fnd.drop_file("leaves.sh", &format!("{body}sleep 300 &\n"));
+    fnd.drop_file("waits.sh", &format!("{body}sleep 0.1 &\nwait\n"));
+    for (name, expected) in [
+        ("leaves", "processes that it left in the background were killed"),
+        ("waits", ""),
+    ] {
+        fnd.wait_ready(name);
+        let (_, run) = fnd.run(name, "");
+        let message = run.message;
+        assert!(
+            message.starts_with(expected) && message.is_empty() == expected.is_empty(),
+            "{name}: {message}"
+        );
+    }
+    fnd.finish();
+}

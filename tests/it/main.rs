@@ -8,7 +8,7 @@
 //! - `badinput`, `buffers`, `limits`, `shortage`: bounds
 //! - `corpus`, `examples`: scripts of all kinds
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
-//! - `ctl`, `doctor`, `edit`, `new`, `run_file`, `verify`: fndctl
+//! - `ctl`, `doctor`, `edit`, `new`, `run_file`, `validate`, `verify`: fndctl
 //! - `documents`, `units`: the documents are true
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `lone`: the runtimes inside the program
@@ -62,6 +62,7 @@ mod traces;
 mod units;
 mod usage;
 mod users;
+mod validate;
 mod verify;
 mod versions;
 mod watch;

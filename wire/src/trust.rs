@@ -23,6 +23,45 @@ pub fn reserved(first: u32, last: u32) -> Option<u32> {
     found.map(|(from, _)| first.max(*from))
 }
 
+/// The words of refusals, so that `fndctl validate` says the same as the spawner.
+pub mod refusal {
+    /// An interpreter that is not there.
+    pub const MISSING: &str = "does not exist";
+    /// An interpreter that chooses another one by the working directory, which takes 100 ms.
+    pub const SHIM: &str = "is a version manager's shim; name the real interpreter";
+    /// An interpreter that cannot be executed.
+    pub const NOT_EXECUTABLE: &str = "is not an executable file";
+
+    /// Returns why an interpreter is not used that others can change, or a directory above it.
+    #[must_use]
+    pub fn not_safe(path: &str) -> String {
+        format!("is not safe: users other than root can write to `{path}`")
+    }
+
+    /// Returns why a runtime has no interpreter, from the reasons of each one.
+    #[must_use]
+    pub fn no_interpreter(runtime: &str, why_not: &[String]) -> String {
+        format!("no interpreter for runtime `{runtime}`: {}", why_not.join("; "))
+    }
+
+    /// Returns why a file or directory is refused that others can change, and what to do.
+    #[must_use]
+    pub fn insecure(path: &str) -> (&'static str, String) {
+        let help = format!("run `chmod go-w {path}`, and check its owner");
+        (
+            "INSECURE MODE: users other than root and the owner can write to it",
+            help,
+        )
+    }
+
+    /// Returns why a link to a path outside of the functions directories is refused, and what to do.
+    #[must_use]
+    pub fn leads_out(path: &str) -> (String, &'static str) {
+        let message = format!("the symbolic link leads out of the functions directories, to `{path}`");
+        (message, "copy the file here instead of linking it")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{JUDGE_ID, reserved, secure};

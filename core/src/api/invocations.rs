@@ -55,6 +55,12 @@ pub struct InvocationView {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "text::id_or_null")]
     #[schemars(with = "Option<String>", extend("format" = "uuid"))]
     pub replay_of: Option<InvocationId>,
+    /// CPU time of all attempts; only in lists with `usage=1`. It is left out if all attempts shared their workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<f64>,
+    /// The highest peak of memory of an attempt; only in lists with `usage=1`, and left out if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_peak_bytes: Option<u64>,
     /// All attempts, oldest first; only in the view of one invocation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempt_records: Vec<AttemptView>,
@@ -184,6 +190,8 @@ impl InvocationView {
             attempts: record.attempts,
             polls: record.polls,
             replay_of: None,
+            cpu_ms: None,
+            memory_peak_bytes: None,
             attempt_records: Vec::new(),
         }
     }

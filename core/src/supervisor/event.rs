@@ -288,6 +288,8 @@ pub struct Exited {
     pub oom_shared: bool,
     /// Forks refused at the pids limit.
     pub pids_refused: u64,
+    /// Whether other processes of the worker still ran when its first one ended; these were killed.
+    pub stragglers: bool,
     /// `$FND_RESULT` if it was written, else standard output.
     pub result: Option<RunResult>,
     /// The result's size, if it exceeded `limits.result` (it is then absent).

@@ -12,6 +12,10 @@ use std::time::Duration;
 /// SIGTRAP and SIGABRT: a program that ends itself by them has printed why. V8 does so if its heap is full.
 const ENDS_ITSELF: [u8; 2] = [5, 6];
 
+/// The message of a successful run that left processes in the background: without it, their work would end without a
+/// trace.
+const STRAGGLERS: &str = "processes that it left in the background were killed when it ended; `wait` waits for them";
+
 /// Why fnd ends an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -199,6 +203,7 @@ fn judge(rules: &Rules, exited: &Exited) -> (Reason, String) {
             return (Reason::ResultTooLarge, words);
         }
         // Standard error of a successful run goes to the log, not into the message.
+        (Reason::Ok, None) if exited.stragglers => return (reason, STRAGGLERS.to_owned()),
         (Reason::Ok, None) => return (reason, String::new()),
         (Reason::Exit(_), _) if exited.pids_refused > 0 => {
             let words = format!(

@@ -88,6 +88,14 @@ impl Wanted {
         })
     }
 
+    /// Returns the query with further parameters.
+    pub(super) fn with(mut self, add: impl FnOnce(&mut Parameters)) -> Self {
+        let mut parameters = Parameters(self.parameters);
+        add(&mut parameters);
+        self.parameters = parameters.0;
+        self
+    }
+
     /// Returns all elements, newest first. A page covers a bounded number of runs, so it may be empty and not the last.
     ///
     /// # Errors

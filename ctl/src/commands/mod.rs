@@ -3,7 +3,7 @@
 //! Files:
 //! - `status`, `list`, `show`, `top`, `cat`, `edit`: functions
 //! - `invoke`, `cancel`, `replay`, `result`, `wait`: one run
-//! - `history`, `dead_letters`: many runs
+//! - `history`, `dead_letters`, `report`: many runs
 //! - `logs`, `events`: what is printed and what happens
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
 //! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
@@ -11,6 +11,7 @@
 //! - `backup`, `restore`: everything in one archive, and back
 //! - `verify`, `doctor`, `bundle`: find out what is wrong
 //! - `examine`: runs `fnd --examine` for `verify` and `backup`
+//! - `interpreters`: what `runtimes` installs and removes
 //! - `filter`: the options that select runs, and pages put together
 //! - `names`: names of functions, with patterns
 //! - `payload`: the payload of `invoke`
@@ -37,6 +38,7 @@ mod examine;
 pub(crate) mod explain;
 mod filter;
 pub(crate) mod history;
+mod interpreters;
 pub(crate) mod invoke;
 pub(crate) mod list;
 pub(crate) mod log_level;
@@ -46,6 +48,7 @@ pub(crate) mod new;
 mod payload;
 pub(crate) mod reload;
 pub(crate) mod replay;
+pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod result;
 pub(crate) mod run;

@@ -1,6 +1,6 @@
 //! `fndctl runtimes`: the runtimes of functions.
 
-use super::Context;
+use super::{Context, interpreters};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::output::{Table, Tone};
@@ -8,14 +8,23 @@ use fnd_core::api::RuntimeList;
 
 /// Options.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  fndctl runtimes\n  fndctl runtimes -o wide")]
-pub(crate) struct Args {}
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  fndctl runtimes\n  fndctl runtimes -o wide\n  sudo fndctl runtimes install deno"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Option<interpreters::Verb>,
+}
 
 /// Runs the verb.
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, Args { verb }: Args) -> Result<Exit, Failure> {
+    if let Some(verb) = verb {
+        return interpreters::run(context, verb).await;
+    }
     let reply = context.client.get("/v1/runtimes").await?;
     context.out.document(&reply.body, |list: &RuntimeList, out| {
         let mut header = vec!["RUNTIME", "SUFFIXES", "VERSIONS"];

@@ -20,7 +20,7 @@ pub(super) fn local(text: &str, zone: &TimeZone) -> String {
 }
 
 /// Returns a text in lines that are not wider than `width`, unless a word is.
-pub(super) fn wrap(text: &str, width: Option<u16>, indent: usize) -> String {
+pub(crate) fn wrap(text: &str, width: Option<u16>, indent: usize) -> String {
     let width = width.map_or(usize::MAX, usize::from);
     let mut lines = String::new();
     let mut column = 0;

@@ -5,6 +5,7 @@
 #[path = "../../../daemon/tests/control/fake/mod.rs"]
 mod fake;
 mod habits;
+mod interpreters;
 mod payload;
 mod runs;
 mod shown;

@@ -54,7 +54,7 @@ fn a_shell_completes_functions_runs_and_words() {
         (&["history", "--state", "in"], "interrupted"),
         (&["history", "--trigger", "re"], "replay redrive"),
         (&["events", "--kind", "gave"], "gave-up"),
-        (&["rep"], "replay"),
+        (&["repl"], "replay"),
     ] {
         assert_eq!(completed(&server.socket, words), expected, "{words:?}");
     }

@@ -144,6 +144,36 @@ fn help(verb: &[&str]) -> String {
 }
 
 #[test]
+fn report() {
+    let server = Running::start();
+    let text = session(&server, &["report", "--since", "2026-11-21T08:00:00Z"]);
+    let (before, rest) = text.split_once("2026-11-21T08:00:00Z to ").unwrap();
+    let (_, after) = rest.split_once('\n').unwrap();
+    snapshot!(format!("{before}2026-11-21T08:00:00Z to NOW\n{after}"));
+    let seen = server.seen.lock().unwrap().filter.take().unwrap();
+    assert!(seen.usage && seen.since_ms == Some(1_795_248_000_000), "{seen:?}");
+    let (code, mail, _) = run(&server, &["report", "--mail"]);
+    assert_eq!(code, 0);
+    assert!(
+        mail.contains("\nSubject: [fnd] vm1: 1 of 3 runs failed, 1 function does not work, 1 dead letter\n"),
+        "{mail}"
+    );
+    assert!(!mail.contains('\u{1b}') && mail.contains("\n\nvm1: "), "{mail}");
+    let (_, json, _) = run(
+        &server,
+        &["report", "--jq", ".failures[] | [.function, .reason, .count] | @csv"],
+    );
+    assert_eq!(json, "\"fails\",\"exit-3\",1\n");
+    for (typed, words) in [
+        (&["report", "--mail", "-o", "json"][..], "no `-o`"),
+        (&["report", "--since", "yesterday"], "neither a duration"),
+    ] {
+        let (code, _, errors) = run(&server, typed);
+        assert!(code == 2 && errors.contains(words), "{errors}");
+    }
+}
+
+#[test]
 fn help_of_every_verb() {
     snapshot!(help(&[]));
 }

@@ -7,7 +7,7 @@ use crate::control::backend::{
 use crate::driver::Daemon;
 use crate::ledger;
 use crate::workers::http::Upload;
-use fnd_core::api::{AttemptView, DeadLetter, DeadLetterList, InvocationList, InvocationView};
+use fnd_core::api::{AttemptView, DeadLetter, DeadLetterList, InvocationList, InvocationView, milliseconds};
 use fnd_core::outcome::Trigger;
 use fnd_core::record::{InvocationFilter, RunResult};
 use fnd_core::supervisor::{Event, Submit};
@@ -87,8 +87,13 @@ impl InvocationBackend for Control {
         drop(self.settled());
         Box::pin(async move {
             let page = reader.list(filter).await.map_err(failure)?;
+            let mut invocations: Vec<_> = page.records.iter().map(InvocationView::of).collect();
+            for (view, usage) in invocations.iter_mut().zip(page.usage) {
+                view.cpu_ms = usage.cpu_us.map(milliseconds);
+                view.memory_peak_bytes = usage.memory_peak_bytes;
+            }
             Ok(InvocationList {
-                invocations: page.records.iter().map(InvocationView::of).collect(),
+                invocations,
                 next: page.next.map(|id| id.to_string()),
             })
         })

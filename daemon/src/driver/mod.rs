@@ -366,6 +366,7 @@ fn exited(frame: &ExitFrame, captured: Captured, state: &str) -> Exited {
         oom_kills: frame.oom_kills,
         oom_shared: frame.oom_shared,
         pids_refused: frame.pids_refused,
+        stragglers: frame.stragglers,
         result: captured.result,
         result_too_large: captured.result_too_large,
         last_error_line: captured.last_error_line.map(|line| message::shown(state, &line)),

@@ -99,18 +99,31 @@ pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Resu
     let mut statement = db.prepare_cached(&sql)?;
     let mut found = statement.query(params_from_iter(values))?;
     let mut records: Vec<InvocationRecord> = Vec::new();
+    let mut usage = Vec::new();
     let mut last: Option<InvocationId> = None;
     let mut checked = 0;
     while let Some(row) = found.next()? {
         if records.len() == limit || checked == CHECK_MAX {
-            return Ok(Page { records, next: last });
+            return Ok(Page {
+                records,
+                usage,
+                next: last,
+            });
         }
         checked += 1;
         last = Some(rows::id(row, 0)?);
         // A missing version or reason makes the condition null, which counts as no match.
         if row.get::<_, Option<bool>>(15)?.unwrap_or(false) {
-            records.push(rows::record(row)?);
+            let record = rows::record(row)?;
+            if filter.usage {
+                usage.push(rows::usage(db, record.id)?);
+            }
+            records.push(record);
         }
     }
-    Ok(Page { records, next: None })
+    Ok(Page {
+        records,
+        usage,
+        next: None,
+    })
 }

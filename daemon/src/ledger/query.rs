@@ -8,7 +8,7 @@ use super::rows::{self, ATTEMPT, PAYLOAD, RECORD, blob};
 use super::unwritable::Reading;
 use super::writer::Writer;
 use fnd_core::outcome::State;
-use fnd_core::record::{AttemptRecord, InvocationFilter, InvocationRecord, Payload, RunResult};
+use fnd_core::record::{AttemptRecord, InvocationFilter, InvocationRecord, Payload, RunResult, UsageSum};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use std::io;
@@ -31,6 +31,8 @@ pub struct Page {
     /// Newest first, without results. There are fewer than requested, or none, if few of the checked rows match the
     /// filter.
     pub records: Vec<InvocationRecord>,
+    /// What each of them used, if the filter asks for it; else empty.
+    pub usage: Vec<UsageSum>,
     /// Cursor of the next page, if there may be one.
     pub next: Option<InvocationId>,
 }

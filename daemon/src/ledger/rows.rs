@@ -2,7 +2,7 @@
 
 use fnd_core::data::Data;
 use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
-use fnd_core::record::{AttemptRecord, InvocationRecord, Payload, RunResult, Usage};
+use fnd_core::record::{AttemptRecord, InvocationRecord, Payload, RunResult, Usage, UsageSum};
 use fnd_core::trace::Trace;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use rusqlite::types::Type;
@@ -153,6 +153,18 @@ pub(super) const PAYLOAD: &str = "content_type, context, traceparent, \
 pub(super) fn find(db: &Connection, id: InvocationId) -> Result<Option<InvocationRecord>> {
     let sql = format!("SELECT {RECORD} FROM invocation WHERE id = ?1");
     db.prepare_cached(&sql)?.query_row([blob(id)], record).optional()
+}
+
+/// Adds up what the attempts of an invocation used.
+pub(super) fn usage(db: &Connection, id: InvocationId) -> Result<UsageSum> {
+    let sql = "SELECT sum(cpu_us), max(memory_peak_bytes) FROM attempt WHERE invocation = ?1 AND scope_worker = 0";
+    let read = |row: &Row<'_>| {
+        Ok(UsageSum {
+            cpu_us: row.get(0)?,
+            memory_peak_bytes: row.get(1)?,
+        })
+    };
+    db.prepare_cached(sql)?.query_row([blob(id)], read)
 }
 
 /// Reads an invocation's result.

@@ -34,6 +34,12 @@ pub fn run(cli: &Cli, checked: Checked) -> ExitCode {
     let mut functions = 0;
     for directory in places.functions.iter().filter(|_| checked == Checked::All) {
         if !directory.is_dir() {
+            // The directories of the installation are optional.
+            if places.functions_named {
+                let problem = Diagnostic::error("unreadable", "there is no such directory of functions");
+                let help = "correct `--functions`, or create the directory";
+                diagnostics.push(problem.in_file(&directory.display().to_string()).with_help(help));
+            }
             continue;
         }
         let checked = check(&judge, &Disk, &directory.display().to_string());

@@ -34,6 +34,12 @@ use std::path::{Path, PathBuf};
 pub(crate) async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let mut places = check::places(cli)?;
     prepare(&places)?;
+    if cli.user {
+        places
+            .functions
+            .iter()
+            .try_for_each(|directory| own_directory(directory))?;
+    }
     if places.runtimes_inside {
         places.runtimes.insert(0, runtimes::unpack(&places.state)?);
     }
@@ -55,6 +61,14 @@ pub(crate) async fn serve(cli: &Cli) -> anyhow::Result<()> {
 /// only below directories that no other user can change.
 fn own_state(places: &Places) -> PathBuf {
     places.state.join("state")
+}
+
+/// Makes a functions directory of a user's own fnd, if it is missing: nobody else makes it.
+fn own_directory(directory: &Path) -> anyhow::Result<()> {
+    use anyhow::Context as _;
+    use std::os::unix::fs::DirBuilderExt as _;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.with_context(|| format!("failed to make the functions directory `{}`", directory.display()))
 }
 
 /// Makes the directories fnd writes to.

@@ -182,11 +182,11 @@ async fn supervise(
         let functions = daemon.state.borrow().functions.registry.iter().count();
         let socket = places.run_dir.join("control.sock");
         let directories = daemon.state.borrow().workers.welcome.functions_dirs.join(", ");
-        tracing::info!(
-            "ready: {} in {directories}, control socket {}",
-            counted(functions, "function", "functions"),
-            socket.display()
-        );
+        let what = match functions {
+            0 => format!("no functions yet: save a file in {directories}, and it is one a moment later"),
+            _ => format!("{} in {directories}", counted(functions, "function", "functions")),
+        };
+        tracing::info!("ready: {what}; control socket {}", socket.display());
         begun.set(true);
         server.await;
     };

@@ -163,11 +163,32 @@ fn start(cli: &Cli, places: &Places) -> Result<Spawner, SpawnerError> {
     if cli.best_effort_limits {
         command.arg("--best-effort-limits");
     }
+    make_room_in_unit(Path::new("/sys/fs/cgroup"));
     let child = command.spawn().map_err(failed)?;
     Ok(Spawner {
         socket: ours,
         child: Some(child),
     })
+}
+
+/// Moves fnd to the cgroup `hold` of its unit, if systemd delegated the unit's cgroup to it: cgroups(7) allows limits below
+/// a cgroup only where no process is in it. The spawner, which is fnd's child, finds the unit above `hold`.
+///
+/// Where this is not possible, the spawner says which limits are missing.
+fn make_room_in_unit(mount: &Path) {
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let Some(path) = own.lines().find_map(|line| line.strip_prefix("0::/")) else {
+        return;
+    };
+    let unit = mount.join(path);
+    let mut delegated = [0u8; 1];
+    if rustix::fs::getxattr(&unit, "user.delegate", &mut delegated[..]).is_ok() && delegated == *b"1" {
+        let hold = unit.join("hold");
+        let moved = std::fs::create_dir(&hold).and_then(|()| std::fs::write(hold.join("cgroup.procs"), "0"));
+        if let Err(error) = moved {
+            tracing::warn!("fnd cannot leave the cgroup of its unit, so limits may be missing: {error}");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -85,6 +85,7 @@ fn every_route() {
         ("GET /v1/log-level".to_owned(), ""),
         ("POST /v1/log-level?level=loud".to_owned(), ""),
         ("GET /v1/sizes".to_owned(), ""),
+        ("GET /v1/usage".to_owned(), ""),
         ("GET /v1/config".to_owned(), ""),
         ("POST /v1/reload".to_owned(), ""),
         (

@@ -225,8 +225,11 @@ pub(super) fn interpreter_help(choice: &Choice<'_>) -> String {
         .map_or("", |path| path.rsplit('/').next().unwrap_or(path));
     match last.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
         "python" => "install an interpreter: `apt install python3`".to_owned(),
-        "deno" => {
-            "install deno (https://deno.com), or name it in `[runtimes] deno.interpreters` of fnd.toml".to_owned()
+        id @ ("deno" | "node" | "nodejs") => {
+            let id = id.trim_end_matches("js");
+            format!(
+                "install it with `sudo fndctl runtimes install {id}`, or name it in `[runtimes] {id}.interpreters` of fnd.toml"
+            )
         }
         package => format!("install an interpreter: `apt install {package}`"),
     }

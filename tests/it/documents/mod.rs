@@ -44,7 +44,11 @@ fn every_example_is_valid() {
             }
         }
         write(&file, &block.text);
-        let run = fndctl(&[Path::new("validate"), directory.path()], b"", &[]);
+        let run = fndctl(
+            &[Path::new("validate"), Path::new("--content"), directory.path()],
+            b"",
+            &[],
+        );
         assert_eq!(run.code, 0, "{}: {run}\n{}", block.place, block.text);
         checked += 1;
     }

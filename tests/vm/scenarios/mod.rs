@@ -55,6 +55,7 @@ pub(crate) const ALL: &[Scenario] = &[
     then("first minutes: once by being there", first_minutes::once_by_being_there),
     then("first minutes: who may", first_minutes::who_may),
     then("users: names", users::names),
+    then("users: own fnd", users::own_fnd),
     then("modes: http", modes::http),
     then("modes: services", modes::services),
     then("modes: beside systemd-run", beside::systemd_run),

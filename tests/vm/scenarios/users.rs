@@ -1,4 +1,4 @@
-//! The users of functions have names, which programs find by libnss-systemd.
+//! The users of functions have names, which programs find by libnss-systemd; and a user runs an fnd of its own.
 
 use crate::guest::PATIENCE;
 use crate::machine::VirtualMachine;
@@ -48,4 +48,41 @@ pub(crate) fn names(machine: &mut VirtualMachine) {
     );
     assert_eq!(machine.ok("ls -A /run/userdb").trim(), "");
     machine.nothing_left();
+}
+
+/// A user's own fnd, in a cgroup that systemd gives to that user as it gives one to a user unit: no file has to exist
+/// before, and limits are in force. (The machine has no logind, so no user manager runs.)
+pub(crate) fn own_fnd(machine: &mut VirtualMachine) {
+    let alice = "runuser -u alice -- env XDG_RUNTIME_DIR=/run/own-fnd HOME=/home/alice";
+    machine.ok(
+        "systemd-run --quiet --unit own-fnd --property User=alice --property Delegate=yes --property Type=notify \
+         --property RuntimeDirectory=own-fnd --setenv XDG_RUNTIME_DIR=/run/own-fnd --setenv HOME=/home/alice \
+         /usr/sbin/fnd --user",
+    );
+    let status = machine.ok(&format!("{alice} fndctl --user status"));
+    assert!(
+        status.contains("save a file in /home/alice/.config/fnd/functions"),
+        "{status}"
+    );
+    let log = machine.ok("journalctl --no-pager --unit own-fnd -o cat");
+    assert!(
+        log.contains("no functions yet: save a file in /home/alice/.config/fnd/functions"),
+        "{log}"
+    );
+    let code = "# /// fnd\n# on_load = false\n# limits.memory = \"64M\"\n# ///\nwhoami\ngrep ^0:: /proc/self/cgroup\n";
+    let run = machine.run_with(&format!("{alice} sh -c 'cat >~/.config/fnd/functions/mine.sh'"), code);
+    assert_eq!(run.code, 0, "{run}");
+    machine.wait_until(
+        "the function to be ready",
+        PATIENCE,
+        &format!("{alice} fndctl --user show mine -o json | grep -q '\"state\": *\"ready\"'"),
+    );
+    let said = machine.ok(&format!("{alice} fndctl --user invoke mine"));
+    assert!(
+        said.starts_with("alice\n") && said.contains("/own-fnd.service/f/mine/"),
+        "{said}"
+    );
+    let limit = machine.ok("cat /sys/fs/cgroup/system.slice/own-fnd.service/f/mine/memory.max");
+    assert_eq!(limit.trim(), (64 << 20).to_string());
+    machine.ok("systemctl stop own-fnd.service");
 }

@@ -87,6 +87,7 @@ pub(super) fn exit(worker: u64, status: ExitStatus) -> Exited {
         oom_kills: 0,
         oom_shared: false,
         pids_refused: 0,
+        stragglers: false,
         result: None,
         result_too_large: None,
         last_error_line: None,

@@ -102,6 +102,18 @@ fn the_counters_of_the_kernel_come_before_the_status() {
 }
 
 #[test]
+fn processes_left_in_the_background_are_named() {
+    let left = |status| Exited {
+        stragglers: true,
+        ..with_error_line(status, "why")
+    };
+    let words = "processes that it left in the background were killed when it ended; `wait` waits for them";
+    check(rules(), left(Code(0)), &format!("ok | {words}"));
+    // A failure has a message of its own.
+    check(rules(), left(Code(1)), "exit-1 | why");
+}
+
+#[test]
 fn a_refused_fork_is_the_reason_of_an_error_exit_only() {
     let refused = |status| Exited {
         pids_refused: 2,

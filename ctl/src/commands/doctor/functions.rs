@@ -48,6 +48,12 @@ fn reported(node: &NodeStatus) -> Vec<Finding> {
     let mut findings: Vec<Finding> = node.problems.iter().map(problem).collect();
     for function in &node.functions {
         let name = &function.function;
+        let warning = function.warning.iter().map(|warning| {
+            Finding::warning(CHECK, warning.clone())
+                .at(name.to_string())
+                .fix(format!("fndctl show {name} shows the line and what to do"))
+        });
+        findings.extend(warning);
         let fix = format!("fndctl show {name} shows the line; the file is checked again when it changes");
         let found = match (&function.error, function.state) {
             (Some(error), FunctionState::Invalid) => Finding::error(CHECK, error.clone()).fix(fix),
@@ -142,6 +148,13 @@ mod tests {
             (
                 json!({"functions": [function("ready", Some("bad"))]}),
                 vec!["error an older version serves: bad"],
+            ),
+            (
+                json!({"functions": [{
+                    "status": "pending", "message": "", "timestamp": "", "function": "hello", "state": "ready",
+                    "runs": 0, "failures": 0, "error": null, "warning": "it looks like a handler",
+                }]}),
+                vec!["warning it looks like a handler"],
             ),
             (
                 json!({"problems": ["warning: odd", "error: bad", "the history cannot be written"]}),

@@ -27,7 +27,7 @@ pub(super) mod finding;
 mod functions;
 mod journal;
 mod kernel;
-mod permissions;
+pub(in crate::commands) mod permissions;
 pub(super) mod program;
 mod runtimes;
 mod units;

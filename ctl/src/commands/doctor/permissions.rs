@@ -84,7 +84,7 @@ fn seen(path: &Path) -> std::io::Result<Seen> {
 }
 
 /// Returns the first of a real path and the directories above it that a user other than these owners can write to.
-pub(super) fn insecure_above(path: &Path, owners: &[u32]) -> Option<PathBuf> {
+pub(in crate::commands) fn insecure_above(path: &Path, owners: &[u32]) -> Option<PathBuf> {
     let fine = |seen: Seen| secure(seen.mode, seen.directory, seen.owner) && owners.contains(&seen.owner);
     path.ancestors()
         .find(|above| !seen(above).is_ok_and(fine))

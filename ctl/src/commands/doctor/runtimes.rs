@@ -150,9 +150,14 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         }
         None => {
             let what = format!("{id}: there is no interpreter, so its functions are refused");
-            let path = facts.candidates.first().map_or("", |candidate| candidate.path.as_str());
+            let install = if crate::interpreters::ids().contains(&id.as_str()) {
+                format!("sudo fndctl runtimes install {id}")
+            } else {
+                let path = facts.candidates.first().map_or("", |candidate| candidate.path.as_str());
+                format!("install it as {path}")
+            };
             Finding::warning(CHECK, what).fix(format!(
-                "install it as {path}, or switch the runtime off in fnd.toml: [runtimes] {id} = {{ enabled = false }}"
+                "{install}, or switch the runtime off in fnd.toml: [runtimes] {id} = {{ enabled = false }}"
             ))
         }
     });

@@ -10,6 +10,8 @@ mod save;
 use super::Context;
 use super::run::copy;
 use super::source::{Source, refused};
+use super::validate::installed::Ground;
+use super::validate::syntax;
 use crate::candidates;
 use crate::exit::{Exit, Failure};
 use crate::local::{self, Places};
@@ -64,7 +66,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             context.out.line("nothing was changed, so nothing is saved")?;
             return Ok(Exit::Fine);
         }
-        let problems = place.judged(context, &source)?;
+        let problems = place.judged(context, &source).await?;
         context.out.diagnostics(&problems)?;
         match if problems.is_empty() {
             Answer::Save
@@ -153,12 +155,14 @@ impl Copy {
     }
 
     /// Returns the problems of the edited function, with the paths of its own files.
-    fn judged(&self, context: &Context, source: &Source) -> Result<Vec<Diagnostic>, Failure> {
+    async fn judged(&self, context: &Context, source: &Source) -> Result<Vec<Diagnostic>, Failure> {
         let places = Places::of(context.user)?;
         let (judge, mut problems) = local::judge(&places.config, &places.runtimes);
         if let Some(judge) = judge {
             let checked = check(&judge, &Disk, &self.function.display().to_string());
             problems.extend(checked.all().cloned());
+            let ground = Ground::of(&self.function, &places, context.user);
+            problems.extend(syntax::problems(&checked, &ground).await);
         }
         let copied = self.directory.path().display().to_string();
         let own = source.path.parent().unwrap_or(Path::new("/")).display().to_string();

@@ -14,7 +14,7 @@ const READ: &str = "read the history";
 
 /// Lists a page of dead letters, newest first.
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
-    let listed = call.backend.dead_letters(filter(&call)?).await;
+    let listed = call.backend.dead_letters(filter(&call, &[])?).await;
     json(&listed.map_err(failed(READ))?)
 }
 

@@ -10,18 +10,19 @@ use fnd_wire::ids::{FunctionName, InvocationId};
 
 /// Lists a page of invocations, newest first.
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
-    let listed = call.backend.invocations(filter(&call)?).await;
+    let listed = call.backend.invocations(filter(&call, &["usage"])?).await;
     json(&listed.map_err(failed("read the history"))?)
 }
 
-/// Returns the filter of a request.
+/// Returns the filter of a request, which may have these parameters as well.
 ///
 /// # Errors
 /// If a parameter is unknown or wrong.
-pub(super) fn filter(call: &Call) -> Result<InvocationFilter, Refusal> {
-    let known = [
+pub(super) fn filter(call: &Call, more: &[&'static str]) -> Result<InvocationFilter, Refusal> {
+    let mut known = vec![
         "function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after",
     ];
+    known.extend(more);
     let query = call.request.query(&known)?;
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     Ok(InvocationFilter {
@@ -38,6 +39,7 @@ pub(super) fn filter(call: &Call) -> Result<InvocationFilter, Refusal> {
         limit: Some(query.count("limit", PAGE)?),
         dead: false,
         after: query.get("after", "the cursor `next` of the page before", InvocationId::parse)?,
+        usage: query.switch("usage")?,
     })
 }
 

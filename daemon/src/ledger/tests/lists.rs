@@ -186,3 +186,32 @@ fn no_question_steps_over_the_whole_history_or_sorts_it() {
         );
     }
 }
+
+#[test]
+fn a_list_adds_up_what_attempts_used() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    // The worker of this one served others too.
+    over(&ledger, 1, "f", Reason::Ok);
+    let accepted = accepted(2, "f");
+    ledger.store(accepted.clone()).unwrap();
+    for (number, cpu_us, peak) in [(1, 30, 5), (2, 12, 9), (3, 1, 7)] {
+        let (mut attempt, record) = ended(&accepted, Reason::Ok, None);
+        attempt.attempt = Attempt(number);
+        attempt.usage.scope_worker = false;
+        attempt.usage.cpu_us = cpu_us;
+        attempt.usage.memory_peak_bytes = Some(peak);
+        ledger.submit(Command::Record(Box::new(attempt), Box::new(record)));
+    }
+    let list = |usage| {
+        let filter = InvocationFilter {
+            usage,
+            ..InvocationFilter::default()
+        };
+        let page = ledger.list(filter);
+        let sums = page.usage.iter();
+        sums.map(|sum| (sum.cpu_us, sum.memory_peak_bytes)).collect::<Vec<_>>()
+    };
+    assert_eq!(list(true), [(Some(43), Some(9)), (None, None)]);
+    assert_eq!(list(false), []);
+}

@@ -1,4 +1,11 @@
-//! `fndctl validate [PATH]`: judges files with the daemon's own code. Needs no daemon.
+//! `fndctl validate [PATH]`: judges files as the daemon does. Needs no daemon.
+//!
+//! Files:
+//! - `installed`: who can write to the files, where links lead, which interpreter is there
+//! - `syntax`: syntax errors in code, by its own interpreter
+
+pub(super) mod installed;
+pub(super) mod syntax;
 
 use super::Context;
 use crate::cli::Format;
@@ -9,6 +16,7 @@ use fnd_manifest::check::Disk;
 use fnd_manifest::check::check;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_wire::units::counted;
+use installed::Ground;
 use std::path::PathBuf;
 
 /// Options.
@@ -18,7 +26,8 @@ use std::path::PathBuf;
     fndctl validate                      all of /etc/fnd/functions\n  \
     fndctl --user validate               all of ~/.config/fnd/functions\n  \
     fndctl validate examples/functions\n  \
-    fndctl validate /etc/fnd/fnd.toml    the configuration")]
+    fndctl validate /etc/fnd/fnd.toml    the configuration\n  \
+    fndctl validate --content .          for another machine, such as in CI")]
 pub(crate) struct Args {
     /// A file, a function's directory, a directory of functions, or an fnd.toml [default: /etc/fnd/functions].
     path: Option<PathBuf>,
@@ -26,13 +35,17 @@ pub(crate) struct Args {
     /// Check against this configuration [default: /etc/fnd/fnd.toml and conf.d, if they exist].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// Judge manifests and code only: not the modes and links of the files, nor whether an interpreter is installed here.
+    #[arg(long)]
+    content: bool,
 }
 
 /// Runs the verb.
 ///
 /// # Errors
 /// The path cannot be read.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
     let places = Places::of(context.user)?;
     let functions = || places.functions.first().cloned().unwrap_or_default();
     let path = args.path.clone().unwrap_or_else(functions);
@@ -43,7 +56,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
     let configuration = if is_configuration {
         path.clone()
     } else {
-        args.config.clone().unwrap_or(places.config)
+        args.config.clone().unwrap_or_else(|| places.config.clone())
     };
     let (judge, mut diagnostics) = local::judge(&configuration, &places.runtimes);
     let mut judged = 0;
@@ -51,6 +64,11 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
         let checked = check(&judge, &Disk, &path.display().to_string());
         judged = checked.verdicts.len();
         diagnostics.extend(checked.all().cloned());
+        let ground = Ground::of(&path, &places, context.user);
+        if !args.content {
+            diagnostics.extend(ground.problems(&checked));
+        }
+        diagnostics.extend(syntax::problems(&checked, &ground).await);
     }
     report(context, judged, diagnostics)
 }

@@ -1,0 +1,78 @@
+//! `fndctl report`: what ran since yesterday, what failed and why, what did not run, what used most.
+//!
+//! Files:
+//! - `mail`: the report as a message
+//! - `page`: the report as lines for people
+//! - `summary`: what the history and the status say, added up
+
+mod mail;
+mod page;
+mod summary;
+
+use super::filter::{Filter, Wanted};
+use super::text::since;
+use super::{Context, Parameters};
+use crate::cli::Format;
+use crate::exit::{Exit, Failure};
+use crate::output::parse;
+use fnd_core::api::{InvocationList, NodeStatus};
+use jiff::Timestamp;
+use summary::Report;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "RUNS counts the runs that were accepted in this time. TIME is how long they took together, CPU and MEMORY are of \
+    processes that served no other run.\n\nExamples:\n  \
+    fndctl report\n  \
+    fndctl report --since 7d\n  \
+    fndctl report --mail | sendmail root          every morning, from cron or a function\n  \
+    fndctl report --jq '.failures[] | [.function, .reason, .count] | @tsv'"
+)]
+pub(crate) struct Args {
+    /// Since then: a duration ago such as `7d`, or an instant such as 2026-11-21T08:00:00Z.
+    #[arg(long, value_name = "WHEN", default_value = "24h")]
+    since: String,
+
+    /// Print a message for sendmail (RFC 5322), with the verdict as its subject.
+    #[arg(long)]
+    mail: bool,
+}
+
+/// Most runs that are read: a hundred pages of the API.
+const MOST: u32 = 100_000;
+
+/// Runs the verb.
+///
+/// # Errors
+/// The daemon refuses a request, or it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    if args.mail && context.out.format != Format::Table {
+        return Err(Failure::usage(
+            "`--mail` prints a message: it has no `-o` and no `--jq`",
+        ));
+    }
+    let now = Timestamp::now();
+    let since = since(&args.since, now)?;
+    let filter = Filter {
+        since: Some(since.clone()),
+        limit: Some(MOST),
+        ..Filter::default()
+    };
+    let mut wanted = Wanted::new(&filter, now)?.with(|parameters: &mut Parameters| parameters.add("usage", Some("1")));
+    let parts = |page: InvocationList| (page.invocations, page.next);
+    let runs = wanted.all(context, "/v1/invocations", parts).await?;
+    let node: NodeStatus = parse(&context.client.get("/v1/status").await?.body)?;
+    let mut report = Report::of(&node, &runs, &since, &now.to_string());
+    report.is_cut = wanted.next.is_some();
+    if args.mail {
+        context.out.raw(mail::message(&report, now).as_bytes())?;
+        return Ok(Exit::Fine);
+    }
+    let body = serde_json::to_vec(&report).unwrap_or_default(); // numbers and texts
+    context.out.document(&body, |report: &Report, out| {
+        let lines = page::lines(report, out.columns(), |text| out.instant(text));
+        lines.iter().try_for_each(|line| out.line(line))
+    })?;
+    Ok(Exit::Fine)
+}

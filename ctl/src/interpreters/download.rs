@@ -1,0 +1,192 @@
+//! Finds a version in a registry, fetches its package, and compares the checksum that the registry publishes.
+
+use super::registry::Registry;
+use super::{failed, rank, version};
+use crate::exit::{Exit, Failure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use sha2::{Digest as _, Sha512};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write as _};
+use std::time::Duration;
+use ureq::tls::{RootCerts, TlsConfig};
+
+/// Largest list of versions, and largest package, in bytes.
+const LIST_MAX: u64 = 64 << 20;
+const PACKAGE_MAX: u64 = 512 << 20;
+const CONNECT: Duration = Duration::from_secs(30);
+
+/// A version that a registry has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Release {
+    pub(crate) version: String,
+    /// The file's name.
+    file: String,
+    /// SHA-512, in base64.
+    sum: String,
+}
+
+/// The list of a package's versions, as the registry answers it.
+#[derive(Debug, Deserialize)]
+struct List {
+    #[serde(rename = "dist-tags", default)]
+    tags: BTreeMap<String, String>,
+    #[serde(default)]
+    versions: BTreeMap<String, Entry>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Entry {
+    dist: Dist,
+}
+
+#[derive(Debug, Deserialize)]
+struct Dist {
+    tarball: String,
+    #[serde(default)]
+    integrity: String,
+}
+
+/// Requests to a registry about one package.
+pub(crate) struct Downloads {
+    agent: ureq::Agent,
+    registry: Registry,
+    package: &'static str,
+}
+
+impl Downloads {
+    /// Returns requests for a package. Proxies come from the environment, trusted authorities from the machine.
+    pub(crate) fn new(registry: Registry, package: &'static str) -> Self {
+        // Fails if a provider is installed already; then that one is used.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+        let config = ureq::Agent::config_builder()
+            .tls_config(tls)
+            .timeout_connect(Some(CONNECT))
+            .timeout_recv_response(Some(CONNECT))
+            .user_agent(concat!("fndctl/", env!("CARGO_PKG_VERSION")));
+        Self {
+            agent: config.build().into(),
+            registry,
+            package,
+        }
+    }
+
+    fn get(&self, url: &str, accept: &str) -> Result<ureq::http::Response<ureq::Body>, Failure> {
+        let mut request = self.agent.get(url).header("accept", accept);
+        if let Some(token) = &self.registry.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        request.call().map_err(|error| {
+            let help = "check the network, HTTPS_PROXY and the registry (`--registry URL`, NPM_CONFIG_REGISTRY, .npmrc); \
+                        without network: --file PACKAGE.tgz";
+            failed(format!("failed to get `{url}`: {error}")).help(help)
+        })
+    }
+
+    fn list(&self) -> Result<List, Failure> {
+        let url = self.registry.versions(self.package);
+        let mut response = self.get(&url, "application/vnd.npm.install-v1+json, application/json;q=0.8")?;
+        let text = response.body_mut().with_config().limit(LIST_MAX).read_to_vec();
+        let text = text.map_err(|error| failed(format!("failed to read `{url}`: {error}")))?;
+        serde_json::from_slice(&text).map_err(|error| failed(format!("`{url}` is not a list of versions: {error}")))
+    }
+
+    /// Returns the versions of the registry that are releases, the newest first.
+    ///
+    /// # Errors
+    /// The registry does not answer them.
+    pub(crate) fn versions(&self) -> Result<Vec<String>, Failure> {
+        let mut versions: Vec<String> = self.list()?.versions.into_keys().collect();
+        versions.retain(|found| version(found).is_ok() && rank(found).1);
+        versions.sort_by_key(|version| std::cmp::Reverse(rank(version)));
+        Ok(versions)
+    }
+
+    /// Returns a version: the newest release, the newest that begins with the numbers of `wanted`, or `wanted` itself.
+    ///
+    /// # Errors
+    /// The registry has no such version, or no checksum for it.
+    pub(crate) fn find(&self, wanted: Option<&str>) -> Result<Release, Failure> {
+        let list = self.list()?;
+        let latest = list.tags.get("latest").filter(|_| wanted.is_none());
+        let exact = wanted
+            .filter(|wanted| list.versions.contains_key(*wanted))
+            .map(str::to_owned);
+        let newest = || {
+            let fits = |found: &&String| {
+                let begins = |wanted: &str| found.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.'));
+                rank(found).1 && wanted.is_none_or(begins)
+            };
+            list.versions
+                .keys()
+                .filter(fits)
+                .max_by_key(|found| rank(found))
+                .cloned()
+        };
+        let found = latest.cloned().or(exact).or_else(newest);
+        let (Some(found), package) = (found, self.package) else {
+            let shown = wanted.map_or_else(String::new, |wanted| format!(" {wanted}"));
+            let message = format!("the registry has no version{shown} of `{}`", self.package);
+            return Err(Failure::new(Exit::NoSuchThing, message).help("fndctl runtimes list --available shows them"));
+        };
+        version(&found)?;
+        let entry = list.versions.get(&found);
+        let dist = &entry
+            .ok_or_else(|| failed(format!("the registry names {package} {found}, but does not have it")))?
+            .dist;
+        let sum = dist
+            .integrity
+            .split_whitespace()
+            .find_map(|sum| sum.strip_prefix("sha512-"));
+        let sum = sum.ok_or_else(|| failed(format!("the registry has no SHA-512 checksum of {package} {found}")))?;
+        let file = dist.tarball.rsplit('/').next().unwrap_or_default();
+        Ok(Release {
+            file: file.split(['?', '#']).next().unwrap_or_default().to_owned(),
+            sum: sum.to_owned(),
+            version: found,
+        })
+    }
+
+    /// Writes the package of a version to a file. `progress` gets the bytes so far and, if it is known, their number.
+    ///
+    /// # Errors
+    /// The package cannot be fetched, or it is not the one whose checksum the registry published.
+    pub(crate) fn fetch(
+        &self,
+        release: &Release,
+        to: &mut File,
+        mut progress: impl FnMut(u64, Option<u64>),
+    ) -> Result<(), Failure> {
+        let url = self.registry.file(self.package, &release.file);
+        let mut response = self.get(&url, "*/*")?;
+        let length = response.headers().get("content-length");
+        let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
+        let mut body = response.body_mut().with_config().limit(PACKAGE_MAX).reader();
+        let (mut digest, mut buffer, mut done) = (Sha512::new(), vec![0; 1 << 16], 0);
+        loop {
+            let read = body.read(&mut buffer);
+            let read = read.map_err(|error| failed(format!("failed to read `{url}`: {error}")))?;
+            let bytes = buffer.get(..read).unwrap_or_default();
+            if bytes.is_empty() {
+                break;
+            }
+            digest.update(bytes);
+            to.write_all(bytes)
+                .map_err(|error| failed(format!("failed to store `{url}`: {error}")))?;
+            done += bytes.len() as u64;
+            progress(done, length);
+        }
+        let found = STANDARD.encode(digest.finalize());
+        if found == release.sum {
+            return Ok(());
+        }
+        let message = format!(
+            "the checksum of `{url}` is wrong, and nothing was installed: sha512-{found}, and the registry has sha512-{}",
+            release.sum
+        );
+        Err(failed(message).help("try again; if it stays, the file was changed on its way, or the mirror is damaged"))
+    }
+}

