@@ -54,8 +54,10 @@ impl Phase {
 impl Supervisor {
     /// Accepts nothing new from now on and finishes the running attempts.
     pub(super) fn drain(&mut self, now: Now, out: &mut Vec<Action>) {
-        // The last request counts.
-        self.cancels_drain = false;
+        // The last request counts; the end of this drain is reported anew.
+        if std::mem::take(&mut self.cancels_drain) {
+            self.phase = Phase::Draining;
+        }
         // A second request changes nothing.
         if self.phase.is_serving() {
             self.phase = Phase::Draining;
