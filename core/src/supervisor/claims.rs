@@ -44,12 +44,23 @@ pub(super) struct ClaimRate {
     failures: u32,
     /// End of the pause during which nothing is claimed.
     paused: Option<Duration>,
+    /// Claims that the ledger has not answered, also those that were given back meanwhile.
+    unanswered: usize,
 }
 
 impl ClaimRate {
     /// Says whether an invocation may be claimed now.
     pub(super) fn may_claim(&self) -> bool {
         self.paused.is_none()
+    }
+
+    /// Says whether the ledger has answered every claim.
+    pub(super) fn is_answered(&self) -> bool {
+        self.unanswered == 0
+    }
+
+    fn answered(&mut self, claims: usize) {
+        self.unanswered = self.unanswered.saturating_sub(claims);
     }
 }
 
@@ -71,6 +82,7 @@ impl Supervisor {
         if let Some(invocation) = self.invocations.get_mut(&id) {
             let stage = Stage::Claiming { since: now.mono, holds };
             function.queue.change(invocation, stage);
+            self.claim_rate.unanswered += 1;
             out.push(Action::Claim(Box::new(invocation.claim(&function.name, now))));
         }
     }
@@ -101,6 +113,7 @@ impl Supervisor {
     /// is ignored.
     pub(super) fn claimed(&mut self, now: Now, ids: &[InvocationId], out: &mut Vec<Action>) {
         self.claim_rate.failures = 0;
+        self.claim_rate.answered(ids.len());
         for id in ids {
             let Some((key, holds)) = self.leave_claiming(now, *id, Stage::Claimed) else {
                 continue;
@@ -114,6 +127,7 @@ impl Supervisor {
 
     /// Handles claims that could not be stored: their invocations wait.
     pub(super) fn claim_failed(&mut self, now: Now, ids: &[InvocationId]) {
+        self.claim_rate.answered(ids.len());
         for id in ids {
             self.leave_claiming(now, *id, Stage::Ready);
         }

@@ -119,6 +119,8 @@ pub struct Supervisor {
     timers: Timers,
     node: Node,
     phase: Phase,
+    /// Whether the drain was cancelled, and ends when every claim is answered.
+    cancels_drain: bool,
     /// Whether fnd has a spawner.
     spawner: bool,
     /// How fast and how well the ledger takes claims.
@@ -153,6 +155,7 @@ impl Supervisor {
             timers: Timers::default(),
             node: Node::new(budget),
             phase: Phase::Serving,
+            cancels_drain: false,
             spawner: true,
             claim_rate: claims::ClaimRate::default(),
             starts: starts::Starts::default(),
@@ -192,7 +195,7 @@ impl Supervisor {
                 reply,
             } => self.set_enabled(now, function, (enabled, reply), out),
             Event::Drain => self.drain(now, out),
-            Event::CancelDrain => self.cancel_drain(now, out),
+            Event::CancelDrain => self.cancel_drain(),
             Event::HandOver => self.hand_over(now, out),
             Event::StopNow => self.stop_now(now, out),
             Event::Spawned(worker) => self.spawned(now, worker, out),
@@ -209,6 +212,7 @@ impl Supervisor {
             Event::SpawnerLost => self.spawner_lost(now, out),
             Event::Tick => {}
         }
+        self.end_cancelled_drain(now, out);
         loop {
             while let Some(timer) = self.timers.pop_due(now.mono) {
                 self.fire(now, timer, out);

@@ -54,6 +54,10 @@ impl Phase {
 impl Supervisor {
     /// Accepts nothing new from now on and finishes the running attempts.
     pub(super) fn drain(&mut self, now: Now, out: &mut Vec<Action>) {
+        // The last request counts; the end of this drain is reported anew.
+        if std::mem::take(&mut self.cancels_drain) {
+            self.phase = Phase::Draining;
+        }
         // A second request changes nothing.
         if self.phase.is_serving() {
             self.phase = Phase::Draining;
@@ -67,10 +71,18 @@ impl Supervisor {
         }
     }
 
-    /// Accepts and starts work again, after a drain. Services that it ended start anew.
-    pub(super) fn cancel_drain(&mut self, now: Now, out: &mut Vec<Action>) {
+    /// Accepts and starts work again after a drain, as soon as [`Self::end_cancelled_drain`] can.
+    pub(super) fn cancel_drain(&mut self) {
         // Without a drain there is nothing to cancel, and a stop or a hand-over goes on.
-        if matches!(self.phase, Phase::Draining | Phase::Drained(DrainedBy::Drain)) {
+        self.cancels_drain = matches!(self.phase, Phase::Draining | Phase::Drained(DrainedBy::Drain));
+    }
+
+    /// Ends a drain that was cancelled. Services that it ended start anew. The drain gave claims back that the ledger may
+    /// not have answered yet: if such an invocation were claimed again, the answer to its first claim would count for
+    /// the second, which may not be stored. So the drain ends when every claim is answered.
+    pub(super) fn end_cancelled_drain(&mut self, now: Now, out: &mut Vec<Action>) {
+        if self.cancels_drain && self.claim_rate.is_answered() {
+            self.cancels_drain = false;
             self.phase = Phase::Serving;
             for key in self.functions.keys().collect::<Vec<_>>() {
                 self.resume(now, key, out);
@@ -81,6 +93,10 @@ impl Supervisor {
     /// Accepts and starts nothing more and answers all callers; running attempts go on under the next fnd. Requests
     /// that cannot go on are finished first, until hand-over is requested a second time.
     pub(super) fn hand_over(&mut self, now: Now, out: &mut Vec<Action>) {
+        if std::mem::take(&mut self.cancels_drain) {
+            // The drain has ended but for answers to claims, which nobody waits for any more.
+            self.phase = Phase::Serving;
+        }
         match self.phase {
             Phase::Serving => {
                 self.phase = Phase::HandingOver { finishing: true };
@@ -195,6 +211,9 @@ impl Supervisor {
 
     /// Sends [`Action::Drained`] once, when nothing runs any more and all callers were answered.
     pub(super) fn notice_drained(&mut self, out: &mut Vec<Action>) {
+        if self.cancels_drain {
+            return;
+        }
         let (over, by) = match self.phase {
             Phase::Draining => (self.workers.is_empty() && self.early.is_empty(), DrainedBy::Drain),
             Phase::Stopping => (self.workers.is_empty() && self.early.is_empty(), DrainedBy::Stop),

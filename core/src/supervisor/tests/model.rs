@@ -40,6 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
         12 => (0..3000u16).prop_map(|ms| Step::Wait { ms }),
         8 => Just(Step::WaitForDeadline),
         1 => Just(Step::LoseSpawner),
+        1 => (0..4_u8).prop_map(|exits| Step::DrainAndBack { exits }),
         2 => (any::<[bool; 2]>(), 0..3u8).prop_map(|([in_order, workers_survive], exits)| {
             Step::Restart { in_order, workers_survive, exits }
         }),

@@ -244,6 +244,15 @@ impl World {
                 // fnd ends when the spawner is lost.
                 self.restart(false, false, 0);
             }
+            Step::DrainAndBack { exits } => {
+                self.draining = true;
+                self.handle(Event::Drain);
+                for _ in 0..exits {
+                    self.exit(0, 0, (false, false));
+                }
+                (self.draining, self.drained) = (false, false);
+                self.handle(Event::CancelDrain);
+            }
             Step::Restart {
                 in_order,
                 workers_survive,

@@ -79,6 +79,10 @@ pub(in crate::supervisor::tests) enum Step {
     },
     WaitForDeadline,
     LoseSpawner,
+    /// A drain that is cancelled, after some workers have ended or at once.
+    DrainAndBack {
+        exits: u8,
+    },
     /// fnd goes down, by a crash or a hand-over; its workers survive or not.
     Restart {
         in_order: bool,
