@@ -38,8 +38,8 @@ bench: setup ## measure what fnd costs beside bare processes and others that are
 	@$(CARGO) build --release --locked -p fnd -p fnd-spawner -p fndctl
 	@$(CARGO) run --release --locked -p fnd-tests --bin bench -- $(PARTS)
 
-deb: setup ## build the Debian package and say where it is
-	@scripts/deb.sh
+deb: setup ## build the Debian package and say where it is (ARCH=arm64 for another architecture)
+	@scripts/deb.sh $(if $(ARCH),--arch $(ARCH))
 
 lint: ## formatting, clippy, and (where installed) shellcheck
 	$(CARGO) fmt --all --check

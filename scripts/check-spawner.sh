@@ -51,7 +51,7 @@ done
 ((${#@} > 0)) || set -- "$target/debug/fnd-spawner"
 for program in "$@"; do
     [[ -e $program ]] || continue
-    symbols=$(nm "$program")
+    symbols=$("${NM:-nm}" "$program")
     if symbol=$(grep -m1 -E 'serde|toml|tokio|5hyper|3mio' <<<"$symbols"); then
         die "$program has a parser or a runtime in it: ${symbol##* }"
     fi

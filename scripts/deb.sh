@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Builds the Debian package for this machine's architecture and prints where it is. Unchanged parts are not built again.
+# Builds the Debian package for this machine's architecture, or with `--arch arm64` for another one, and prints where it is.
+# Unchanged parts are not built again. Another architecture needs its C compiler and its Rust standard library; the script says
+# how to get them.
 # `FND_PROFILE=package-test` builds it in less time, with slower programs and without the package of debug information: for
 # tests of the package. `--tool` only installs the tool that packs.
 set -euo pipefail
@@ -9,6 +11,23 @@ cd "$root"
 
 tool_version=3.8.0
 profile=${FND_PROFILE:-release}
+
+# The built programs, and what depends on the architecture that they are for.
+built=$target/$profile
+cross=()
+if [[ ${1:-} == --arch && ${2:-} != "$(dpkg --print-architecture)" ]]; then
+    case ${2:-} in
+        arm64) triple=aarch64-unknown-linux-gnu tools=aarch64-linux-gnu ;;
+        amd64) triple=x86_64-unknown-linux-gnu tools=x86_64-linux-gnu ;;
+        *) die "--arch ${2:-} is not known: amd64, arm64" ;;
+    esac
+    command -v "$tools-gcc" >/dev/null || die "no $tools-gcc: apt install gcc-$tools libc6-dev-$2-cross"
+    [[ -d $(rustc --print sysroot)/lib/rustlib/$triple ]] || die "no Rust for $triple: rustup target add $triple"
+    name=${triple//-/_}
+    export "CARGO_TARGET_${name^^}_LINKER=$tools-gcc" "CC_$name=$tools-gcc" "AR_$name=$tools-ar" NM="$tools-nm"
+    cross=(--target "$triple")
+    built=$target/$triple/$profile
+fi
 
 tool=$target/tools/bin/cargo-deb
 if [[ $("$tool" --version 2>/dev/null) != "cargo-deb $tool_version" ]]; then
@@ -40,15 +59,15 @@ libraries() {
     done
 }
 
-cargo build --profile "$profile" --locked -p fnd -p fnd-spawner -p fndctl
-scripts/check-spawner.sh "$target/$profile/fnd-spawner"
+cargo build --profile "$profile" --locked -p fnd -p fnd-spawner -p fndctl "${cross[@]}"
+scripts/check-spawner.sh "$built/fnd-spawner"
 # A debug build, as above.
 build_dev -p fnd-packaging
 
 # The same commit gives the same package. Only from here on: cargo would build SQLite again after every commit.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 export SOURCE_DATE_EPOCH
-stage=$target/$profile/package
+stage=$built/package
 rm -rf "$stage"
 mkdir -p "$stage"
 "$target/debug/fnd-packaging" "$stage"
@@ -57,4 +76,4 @@ gzip -9n "$stage"/*.[1578] "$stage/changelog" "$stage/libraries"
 
 options=(--dbgsym --compress-debug-symbols)
 [[ $profile == release ]] || options=(--fast)
-"$tool" deb --quiet --no-build --profile "$profile" "${options[@]}" --compress-system --package fnd-packaging --output "$target/debian/"
+"$tool" deb --quiet --no-build --profile "$profile" "${options[@]}" --compress-system --package fnd-packaging "${cross[@]}" --output "$target/debian/"
