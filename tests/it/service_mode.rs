@@ -147,6 +147,29 @@ http.server.HTTPServer((\"127.0.0.1\", int(os.environ[\"PORT\"])), Handler).serv
 }
 
 #[test]
+fn status_says_where_one_listens() {
+    require!(root);
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "listens.py",
+        "# /// fnd\n# [service]\n# ///\nimport socket, time\nlistener = socket.create_server(('127.0.0.1', 0))\n\
+         print('port', listener.getsockname()[1], flush=True)\ntime.sleep(1000)\n",
+    );
+    let function = fnd.wait_function("listens", "to listen", |function| !function.ports.is_empty());
+    let [port] = function.ports[..] else {
+        panic!("{:?}", function.ports)
+    };
+    let said = fnd.ctl(&["logs", "listens", "-o", "raw"]).expect_code(0).out();
+    assert_eq!(said.trim(), format!("port {port}"));
+    let table = fnd.ctl(&["status", "listens"]).expect_code(0).out();
+    assert!(
+        table.contains("up ") && table.contains(&format!(", :{port}")),
+        "{table}"
+    );
+    fnd.finish();
+}
+
+#[test]
 fn it_goes_on_over_a_restart_and_a_crash_of_fnd() {
     require!(root, cgroup);
     let mut fnd = Fnd::start_with(&Setup::default().detached());

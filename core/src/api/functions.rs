@@ -90,6 +90,10 @@ pub struct FunctionStatus {
     #[serde(default)]
     #[schemars(extend("format" = "date-time"))]
     pub up_since: Option<String>,
+    /// The TCP ports on which the user of a running service listens, in ascending order; none if other functions have the
+    /// same user.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<u16>,
     /// Why the newest content does not serve.
     pub error: Option<String>,
     /// Why the function does not run by itself: what its author probably expects of the file, which fnd does not do.

@@ -167,7 +167,8 @@ pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) ->
     table
 }
 
-/// Returns how the last attempt ended, and when: `ok 2m ago`; for a service that runs, since when: `up 3h, 2 restarts`.
+/// Returns how the last attempt ended, and when: `ok 2m ago`; for a service that runs, since when, and where it listens:
+/// `up 3h, 2 restarts, :4711`.
 fn last(function: &FunctionStatus, now: Timestamp) -> String {
     if let Some(up) = &function.up_since {
         let up = distance(Some(up), now);
@@ -175,7 +176,8 @@ fn last(function: &FunctionStatus, now: Timestamp) -> String {
             0 => String::new(),
             runs => format!(", {}", counted(runs, "restart", "restarts")),
         };
-        return format!("up {}{restarts}", up.trim_end_matches(" ago"));
+        let ports: String = function.ports.iter().map(|port| format!(", :{port}")).collect();
+        return format!("up {}{restarts}{ports}", up.trim_end_matches(" ago"));
     }
     let Some(reason) = function.reason else {
         return String::new();

@@ -3,6 +3,7 @@
 use super::State;
 use crate::functions::registry::{Function, Serving};
 use crate::ledger::Free;
+use crate::workers::listening::Listening;
 use crate::workers::usage;
 use fnd_core::api::{
     DiskUse, FunctionDetail, FunctionMore, FunctionStatus, FunctionUsage, LastEnd, NewerVersion, NodePlaces, NodeState,
@@ -13,7 +14,7 @@ use fnd_core::outcome::Class;
 use fnd_core::record::RunResult;
 use fnd_core::supervisor::FunctionView;
 use fnd_wire::frame::Containment;
-use fnd_wire::ids::FunctionName;
+use fnd_wire::ids::{FunctionName, Version};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -66,6 +67,7 @@ impl State {
             runs: view.runs,
             failures: view.failures,
             up_since: view.up_since_ms.map(instant::text),
+            ports: Vec::new(),
             // A problem of the file; else a problem of the installed version, such as code that cannot be loaded or a
             // limit too large.
             error: known
@@ -84,13 +86,30 @@ impl State {
         })
     }
 
-    /// Returns a function's status with the current memory use of its processes.
+    /// Returns a function's status with the current memory use and the ports of its processes.
     pub(crate) fn function_now(&self, name: &FunctionName) -> Option<FunctionStatus> {
+        self.with_usage(name, &Listening::default())
+    }
+
+    fn with_usage(&self, name: &FunctionName, listening: &Listening) -> Option<FunctionStatus> {
         let mut status = self.function_status(name)?;
         if status.running > 0 {
             status.memory_bytes = usage::memory_now(&self.workers.welcome.memory, &name.file_form());
         }
+        if status.up_since.is_some() {
+            let user = self.own_user(name, status.version);
+            status.ports = user.map(|user| listening.of(user)).unwrap_or_default();
+        }
         Some(status)
+    }
+
+    /// Returns a function's user; nothing if another function or fnd has the same user.
+    fn own_user(&self, name: &FunctionName, version: Option<Version>) -> Option<u32> {
+        let own = self.functions.registry.get(name)?.serving(version)?.uid;
+        let mut others = self.functions.registry.iter().filter(|(other, _)| *other != name);
+        let is_same = |(_, other): (_, &Function)| other.newest.as_ref().is_some_and(|newest| newest.uid == own);
+        let shared = own == rustix::process::geteuid().as_raw() || others.any(is_same);
+        (!shared).then_some(own)
     }
 
     /// Returns all details of a function.
@@ -144,9 +163,10 @@ impl State {
 
     /// Returns every function's status, by name.
     pub(crate) fn function_list(&self) -> Vec<FunctionStatus> {
+        let listening = Listening::default();
         self.supervisor
             .functions()
-            .filter_map(|view| self.function_now(view.name))
+            .filter_map(|view| self.with_usage(view.name, &listening))
             .collect()
     }
 

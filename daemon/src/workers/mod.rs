@@ -6,6 +6,7 @@
 //! - `handler`: workers that stay
 //! - `http`: workers that serve HTTP themselves
 //! - `link`: the connection to fnd-spawner
+//! - `listening`: the ports on which functions listen
 //! - `silence`: detects whether fnd-spawner answers
 //! - `usage`: the memory that workers use
 
@@ -14,6 +15,7 @@ pub mod environment;
 pub mod handler;
 pub mod http;
 pub mod link;
+pub(crate) mod listening;
 pub(crate) mod silence;
 pub mod usage;
 

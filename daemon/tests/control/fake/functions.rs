@@ -60,6 +60,7 @@ fn status(function: &str) -> FunctionStatus {
         runs: u64::from(ran) * 1234,
         failures: u64::from(ran) * 12,
         up_since: None,
+        ports: Vec::new(),
         error: (function == "invalid").then(|| "unknown runtime `pyhton`".to_owned()),
         warning: None,
         runtime: "python 3.11".to_owned(),

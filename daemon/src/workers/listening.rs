@@ -1,0 +1,49 @@
+//! The TCP ports on which functions' users listen, for people who look at a service.
+//!
+//! fnd may not look into the processes of other users, so it finds a port's owner by the user of the socket.
+
+use procfs::net::{TcpNetEntry, TcpState};
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap};
+
+/// The listening ports of each user, read when they are first asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Listening(OnceCell<HashMap<u32, BTreeSet<u16>>>);
+
+impl Listening {
+    /// Returns the ports on which a user listens, in ascending order; none if the kernel's tables cannot be read.
+    pub(crate) fn of(&self, user: u32) -> Vec<u16> {
+        let ports = self.0.get_or_init(read).get(&user);
+        ports.map(|ports| ports.iter().copied().collect()).unwrap_or_default()
+    }
+}
+
+fn read() -> HashMap<u32, BTreeSet<u16>> {
+    let entries = [procfs::net::tcp(), procfs::net::tcp6()]
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut found: HashMap<u32, BTreeSet<u16>> = HashMap::new();
+    for TcpNetEntry { uid, local_address, .. } in entries.filter(|entry| entry.state == TcpState::Listen) {
+        found.entry(uid).or_default().insert(local_address.port());
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_port_is_found_by_its_user() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let listening = Listening::default();
+        let own = rustix::process::geteuid().as_raw();
+        assert!(listening.of(own).contains(&port));
+        assert!(!listening.of(own.wrapping_add(77_777)).contains(&port));
+        drop(listener);
+        assert!(listening.of(own).contains(&port), "the tables are read once");
+    }
+}
