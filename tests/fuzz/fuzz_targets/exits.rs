@@ -21,6 +21,7 @@ fn workers() -> Workers {
     let (state, run) = (DIRECTORY.path().join("state"), DIRECTORY.path().join("run"));
     Workers::new(Host {
         places: Places::prepare(&state, &run, false).expect("directories in memory"),
+        names: None,
         tree: None,
         containment: Containment::Subreaper,
         own_ipc: false,
