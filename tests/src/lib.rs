@@ -10,6 +10,7 @@
 //! - `ask`: requests to an fnd, in the API's types
 //! - `client`: requests over HTTP
 //! - `ctl`: runs fndctl
+//! - `documents`: the pages of the documents
 //! - `fnd`: one fnd in a private root
 //! - `http_stub`: a server that functions call
 //! - `install`: installs functions with a manifest and waits until they serve
@@ -24,6 +25,7 @@
 pub mod ask;
 pub mod client;
 pub mod ctl;
+pub mod documents;
 pub mod fnd;
 pub mod http_stub;
 pub mod install;

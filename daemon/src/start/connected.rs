@@ -41,8 +41,10 @@ impl Connected {
             held,
             exits,
         } = handshake::with(&mut connection, colour).await?;
-        for (limit, why) in &welcome.missing {
-            tracing::warn!("`{limit}` cannot be enforced here: {why}");
+        if !welcome.missing.is_empty() {
+            let limits: Vec<&str> = welcome.missing.iter().map(|(limit, _)| limit.as_str()).collect();
+            let limits = limits.join(", ");
+            tracing::warn!("these limits cannot be enforced here: {limits}; `fndctl status -o wide` says why");
         }
         Ok(Self {
             clock,

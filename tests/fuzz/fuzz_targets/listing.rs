@@ -3,7 +3,7 @@
 
 use fnd_fuzz::{judge, show};
 use fnd_manifest::function::forms::Claims;
-use fnd_manifest::function::listing::{Entry, EntryKind, Place, listing};
+use fnd_manifest::function::listing::{Clash, Entry, EntryKind, Place, listing};
 use fnd_manifest::runtime::RuntimeSummary;
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeSet;
@@ -55,7 +55,12 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(function.name.group(), group);
             assert!(names.contains(function.source.as_bytes()));
         }
-        for (name, sources) in &found.clashes {
+        for Clash {
+            function: name,
+            files: sources,
+            ..
+        } in &found.clashes
+        {
             assert!(sources.len() > 1 && !functions.contains(name), "{name}: {sources:?}");
         }
     }

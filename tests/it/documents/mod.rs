@@ -6,17 +6,14 @@
 //! moment.
 //!
 //! Files:
-//! - `blocks`: fenced blocks, and what is done with each
-//! - `commands`: commands and what they print
 //! - `session`: one page, executed against an fnd of its own
 #![expect(clippy::print_stdout, reason = "the test says how much it executed")]
 
-mod blocks;
-mod commands;
 mod session;
 
-use blocks::{Use, blocks, documents};
 use fnd_tests::ctl::fndctl;
+use fnd_tests::documents::blocks::{NEEDS, Use, blocks, documents};
+use fnd_tests::documents::commands;
 use fnd_tests::programs::repository;
 use fnd_tests::{Fnd, require};
 use std::collections::BTreeMap;
@@ -113,7 +110,7 @@ fn no_command_is_left_out_silently() {
                 }
                 Use::Skip(why) => {
                     let need = block.kind.trim_start_matches("console needs-").to_owned();
-                    let need = blocks::NEEDS.iter().find(|(name, _)| name.ends_with(&need)).unwrap().0;
+                    let need = NEEDS.iter().find(|(name, _)| name.ends_with(&need)).unwrap().0;
                     skipped
                         .entry((need.trim_start_matches("needs-"), why))
                         .or_default()

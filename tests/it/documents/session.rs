@@ -1,7 +1,7 @@
 //! One page, executed from top to bottom against an fnd of its own: files are saved, commands are run in a shell.
 
-use super::blocks::{Block, Use, blocks};
-use super::commands::{Example, examples};
+use fnd_tests::documents::blocks::{Block, Use, blocks};
+use fnd_tests::documents::commands::{Example, examples};
 use fnd_tests::programs::{deno, program, promtool, repository};
 use fnd_tests::wait::{PATIENCE, pause};
 use fnd_tests::{Fnd, Setup};
@@ -24,7 +24,7 @@ pub(crate) fn execute(page: &str) -> usize {
                     commands += 1;
                 }
             }
-            Use::Skip(_) | Use::Validate(_) | Use::Show => {}
+            Use::Skip(_) | Use::Systemd | Use::Unit(_) | Use::Validate(_) | Use::Show => {}
         }
     }
     session.fnd.finish();

@@ -3,6 +3,7 @@
 //! Files:
 //! - `beside`: what else runs programs with limits
 //! - `doctor`: fndctl doctor
+//! - `documents`: commands of the documents that need systemd
 //! - `faults`: full disk, clock, cgroup version 1
 //! - `first_minutes`: what a person does first
 //! - `install`: the package
@@ -16,6 +17,7 @@
 
 mod beside;
 mod doctor;
+mod documents;
 mod faults;
 mod first_minutes;
 mod install;
@@ -56,6 +58,7 @@ pub(crate) const ALL: &[Scenario] = &[
     then("first minutes: who may", first_minutes::who_may),
     then("users: names", users::names),
     then("users: own fnd", users::own_fnd),
+    then("documents: commands", documents::commands),
     then("modes: http", modes::http),
     then("modes: services", modes::services),
     then("modes: beside systemd-run", beside::systemd_run),

@@ -2,16 +2,18 @@
 
 /// A command of a page and what it prints there.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Example {
-    pub(crate) command: String,
+pub struct Example {
+    /// The command, of one or more lines.
+    pub command: String,
     /// Empty: the page does not show what it prints.
-    pub(crate) expected: Vec<String>,
-    pub(crate) code: i32,
+    pub expected: Vec<String>,
+    /// Its exit code.
+    pub code: i32,
 }
 
 /// Returns the commands of a block: lines after `$ `, continued by lines after `> `. The lines below are its output; `...`
 /// stands for any text, a line `...` for any lines, and `exit code N` is the exit code, otherwise 0.
-pub(crate) fn examples(text: &str) -> Vec<Example> {
+pub fn examples(text: &str) -> Vec<Example> {
     let mut found: Vec<Example> = Vec::new();
     for line in text.lines() {
         if let Some(command) = line.strip_prefix("$ ") {
@@ -39,13 +41,13 @@ pub(crate) fn examples(text: &str) -> Vec<Example> {
 
 impl Example {
     /// Returns whether the command goes on until it is ended.
-    pub(crate) fn follows(&self) -> bool {
+    pub fn follows(&self) -> bool {
         let words: Vec<&str> = self.command.split_whitespace().collect();
         words.contains(&"-f") || words.contains(&"--watch")
     }
 
     /// Returns whether the command only reads, so that it can be repeated until the state is the one that the page shows.
-    pub(crate) fn reads(&self) -> bool {
+    pub fn reads(&self) -> bool {
         let command = self.command.strip_prefix("sudo ").unwrap_or(&self.command);
         const READERS: [&str; 12] = [
             "fndctl status",
@@ -65,7 +67,7 @@ impl Example {
     }
 
     /// Returns whether the output is the one of the page. With `begun`, lines may follow: the command was ended.
-    pub(crate) fn fits(&self, printed: &str, begun: bool) -> bool {
+    pub fn fits(&self, printed: &str, begun: bool) -> bool {
         let printed: Vec<String> = printed.trim_end().lines().map(words).collect();
         let expected: Vec<String> = self.expected.iter().map(|line| words(line)).collect();
         expected.is_empty() || lines_fit(&printed, &expected, begun)
@@ -108,7 +110,7 @@ fn is_like(line: &str, wanted: &str) -> bool {
 }
 
 /// Returns the verbs of `fndctl` in a text with commands, each with its long options.
-pub(crate) fn verbs(text: &str) -> Vec<(String, Vec<String>)> {
+pub fn verbs(text: &str) -> Vec<(String, Vec<String>)> {
     let mut found = Vec::new();
     for part in text.split("fndctl ").skip(1) {
         let end = part
@@ -135,23 +137,28 @@ pub(crate) fn verbs(text: &str) -> Vec<(String, Vec<String>)> {
     found
 }
 
-#[test]
-fn what_is_shown_is_compared_with_what_is_printed() {
-    let examples = examples("$ cat <<END\n> a\n> END\na   b\n...\nc ... d\n$ false\nexit code 1\n");
-    assert_eq!(examples[0].command, "cat <<END\na\nEND");
-    assert_eq!(examples[1].code, 1);
-    let first = &examples[0];
-    assert!(first.fits("a b\nx\ny\nc 1 d", false) && first.fits("a b\nc d d", false));
-    for other in ["", "a b", "a b\nc 1 d\nmore", "x\na b\nc 1 d", "a b\nc 1 d 2"] {
-        assert!(!first.fits(other, false), "{other}");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_compared_with_what_is_printed() {
+        let examples = examples("$ cat <<END\n> a\n> END\na   b\n...\nc ... d\n$ false\nexit code 1\n");
+        assert_eq!(examples[0].command, "cat <<END\na\nEND");
+        assert_eq!(examples[1].code, 1);
+        let first = &examples[0];
+        assert!(first.fits("a b\nx\ny\nc 1 d", false) && first.fits("a b\nc d d", false));
+        for other in ["", "a b", "a b\nc 1 d\nmore", "x\na b\nc 1 d", "a b\nc 1 d 2"] {
+            assert!(!first.fits(other, false), "{other}");
+        }
+        assert!(first.fits("a b\nc 1 d\nmore", true));
+        let verbs = verbs("`fndctl invoke F --async`, fndctl logs -f | grep --color x");
+        assert_eq!(
+            verbs,
+            [
+                ("invoke".to_owned(), vec!["--async".to_owned()]),
+                ("logs".to_owned(), vec![])
+            ]
+        );
     }
-    assert!(first.fits("a b\nc 1 d\nmore", true));
-    let verbs = verbs("`fndctl invoke F --async`, fndctl logs -f | grep --color x");
-    assert_eq!(
-        verbs,
-        [
-            ("invoke".to_owned(), vec!["--async".to_owned()]),
-            ("logs".to_owned(), vec![])
-        ]
-    );
 }

@@ -1,14 +1,14 @@
 //! Reads the fenced blocks of the pages, and says what the test does with each.
 
-use fnd_tests::programs::repository;
+use crate::programs::repository;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Reasons why a test of pages cannot execute the commands of a block, by the second word of its fence.
-pub(crate) const NEEDS: [(&str, &str); 4] = [
+/// Reasons why no test of pages can execute the commands of a block, by the second word of its fence.
+pub const NEEDS: [(&str, &str); 4] = [
     (
-        "needs-systemd",
-        "systemd must run fnd: tests/vm and scripts/test-deb.sh do what can be done there",
+        "needs-login",
+        "it needs a person: a login session, an editor, or a second machine",
     ),
     (
         "needs-package",
@@ -17,6 +17,9 @@ pub(crate) const NEEDS: [(&str, &str); 4] = [
     ("needs-checkout", "it builds the project: `.ci/run` does"),
     ("needs-network", "it reaches another machine"),
 ];
+
+/// The need of commands that the virtual machine executes.
+pub const SYSTEMD: &str = "needs-systemd";
 
 /// Suffixes of files whose content is a function, by the language of a block.
 const LANGUAGES: [(&str, &str); 4] = [
@@ -27,25 +30,33 @@ const LANGUAGES: [(&str, &str); 4] = [
 ];
 
 /// A fenced block of a page.
-pub(crate) struct Block {
+pub struct Block {
     /// The words after its fence: `toml`, `console needs-systemd`.
-    pub(crate) kind: String,
-    pub(crate) text: String,
+    pub kind: String,
+    /// The lines between its fences.
+    pub text: String,
     /// The page and the line of the fence.
-    pub(crate) place: String,
+    pub place: String,
 }
 
 /// What the test does with a block.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub enum Use {
     /// Runs its commands and compares what they print.
     Execute,
+    /// Runs its commands in the virtual machine. Here only checks that the verbs and options of `fndctl` in it exist.
+    Systemd,
     /// Only checks that the verbs and options of `fndctl` in it exist; the reason.
     Skip(&'static str),
     /// Saves it as this file of a functions directory.
     Save(String),
+    /// Saves it as this unit of systemd.
+    Unit(String),
     /// Checks it as an `fnd.toml`; saves it too where it is `applied`.
-    Configure { applied: bool },
+    Configure {
+        /// Whether the commands below need it.
+        applied: bool,
+    },
     /// Checks it as a function or manifest with this suffix.
     Validate(&'static str),
     /// Nothing: text, a picture, the file of another program; or the conformance suite uses it.
@@ -57,11 +68,13 @@ impl Block {
     ///
     /// # Panics
     /// When its fence does not say so.
-    pub(crate) fn use_of(&self) -> Use {
+    pub fn use_of(&self) -> Use {
         let words: Vec<&str> = self.kind.split(' ').collect();
         let known = |language: &str| LANGUAGES.iter().find(|(name, _)| *name == language);
         match words.as_slice() {
             ["console"] => Use::Execute,
+            ["console", SYSTEMD] => Use::Systemd,
+            ["ini", file] if *file != "before" => Use::Unit((*file).to_owned()),
             ["console", need] => match NEEDS.iter().find(|(name, _)| name == need) {
                 Some((_, why)) => Use::Skip(why),
                 None => panic!("{}: `{need}` is no reason that the test knows", self.place),
@@ -76,7 +89,7 @@ impl Block {
                 Use::Show
             }
             ["toml"] => Use::Validate("toml"),
-            [language] if known(language).is_some() => Use::Validate(known(language).unwrap().1),
+            [language] if let Some((_, suffix)) = known(language) => Use::Validate(suffix),
             [language, file] if known(language).is_some() || file.contains('.') => Use::Save((*file).to_owned()),
             _ => panic!(
                 "{}: the test does not know what to do with a block `{}`: {NEEDS:?}, `text`, `LANGUAGE before`, `LANGUAGE FILE`",
@@ -87,12 +100,12 @@ impl Block {
 }
 
 /// Returns every page, README.md of the project among them.
-pub(crate) fn documents() -> Vec<PathBuf> {
+pub fn documents() -> Vec<PathBuf> {
     let mut paths = vec![repository().join("README.md")];
     paths.extend(
         fs::read_dir(repository().join("docs"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path()),
+            .expect("the documents")
+            .map(|entry| entry.expect("an entry of their directory").path()),
     );
     paths.retain(|path| path.extension().is_some_and(|suffix| suffix == "md"));
     paths.sort();
@@ -100,15 +113,15 @@ pub(crate) fn documents() -> Vec<PathBuf> {
 }
 
 /// Returns the blocks of a page, without the indentation of their fences.
-pub(crate) fn blocks(path: &Path) -> Vec<Block> {
+pub fn blocks(path: &Path) -> Vec<Block> {
     let mut found: Vec<Block> = Vec::new();
     let mut open: Option<usize> = None;
-    for (number, line) in fs::read_to_string(path).unwrap().lines().enumerate() {
+    for (number, line) in fs::read_to_string(path).expect("a page").lines().enumerate() {
         let indent = line.len() - line.trim_start().len();
         if let Some(kind) = line.trim_start().strip_prefix("```") {
             open = open.is_none().then_some(indent);
             if open.is_some() {
-                let page = path.strip_prefix(repository()).unwrap().display();
+                let page = path.strip_prefix(repository()).unwrap_or(path).display();
                 found.push(Block {
                     kind: kind.trim().to_owned(),
                     text: String::new(),

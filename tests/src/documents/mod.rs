@@ -1,0 +1,8 @@
+//! The pages of the documents, as tests read them: on this machine, and in a virtual machine with systemd.
+//!
+//! Files:
+//! - `blocks`: fenced blocks, and what is done with each
+//! - `commands`: commands and what they print
+
+pub mod blocks;
+pub mod commands;
