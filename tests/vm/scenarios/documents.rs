@@ -6,7 +6,7 @@ use fnd_tests::documents::commands::examples;
 
 /// Functions and units of a page are saved, and its commands end with the exit code and the output that the page shows.
 pub(crate) fn commands(machine: &mut VirtualMachine) {
-    machine.ok("id ada || useradd ada");
+    machine.ok("id ada || useradd ada; mkdir -p /srv/www/release");
     let mut executed = 0;
     for page in documents() {
         let blocks = blocks(&page);
@@ -35,6 +35,7 @@ pub(crate) fn commands(machine: &mut VirtualMachine) {
                 _ => {}
             }
         }
+        machine.ok("rm -f /etc/fnd/conf.d/users.toml /etc/sudoers.d/fnd-deploy");
         machine.clean_fnd();
     }
     assert!(executed >= 15, "only {executed} commands need systemd");
