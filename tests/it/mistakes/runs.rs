@@ -52,7 +52,7 @@ pub(super) const ALL: &[Mistake] = &[
             "def handler(event, context):\n    return event[\"data\"][\"name\"]\n",
             0o644,
         )],
-        &["TypeError"],
+        &["object is not subscriptable"],
     ),
     called(
         "an answer that is no JSON",

@@ -16,8 +16,6 @@ KINDS = {
     "FailedException": "failed",
     "ExecuteAgainException": "execute-again",
 }
-# Mistakes in the code, with texts that Python made.
-FAULTS = (KeyError, IndexError, TypeError, AttributeError, NameError, ArithmeticError, AssertionError)
 EXITS = {75: "transient", 65: "failed", 99: "execute-again"}
 
 
@@ -122,12 +120,10 @@ def kind(error):
 def message(error):
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, str) else "exit %s" % (error.code or 0)
-    text, name = str(error), type(error).__name__
-    if not text:
-        text = name
-    elif isinstance(error, FAULTS):
-        # Their texts alone say too little: that of a KeyError is only the key.
-        text = "%s: %s" % (name, text)
+    text = str(error) or type(error).__name__
+    if isinstance(error, KeyError):
+        # Its text is only the key.
+        text = "KeyError: " + text
     return text if len(text) <= TEXT_MAX else text[:TEXT_MAX] + "..."
 
 
