@@ -97,19 +97,17 @@ impl State {
             status.memory_bytes = usage::memory_now(&self.workers.welcome.memory, &name.file_form());
         }
         if status.up_since.is_some() {
-            let user = self.own_user(name, status.version);
-            status.ports = user.map(|user| listening.of(user)).unwrap_or_default();
+            status.ports = self.ports(name, status.version, listening).unwrap_or_default();
         }
         Some(status)
     }
 
-    /// Returns a function's user; nothing if another function or fnd has the same user.
-    fn own_user(&self, name: &FunctionName, version: Option<Version>) -> Option<u32> {
-        let own = self.functions.registry.get(name)?.serving(version)?.uid;
-        let mut others = self.functions.registry.iter().filter(|(other, _)| *other != name);
-        let is_same = |(_, other): (_, &Function)| other.newest.as_ref().is_some_and(|newest| newest.uid == own);
-        let shared = own == rustix::process::geteuid().as_raw() || others.any(is_same);
-        (!shared).then_some(own)
+    /// Returns the ports on which a function's user listens; nothing if another function or fnd has the same user.
+    fn ports(&self, name: &FunctionName, version: Option<Version>, listening: &Listening) -> Option<Vec<u16>> {
+        let user = self.functions.registry.get(name)?.serving(version)?.uid;
+        let functions = self.functions.registry.iter();
+        let users = functions.filter_map(|(_, function)| Some(function.newest.as_ref()?.uid));
+        (!listening.is_shared(user, users)).then(|| listening.of(user))
     }
 
     /// Returns all details of a function.

@@ -4,17 +4,29 @@
 
 use procfs::net::{TcpNetEntry, TcpState};
 use std::cell::OnceCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// The listening ports of each user, read when they are first asked for.
+/// The listening ports of each user, and the users of more than one function; each read when it is first asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Listening(OnceCell<HashMap<u32, BTreeSet<u16>>>);
+pub(crate) struct Listening {
+    ports: OnceCell<HashMap<u32, BTreeSet<u16>>>,
+    shared: OnceCell<HashSet<u32>>,
+}
 
 impl Listening {
     /// Returns the ports on which a user listens, in ascending order; none if the kernel's tables cannot be read.
     pub(crate) fn of(&self, user: u32) -> Vec<u16> {
-        let ports = self.0.get_or_init(read).get(&user);
+        let ports = self.ports.get_or_init(read).get(&user);
         ports.map(|ports| ports.iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// Returns whether a user is fnd's, or occurs more than once among `users`, one for each function.
+    pub(crate) fn is_shared(&self, user: u32, users: impl Iterator<Item = u32>) -> bool {
+        let shared = self.shared.get_or_init(|| {
+            let mut seen = HashSet::from([rustix::process::geteuid().as_raw()]);
+            users.filter(|user| !seen.insert(*user)).collect()
+        });
+        shared.contains(&user)
     }
 }
 
@@ -43,6 +55,9 @@ mod tests {
         let own = rustix::process::geteuid().as_raw();
         assert!(listening.of(own).contains(&port));
         assert!(!listening.of(own.wrapping_add(77_777)).contains(&port));
+        let users = [7, own + 8, 7, own];
+        let is_shared = |user| listening.is_shared(user, users.into_iter());
+        assert_eq!([own, 7, own + 8].map(is_shared), [true, true, false]);
         drop(listener);
         assert!(listening.of(own).contains(&port), "the tables are read once");
     }

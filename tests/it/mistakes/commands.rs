@@ -1,27 +1,12 @@
 //! Mistakes on the command line.
 
-use super::Mistake;
+use super::{Mistake, Words};
 
 const OFF: &str = "# /// fnd\n# on_load = false\n# enabled = false\n# ///\necho never\n";
 const SERVICE: &str = "# /// fnd\n# [service]\n# ///\nexec sleep 1000\n";
 
-/// A mistake with the files `files`.
-const fn with(
-    what: &'static str,
-    files: &'static [(&'static str, &'static str, u32)],
-    tries: &'static [&'static str],
-    fix: &'static [&'static str],
-) -> Mistake {
-    Mistake {
-        what,
-        files,
-        tries,
-        fix,
-    }
-}
-
-const fn only(what: &'static str, tries: &'static [&'static str], fix: &'static [&'static str]) -> Mistake {
-    with(what, &[], tries, fix)
+const fn only(what: &'static str, tries: Words, fix: Words) -> Mistake {
+    Mistake::new(what, &[], tries, fix)
 }
 
 pub(super) const ALL: &[Mistake] = &[
@@ -69,13 +54,13 @@ pub(super) const ALL: &[Mistake] = &[
         &["history hello --state success"],
         &["failed"],
     ),
-    with(
+    Mistake::new(
         "a function that is disabled",
         &[("off.sh", OFF, 0o644)],
         &["reload", "invoke off"],
         &["fndctl enable off"],
     ),
-    with(
+    Mistake::new(
         "a service that is invoked",
         &[("sleeper.sh", SERVICE, 0o644)],
         &["reload", "invoke sleeper"],

@@ -1,21 +1,12 @@
 //! Mistakes in names, modes and content of files.
 
-use super::Mistake;
+use super::{Files, Mistake, Words};
 
 const ECHO: &str = "# /// fnd\n# on_load = false\n# ///\necho hello\n";
 
 /// A mistake that is seen after the file was saved.
-const fn saved(
-    what: &'static str,
-    files: &'static [(&'static str, &'static str, u32)],
-    fix: &'static [&'static str],
-) -> Mistake {
-    Mistake {
-        what,
-        files,
-        tries: &["reload", "status"],
-        fix,
-    }
+const fn saved(what: &'static str, files: Files, fix: Words) -> Mistake {
+    Mistake::new(what, files, &["reload", "status"], fix)
 }
 
 pub(super) const ALL: &[Mistake] = &[

@@ -1,19 +1,10 @@
 //! Mistakes in manifests.
 
-use super::Mistake;
+use super::{Files, Mistake, Words};
 
 /// A mistake in the manifest of `job.sh`, which is checked before it is saved elsewhere.
-const fn manifest(
-    what: &'static str,
-    files: &'static [(&'static str, &'static str, u32)],
-    fix: &'static [&'static str],
-) -> Mistake {
-    Mistake {
-        what,
-        files,
-        tries: &["validate DIR/job.sh"],
-        fix,
-    }
+const fn manifest(what: &'static str, files: Files, fix: Words) -> Mistake {
+    Mistake::new(what, files, &["validate DIR/job.sh"], fix)
 }
 
 const ECHO: (&str, &str, u32) = ("job.sh", "echo hello\n", 0o644);

@@ -22,16 +22,32 @@ use fnd_tests::{Fnd, require, wait_until};
 use std::fmt::Write as _;
 use std::path::Path;
 
+type Words = &'static [&'static str];
+
+/// Files in the functions directory: path, content and mode.
+type Files = &'static [(&'static str, &'static str, u32)];
+
 /// One mistake.
 struct Mistake {
     /// The mistake in words.
     what: &'static str,
-    /// The files that the person saves in the functions directory: path, content and mode.
-    files: &'static [(&'static str, &'static str, u32)],
+    /// The files that the person saves.
+    files: Files,
     /// The commands that the person tries; `DIR` is the functions directory.
-    tries: &'static [&'static str],
+    tries: Words,
     /// The words that tell how to mend it.
-    fix: &'static [&'static str],
+    fix: Words,
+}
+
+impl Mistake {
+    const fn new(what: &'static str, files: Files, tries: Words, fix: Words) -> Self {
+        Self {
+            what,
+            files,
+            tries,
+            fix,
+        }
+    }
 }
 
 #[test]

@@ -1,19 +1,10 @@
 //! Functions that fail.
 
-use super::Mistake;
+use super::{Files, Mistake, Words};
 
 /// A function that is called and fails.
-const fn called(
-    what: &'static str,
-    files: &'static [(&'static str, &'static str, u32)],
-    fix: &'static [&'static str],
-) -> Mistake {
-    Mistake {
-        what,
-        files,
-        tries: &["reload", "invoke job"],
-        fix,
-    }
+const fn called(what: &'static str, files: Files, fix: Words) -> Mistake {
+    Mistake::new(what, files, &["reload", "invoke job"], fix)
 }
 
 pub(super) const ALL: &[Mistake] = &[
