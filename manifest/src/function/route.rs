@@ -187,9 +187,10 @@ pub fn is_origin(text: &str) -> bool {
 #[serde(transparent)]
 pub struct Credentials(pub Vec<Credential>);
 
+/// Absent is the empty list; a manifest without the key is refused.
 impl FromValue for Credentials {
     fn from_value(value: Option<Value>) -> Option<Self> {
-        let texts = texts(value?);
+        let texts = value.map(texts).unwrap_or_default();
         Some(Self(texts.iter().filter_map(|text| Credential::parse(text)).collect()))
     }
 }

@@ -32,6 +32,17 @@ pub(super) fn check(routes: &[HttpRoute], own: &Table, subject: &Subject<'_>, re
             let message = format!("the path `{HEALTH}` is fnd's own: it says whether fnd serves");
             wrong("path", "reserved", message, "use another path");
         }
+        if let Some(Value::List(items)) = find(node, "auth").map(|node| &node.value)
+            && items.len() != route.auth.0.len().max(1)
+        {
+            let message = "a list in `auth` has at least one credential, and `none` is not one".to_owned();
+            wrong(
+                "auth",
+                impossible,
+                message,
+                "write `auth = \"none\"` if everybody may call",
+            );
+        }
         if let Some(credential) = route.auth.0.first().filter(|_| !subject.trusted) {
             let secret = &credential.secret;
             let message =
@@ -83,10 +94,12 @@ fn shape(path: &str) -> String {
 
 /// Returns where a key of a route is written; the route itself where the key is not.
 fn place<'a>(route: Option<&'a Node>, key: &str) -> Option<&'a At> {
-    let route = route?;
-    let written = match &route.value {
+    Some(&find(route, key).or(route)?.at)
+}
+
+fn find<'a>(route: Option<&'a Node>, key: &str) -> Option<&'a Node> {
+    match &route?.value {
         Value::Table(table) => table.get(key),
         _ => None,
-    };
-    Some(&written.unwrap_or(route).at)
+    }
 }
