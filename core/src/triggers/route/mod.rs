@@ -1,0 +1,291 @@
+//! The routes of the public listener (`[[http]]`): which one a request is for.
+//!
+//! A path is compared in its normal form ([`path`]). Fixed segments win over `{name}`, and `{name}` over `{*rest}`. A
+//! route of a host wins over a route of every host.
+//!
+//! Files:
+//! - `body`: values inside JSON and form bodies
+//! - `conditions`: `when` and `idempotency`
+//! - `cors`: what pages of other origins may do
+//! - `path`: the normal form of paths
+//! - `rate`: how many requests are accepted per time
+//! - `tree`: paths by segments
+
+mod body;
+pub mod conditions;
+pub mod cors;
+pub mod path;
+pub mod rate;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use fnd_manifest::function::HttpRoute;
+use fnd_manifest::function::route::{Credential, Method};
+use fnd_wire::ids::FunctionName;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// A route of a function.
+#[derive(Debug)]
+pub struct Route {
+    /// The function.
+    pub function: FunctionName,
+    /// Its number among all routes of a table.
+    pub number: usize,
+    /// The entry of the manifest.
+    pub entry: HttpRoute,
+    /// `limits.body` of the function.
+    pub body: u64,
+    /// The conditions, with their expressions compiled.
+    pub conditions: Vec<conditions::Test>,
+    /// Names of the parameters, in order.
+    names: Vec<String>,
+}
+
+impl Route {
+    fn new(number: usize, (function, entry, body): (FunctionName, HttpRoute, u64)) -> Self {
+        let segments = entry.path.split('/').filter_map(parameter);
+        Self {
+            names: segments.map(str::to_owned).collect(),
+            conditions: entry.when.iter().map(conditions::Test::new).collect(),
+            function,
+            number,
+            entry,
+            body,
+        }
+    }
+
+    /// Returns the fixed beginning of a path that the route matches: `/files` for `/files/{*rest}`.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        let path = &self.entry.path;
+        let end = path.find("/{").unwrap_or(path.len());
+        path.get(..end).unwrap_or_default()
+    }
+
+    /// Says whether some credential covers the body.
+    #[must_use]
+    pub fn is_signed(&self) -> bool {
+        self.entry.auth.0.iter().any(|credential| credential.scheme.signs())
+    }
+
+    /// Says whether everybody may call.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.entry.auth.0.is_empty()
+    }
+
+    /// Says whether it answers a method: GET includes HEAD.
+    #[must_use]
+    pub fn takes(&self, method: Method) -> bool {
+        let methods = &self.entry.methods;
+        methods.contains(&method) || (method == Method::Head && methods.contains(&Method::Get))
+    }
+}
+
+/// Returns the name of a parameter, if a segment is one.
+fn parameter(segment: &str) -> Option<&str> {
+    let name = segment.strip_prefix('{')?.strip_suffix('}')?;
+    Some(name.strip_prefix('*').unwrap_or(name))
+}
+
+/// Returns a route's path in normal form, without the names of its parameters: they make no difference to what it
+/// matches.
+#[must_use]
+pub fn shape(path: &str) -> String {
+    let segments = path.split('/').map(|segment| match parameter(segment) {
+        Some(_) if segment.starts_with("{*") => "{*}".to_owned(),
+        Some(_) => "{}".to_owned(),
+        None => path::encode(segment),
+    });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+/// Two functions that have the same route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// The method.
+    pub method: Method,
+    /// The path of the new route.
+    pub path: String,
+    /// The host of both; absent: every host.
+    pub host: Option<String>,
+    /// The function that has the route.
+    pub owner: FunctionName,
+}
+
+/// Which function has which method, host and path. Two functions never have the same.
+#[derive(Debug, Default)]
+pub struct Owners(BTreeMap<Place, FunctionName>);
+
+type Place = (Option<String>, String, Method);
+
+fn places(routes: &[HttpRoute]) -> impl Iterator<Item = (Place, &HttpRoute)> {
+    routes.iter().flat_map(|route| {
+        let shape = shape(&route.path);
+        let place = move |method: &Method| ((route.host.clone(), shape.clone(), *method), route);
+        route.methods.iter().map(place)
+    })
+}
+
+impl Owners {
+    /// Returns the first route that another function has already.
+    #[must_use]
+    pub fn conflict(&self, function: &FunctionName, routes: &[HttpRoute]) -> Option<Conflict> {
+        places(routes).find_map(|(place, route)| {
+            let owner = self.0.get(&place).filter(|owner| *owner != function)?.clone();
+            Some(Conflict {
+                method: place.2,
+                path: route.path.clone(),
+                host: place.0,
+                owner,
+            })
+        })
+    }
+
+    /// Gives a function its routes in place of those that it had; routes of other functions stay with them.
+    pub fn set(&mut self, function: &FunctionName, routes: &[HttpRoute]) {
+        self.0.retain(|_, owner| owner != function);
+        for (place, _) in places(routes) {
+            self.0.entry(place).or_insert_with(|| function.clone());
+        }
+    }
+}
+
+/// A table of routes.
+#[derive(Debug, Default)]
+pub struct Routes {
+    all: Vec<Rc<Route>>,
+    hosts: BTreeMap<String, Host>,
+    every: Host,
+}
+
+/// The routes of one host, or of every host.
+#[derive(Debug, Default)]
+struct Host {
+    /// Paths, each with its place in `patterns`.
+    paths: tree::Tree,
+    patterns: Vec<Vec<Rc<Route>>>,
+    admits: Admits,
+}
+
+/// What the routes of a host admit together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Admits {
+    /// Whether some route needs no credential.
+    pub everybody: bool,
+    /// The credentials of headers alone that some route accepts.
+    pub credentials: BTreeSet<Credential>,
+    /// The largest body of a route whose credential covers the body; absent: there is no such route.
+    pub signed_body: Option<u64>,
+}
+
+impl Admits {
+    fn add(&mut self, route: &Route) {
+        self.everybody |= route.is_open();
+        let of_headers = route
+            .entry
+            .auth
+            .0
+            .iter()
+            .filter(|credential| !credential.scheme.signs());
+        self.credentials.extend(of_headers.cloned());
+        if route.is_signed() {
+            self.signed_body = self.signed_body.max(Some(route.body));
+        }
+    }
+
+    fn and(&self, other: &Self) -> Self {
+        Self {
+            everybody: self.everybody || other.everybody,
+            credentials: self.credentials.union(&other.credentials).cloned().collect(),
+            signed_body: self.signed_body.max(other.signed_body),
+        }
+    }
+}
+
+/// The route of a request.
+#[derive(Debug)]
+pub enum Found<'a> {
+    /// A route, and the values of its parameters, decoded.
+    Route(&'a Rc<Route>, Vec<(String, String)>),
+    /// The path has routes for these methods only.
+    Methods(BTreeSet<Method>),
+    /// The path has no route.
+    Nothing,
+}
+
+impl Routes {
+    /// Returns the table of routes: function, entry of its manifest, and its `limits.body`.
+    #[must_use]
+    pub fn new(routes: impl IntoIterator<Item = (FunctionName, HttpRoute, u64)>) -> Self {
+        let numbered = routes.into_iter().enumerate();
+        let all: Vec<Rc<Route>> = numbered
+            .map(|(number, route)| Rc::new(Route::new(number, route)))
+            .collect();
+        let mut table = Self::default();
+        for route in &all {
+            let host = match route.entry.host.as_deref() {
+                Some(name) => table.hosts.entry(name.to_owned()).or_default(),
+                None => &mut table.every,
+            };
+            host.admits.add(route);
+            let new = host.patterns.len();
+            let place = host.paths.insert(&shape(&route.entry.path), new);
+            if place == new {
+                host.patterns.push(Vec::new());
+            }
+            if let Some(pattern) = host.patterns.get_mut(place) {
+                pattern.push(Rc::clone(route));
+            }
+        }
+        table.all = all;
+        table
+    }
+
+    /// Returns all routes, in the order in which they were given.
+    #[must_use]
+    pub fn all(&self) -> &[Rc<Route>] {
+        &self.all
+    }
+
+    /// Returns the route for a host (lower case, without a port), a path in normal form and a method.
+    #[must_use]
+    pub fn find<'a>(&'a self, host: &str, path: &str, method: Option<Method>) -> Found<'a> {
+        let matched = self
+            .hosts
+            .get(host)
+            .into_iter()
+            .chain([&self.every])
+            .filter_map(|host| {
+                let (place, values) = host.paths.find(path)?;
+                Some((host.patterns.get(place)?, values))
+            });
+        let mut methods = BTreeSet::new();
+        for (routes, values) in matched {
+            let named = |method| routes.iter().find(|route| route.entry.methods.contains(&method));
+            // A route that names HEAD wins over GET's.
+            let takes = |method| named(method).or_else(|| routes.iter().find(|route| route.takes(method)));
+            if let Some(route) = method.and_then(takes) {
+                let values = values.iter().map(|value| path::decode(value));
+                return Found::Route(route, route.names.iter().cloned().zip(values).collect());
+            }
+            methods.extend(Method::ALL.into_iter().filter(|method| takes(*method).is_some()));
+        }
+        if methods.is_empty() {
+            Found::Nothing
+        } else {
+            Found::Methods(methods)
+        }
+    }
+
+    /// Returns what the routes of a host admit.
+    #[must_use]
+    pub fn admits(&self, host: &str) -> Admits {
+        match self.hosts.get(host) {
+            Some(host) => host.admits.and(&self.every.admits),
+            None => self.every.admits.clone(),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The table of routes against a plain one.
+
+use super::*;
+use fnd_manifest::function::route::{Credentials, Per, Response};
+use proptest::prelude::*;
+
+fn entry(path: &str, methods: &[Method], auth: &[&str]) -> HttpRoute {
+    HttpRoute {
+        path: path.to_owned(),
+        host: None,
+        methods: methods.to_vec(),
+        auth: Credentials(auth.iter().map(|text| Credential::parse(text).unwrap()).collect()),
+        when: Vec::new(),
+        r#async: false,
+        idempotency: None,
+        cors: Vec::new(),
+        rate: None,
+        per: Per::All,
+        response: Response::Result,
+        strip: false,
+    }
+}
+
+fn name(text: &str) -> FunctionName {
+    FunctionName::new(text).unwrap()
+}
+
+fn table(routes: &[(&str, HttpRoute)]) -> Routes {
+    Routes::new(
+        routes
+            .iter()
+            .map(|(function, entry)| (name(function), entry.clone(), 100)),
+    )
+}
+
+/// Returns the function and the parameters of a request, or the methods of its path.
+fn found(routes: &Routes, host: &str, path: &str, method: Method) -> String {
+    match routes.find(host, path, Some(method)) {
+        Found::Route(route, params) => {
+            let params: Vec<String> = params.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+            format!("{}{}", route.function, params.concat())
+        }
+        Found::Methods(methods) => {
+            let methods: Vec<&str> = methods.into_iter().map(Method::as_str).collect();
+            format!("405 {}", methods.join(","))
+        }
+        Found::Nothing => "404".to_owned(),
+    }
+}
+
+#[test]
+fn fixed_segments_win_over_parameters_and_these_over_the_rest() {
+    const GET: &[Method] = &[Method::Get];
+    let routes = table(&[
+        ("one", entry("/users/{id}", GET, &[])),
+        ("me", entry("/users/me", GET, &[])),
+        ("posts", entry("/users/{user}/posts/{post}", GET, &[])),
+        ("rest", entry("/users/{*rest}", GET, &[])),
+        ("root", entry("/", &[Method::Post], &[])),
+        ("umlaut", entry("/\u{e4}/{x}", GET, &[])),
+    ]);
+    for (path, expected) in [
+        ("/users/7", "one id=7"),
+        ("/users/me", "me"),
+        ("/users/a%2Fb", "one id=a/b"),
+        ("/users/7/posts/8", "posts user=7 post=8"),
+        ("/users/7/posts", "rest rest=7/posts"),
+        ("/users/me/x", "rest rest=me/x"),
+        ("/users", "404"),
+        ("/users/", "404"),
+        ("/", "405 POST"),
+        ("/%C3%A4/%20", "umlaut x= "),
+        ("/Users/7", "404"),
+    ] {
+        assert_eq!(found(&routes, "h", path, Method::Get), expected, "{path}");
+    }
+}
+
+#[test]
+fn methods_of_one_path_may_be_of_several_functions() {
+    let routes = table(&[
+        ("read", entry("/things/{id}", &[Method::Get], &[])),
+        ("write", entry("/things/{thing}", &[Method::Put, Method::Delete], &[])),
+    ]);
+    assert_eq!(found(&routes, "h", "/things/1", Method::Get), "read id=1");
+    assert_eq!(found(&routes, "h", "/things/1", Method::Head), "read id=1");
+    assert_eq!(found(&routes, "h", "/things/1", Method::Delete), "write thing=1");
+    assert_eq!(
+        found(&routes, "h", "/things/1", Method::Post),
+        "405 GET,HEAD,PUT,DELETE"
+    );
+    assert!(
+        matches!(routes.find("h", "/things/1", None), Found::Methods(_)),
+        "a method that nobody has"
+    );
+}
+
+#[test]
+fn a_host_narrows_and_wins() {
+    let of_host = |mut entry: HttpRoute| {
+        entry.host = Some("api.example.com".to_owned());
+        entry
+    };
+    let routes = table(&[
+        ("every", entry("/x", &[Method::Get, Method::Post], &["token:t"])),
+        ("api", of_host(entry("/x", &[Method::Get], &["github:g"]))),
+        ("only", of_host(entry("/only", &[Method::Get], &[]))),
+    ]);
+    assert_eq!(found(&routes, "api.example.com", "/x", Method::Get), "api");
+    assert_eq!(found(&routes, "api.example.com", "/x", Method::Post), "every");
+    assert_eq!(
+        found(&routes, "api.example.com", "/x", Method::Put),
+        "405 GET,HEAD,POST"
+    );
+    assert_eq!(found(&routes, "other", "/x", Method::Get), "every");
+    assert_eq!(found(&routes, "other", "/only", Method::Get), "404");
+    let admits = routes.admits("other");
+    assert_eq!(
+        (admits.everybody, admits.signed_body, admits.credentials.len()),
+        (false, None, 1)
+    );
+    let admits = routes.admits("api.example.com");
+    assert_eq!(
+        (admits.everybody, admits.signed_body, admits.credentials.len()),
+        (true, Some(100), 1)
+    );
+}
+
+#[test]
+fn two_functions_never_have_the_same_route() {
+    let mut owners = Owners::default();
+    let first = [entry("/u/{id}", &[Method::Get, Method::Put], &[])];
+    assert_eq!(owners.conflict(&name("first"), &first), None);
+    owners.set(&name("first"), &first);
+    assert_eq!(owners.conflict(&name("first"), &first), None, "its own");
+    let second = [entry("/u/{name}", &[Method::Post, Method::Put], &[])];
+    let conflict = owners.conflict(&name("second"), &second).unwrap();
+    assert_eq!(
+        (conflict.method, conflict.path.as_str(), conflict.owner),
+        (Method::Put, "/u/{name}", name("first"))
+    );
+    let mut of_host = second.clone();
+    of_host[0].host = Some("h".to_owned());
+    assert_eq!(owners.conflict(&name("second"), &of_host), None, "a host of its own");
+    owners.set(&name("first"), &[]);
+    assert_eq!(owners.conflict(&name("second"), &second), None, "it is free");
+}
+
+/// Compares segments one by one; the pattern with the earliest fixed segment wins, then the one with a parameter.
+fn naive<'a>(patterns: &'a [String], path: &str) -> Option<&'a str> {
+    fn rank(pattern: &str, path: &str) -> Option<Vec<u8>> {
+        let (mut rank, mut path) = (Vec::new(), path.split('/').skip(1).peekable());
+        for segment in pattern.split('/').skip(1) {
+            if segment.starts_with("{*") {
+                rank.push(2);
+                let rest: Vec<&str> = path.by_ref().collect();
+                return (!rest.join("/").is_empty()).then_some(rank);
+            }
+            let found = path.next()?;
+            match segment.starts_with('{') {
+                true if found.is_empty() => return None,
+                true => rank.push(1),
+                false if segment == found => rank.push(0),
+                false => return None,
+            }
+        }
+        path.next().is_none().then_some(rank)
+    }
+    let ranked = patterns
+        .iter()
+        .filter_map(|pattern| Some((rank(pattern, path)?, pattern)));
+    ranked
+        .min_by_key(|(rank, _)| rank.clone())
+        .map(|(_, pattern)| pattern.as_str())
+}
+
+fn pattern() -> impl Strategy<Value = String> {
+    let segment = prop_oneof![Just("a"), Just("b"), Just("ab"), Just("{}")];
+    (prop::collection::vec(segment, 0..4), any::<bool>()).prop_map(|(segments, rest)| {
+        let named = segments.iter().enumerate().map(|(number, segment)| match *segment {
+            "{}" => format!("/{{p{number}}}"),
+            fixed => format!("/{fixed}"),
+        });
+        let path = named.collect::<String>();
+        match (rest, path.is_empty()) {
+            (true, _) => format!("{path}/{{*rest}}"),
+            (false, true) => "/".to_owned(),
+            (false, false) => path,
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn it_finds_what_a_plain_search_finds(
+        mut patterns in prop::collection::vec(pattern(), 1..12),
+        paths in prop::collection::vec("(/(a|b|ab|c|)){1,5}", 1..20),
+    ) {
+        patterns.sort();
+        patterns.dedup_by_key(|pattern| shape(pattern));
+        let routes: Vec<_> = patterns.iter().map(|pattern| ("f", entry(pattern, &[Method::Get], &[]))).collect();
+        let routes = table(&routes);
+        for path in &paths {
+            let found = match routes.find("h", path, Some(Method::Get)) {
+                Found::Route(route, _) => Some(route.entry.path.as_str()),
+                Found::Methods(_) | Found::Nothing => None,
+            };
+            prop_assert_eq!(found, naive(&patterns, path), "{} among {:?}", path, patterns);
+        }
+    }
+}
