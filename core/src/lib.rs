@@ -7,6 +7,7 @@
 //! - `api`: bodies of the API and of status files
 //! - `backoff`: the delay before a retry
 //! - `data`: the bytes of a payload, which core never reads
+//! - `durations`: the last durations, and their quantiles
 //! - `examined`: the output of `fnd --examine`
 //! - `explain`: the reasons' texts of `fndctl explain`
 //! - `instant`: writes instants as text
@@ -22,6 +23,7 @@
 pub mod api;
 pub mod backoff;
 pub mod data;
+pub mod durations;
 pub mod examined;
 pub mod explain;
 pub mod instant;

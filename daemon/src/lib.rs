@@ -11,6 +11,7 @@
 //! - `functions`: from files to installed versions
 //! - `fuzzing`: gives `tests/fuzz` access to private code
 //! - `http`: HTTP/1.1 to a caller
+//! - `invoke`: a request to run in HTTP: payload, answer, refusal
 //! - `ledger`: the history in a database
 //! - `metrics`: the metrics for Prometheus
 //! - `modes`: the other programs of this binary
@@ -20,6 +21,7 @@
 //! - `start`: what happens once: connecting to the spawner, opening the history, serving, stopping
 //! - `stream`: the stream of happenings, one line each
 //! - `telemetry`: the destination of fnd's own messages
+//! - `triggers`: what starts functions: the public listener
 //! - `workers`: the link to the spawner, and the conversations with workers
 
 mod allocator;
@@ -33,6 +35,7 @@ pub mod functions;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod http;
+mod invoke;
 pub mod ledger;
 pub mod metrics;
 pub mod modes;
@@ -42,6 +45,7 @@ pub mod settings;
 pub mod start;
 pub mod stream;
 pub mod telemetry;
+mod triggers;
 pub mod workers;
 
 use cli::Cli;

@@ -15,6 +15,7 @@ use super::event::LastAttempt;
 use super::pool::Candidate;
 use super::queue::Queue;
 use super::rules::Rules;
+use crate::durations::Durations;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
@@ -184,36 +185,6 @@ impl Function {
 /// Converts a number of a manifest, 32 bits wide, to the machine's length type.
 pub(super) fn to_usize(n: u32) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
-}
-
-/// Durations of the last hundred attempts, in microseconds; allocates nothing before the first.
-#[derive(Debug, Default)]
-pub(super) struct Durations {
-    ring: Vec<u64>,
-    next: u8,
-}
-
-impl Durations {
-    const MAX: u8 = 100;
-
-    pub(super) fn push(&mut self, duration_us: u64) {
-        match self.ring.get_mut(usize::from(self.next)) {
-            Some(oldest) => *oldest = duration_us,
-            None => self.ring.push(duration_us),
-        }
-        self.next = (self.next + 1) % Self::MAX;
-    }
-
-    /// Returns the newest one.
-    pub(super) fn last(&self) -> Option<u64> {
-        let at = self.next.checked_sub(1).unwrap_or(Self::MAX - 1);
-        self.ring.get(usize::from(at)).copied()
-    }
-
-    /// Returns the durations in no particular order.
-    pub(super) fn as_slice(&self) -> &[u64] {
-        &self.ring
-    }
 }
 
 /// All functions that were ever known, by key and by name.

@@ -5,6 +5,7 @@ use super::event::LastAttempt;
 use super::function::{Function, FunctionKey};
 use super::worker::{Phase, WorkerKind};
 use super::{FunctionState, Supervisor};
+use crate::durations;
 use crate::record::InvocationRecord;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version};
 use std::borrow::Cow;
@@ -61,18 +62,7 @@ impl FunctionView<'_> {
     /// microseconds, by the nearest rank; absent before the first.
     #[must_use]
     pub fn duration_us(&self, quantile: f64) -> Option<u64> {
-        let mut sorted = self.durations_us.to_vec();
-        sorted.sort_unstable();
-        let last = sorted.len().checked_sub(1)?;
-        // At most a hundred values: every rank is exact in both directions.
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "0..=100"
-        )]
-        let rank = (quantile.clamp(0.0, 1.0) * sorted.len() as f64).ceil() as usize;
-        sorted.get(rank.saturating_sub(1).min(last)).copied()
+        durations::quantile(self.durations_us, quantile)
     }
 }
 

@@ -5,23 +5,20 @@
 //!
 //! ```text
 //! listen.rs ─▶ http/server.rs ─▶ service.rs (peer.rs) ─▶ routes/mod.rs (table, roles) ─▶ routes/VERB.rs ─▶ backend/
-//!                                                           call.rs ◀────┘    └────▶ answer.rs, refusal.rs
+//!                                                           call.rs ◀────┘    └────▶ invoke/, refusal.rs
 //! ```
 //!
 //! Files:
-//! - `answer`: translates the end of a run into HTTP
 //! - `backend`: the interface of the daemon for the control server, cut by resource, in plain types of core, so that
 //!   the server can be tested with a fake
 //! - `call`: a request whose route was found, with all that its route needs
 //! - `limits`: the limits of the control socket; `http/limits.rs` has those of every server
 //! - `listen`: the socket itself
 //! - `peer`: identifies the peer of a connection, and decides its role
-//! - `refusal`: the refusals of the API: requests that were not accepted, names and ids that are unknown, failures of
-//!   the daemon
+//! - `refusal`: the refusals of the API alone: ids that are unknown, failures of the daemon
 //! - `routes`: all routes of the API in one table
 //! - `service`: serves the API on the control socket
 
-mod answer;
 pub mod backend;
 mod call;
 pub mod limits;

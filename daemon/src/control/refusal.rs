@@ -1,73 +1,11 @@
-//! The refusals of the API: requests that were not accepted, names and ids that are unknown, failures of the daemon.
+//! The refusals of the API alone: ids that are unknown, failures of the daemon. `invoke/refusal.rs` has those of requests
+//! to run.
 
 use super::backend::Failure;
-use crate::http::response::{Refusal, Refused, internal};
+use crate::http::response::{Refusal, internal};
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
-use fnd_core::outcome::Skip;
-use fnd_core::supervisor::Rejection;
-use fnd_wire::ids::{FunctionName, InvocationId};
-use std::time::Duration;
-
-/// The `Retry-After` if no better value is known: a restart of fnd takes less time.
-pub(super) const AGAIN: Duration = Duration::from_secs(1);
-
-/// Returns the refusal of a request that was not accepted.
-pub(super) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal {
-    let (code, detail, retry_after) = match rejection {
-        Rejection::NoSuchFunction => return no_function(function),
-        Rejection::Service => {
-            let detail = format!("`{function}` is a service: it runs by itself and cannot be invoked");
-            (Code::BadRequest, detail, None)
-        }
-        Rejection::Invalid { error } => (
-            Code::Invalid,
-            format!("`{function}` has no version that can run: {error}"),
-            None,
-        ),
-        Rejection::Unavailable { reason } => (Code::Unavailable, reason, Some(AGAIN)),
-        Rejection::Skipped { skip, retry_after } => {
-            let detail = match skip {
-                Skip::QueueFull => format!("the queue of `{function}` is full (queue.max)"),
-                Skip::Rate => format!("more requests for `{function}` than its rate allows (queue.rate)"),
-                Skip::Overlap => format!("`{function}` is running and refuses overlap (queue.overlap)"),
-                Skip::Disabled => format!("`{function}` is disabled: `fndctl enable {function}` enables it"),
-                Skip::Expired => "it expired before it could start".to_owned(),
-                Skip::Deleted => format!("`{function}` was deleted"),
-                Skip::Missed => "its time had passed".to_owned(),
-            };
-            let code = code_of_skip(skip);
-            // An answer with 429 always has a `Retry-After`.
-            let retry_after = if code.status() == 429 {
-                Some(retry_after.unwrap_or(AGAIN))
-            } else {
-                None
-            };
-            (code, detail, retry_after)
-        }
-    };
-    Box::new(Refused {
-        problem: Problem::new(code, detail).of(function),
-        retry_after: retry_after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0)),
-        allow: None,
-    })
-}
-
-fn code_of_skip(skip: Skip) -> Code {
-    match skip {
-        Skip::Overlap => Code::Overlap,
-        Skip::QueueFull => Code::QueueFull,
-        Skip::Rate => Code::Rate,
-        Skip::Disabled => Code::Disabled,
-        Skip::Expired | Skip::Deleted | Skip::Missed => Code::Skipped,
-    }
-}
-
-/// Returns the refusal for an unknown function.
-pub(super) fn no_function(function: &FunctionName) -> Refusal {
-    let detail = format!("there is no function `{function}`: `fndctl list` shows all functions");
-    Problem::new(Code::NotFound, detail).of(function).into()
-}
+use fnd_wire::ids::InvocationId;
 
 /// Returns the refusal for an unknown invocation.
 pub(super) fn no_invocation(id: InvocationId) -> Refusal {
@@ -80,16 +18,4 @@ pub(super) fn no_invocation(id: InvocationId) -> Refusal {
 /// Returns the refusal for a failure of the daemon.
 pub(super) fn failed(operation: &'static str) -> impl Fn(Failure) -> Refusal {
     move |failure| internal(operation, &crate::telemetry::escape(&failure.0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_caller_that_waits_while_fnd_stops_learns_when_to_retry() {
-        let reason = "fnd is stopping".to_owned();
-        let refused = rejected(Rejection::Unavailable { reason }, &FunctionName::new("f").unwrap());
-        assert_eq!((refused.problem.status, refused.retry_after), (503, Some(1)));
-    }
 }

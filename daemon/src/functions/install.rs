@@ -77,8 +77,10 @@ impl Functions {
     /// Handles an event of the catalog.
     pub(crate) fn catalog_event(&mut self, event: CatalogEvent) -> Vec<Change> {
         match event {
-            CatalogEvent::Changed(candidates) => {
+            CatalogEvent::Changed(mut candidates) => {
                 self.quiet = false;
+                // Of two functions with one route, the one that has served before keeps it.
+                candidates.sort_by_key(|candidate| !self.versions.is_known(&candidate.function));
                 self.installer.want(candidates);
             }
             CatalogEvent::Removed(names) => {
@@ -87,6 +89,8 @@ impl Functions {
                 for name in &names {
                     self.installer.forget(name);
                     self.registry.remove(name);
+                    let free = self.routes.set(name, []);
+                    self.installer.want(free);
                 }
                 return names.into_iter().map(Change::Removed).collect();
             }
@@ -149,8 +153,17 @@ impl Functions {
         for problem in &installed.warnings {
             tracing::warn!("{name}  {}: {}; {}", problem.file, problem.message, problem.help);
         }
-        let serving = self.registry.installed(candidate, installed, verdict, serves(&name))?;
+        let manifest = verdict.manifest.as_ref();
+        if let Some(problem) = manifest.and_then(|manifest| self.routes.conflict(&candidate, manifest)) {
+            return Some(self.route_taken(candidate, verdict.interpreters, problem));
+        }
+        self.registry.installed(candidate, installed, verdict, serves(&name))?;
         self.unsettled = true;
+        let function = self.registry.get(&name)?;
+        let versions = function.newest.iter().chain(&function.before);
+        let free = self.routes.set(&name, versions.map(|serving| &*serving.manifest));
+        self.installer.want(free);
+        let serving = self.registry.get(&name)?.newest.as_ref()?;
         Some(Change::Installed(Box::new(supervisor::Installed {
             function: name,
             id: serving.id,
@@ -159,6 +172,18 @@ impl Functions {
             load_id: fnd_wire::ids::InvocationId(0),
             rules: rules(&serving.manifest, host),
         })))
+    }
+
+    fn route_taken(&mut self, candidate: Candidate, interpreters: Vec<String>, problem: Diagnostic) -> Change {
+        let function = candidate.function.clone();
+        let error = self.registry.unusable(candidate, interpreters, vec![problem]);
+        let serving = self.registry.get(&function).is_some_and(|known| known.newest.is_some());
+        Change::Refused {
+            function,
+            error,
+            report: true,
+            serving,
+        }
     }
 
     /// Handles the answer that files cannot be used.

@@ -11,6 +11,7 @@
 //! - `reinstall`: retries of files that were refused for a reason outside of the file
 //! - `reported`: the report of a reload
 //! - `retention_policy`: how much history and output are kept
+//! - `routes`: the table of routes, and functions whose route another one has
 //! - `rules`: what the supervisor has to know of a manifest
 
 pub mod catalog;
@@ -23,6 +24,7 @@ pub mod registry;
 mod reinstall;
 mod reported;
 pub(crate) mod retention_policy;
+pub(crate) mod routes;
 pub mod rules;
 
 use crate::functions::catalog::{Catalog, Unclaimed, Versions};
@@ -41,6 +43,7 @@ pub(crate) struct Functions {
     pub(crate) interpreters: Interpreters,
     pub(crate) installer: Installer,
     pub(crate) versions: Versions,
+    pub(crate) routes: routes::FunctionRoutes,
     /// Whether the directories have been quiet since the last change in them.
     quiet: bool,
     /// Whether a version was installed since the supervisor learned that they are quiet.
@@ -72,6 +75,7 @@ impl Functions {
             interpreters: Interpreters::new(),
             installer: Installer::default(),
             versions,
+            routes: routes::FunctionRoutes::default(),
             quiet: false,
             unsettled: false,
             catalog,

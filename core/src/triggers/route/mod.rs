@@ -117,8 +117,12 @@ pub struct Conflict {
 
 /// Which function has which method, host and path. Two functions never have the same.
 #[derive(Debug, Default)]
-pub struct Owners(BTreeMap<Place, FunctionName>);
+pub struct Owners {
+    owner: BTreeMap<Place, FunctionName>,
+    places: BTreeMap<FunctionName, BTreeSet<Place>>,
+}
 
+/// Host, shape of the path, and method.
 type Place = (Option<String>, String, Method);
 
 fn places(routes: &[HttpRoute]) -> impl Iterator<Item = (Place, &HttpRoute)> {
@@ -134,7 +138,7 @@ impl Owners {
     #[must_use]
     pub fn conflict(&self, function: &FunctionName, routes: &[HttpRoute]) -> Option<Conflict> {
         places(routes).find_map(|(place, route)| {
-            let owner = self.0.get(&place).filter(|owner| *owner != function)?.clone();
+            let owner = self.owner.get(&place).filter(|owner| *owner != function)?.clone();
             Some(Conflict {
                 method: place.2,
                 path: route.path.clone(),
@@ -144,12 +148,25 @@ impl Owners {
         })
     }
 
-    /// Gives a function its routes in place of those that it had; routes of other functions stay with them.
-    pub fn set(&mut self, function: &FunctionName, routes: &[HttpRoute]) {
-        self.0.retain(|_, owner| owner != function);
-        for (place, _) in places(routes) {
-            self.0.entry(place).or_insert_with(|| function.clone());
+    /// Gives a function its routes in place of those that it had; routes of other functions stay with them. Returns
+    /// whether a route has become free.
+    pub fn set(&mut self, function: &FunctionName, routes: &[HttpRoute]) -> bool {
+        let before = self.places.remove(function).unwrap_or_default();
+        for place in &before {
+            self.owner.remove(place);
         }
+        let mut own = BTreeSet::new();
+        for (place, _) in places(routes) {
+            if !self.owner.contains_key(&place) {
+                self.owner.insert(place.clone(), function.clone());
+                own.insert(place);
+            }
+        }
+        let freed = !before.is_subset(&own);
+        if !own.is_empty() {
+            self.places.insert(function.clone(), own);
+        }
+        freed
     }
 }
 

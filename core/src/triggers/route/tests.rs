@@ -131,7 +131,7 @@ fn two_functions_never_have_the_same_route() {
     let mut owners = Owners::default();
     let first = [entry("/u/{id}", &[Method::Get, Method::Put], &[])];
     assert_eq!(owners.conflict(&name("first"), &first), None);
-    owners.set(&name("first"), &first);
+    assert!(!owners.set(&name("first"), &first));
     assert_eq!(owners.conflict(&name("first"), &first), None, "its own");
     let second = [entry("/u/{name}", &[Method::Post, Method::Put], &[])];
     let conflict = owners.conflict(&name("second"), &second).unwrap();
@@ -142,7 +142,8 @@ fn two_functions_never_have_the_same_route() {
     let mut of_host = second.clone();
     of_host[0].host = Some("h".to_owned());
     assert_eq!(owners.conflict(&name("second"), &of_host), None, "a host of its own");
-    owners.set(&name("first"), &[]);
+    assert!(!owners.set(&name("second"), &second), "nothing is freed");
+    assert!(owners.set(&name("first"), &[]));
     assert_eq!(owners.conflict(&name("second"), &second), None, "it is free");
 }
 

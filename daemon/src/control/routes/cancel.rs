@@ -1,9 +1,9 @@
 //! `POST /v1/invocations/ID/cancel`: requests the end of an invocation; the record shows when the end came.
 
-use crate::control::answer::wait;
 use crate::control::call::Call;
 use crate::control::refusal::{failed, no_invocation};
 use crate::http::response::{Answered, Refusal, internal, json};
+use crate::invoke::answer::wait;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{Changed, Problem};
 use fnd_core::supervisor::Answer;

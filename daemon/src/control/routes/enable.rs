@@ -1,9 +1,9 @@
 //! `POST /v1/functions/F/enable` and `disable`: the setting is kept across restarts.
 
-use crate::control::answer::wait;
 use crate::control::call::Call;
-use crate::control::refusal::no_function;
 use crate::http::response::{Answered, Refusal, internal, json};
+use crate::invoke::answer::wait;
+use crate::invoke::refusal::no_function;
 use fnd_core::api::Changed;
 use fnd_core::supervisor::Answer;
 

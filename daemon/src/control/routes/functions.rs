@@ -2,10 +2,10 @@
 
 use crate::control::backend::FunctionFilter;
 use crate::control::call::Call;
-use crate::control::refusal::no_function;
 use crate::http::query::wrong;
 use crate::http::response::{Answered, Refusal, json};
 use crate::http::stream::{Framing, lines};
+use crate::invoke::refusal::no_function;
 use fnd_core::api::FunctionList;
 use fnd_core::json::visit_members;
 use fnd_manifest::settings::Role;

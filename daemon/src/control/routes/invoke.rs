@@ -4,19 +4,19 @@
 //! The body is the payload, byte for byte, with its content type; the headers carry the other settings. For a program
 //! that serves HTTP both bodies are passed on as streams, unless the request may be retried.
 
-use crate::control::answer::{of_passed, of_run, wait};
 use crate::control::backend::Bounds;
 use crate::control::call::Call;
 use crate::control::limits::KEY_MAX;
-use crate::control::refusal::rejected;
 use crate::http::headers::{given, joined};
 use crate::http::query::{INSTANT, instant, wrong};
-use crate::http::response::{Answered, Refusal, internal, refuse};
+use crate::http::response::{Answered, Refusal, refuse};
+use crate::invoke::answer::{of_passed, of_run, wait};
+use crate::invoke::payload::put;
+use crate::invoke::refusal::rejected;
 use fnd_core::api::problem::Code;
-use fnd_core::json;
 use fnd_core::outcome::Trigger;
 use fnd_core::protocol::HttpRequest;
-use fnd_core::record::{Payload, is_json};
+use fnd_core::record::Payload;
 use fnd_core::supervisor::{Answer, Rejection, Submit};
 use fnd_core::trace::Trace;
 use fnd_manifest::function::Mode;
@@ -98,20 +98,7 @@ async fn submit(call: Call, when: When, target: Target) -> Result<Answered, Refu
         return pass(&call, request, bounds.body).await;
     }
     let data = call.read_body(bounds.body, "limits.body").await?;
-    let payload = &mut request.payload;
-    if data.size() == 0 && payload.content_type.is_none() {
-        // Many clients send `Content-Length: 0` for a request without a body: that means no payload, not an empty one.
-        payload.data = None;
-    } else {
-        // A program that serves HTTP decides itself which bodies it accepts.
-        if bounds.mode != Mode::Http && payload.content_type.as_deref().is_some_and(is_json) {
-            let bytes = data
-                .bytes()
-                .map_err(|error| internal("read a body from the disk", &error))?;
-            check_json(&bytes)?;
-        }
-        payload.data = Some(data);
-    }
+    put(&mut request.payload, data, bounds.mode)?;
     let function = request.function.clone();
     let answer = wait(call.backend.submit(request)).await?;
     if when == When::InStatusFile {
@@ -265,14 +252,4 @@ fn read_key(call: &Call) -> Result<Option<Arc<str>>, Refusal> {
         return Err(wrong("Idempotency-Key", &format!("1 to {KEY_MAX} characters"), text));
     }
     Ok(Some(text.into()))
-}
-
-fn check_json(bytes: &[u8]) -> Result<(), Refusal> {
-    let checked = serde_json::from_slice::<serde::de::IgnoredAny>(bytes);
-    checked.map_err(|error| refuse(Code::BadJson, format!("the body is not JSON: {error}")))?;
-    if json::is_too_deep(bytes) {
-        let detail = format!("the body is JSON nested deeper than {} levels", json::DEPTH_MAX);
-        return Err(refuse(Code::BadJson, detail));
-    }
-    Ok(())
 }

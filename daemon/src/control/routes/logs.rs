@@ -4,10 +4,11 @@
 use crate::control::backend::LogQuery;
 use crate::control::call::Call;
 use crate::control::limits::LINES;
-use crate::control::refusal::{failed, no_function, no_invocation};
+use crate::control::refusal::{failed, no_invocation};
 use crate::http::query::Query;
 use crate::http::response::{Answered, Refusal};
 use crate::http::stream::{Framing, lines};
+use crate::invoke::refusal::no_function;
 use fnd_core::record::InvocationFilter;
 use fnd_wire::ids::FunctionName;
 

@@ -1,10 +1,10 @@
 //! `POST /v1/invocations/ID/replay`: queues an invocation's payload again. Redriving shares code with it.
 
-use crate::control::answer::{of_run, wait};
 use crate::control::backend::Repeated;
 use crate::control::call::Call;
 use crate::control::refusal::{failed, no_invocation};
 use crate::http::response::{Answered, Refusal};
+use crate::invoke::answer::{of_run, wait};
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
 use fnd_core::outcome::Trigger;

@@ -51,6 +51,14 @@ impl Versions {
         Some(installed)
     }
 
+    /// Returns whether a version of a function has served, in this life of fnd or an earlier one.
+    #[must_use]
+    pub fn is_known(&self, function: &FunctionName) -> bool {
+        self.installed
+            .get(function)
+            .is_some_and(|installed| !installed.is_empty())
+    }
+
     /// Returns the functions that have at least one version.
     pub fn functions(&self) -> impl Iterator<Item = &FunctionName> {
         let some = self.installed.iter().filter(|(_, installed)| !installed.is_empty());

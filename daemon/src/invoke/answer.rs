@@ -1,7 +1,7 @@
 //! Translates the end of a run into HTTP (docs/errors-and-reasons.md).
 
-use super::backend::{Answering, PassedOn};
 use super::refusal::{AGAIN, no_function, rejected};
+use crate::control::backend::{Answering, PassedOn};
 use crate::http::body::Body;
 use crate::http::headers;
 use crate::http::passing::Headed;
@@ -18,7 +18,7 @@ use hyper::{Method, StatusCode};
 ///
 /// # Errors
 /// [`Code::Unavailable`] if fnd stops before the answer comes.
-pub(super) async fn wait(answering: Answering) -> Result<Answer, Refusal> {
+pub(crate) async fn wait(answering: Answering) -> Result<Answer, Refusal> {
     let stopping = "fnd is stopping; `fndctl history` shows whether the request was accepted";
     answering.await.map_err(|_| {
         let mut refusal = refuse(Code::Unavailable, stopping);
@@ -31,7 +31,7 @@ pub(super) async fn wait(answering: Answering) -> Result<Answer, Refusal> {
 ///
 /// # Errors
 /// Every result except a success and an acceptance.
-pub(super) fn of_run(answer: Answer, function: &FunctionName) -> Result<Answered, Refusal> {
+pub(crate) fn of_run(answer: Answer, function: &FunctionName) -> Result<Answered, Refusal> {
     match answer {
         Answer::Finished(record) => of_end(&Ended::from(&*record), record.result.as_ref()),
         Answer::TimedOut { id, message } => {
@@ -53,7 +53,7 @@ pub(super) fn of_run(answer: Answer, function: &FunctionName) -> Result<Answered
 }
 
 /// The parts of an ended invocation that an answer uses.
-pub(super) struct Ended<'a> {
+pub(crate) struct Ended<'a> {
     id: InvocationId,
     function: &'a FunctionName,
     state: State,
@@ -89,7 +89,7 @@ impl<'a> From<&'a InvocationView> for Ended<'a> {
 ///
 /// # Errors
 /// Every other end.
-pub(super) fn of_end(ended: &Ended<'_>, result: Option<&RunResult>) -> Result<Answered, Refusal> {
+pub(crate) fn of_end(ended: &Ended<'_>, result: Option<&RunResult>) -> Result<Answered, Refusal> {
     // A program that serves HTTP reports its own failure with an answer of its own.
     let worded = |result: &RunResult| {
         result
@@ -125,7 +125,7 @@ pub(super) fn of_end(ended: &Ended<'_>, result: Option<&RunResult>) -> Result<An
 ///
 /// # Errors
 /// If the program gave no answer.
-pub(super) async fn of_passed(passed: PassedOn, function: &FunctionName, method: &Method) -> Result<Answered, Refusal> {
+pub(crate) async fn of_passed(passed: PassedOn, function: &FunctionName, method: &Method) -> Result<Answered, Refusal> {
     let PassedOn { head, answer, caller } = passed;
     let headed = tokio::select! {
         // The head of an answer takes precedence over the end of the invocation.

@@ -1,0 +1,91 @@
+//! The routes of functions: the table of those that serve, and the functions that are refused because another one has
+//! their route.
+
+use super::Functions;
+use crate::functions::catalog::Candidate;
+use fnd_core::triggers::route::{Conflict, Owners, Routes};
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::function::Manifest;
+use fnd_wire::ids::{FunctionName, Version};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// The routes of all functions.
+#[derive(Debug, Default)]
+pub(crate) struct FunctionRoutes {
+    owners: Owners,
+    /// Functions whose route another function has.
+    refused: BTreeMap<FunctionName, Candidate>,
+    /// The table of the routes that serve; absent: something has changed since it was made.
+    table: Option<Rc<Routes>>,
+}
+
+impl FunctionRoutes {
+    /// Returns why a function cannot have its routes, if another function has one of them. It is installed again when
+    /// routes are free.
+    pub(super) fn conflict(&mut self, candidate: &Candidate, manifest: &Manifest) -> Option<Diagnostic> {
+        let name = &candidate.function;
+        self.refused.remove(name);
+        let conflict = self.owners.conflict(name, &manifest.http)?;
+        self.refused.insert(name.clone(), candidate.clone());
+        Some(problem(name, &conflict))
+    }
+
+    /// Gives a function the routes of the versions that can serve, in place of those that it had. Returns the functions
+    /// to install again, because routes have become free.
+    pub(super) fn set<'a>(
+        &mut self,
+        function: &FunctionName,
+        versions: impl IntoIterator<Item = &'a Manifest>,
+    ) -> Vec<Candidate> {
+        self.table = None;
+        let routes: Vec<_> = versions
+            .into_iter()
+            .flat_map(|manifest| manifest.http.clone())
+            .collect();
+        if self.owners.set(function, &routes) {
+            return std::mem::take(&mut self.refused).into_values().collect();
+        }
+        Vec::new()
+    }
+
+    /// Makes the table anew before it is used next: another version of a function serves.
+    pub(crate) fn changed(&mut self) {
+        self.table = None;
+    }
+}
+
+impl Functions {
+    /// Returns the table of routes. `version` gives the version of a function that serves.
+    pub(crate) fn route_table(&mut self, version: impl Fn(&FunctionName) -> Option<Version>) -> Rc<Routes> {
+        if let Some(table) = &self.routes.table {
+            return Rc::clone(table);
+        }
+        let routes = self.registry.iter().flat_map(|(name, function)| {
+            let serving = function.serving(version(name));
+            let manifest = serving.map(|serving| &serving.manifest);
+            manifest.into_iter().flat_map(|manifest| {
+                let routes = manifest.http.iter();
+                routes.map(|route| (name.clone(), route.clone(), manifest.limits.body))
+            })
+        });
+        let table = Rc::new(Routes::new(routes));
+        self.routes.table = Some(Rc::clone(&table));
+        table
+    }
+}
+
+fn problem(function: &FunctionName, conflict: &Conflict) -> Diagnostic {
+    let Conflict {
+        method,
+        path,
+        host,
+        owner,
+    } = conflict;
+    let host = host.as_deref().map(|host| format!(" of {host}")).unwrap_or_default();
+    let message = format!(
+        "`{function}` and `{owner}` both have the route {} {path}{host}; `{owner}` keeps it",
+        method.as_str()
+    );
+    Diagnostic::error("route-taken", message).with_help("give one of the two another path, method or host")
+}

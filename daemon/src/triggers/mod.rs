@@ -1,0 +1,3 @@
+//! What starts functions: each trigger brings facts, core decides, and a submission follows.
+//!
+//! Files:
