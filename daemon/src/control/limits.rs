@@ -4,7 +4,7 @@ use crate::http::connections::Places;
 use crate::http::limits::Limits;
 use std::time::Duration;
 
-/// How long a connection may take to send a whole head, and how long an idle connection is kept.
+/// How long a whole head may take, and how long an idle connection is kept.
 pub const HEAD_TIME: Duration = Duration::from_secs(30);
 
 /// How long a new connection may be silent: a client connects in order to send a request.
@@ -19,8 +19,10 @@ pub(super) const LIMITS: Limits = Limits {
     headers: 100,
     head_time: HEAD_TIME,
     silence: SILENCE_MAX,
+    idle: HEAD_TIME,
     single_request_time: None,
     stop_time: STOP_TIME,
+    last_request_time: Duration::ZERO,
 };
 
 /// Most open connections. At the limit an idle connection is closed, then one that only follows; if all wait for an

@@ -1,9 +1,8 @@
 //! The socket itself: created with its mode and group, and never taken from a daemon that serves it.
 
-use nix::unistd::{Gid, Group, chown};
+use crate::http::listen::unix::{self, BindError};
+use nix::unistd::{Gid, Group};
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
@@ -38,23 +37,16 @@ pub enum ListenError {
 /// # Errors
 /// Any variant of [`ListenError`].
 pub fn bind(path: &Path, group: Option<&str>) -> Result<UnixListener, ListenError> {
-    let failed = |step| {
-        move |source| ListenError::Step {
+    let gid = group.map(find_group).transpose()?;
+    unix::bind(path, 0o660, gid).map_err(|error| match error {
+        BindError::Served => ListenError::Served(path.to_owned()),
+        BindError::NotASocket => ListenError::NotASocket(path.to_owned()),
+        BindError::Step(step, source) => ListenError::Step {
             step,
             path: path.to_owned(),
             source,
-        }
-    };
-    let gid = group.map(find_group).transpose()?;
-    clear_the_way(path)?;
-    // Between bind and chmod only users that may enter the directory can connect, and each peer's role is checked
-    // anyway.
-    let listener = UnixListener::bind(path).map_err(failed("bind"))?;
-    if let Some(gid) = gid {
-        chown(path, None, Some(gid)).map_err(|errno| failed("change the group of")(errno.into()))?;
-    }
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660)).map_err(failed("set the mode of"))?;
-    Ok(listener)
+        },
+    })
 }
 
 fn find_group(name: &str) -> Result<Gid, ListenError> {
@@ -65,37 +57,10 @@ fn find_group(name: &str) -> Result<Gid, ListenError> {
     }
 }
 
-/// Removes a socket at which no server answers. Two daemons that start at the same time are kept apart by the lock of
-/// their state, which is taken before this.
-fn clear_the_way(path: &Path) -> Result<(), ListenError> {
-    let failed = |step| {
-        move |source| ListenError::Step {
-            step,
-            path: path.to_owned(),
-            source,
-        }
-    };
-    let kind = match std::fs::symlink_metadata(path) {
-        Ok(metadata) => metadata.file_type(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed("examine")(error)),
-    };
-    if !kind.is_socket() {
-        return Err(ListenError::NotASocket(path.to_owned()));
-    }
-    match UnixStream::connect(path) {
-        Ok(_) => Err(ListenError::Served(path.to_owned())),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).map_err(failed("remove the stale"))
-        }
-        // A full backlog or a missing permission means that a server is there, or that this is unknown.
-        Err(error) => Err(failed("connect to the existing")(error)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[tokio::test]
     async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {

@@ -117,7 +117,7 @@ mod tests {
     use std::path::PathBuf;
 
     fn callers() -> Callers {
-        let connections = Rc::new(Connections::new(crate::control::limits::PLACES));
+        let connections = Rc::new(Connections::new("the control socket", crate::control::limits::PLACES));
         Callers::new(Buffers::new(1 << 20, PathBuf::new()), connections)
     }
 

@@ -1,49 +1,94 @@
-//! Tracks the open connections and their users, and decides which connections are closed at the limit.
+//! Tracks the open connections and their owners, and decides which connections are closed at the limit.
 //!
-//! A user other than root has at most half of the places, and some places are reserved for root, so that no user can
-//! lock an administrator out. At a limit an idle connection is closed; if none is idle, the oldest connection that only
-//! follows (a stream, a log) is closed. No connection that waits for an answer is closed for this.
+//! An owner is a local user or a network address. It has at most a part of the places, and some places are reserved for
+//! root, so that nobody can lock the others or an administrator out. At a limit an idle connection is closed; if none
+//! is idle, the oldest connection that only follows (a stream, a log) is closed. No connection that waits for an answer
+//! is closed for this.
 //!
 //! ```text
-//! opened ─▶ idle ─▶ busy (request to end of answer) ─▶ idle ─▶ ... ─▶ closed
-//!             │       └─▶ following (an answer without an end)
+//! opened ─▶ idle ─▶ busy (request to end of the last answer) ─▶ idle ─▶ ... ─▶ closed
+//!             │       └─▶ following (all answers without an end)
 //!             └──────────────┴─ evicted: must close
 //! ```
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// The places of a socket.
 #[derive(Debug, Clone, Copy)]
 pub struct Places {
     /// Most open connections.
     pub all: usize,
-    /// Connections that one user may have open, unless it is root.
+    /// Connections that one owner may have open, unless it is root or exempt.
     pub of_one: usize,
     /// Connections that are reserved for root.
     pub for_root: usize,
 }
 
 impl Places {
-    /// Returns how many connections all users but root may have open.
+    /// Returns how many connections all owners but root may have open.
     fn but_roots(&self) -> usize {
         self.all - self.for_root
     }
 }
 
-/// The open connections of a socket.
+/// Whose connections are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Owner {
+    /// A local user.
+    User(u32),
+    /// A network address. Of an IPv6 address only the first 64 bits count: one client has all the rest.
+    Address(IpAddr),
+    /// Callers that only share the limit of all: a proxy that is trusted, or a Unix socket behind one.
+    Exempt,
+}
+
+impl Owner {
+    const ROOT: Self = Self::User(0);
+
+    /// Returns the owner that an address belongs to.
+    #[must_use]
+    pub fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V6(address) => Self::Address(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into()),
+            address @ IpAddr::V4(_) => Self::Address(address),
+        }
+    }
+
+    fn is_limited(self) -> bool {
+        !matches!(self, Self::ROOT | Self::Exempt)
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(uid) => write!(formatter, "the user {uid}"),
+            Self::Address(address @ IpAddr::V4(_)) => write!(formatter, "the address {address}"),
+            Self::Address(address) => write!(formatter, "the addresses {address}/64"),
+            Self::Exempt => formatter.write_str("trusted proxies and Unix sockets"),
+        }
+    }
+}
+
+/// The open connections of a server.
 #[derive(Debug)]
 pub struct Connections {
-    places: Places,
+    /// The server's name in messages.
+    name: &'static str,
+    places: Cell<Places>,
     open: Cell<usize>,
-    /// Number of open connections of each user.
-    users: RefCell<BTreeMap<u32, usize>>,
+    /// Number of open connections of each owner.
+    owners: RefCell<BTreeMap<Owner, usize>>,
     /// Counts how often a connection became idle or began to follow; a smaller number is longer ago.
     ticks: Cell<u64>,
     /// The connections that can be closed, in the order in which they are.
-    yielding: RefCell<BTreeMap<Turn, (u32, Rc<Notify>)>>,
+    yielding: RefCell<BTreeMap<Turn, (Owner, Rc<Notify>)>>,
     refused: Cell<u64>,
     silent: Cell<u64>,
     /// Whether the status reports that places are scarce.
@@ -74,18 +119,19 @@ enum Activity {
 pub(crate) enum Full {
     /// All places are in use.
     All,
-    /// The user has as many connections as one user may have.
-    User(u32),
+    /// The owner has as many connections as one may have.
+    One(Owner),
 }
 
 impl Connections {
-    /// Returns the accounting of a socket without connections.
+    /// Returns the accounting of a server without connections. `name` is its name in messages.
     #[must_use]
-    pub fn new(places: Places) -> Self {
+    pub fn new(name: &'static str, places: Places) -> Self {
         Self {
-            places,
+            name,
+            places: Cell::new(places),
             open: Cell::default(),
-            users: RefCell::default(),
+            owners: RefCell::default(),
             ticks: Cell::default(),
             yielding: RefCell::default(),
             refused: Cell::default(),
@@ -95,64 +141,70 @@ impl Connections {
         }
     }
 
-    /// Returns a place for a connection of a user; closes another connection if needed.
+    /// Changes the number of places. Connections that are open stay.
+    pub fn set_places(&self, places: Places) {
+        self.places.set(places);
+        self.check_scarcity();
+    }
+
+    /// Returns a place for a connection of an owner; closes another connection if needed.
     ///
     /// # Errors
     /// The limit that is reached: all connections within it wait for an answer.
-    pub(crate) fn admit(self: &Rc<Self>, uid: u32) -> Result<Rc<Connection>, Full> {
-        let room = self.make_room(uid);
+    pub(crate) fn admit(self: &Rc<Self>, owner: Owner) -> Result<Rc<Connection>, Full> {
+        let room = self.make_room(owner);
         if room.is_err() {
             self.refused.set(self.refused.get() + 1);
         }
         room?;
-        Ok(self.open(uid))
+        Ok(self.open(owner))
     }
 
     /// Returns a place for a connection if one is free; closes no other connection.
-    pub(crate) fn admit_if_free(self: &Rc<Self>, uid: u32) -> Option<Rc<Connection>> {
-        (self.open.get() < self.places.all).then(|| self.open(uid))
+    pub(crate) fn admit_if_free(self: &Rc<Self>, owner: Owner) -> Option<Rc<Connection>> {
+        (self.open.get() < self.places.get().all).then(|| self.open(owner))
     }
 
-    fn open(self: &Rc<Self>, uid: u32) -> Rc<Connection> {
+    fn open(self: &Rc<Self>, owner: Owner) -> Rc<Connection> {
         self.open.set(self.open.get() + 1);
-        *self.users.borrow_mut().entry(uid).or_default() += 1;
+        *self.owners.borrow_mut().entry(owner).or_default() += 1;
         let connection = Connection {
             all: Rc::clone(self),
-            uid,
+            owner,
             evicted: Rc::default(),
+            answers: Cell::default(),
+            following: Cell::default(),
             turn: Cell::new(None),
+            rests_since: Cell::new(Instant::now()),
         };
         connection.rest(Activity::Idle);
         self.check_scarcity();
         Rc::new(connection)
     }
 
-    fn make_room(&self, uid: u32) -> Result<(), Full> {
-        let is_root = uid == 0;
-        if !is_root && self.open_of(uid) >= self.places.of_one {
-            return self.evict(|other| other == uid).then_some(()).ok_or(Full::User(uid));
+    fn make_room(&self, owner: Owner) -> Result<(), Full> {
+        let places = self.places.get();
+        if owner.is_limited() && self.open_of(owner) >= places.of_one {
+            return self.evict(|other| other == owner).then_some(()).ok_or(Full::One(owner));
         }
-        let most = if is_root {
-            self.places.all
-        } else {
-            self.places.but_roots()
-        };
+        let is_root = owner == Owner::ROOT;
+        let most = if is_root { places.all } else { places.but_roots() };
         // Connections of root are closed for root only.
-        let room = self.open.get() < most || self.evict(|other| is_root || other != 0);
+        let room = self.open.get() < most || self.evict(|other| is_root || other != Owner::ROOT);
         room.then_some(()).ok_or(Full::All)
     }
 
     /// Tells a connection to close; returns whether there was one to close. It closes when its task runs next; until
     /// then there is one connection more than the limit.
-    fn evict(&self, whose: impl Fn(u32) -> bool) -> bool {
+    fn evict(&self, whose: impl Fn(Owner) -> bool) -> bool {
         let mut yielding = self.yielding.borrow_mut();
-        let users = self.users.borrow();
-        // In the same group, the user with the most connections loses one, so that many connections do not drive out
+        let owners = self.owners.borrow();
+        // In the same group, the owner with the most connections loses one, so that many connections do not drive out
         // few.
-        let candidates = yielding.iter().filter(|(_, (uid, _))| whose(*uid));
-        let first = candidates.min_by_key(|((activity, tick), (uid, _))| {
-            let of_user = users.get(uid).copied().unwrap_or_default();
-            (*activity, std::cmp::Reverse(of_user), *tick)
+        let candidates = yielding.iter().filter(|(_, (owner, _))| whose(*owner));
+        let first = candidates.min_by_key(|((activity, tick), (owner, _))| {
+            let of_owner = owners.get(owner).copied().unwrap_or_default();
+            (*activity, std::cmp::Reverse(of_owner), *tick)
         });
         let Some(turn) = first.map(|(turn, _)| *turn) else {
             return false;
@@ -163,14 +215,24 @@ impl Connections {
         true
     }
 
-    fn open_of(&self, uid: u32) -> usize {
-        self.users.borrow().get(&uid).copied().unwrap_or_default()
+    fn open_of(&self, owner: Owner) -> usize {
+        self.owners.borrow().get(&owner).copied().unwrap_or_default()
     }
 
-    /// Returns how many connections each user has open.
+    /// Returns how many connections are open.
     #[must_use]
-    pub fn by_user(&self) -> Vec<(u32, usize)> {
-        self.users.borrow().iter().map(|(uid, open)| (*uid, *open)).collect()
+    pub fn count(&self) -> usize {
+        self.open.get()
+    }
+
+    /// Returns how many connections each owner has open.
+    #[must_use]
+    pub fn by_owner(&self) -> Vec<(Owner, usize)> {
+        self.owners
+            .borrow()
+            .iter()
+            .map(|(owner, open)| (*owner, *open))
+            .collect()
     }
 
     /// Returns how many connections were refused so far because too many were open.
@@ -195,16 +257,27 @@ impl Connections {
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         self.scarce.get().then(|| {
-            let users = self.users.borrow();
-            let most = users.iter().max_by_key(|(_, open)| **open);
-            let most = most.map(|(uid, open)| format!(", {open} of them by the user {uid}"));
+            let owners = self.owners.borrow();
+            let most = owners
+                .iter()
+                .max_by_key(|(_, open)| **open)
+                .map(|(owner, open)| (*owner, *open));
+            let places = self.places.get();
+            let one = match most {
+                Some((Owner::Address(_), _)) => "address",
+                _ => "user",
+            };
             format!(
-                "{} connections to the control socket are open{}: one user may have {}, all but root {}; \
-                 more are refused (`ss -xp` names the processes)",
+                "{} connections to {} are open{}: one {one} may have {}, all{} {}; more are refused ({} names {})",
                 self.open.get(),
-                most.unwrap_or_default(),
-                self.places.of_one,
-                self.places.but_roots()
+                self.name,
+                most.map(|(owner, open)| format!(", {open} of them by {owner}"))
+                    .unwrap_or_default(),
+                places.of_one,
+                if places.for_root > 0 { " but root" } else { "" },
+                places.but_roots(),
+                if one == "user" { "`ss -xp`" } else { "`ss -tn`" },
+                if one == "user" { "the processes" } else { "the clients" },
             )
         })
     }
@@ -212,11 +285,16 @@ impl Connections {
     /// Checks whether places are scarce. The threshold for the end is lower than that for the beginning: otherwise each
     /// connection opened and closed at the limit would cause a report.
     fn check_scarcity(&self) {
+        let places = self.places.get();
         let limit = |most: usize| if self.scarce.get() { most * 3 / 4 } else { most };
-        let users = self.users.borrow();
-        let of_one = users.iter().filter(|(uid, _)| **uid != 0).map(|(_, open)| *open).max();
-        let scarce = of_one >= Some(limit(self.places.of_one)) || self.open.get() >= limit(self.places.but_roots());
-        drop(users);
+        // One network address at its limit is that client's own affair: anybody can do that.
+        let owners = self.owners.borrow();
+        let users = owners
+            .iter()
+            .filter(|(owner, _)| matches!(owner, Owner::User(_)) && owner.is_limited());
+        let of_one = users.map(|(_, open)| *open).max();
+        let scarce = of_one >= Some(limit(places.of_one)) || self.open.get() >= limit(places.but_roots());
+        drop(owners);
         if self.scarce.replace(scarce) != scarce
             && let Some(Changed(changed)) = self.changed.get()
         {
@@ -229,10 +307,16 @@ impl Connections {
 #[derive(Debug)]
 pub(crate) struct Connection {
     all: Rc<Connections>,
-    uid: u32,
+    owner: Owner,
     evicted: Rc<Notify>,
+    /// Number of requests that are being answered; HTTP/2 has more than one.
+    answers: Cell<usize>,
+    /// How many of these answers have no end.
+    following: Cell<usize>,
     /// Its key among the connections that can be closed; nothing while it is busy.
     turn: Cell<Option<Turn>>,
+    /// When it last became idle or began to follow.
+    rests_since: Cell<Instant>,
 }
 
 impl Connection {
@@ -243,13 +327,22 @@ impl Connection {
 
     /// Marks the connection busy until the guard is dropped.
     pub(crate) fn busy(self: &Rc<Self>) -> Busy {
+        self.answers.set(self.answers.get() + 1);
         self.wake();
-        Busy(Rc::clone(self))
+        Busy {
+            connection: Rc::clone(self),
+            follows: Cell::new(false),
+        }
     }
 
     /// Returns whether a request is being answered.
     pub(crate) fn is_answering(&self) -> bool {
-        !matches!(self.turn.get(), Some((Activity::Idle, _)))
+        self.answers.get() > 0
+    }
+
+    /// Returns since when the connection has been without a request; nothing if one is being answered.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        (!self.is_answering()).then(|| self.rests_since.get())
     }
 
     /// Counts the connection as closed because the client sent nothing on it.
@@ -263,12 +356,22 @@ impl Connection {
         }
     }
 
+    /// Lets the connection be closed for others if no caller waits for an answer on it.
+    fn rest_or_stay(&self) {
+        if self.answers.get() == 0 {
+            self.rest(Activity::Idle);
+        } else if self.following.get() == self.answers.get() {
+            self.rest(Activity::Following);
+        }
+    }
+
     fn rest(&self, activity: Activity) {
         self.wake();
         let turn = (activity, self.all.ticks.get());
         self.all.ticks.set(turn.1 + 1);
         self.turn.set(Some(turn));
-        let entry = (self.uid, Rc::clone(&self.evicted));
+        self.rests_since.set(Instant::now());
+        let entry = (self.owner, Rc::clone(&self.evicted));
         self.all.yielding.borrow_mut().insert(turn, entry);
     }
 }
@@ -277,32 +380,43 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.wake();
         self.all.open.set(self.all.open.get() - 1);
-        let mut users = self.all.users.borrow_mut();
-        if let Some(open) = users.get_mut(&self.uid) {
+        let mut owners = self.all.owners.borrow_mut();
+        if let Some(open) = owners.get_mut(&self.owner) {
             *open -= 1;
             if *open == 0 {
-                users.remove(&self.uid);
+                owners.remove(&self.owner);
             }
         }
-        drop(users);
+        drop(owners);
         self.all.check_scarcity();
     }
 }
 
 /// A request being answered.
 #[derive(Debug)]
-pub(crate) struct Busy(Rc<Connection>);
+pub(crate) struct Busy {
+    connection: Rc<Connection>,
+    follows: Cell<bool>,
+}
 
 impl Busy {
     /// Allows closing the connection although its answer has not ended, because the answer has no end.
     pub(crate) fn follows(&self) {
-        self.0.rest(Activity::Following);
+        if !self.follows.replace(true) {
+            self.connection.following.set(self.connection.following.get() + 1);
+            self.connection.rest_or_stay();
+        }
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.rest(Activity::Idle);
+        let connection = &self.connection;
+        connection.answers.set(connection.answers.get() - 1);
+        if self.follows.get() {
+            connection.following.set(connection.following.get() - 1);
+        }
+        connection.rest_or_stay();
     }
 }
 

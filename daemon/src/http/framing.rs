@@ -17,8 +17,12 @@ pub(super) enum Wrong {
     LineEnd,
     /// The header `Host` occurs more than once.
     Hosts,
-    /// `Content-Length` and `Transfer-Encoding` both occur.
+    /// `Content-Length` and `Transfer-Encoding` both occur, or one of them twice.
     TwoLengths,
+    /// `Transfer-Encoding` is not just `chunked`.
+    Coding,
+    /// The target and the header `Host` name different hosts.
+    OtherHost,
 }
 
 impl fmt::Display for Wrong {
@@ -27,8 +31,10 @@ impl fmt::Display for Wrong {
             Self::LineEnd => "a line of the request ends without a carriage return (RFC 9112, section 2.2)",
             Self::Hosts => "the header `Host` appears more than once (RFC 9112, section 3.2)",
             Self::TwoLengths => {
-                "the request has `Content-Length` and `Transfer-Encoding`: send only one of them (RFC 9112, section 6.3)"
+                "the request has more than one `Content-Length` or `Transfer-Encoding`: send one of them (RFC 9112, section 6.3)"
             }
+            Self::Coding => "the only known `Transfer-Encoding` is `chunked` (RFC 9112, section 6.1)",
+            Self::OtherHost => "the target and the header `Host` name different hosts (RFC 9112, section 3.2.2)",
         })
     }
 }
@@ -55,6 +61,9 @@ struct Head {
     hosts: u32,
     content_length: Option<u64>,
     is_chunked: bool,
+    /// How often either of the two occurs.
+    lengths: u32,
+    is_strange: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,9 +94,19 @@ impl Framing {
         }
     }
 
-    /// Returns the fault of the message with this number, counted from 1.
+    /// Returns the fault of the message with this number, counted from 1: its own, or that of one before it.
     pub(super) fn wrong_with(&self, number: u64) -> Option<Wrong> {
-        self.wrong.filter(|(at, _)| *at == number).map(|(_, wrong)| wrong)
+        self.wrong.filter(|(at, _)| *at <= number).map(|(_, wrong)| wrong)
+    }
+
+    /// Returns whether a head has begun and not ended.
+    pub(super) fn is_in_head(&self) -> bool {
+        self.at == At::Head || (self.at == At::Start && self.length > 0)
+    }
+
+    /// Returns how many heads have ended.
+    pub(super) fn heads(&self) -> u64 {
+        self.heads
     }
 
     /// Processes bytes that were read.
@@ -178,7 +197,10 @@ impl Framing {
             self.head.hosts += 1;
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             self.head.is_chunked = true;
+            self.head.lengths += 1;
+            self.head.is_strange |= !is_all || !value.trim_ascii().eq_ignore_ascii_case(b"chunked");
         } else if name.eq_ignore_ascii_case(b"content-length") {
+            self.head.lengths += 1;
             let text = str::from_utf8(value).ok().filter(|_| is_all);
             match text.and_then(|text| text.trim().parse().ok()) {
                 Some(length) => self.head.content_length = Some(length),
@@ -192,8 +214,11 @@ impl Framing {
         if self.head.hosts > 1 {
             return self.refuse(Wrong::Hosts);
         }
-        if self.head.is_chunked && self.head.content_length.is_some() {
+        if self.head.lengths > 1 {
             return self.refuse(Wrong::TwoLengths);
+        }
+        if self.head.is_strange {
+            return self.refuse(Wrong::Coding);
         }
         self.heads += 1;
         self.at = match self.head.content_length {

@@ -7,30 +7,39 @@
 use super::connections::Connection;
 use super::framing::{Framing, Wrong};
 use super::limits::{WRITE_MIN, WRITE_TIME};
-use super::socket::Socket;
+use super::listen::socket::Socket;
 use std::cell::{Cell, RefCell};
 use std::future::{Future as _, poll_fn};
 use std::io::{self, IoSlice};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+/// Sent when a head takes too long; hyper would only close the connection.
+const SLOW_HEAD: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
 /// A connection's socket, for hyper and for the task that watches it.
-pub(super) struct Line<S> {
-    stream: RefCell<S>,
+pub(super) struct Line {
+    stream: RefCell<Socket>,
     /// Whether any byte was ever read.
     heard: Cell<bool>,
     /// Whether fnd holds the whole answer, so that a caller that does not read it occupies its size.
     is_whole: Cell<bool>,
+    /// Whether bytes of an answer wait until the socket takes them.
+    is_blocked: Cell<bool>,
     stall: RefCell<Option<Stall>>,
-    /// Follows the messages, if there can be more than one: a single request has no next one to be confused with.
-    framing: Option<RefCell<Framing>>,
+    /// Follows the messages of HTTP/1.1.
+    framing: RefCell<Framing>,
     /// Number of requests that were handed to their routes.
     requests: Cell<u64>,
+    /// How long a head may take. Only a head that comes in parts has a timer.
+    head_time: Duration,
+    head_ends: RefCell<Option<Pin<Box<Sleep>>>>,
 }
 
 /// An answer that the socket does not accept.
@@ -39,17 +48,35 @@ struct Stall {
     written: usize,
 }
 
-impl<S: Socket> Line<S> {
-    /// Returns the line of a socket, which serves one request or, with `keep_alive`, many.
-    pub(super) fn new(stream: S, keep_alive: bool) -> Rc<Self> {
+impl Line {
+    /// Returns the line of a socket.
+    pub(super) fn new(stream: Socket, head_time: Duration) -> Rc<Self> {
         Rc::new(Self {
             stream: RefCell::new(stream),
             heard: Cell::new(false),
             is_whole: Cell::new(false),
+            is_blocked: Cell::new(false),
             stall: RefCell::new(None),
-            framing: keep_alive.then(|| RefCell::new(Framing::new())),
+            framing: RefCell::new(Framing::new()),
             requests: Cell::new(0),
+            head_time,
+            head_ends: RefCell::new(None),
         })
+    }
+
+    /// Returns whether a head has begun and not ended; it has a time of its own.
+    pub(super) fn is_in_head(&self) -> bool {
+        self.framing.borrow().is_in_head()
+    }
+
+    /// Returns whether bytes of an answer wait until the socket takes them.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is_blocked.get()
+    }
+
+    /// See [`Socket::shows_half_close`].
+    pub(super) fn shows_half_close(&self) -> bool {
+        self.stream.borrow().shows_half_close()
     }
 
     /// Returns whether any byte was ever read.
@@ -60,7 +87,7 @@ impl<S: Socket> Line<S> {
     /// Returns the fault in the bytes of the next request, which hyper has accepted.
     pub(super) fn next_request(&self) -> Option<Wrong> {
         self.requests.set(self.requests.get() + 1);
-        self.framing.as_ref()?.borrow().wrong_with(self.requests.get())
+        self.framing.borrow().wrong_with(self.requests.get())
     }
 
     /// Sets whether the answer that follows has to be read within [`WRITE_TIME`].
@@ -73,7 +100,7 @@ impl<S: Socket> Line<S> {
     ///
     /// This needs no system call while the client sends nothing: the readiness says that nothing has arrived.
     pub(super) async fn hung_up(&self, place: &Connection) {
-        if !S::SHOWS_HALF_CLOSE {
+        if !self.shows_half_close() {
             return std::future::pending().await;
         }
         let mut watch: Option<AsyncFd<OwnedFd>> = None;
@@ -120,6 +147,8 @@ impl<S: Socket> Line<S> {
 
     /// Fails a write that makes too little progress for too long.
     fn progress(&self, cx: &mut Context<'_>, took: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
+        self.is_blocked
+            .set(!matches!(took, Poll::Ready(Ok(count)) if count == offered));
         if !self.is_whole.get() {
             return took;
         }
@@ -150,24 +179,56 @@ impl<S: Socket> Line<S> {
     }
 }
 
-/// The side of a [`Line`] that hyper reads and writes.
-pub(super) struct Io<S>(pub(super) Rc<Line<S>>);
+impl Line {
+    /// Follows bytes that were read.
+    fn follow(&self, bytes: &[u8]) {
+        self.heard.set(true);
+        let mut framing = self.framing.borrow_mut();
+        let heads = framing.heads();
+        framing.read(bytes);
+        if framing.heads() > heads || !framing.is_in_head() {
+            self.head_ends.take();
+        }
+    }
 
-impl<S: Socket> AsyncRead for Io<S> {
+    /// Fails when a head takes too long. Called while the socket has nothing to read.
+    fn wait_for_head(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.is_in_head() {
+            return Poll::Pending;
+        }
+        let mut ends = self.head_ends.borrow_mut();
+        let ends = ends.get_or_insert_with(|| Box::pin(sleep(self.head_time)));
+        ready!(ends.as_mut().poll(cx));
+        if !self.is_blocked.get() {
+            // Only as much as is possible at once: the connection is closed.
+            let mut stream = self.stream.borrow_mut();
+            let _ = Pin::new(&mut *stream).poll_write(cx, SLOW_HEAD);
+            let _ = Pin::new(&mut *stream).poll_flush(cx);
+        }
+        let why = "the head of a request took too long";
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why)))
+    }
+}
+
+/// The side of a [`Line`] that hyper reads and writes.
+pub(super) struct Io(pub(super) Rc<Line>);
+
+impl AsyncRead for Io {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let line = &self.0;
         let before = buffer.filled().len();
-        let read = Pin::new(&mut *self.0.stream.borrow_mut()).poll_read(cx, buffer);
+        let read = Pin::new(&mut *line.stream.borrow_mut()).poll_read(cx, buffer);
+        if read.is_pending() {
+            return line.wait_for_head(cx);
+        }
         if let Some(bytes) = buffer.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
-            self.0.heard.set(true);
-            if let Some(framing) = &self.0.framing {
-                framing.borrow_mut().read(bytes);
-            }
+            line.follow(bytes);
         }
         read
     }
 }
 
-impl<S: Socket> AsyncWrite for Io<S> {
+impl AsyncWrite for Io {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let took = Pin::new(&mut *self.0.stream.borrow_mut()).poll_write(cx, bytes);
         self.0.progress(cx, took, bytes.len())

@@ -1,10 +1,22 @@
-//! HTTP/1.1 to a caller: connections, limits, requests and answers, for every socket that fnd listens on.
+//! HTTP to callers: sockets, connections, limits, requests and answers, for every address that fnd listens on.
 //!
-//! It knows no roles, no routes and no function's state: the part that listens decides who may ask, and answers.
+//! It knows no roles, no routes, no configuration and no function's state: the part that listens decides who may ask,
+//! and answers. Such a part implements [`server::Service`] and does four things:
+//!
+//! ```text
+//! let listeners = Listeners::new();                  // or Listeners::from(a socket)
+//! listeners.inherit(socket)?;                        // those of the service manager
+//! let problems = listeners.apply(&addresses);        // at each reload; others keep serving
+//! let (serving, stop) = server::serve(name, listeners.clone(), service);
+//! serving.await;                                     // where tasks can be spawned locally; stop.now() ends it
+//! ```
+//!
+//! `listeners.keep_trying(changed)` runs beside it and tries the addresses that could not be used. A service admits a
+//! connection with [`connections::Connections::admit`], by its user or its address.
 //!
 //! Files:
 //! - `body`: the bodies of answers
-//! - `connections`: tracks the open connections and their users, and decides which connections are closed at the
+//! - `connections`: tracks the open connections and their owners, and decides which connections are closed at the
 //!   limit
 //! - `framing`: refuses messages that hyper accepts although two programs can see their beginning or end in different
 //!   places
@@ -12,12 +24,12 @@
 //! - `kept`: an answer that stays on the disk until its caller reads it
 //! - `limits`: limits for the callers of every server; `Limits` are those that each server chooses
 //! - `line`: the bytes of one connection
+//! - `listen`: the sockets that a server listens on
 //! - `passing`: an answer that a function gives itself, on its way to the caller
 //! - `query`: the parameters of a request, and the forms of their values
 //! - `request`: a request
 //! - `response`: answers
 //! - `server`: the accept loop, and the life of one connection
-//! - `socket`: the kinds of sockets that a server can listen on
 //! - `stream`: answers that come in pieces
 
 pub(crate) mod body;
@@ -27,10 +39,10 @@ pub(crate) mod headers;
 mod kept;
 pub mod limits;
 mod line;
+pub mod listen;
 pub mod passing;
 pub(crate) mod query;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod server;
-mod socket;
 pub(crate) mod stream;

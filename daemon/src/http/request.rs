@@ -1,6 +1,6 @@
 //! A request: its headers and its body, each limited and checked.
 
-use super::limits::{BODY_GAP, BODY_TIME, DISCARD_MAX};
+use super::limits::{BODY_GAP, DISCARD_MAX, Pace};
 use super::query::Query;
 use super::response::{Refusal, no_room, refuse};
 use crate::buffers::{Buffers, Gathering};
@@ -21,6 +21,8 @@ pub(crate) type Unread = Rc<RefCell<Option<Incoming>>>;
 pub(crate) struct Request {
     pub(crate) parts: hyper::http::request::Parts,
     pub(crate) body: Unread,
+    /// How long the body may take.
+    pub(crate) pace: Pace,
 }
 
 impl Request {
@@ -88,8 +90,8 @@ impl Request {
         if body.is_end_stream() {
             return Ok(gathering.finish());
         }
-        let end = deadline();
-        while let Some(data) = next_data(&mut body, end).await? {
+        let mut clock = BodyClock::start(self.pace);
+        while let Some(data) = clock.next_data(&mut body).await? {
             if gathering.size() + data.len() as u64 > limit {
                 self.body.borrow_mut().replace(body);
                 return Err(too_large(limit, limit_name));
@@ -111,28 +113,46 @@ fn too_large(limit: u64, limit_name: &str) -> Refusal {
     )
 }
 
-fn deadline() -> Instant {
-    Instant::now() + BODY_TIME
+/// Measures how long a body takes.
+struct BodyClock {
+    pace: Pace,
+    start: Instant,
+    /// Bytes that have come.
+    bytes: u64,
 }
 
-async fn next_data(body: &mut Incoming, end: Instant) -> Result<Option<hyper::body::Bytes>, Refusal> {
-    let slow = |what: String| refuse(Code::SlowRequest, what);
-    loop {
-        let frame = timeout_at(end, timeout(BODY_GAP, body.frame())).await;
-        let frame = frame.map_err(|_| slow(format!("the body took longer than {} s", BODY_TIME.as_secs())))?;
-        let frame = frame.map_err(|_| slow(format!("no part of the body came for {} s", BODY_GAP.as_secs())))?;
-        match frame {
-            None => return Ok(None),
-            Some(Err(_)) => {
-                return Err(refuse(
-                    Code::BadRequest,
-                    "the connection ended before the whole body had come",
-                ));
-            }
-            // Trailers have no meaning here.
-            Some(Ok(frame)) => {
-                if let Ok(data) = frame.into_data() {
-                    return Ok(Some(data));
+impl BodyClock {
+    fn start(pace: Pace) -> Self {
+        let (start, bytes) = (Instant::now(), 0);
+        Self { pace, start, bytes }
+    }
+
+    async fn next_data(&mut self, body: &mut Incoming) -> Result<Option<hyper::body::Bytes>, Refusal> {
+        let slow = |what: String| refuse(Code::SlowRequest, what);
+        let allowed = self.pace.time(self.bytes);
+        loop {
+            let frame = timeout_at(self.start + allowed, timeout(BODY_GAP, body.frame())).await;
+            let frame = frame.map_err(|_| match self.pace {
+                Pace::Within(time) => slow(format!("the body took longer than {} s", time.as_secs())),
+                Pace::AtLeast { bytes_per_second, .. } => {
+                    slow(format!("the body came slower than {}/s", print_size(bytes_per_second)))
+                }
+            })?;
+            let frame = frame.map_err(|_| slow(format!("no part of the body came for {} s", BODY_GAP.as_secs())))?;
+            match frame {
+                None => return Ok(None),
+                Some(Err(_)) => {
+                    return Err(refuse(
+                        Code::BadRequest,
+                        "the connection ended before the whole body had come",
+                    ));
+                }
+                // Trailers have no meaning here.
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.bytes += data.len() as u64;
+                        return Ok(Some(data));
+                    }
                 }
             }
         }
@@ -140,15 +160,13 @@ async fn next_data(body: &mut Incoming, end: Instant) -> Result<Option<hyper::bo
 }
 
 /// Reads and drops the rest of a refused request's body, within limits, so that its sender gets to read the answer.
-pub(crate) async fn discard(body: &Unread) {
+pub(crate) async fn discard(body: &Unread, pace: Pace) {
     let Some(mut body) = body.borrow_mut().take() else {
         return;
     };
-    let end = deadline();
-    let mut left = DISCARD_MAX;
-    while let Ok(Some(data)) = next_data(&mut body, end).await {
-        left = left.saturating_sub(data.len() as u64);
-        if left == 0 {
+    let mut clock = BodyClock::start(pace);
+    while let Ok(Some(_)) = clock.next_data(&mut body).await {
+        if clock.bytes >= DISCARD_MAX {
             return;
         }
     }

@@ -134,6 +134,19 @@ pub(crate) fn problem(refused: &Refused) -> Answered {
     response
 }
 
+/// Returns a refusal as the only bytes of a connection, before any request was read.
+pub(super) fn last(refused: &Refused) -> Vec<u8> {
+    let body = serde_json::to_string(&refused.problem).unwrap_or_default(); // cannot fail, see `problem`
+    let status = StatusCode::from_u16(refused.problem.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    let again = refused.retry_after.unwrap_or(1);
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\nconnection: close\r\nretry-after: {again}\r\ncontent-type: application/problem+json\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
 /// Counts the body of an answer against the memory budget until it is read. Without room in memory and on the disk the
 /// answer becomes a refusal.
 pub(crate) async fn count(mut answer: Answered, buffers: &Arc<Buffers>) -> Answered {

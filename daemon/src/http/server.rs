@@ -3,48 +3,51 @@
 //! ```text
 //! accepted ─▶ admitted by the service ─▶ request ─▶ answer ─▶ request ─▶ ... ─▶ closed
 //!                │                                     by its end, the client, a limit, the stop
-//!                └─▶ refused: closed
+//!                └─▶ refused: 503 if it can be written at once, closed
 //! ```
 
 use super::connections::Connection;
 use super::framing::Wrong;
-use super::limits::{Limits, READ_MAX};
+use super::limits::{LAST_WORDS, Limits, READ_MAX};
 use super::line::{Io, Line};
-use super::response::{Answered, problem, refuse};
-use super::socket::{Listener, Socket};
+use super::listen::Listeners;
+use super::listen::socket::Accepted;
+use super::response::{self, Answered, Refusal, problem, refuse};
 use fnd_core::api::problem::Code;
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper::header::HeaderValue;
+use hyper::header::{CONNECTION, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// The service behind a server: it decides who may connect, and answers requests.
 pub(crate) trait Service: 'static {
-    /// The kind of its socket.
-    type Listener: Listener;
     /// The known facts about the client of a connection.
-    type Caller;
-    /// Its limits.
-    const LIMITS: Limits;
+    type Caller: 'static;
 
-    /// Returns the caller of a new connection and its place; nothing if the connection is refused, which closes it.
-    fn admit(&self, socket: &SocketOf<Self>) -> Option<(Self::Caller, Rc<Connection>)>;
+    /// Returns the limits of a new connection.
+    fn limits(&self) -> Limits;
 
-    /// Returns the answer to a request.
+    /// Returns the caller of a new connection and its place.
+    ///
+    /// # Errors
+    /// The connection is refused: it is closed, after the refusal has been sent if that is possible at once.
+    fn admit(&self, accepted: &Accepted) -> Result<(Self::Caller, Rc<Connection>), Option<Refusal>>;
+
+    /// Returns the answer to a request. The future is dropped if the caller leaves.
     async fn answer(&self, caller: &Self::Caller, request: Request<Incoming>) -> Answered;
 
     /// Called when HTTP ended a connection with an error.
     fn ended(&self, caller: &Self::Caller, error: &hyper::Error);
 }
-
-type SocketOf<S> = <<S as Service>::Listener as Listener>::Socket;
 
 /// Stops a server, on request or when this is dropped.
 #[derive(Debug)]
@@ -57,28 +60,44 @@ impl Stop {
     }
 }
 
-/// Returns a future that serves until it is stopped, and the handle that stops it. The future must run where tasks can
-/// be [spawned locally](tokio::task::spawn_local); if it is dropped, so are its connections. `name` is the name of the
-/// socket, for the journal.
-pub(crate) fn serve<S: Service>(name: String, listener: S::Listener, service: S) -> (impl Future<Output = ()>, Stop) {
-    let (sender, stop) = watch::channel(false);
-    (accept(name, listener, Rc::new(service), stop), Stop(sender))
+/// What a server does with requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Serving,
+    /// Each answer is the last one of its connection.
+    Stopping,
+    /// Requests without an answer are refused.
+    Refusing,
 }
 
-async fn accept<S: Service>(name: String, listener: S::Listener, service: Rc<S>, stop: watch::Receiver<bool>) {
+/// Returns a future that serves until it is stopped, and the handle that stops it. The future must run where tasks can
+/// be [spawned locally](tokio::task::spawn_local); if it is dropped, so are its connections. `name` is the name of the
+/// server, for the journal.
+pub(crate) fn serve<S: Service>(name: String, listeners: Listeners, service: S) -> (impl Future<Output = ()>, Stop) {
+    let (sender, stop) = watch::channel(false);
+    (accept(name, listeners, Rc::new(service), stop), Stop(sender))
+}
+
+async fn accept<S: Service>(name: String, listeners: Listeners, service: Rc<S>, mut stop: watch::Receiver<bool>) {
     let mut tasks = JoinSet::new();
-    let mut stopping = stop.clone();
+    let (phase, _) = watch::channel(Phase::Serving);
     loop {
         tokio::select! {
             // Cancel-safe: a connection is either accepted or still in the backlog.
-            accepted = listener.accept() => match accepted {
-                Ok(socket) => if let Some((caller, place)) = service.admit(&socket) {
-                    tasks.spawn_local(connection(Rc::clone(&service), socket, caller, place, stop.clone()));
+            accepted = listeners.accept() => match accepted {
+                Ok(accepted) => match service.admit(&accepted) {
+                    Ok((caller, place)) => {
+                        let limits = service.limits();
+                        let life = Life { service: Rc::clone(&service), caller, place, limits, ending: Ending::default() };
+                        tasks.spawn_local(connection(accepted, life, phase.subscribe()));
+                    }
+                    Err(Some(refusal)) => accepted.answer_at_once(&response::last(&refusal)),
+                    Err(None) => {}
                 },
                 Err(error) => {
                     tracing::warn!("failed to accept on {name}: {error}, trying again");
                     // The likely cause is a lack of descriptors, and no event reports that descriptors are free again.
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    sleep(Duration::from_millis(100)).await;
                 }
             },
             // Cancel-safe: a finished task stays in the set until it is taken. A panic ends only its own connection.
@@ -86,102 +105,203 @@ async fn accept<S: Service>(name: String, listener: S::Listener, service: Rc<S>,
                 tracing::error!("a connection of {name} ended in a panic: {error}");
             },
             // Cancel-safe: only reads the value. A dropped sender also stops the server.
-            () = stopped(&mut stopping) => break,
+            _ = stop.wait_for(|stop| *stop) => break,
         }
     }
-    drop(listener);
-    let answered = async { while tasks.join_next().await.is_some() {} };
-    if tokio::time::timeout(S::LIMITS.stop_time, answered).await.is_err() {
-        tracing::info!("{} connections of {name} were still in use, closing them", tasks.len());
+    listeners.close();
+    for (next, time) in [
+        (Phase::Stopping, service.limits().stop_time),
+        (Phase::Refusing, LAST_WORDS),
+    ] {
+        phase.send_replace(next);
+        let answered = async { while tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(time, answered).await.is_ok() {
+            return;
+        }
+    }
+    tracing::info!("{} connections of {name} were still in use, closing them", tasks.len());
+}
+
+/// Waits until the server is in a phase, or gone.
+async fn reached(phase: &mut watch::Receiver<Phase>, awaited: Phase) {
+    // The return value borrows the channel's value: if it were kept while a connection ends, it would block the next
+    // change.
+    drop(phase.wait_for(|phase| *phase >= awaited).await);
+}
+
+/// A connection, its caller and its place.
+struct Life<S: Service> {
+    service: Rc<S>,
+    caller: S::Caller,
+    place: Rc<Connection>,
+    limits: Limits,
+    ending: Ending,
+}
+
+/// How far the server's stop is, for the requests of a connection.
+#[derive(Debug, Default)]
+struct Ending {
+    /// Whether the next answer is the last one.
+    is_last: Cell<bool>,
+    /// Whether requests without an answer are refused.
+    refuses: Cell<bool>,
+    changed: Notify,
+}
+
+impl Ending {
+    fn refuse(&self) {
+        self.refuses.set(true);
+        self.changed.notify_waiters();
+    }
+
+    async fn refuses(&self) {
+        if !self.refuses.get() {
+            self.changed.notified().await;
+        }
     }
 }
 
-/// Waits until the server is stopped or the sender is dropped.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // The return value borrows the channel's value: if it were kept while a connection ends, it would block a second
-    // stop.
-    drop(stop.wait_for(|stop| *stop).await);
+impl<S: Service> Life<S> {
+    /// Answers one request.
+    async fn answer(&self, line: &Line, request: Request<Incoming>) -> Result<Answered, Infallible> {
+        let busy = self.place.busy();
+        let wrong = line.next_request().or_else(|| other_host(&request));
+        let mut answer = match wrong {
+            Some(wrong) => malformed(wrong),
+            None => tokio::select! {
+                biased;
+                // Dropped only if the server stops.
+                answer = self.service.answer(&self.caller, request) => answer,
+                // Only waits.
+                () = self.ending.refuses() => stopping(),
+            },
+        };
+        if self.ending.is_last.get() {
+            answer
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        line.answers_whole(answer.body().is_whole());
+        answer.body_mut().hold(busy);
+        Ok(answer)
+    }
 }
 
 /// Serves one connection until it ends.
-async fn connection<S: Service>(
-    service: Rc<S>,
-    socket: SocketOf<S>,
-    caller: S::Caller,
-    place: Rc<Connection>,
-    mut stop: watch::Receiver<bool>,
-) {
-    let limits = &S::LIMITS;
-    let keep_alive = limits.single_request_time.is_none();
-    let line = Line::new(socket, keep_alive);
-    let answers = service_fn(|request| {
-        let busy = place.busy();
-        let (service, caller, line) = (&service, &caller, &line);
-        async move {
-            let mut response = match line.next_request() {
-                None => service.answer(caller, request).await,
-                Some(wrong) => malformed(wrong),
-            };
-            line.answers_whole(response.body().is_whole());
-            response.body_mut().hold(busy);
-            Ok::<_, Infallible>(response)
-        }
-    });
+async fn connection<S: Service>(accepted: Accepted, life: Life<S>, mut phase: watch::Receiver<Phase>) {
+    let limits = &life.limits;
+    let line = Line::new(accepted.socket, limits.head_time);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.head_time)
+        // `Line` times heads, and `time_is_up` idle connections: hyper would set a timer for each request.
+        .header_read_timeout(None)
         .max_headers(limits.headers)
         .max_header_size(limits.head_bytes)
         // hyper's default is 400 KiB: with many large bodies at once this would be as much as all of them may use.
         .max_buf_size(READ_MAX)
-        .keep_alive(keep_alive)
+        .keep_alive(limits.single_request_time.is_none())
         // A client such as `nc -N` may close its half after the request and still read the answer. Without this, hyper
         // itself notices that the client has gone.
-        .half_close(SocketOf::<S>::SHOWS_HALF_CLOSE)
-        .serve_connection(TokioIo::new(Io(Rc::clone(&line))), answers);
+        .half_close(line.shows_half_close())
+        .serve_connection(
+            TokioIo::new(Io(Rc::clone(&line))),
+            service_fn(|request| life.answer(&line, request)),
+        );
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         // A request to close comes first, so that a request that arrives at the same moment is not begun.
         biased;
         // The connection is idle or only follows, so no answer is lost.
-        () = place.evicted() => return,
+        () = life.place.evicted() => return,
         ended = connection.as_mut() => ended,
         // The client has gone. The future that waits for its answer is dropped, and this tells the service.
-        () = line.hung_up(&place) => return,
+        () = line.hung_up(&life.place) => return,
         // Only waits, and then checks.
-        () = time_is_up(&line, limits) => {
+        () = time_is_up(&line, &life.place, limits) => {
             if !line.was_heard() {
-                place.was_silent();
+                life.place.was_silent();
             }
             return;
         }
         // Only reads the value.
-        () = stopped(&mut stop) => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+        () = reached(&mut phase, Phase::Stopping) => {
+            life.ending.is_last.set(true);
+            tokio::select! {
+                biased;
+                ended = connection.as_mut() => ended,
+                // Only waits. An idle connection is closed by hyper now.
+                () = sleep(limits.last_request_time) => {
+                    connection.as_mut().graceful_shutdown();
+                    tokio::select! {
+                        biased;
+                        ended = connection.as_mut() => ended,
+                        // Only reads the value.
+                        () = reached(&mut phase, Phase::Refusing) => {
+                            life.ending.refuse();
+                            connection.await
+                        }
+                    }
+                }
+            }
         }
     };
     if let Err(error) = ended {
-        service.ended(&caller, &error);
+        life.service.ended(&life.caller, &error);
     }
 }
 
-/// Resolves if the client sends nothing after connecting, or when the only request of the connection has had its time.
-async fn time_is_up<S: Socket>(line: &Line<S>, limits: &Limits) {
-    tokio::time::sleep(limits.silence).await;
-    if line.was_heard() {
-        match limits.single_request_time {
-            Some(time) => tokio::time::sleep(time.saturating_sub(limits.silence)).await,
-            None => std::future::pending().await,
+/// Resolves if the client sends nothing after connecting, when the connection was idle for its time, or when its only
+/// request has had its time.
+///
+/// One timer serves the whole connection: when it ends, it is set to the time that is up next by then.
+async fn time_is_up(line: &Line, place: &Connection, limits: &Limits) {
+    let opened = Instant::now();
+    let mut next = opened + limits.silence;
+    let mut written = opened;
+    loop {
+        sleep_until(next).await;
+        let now = Instant::now();
+        if line.is_blocked() {
+            // An answer that is not read has a time of its own.
+            written = now;
+        }
+        next = match (limits.single_request_time, place.idle_since()) {
+            (Some(time), _) if line.was_heard() => opened + time,
+            // A head that has begun has a time of its own.
+            (None, Some(since)) if !line.is_in_head() => {
+                since.max(written) + if line.was_heard() { limits.idle } else { limits.silence }
+            }
+            (Some(_), _) => return,
+            (None, _) => now + limits.idle,
+        };
+        if next <= now {
+            return;
         }
     }
+}
+
+/// Returns the fault of a request whose target names another host than its headers.
+fn other_host(request: &Request<Incoming>) -> Option<Wrong> {
+    let target = request.uri().authority()?.as_str().as_bytes();
+    let host = request.headers().get(HOST)?;
+    (!host.as_bytes().eq_ignore_ascii_case(target)).then_some(Wrong::OtherHost)
+}
+
+/// Returns the answer to a request that is not answered because the server stops.
+fn stopping() -> Answered {
+    let mut refusal = refuse(
+        Code::Unavailable,
+        "fnd is stopping; `fndctl history` shows whether the request was accepted",
+    );
+    refusal.retry_after = Some(1);
+    problem(&refusal)
 }
 
 /// Returns the answer to a request whose beginning or end is ambiguous; the connection ends with this answer.
 fn malformed(wrong: Wrong) -> Answered {
     let mut answer = problem(&refuse(Code::BadRequest, wrong.to_string()));
     let close = HeaderValue::from_static("close");
-    answer.headers_mut().insert(hyper::header::CONNECTION, close);
+    answer.headers_mut().insert(CONNECTION, close);
     answer
 }
 

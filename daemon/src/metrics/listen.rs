@@ -9,9 +9,10 @@ use super::scrape;
 use crate::driver::Daemon;
 use crate::driver::inbox::Input;
 use crate::http::body::Body;
-use crate::http::connections::{Connection, Connections, Places};
+use crate::http::connections::{Connection, Connections, Owner, Places};
 use crate::http::limits::Limits;
-use crate::http::response::{Answered, whole};
+use crate::http::listen::socket::Accepted;
+use crate::http::response::{Answered, Refusal, whole};
 use crate::http::server::{self, Service};
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, ALLOW, HeaderValue};
@@ -19,7 +20,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 /// Most connections at once; more are closed. Two Prometheus servers and a person with a browser are three.
 const CONNECTIONS_MAX: usize = 16;
@@ -27,8 +28,6 @@ const CONNECTIONS_MAX: usize = 16;
 const HEAD_TIME: Duration = Duration::from_secs(5);
 /// Pause before binding to an address is retried.
 const AGAIN: Duration = Duration::from_secs(5);
-/// The user that counts for every connection: the kernel names none.
-const ANYBODY: u32 = u32::MAX;
 
 /// Serves until the configuration has another address or none: this future is dropped then, and its connections with
 /// it.
@@ -40,8 +39,8 @@ pub(crate) async fn serve(daemon: Rc<Daemon>, address: SocketAddr) {
         of_one: CONNECTIONS_MAX,
         for_root: 0,
     };
-    let connections = Rc::new(Connections::new(places));
-    let (serving, _stop) = server::serve(address.to_string(), listener, Scrapes { daemon, connections });
+    let connections = Rc::new(Connections::new("the metrics listener", places));
+    let (serving, _stop) = server::serve(address.to_string(), listener.into(), Scrapes { daemon, connections });
     serving.await;
 }
 
@@ -67,21 +66,26 @@ struct Scrapes {
 }
 
 impl Service for Scrapes {
-    type Listener = TcpListener;
     type Caller = ();
-    const LIMITS: Limits = Limits {
-        // The least that hyper accepts, and far more than a scraper sends.
-        head_bytes: 8 * 1024,
-        headers: 50,
-        head_time: HEAD_TIME,
-        silence: HEAD_TIME,
-        // Long enough for megabytes of metrics over a slow line.
-        single_request_time: Some(Duration::from_secs(30)),
-        stop_time: Duration::ZERO,
-    };
 
-    fn admit(&self, _: &TcpStream) -> Option<((), Rc<Connection>)> {
-        Some(((), self.connections.admit_if_free(ANYBODY)?))
+    fn limits(&self) -> Limits {
+        Limits {
+            // The least that hyper accepts, and far more than a scraper sends.
+            head_bytes: 8 * 1024,
+            headers: 50,
+            head_time: HEAD_TIME,
+            silence: HEAD_TIME,
+            idle: HEAD_TIME,
+            // Long enough for megabytes of metrics over a slow line.
+            single_request_time: Some(Duration::from_secs(30)),
+            stop_time: Duration::ZERO,
+            last_request_time: Duration::ZERO,
+        }
+    }
+
+    fn admit(&self, _: &Accepted) -> Result<((), Rc<Connection>), Option<Refusal>> {
+        // Whoever asks: there are a few places for all, and the rest is closed.
+        Ok(((), self.connections.admit_if_free(Owner::Exempt).ok_or(None)?))
     }
 
     async fn answer(&self, (): &(), request: Request<Incoming>) -> Answered {

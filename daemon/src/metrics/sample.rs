@@ -2,6 +2,7 @@
 
 use super::{Counts, Labels, Metrics, Values, micros, millis, number, value};
 use crate::driver::State;
+use crate::http::connections::Owner;
 use crate::report::problems;
 use crate::workers::usage;
 use procfs::process::Process;
@@ -221,7 +222,8 @@ impl Metrics {
         }
         let store = |counter: &Counter, count| counter.inner().store(count, std::sync::atomic::Ordering::Relaxed);
         sampled.connections.clear();
-        for (uid, open) in state.callers.connections.by_user() {
+        for (owner, open) in state.callers.connections.by_owner() {
+            let Owner::User(uid) = owner else { continue };
             let user = [("uid", uid.to_string())];
             sampled.connections.get_or_create(&user).set(count(open));
         }

@@ -14,6 +14,7 @@ use crate::driver::{Daemon, Message, Node, State, Turn};
 use crate::functions::Functions;
 use crate::functions::catalog::Versions;
 use crate::http::connections::Connections;
+use crate::http::limits::LAST_WORDS;
 use crate::ledger::{self, LastRun};
 use crate::report::Reporter;
 use crate::workers::Workers;
@@ -60,7 +61,7 @@ impl Serving {
             held,
             exits,
         } = connected;
-        let connections = Rc::new(Connections::new(control::limits::PLACES));
+        let connections = Rc::new(Connections::new("the control socket", control::limits::PLACES));
         let problems = sender.clone();
         connections.on_change(move || drop(problems.send(Message::ProblemsChanged)));
         let problems = sender.clone();
@@ -164,7 +165,7 @@ async fn supervise(
     control: backend::Control,
 ) -> anyhow::Result<()> {
     let access = Rc::clone(&daemon.state.borrow().node.settings.access);
-    let listener = match systemd::listener()? {
+    let listener = match systemd::sockets()?.control {
         Some(listener) => listener,
         None => control::listen::bind(&places.run_dir.join("control.sock"), None)?,
     };
@@ -201,7 +202,7 @@ async fn supervise(
     stop.now();
     if begun.get() && !served {
         // Answers that are on their way may still arrive.
-        let time = control::limits::STOP_TIME;
+        let time = control::limits::STOP_TIME + LAST_WORDS;
         if tokio::time::timeout(time, serving).await.is_err() {
             tracing::warn!("callers have no answer yet {time:?} after the stop: their connections are closed");
         }

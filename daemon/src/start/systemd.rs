@@ -8,25 +8,43 @@ use std::time::Duration;
 use tokio::net::UnixListener;
 
 /// Name of the control socket's descriptor (`FileDescriptorName=` of `fnd.socket`).
-const CONTROL: &str = "control";
+const CONTROL: [&str; 2] = ["control", "fnd.socket"];
+/// Name of the descriptors of the public listener (`FileDescriptorName=` of `fnd-http.socket`).
+const HTTP: [&str; 2] = ["http", "fnd-http.socket"];
 
-/// Returns the control socket on which the service manager listens for fnd, if it does.
+/// The sockets on which the service manager listens for fnd.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    /// The control socket.
+    pub control: Option<UnixListener>,
+    /// The sockets of the public listener, TCP or Unix.
+    pub http: Vec<OwnedFd>,
+}
+
+/// Returns the sockets on which the service manager listens for fnd. To be called once, at start.
 ///
 /// # Errors
-/// The descriptor is not a listening Unix socket.
-pub fn listener() -> io::Result<Option<UnixListener>> {
+/// The descriptor of the control socket is not a listening Unix socket.
+pub fn sockets() -> io::Result<Sockets> {
+    let mut sockets = Sockets::default();
     for (descriptor, name) in sd_notify::listen_fds_with_names()? {
-        if name == CONTROL || name == "fnd.socket" {
-            #[expect(unsafe_code, reason = "a descriptor number becomes an owner")]
-            // SAFETY: sd_listen_fds(3) hands these descriptors to this process, and nobody else here takes them: this is called
-            // once, at start.
-            let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let is_control = CONTROL.contains(&name.as_str());
+        if !is_control && !HTTP.contains(&name.as_str()) {
+            continue;
+        }
+        #[expect(unsafe_code, reason = "a descriptor number becomes an owner")]
+        // SAFETY: sd_listen_fds(3) hands these descriptors to this process, and nobody else here takes them: this is
+        // called once, at start, and each descriptor occurs once.
+        let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        if is_control && sockets.control.is_none() {
             let listener = std::os::unix::net::UnixListener::from(owned);
             listener.set_nonblocking(true)?;
-            return UnixListener::from_std(listener).map(Some);
+            sockets.control = Some(UnixListener::from_std(listener)?);
+        } else if !is_control {
+            sockets.http.push(owned);
         }
     }
-    Ok(None)
+    Ok(sockets)
 }
 
 /// Sends states to the service manager. A manager that is missing or does not listen is no error.

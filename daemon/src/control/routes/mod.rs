@@ -57,6 +57,7 @@ mod validate;
 use super::backend::Backend;
 use super::call::Call;
 use super::peer::Peer;
+use crate::http::limits::Pace;
 use crate::http::request::{Request, discard, short};
 use crate::http::response::{Answered, Refusal, problem};
 use find::find;
@@ -175,6 +176,7 @@ pub(crate) async fn answer(
                 request: Request {
                     parts,
                     body: Rc::clone(&unread),
+                    pace: Pace::LOCAL,
                 },
                 places,
             };
@@ -185,7 +187,7 @@ pub(crate) async fn answer(
     let response = match outcome {
         Ok(response) => response,
         Err(refusal) => {
-            discard(&unread).await;
+            discard(&unread, Pace::LOCAL).await;
             problem(&refusal)
         }
     };

@@ -1,7 +1,7 @@
 //! The server in front of a service that is made up, over TCP: each connection serves one request.
 
 use super::*;
-use crate::http::connections::{Connections, Places};
+use crate::http::connections::{Connections, Owner, Places};
 use crate::http::response::whole;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -9,23 +9,28 @@ use tokio::time::Instant;
 
 const SILENCE: Duration = Duration::from_secs(5);
 const TIME: Duration = Duration::from_secs(30);
+const STOP: Duration = Duration::from_secs(1);
 
 struct Single(Rc<Connections>);
 
 impl Service for Single {
-    type Listener = TcpListener;
     type Caller = ();
-    const LIMITS: Limits = Limits {
-        head_bytes: 8 << 10,
-        headers: 50,
-        head_time: SILENCE,
-        silence: SILENCE,
-        single_request_time: Some(TIME),
-        stop_time: Duration::from_secs(1),
-    };
 
-    fn admit(&self, _: &TcpStream) -> Option<((), Rc<Connection>)> {
-        Some(((), self.0.admit_if_free(1)?))
+    fn limits(&self) -> Limits {
+        Limits {
+            head_bytes: 8 << 10,
+            headers: 50,
+            head_time: SILENCE,
+            silence: SILENCE,
+            idle: SILENCE,
+            single_request_time: Some(TIME),
+            stop_time: STOP,
+            last_request_time: Duration::ZERO,
+        }
+    }
+
+    fn admit(&self, _: &Accepted) -> Result<((), Rc<Connection>), Option<Refusal>> {
+        Ok(((), self.0.admit_if_free(Owner::Exempt).ok_or(None)?))
     }
 
     async fn answer(&self, (): &(), request: Request<Incoming>) -> Answered {
@@ -47,8 +52,8 @@ async fn serve_here(test: impl AsyncFnOnce(std::net::SocketAddr, Stop)) {
         of_one: 2,
         for_root: 0,
     };
-    let service = Single(Rc::new(Connections::new(places)));
-    let (server, stop) = serve("a test".to_owned(), listener, service);
+    let service = Single(Rc::new(Connections::new("a test", places)));
+    let (server, stop) = serve("a test".to_owned(), listener.into(), service);
     let local = tokio::task::LocalSet::new();
     local
         .run_until(async {
@@ -86,13 +91,16 @@ async fn a_connection_serves_one_request() {
 #[tokio::test(start_paused = true)]
 async fn time_limits_close_a_connection() {
     serve_here(async |address, stop| {
-        for (sent, limit) in [
-            ("", SILENCE),
-            ("GET / HTTP/1.1\r\nx-slow", SILENCE),
-            ("GET /never HTTP/1.1\r\nhost: fnd\r\n\r\n", TIME),
+        for (sent, limit, status) in [
+            ("", SILENCE, ""),
+            ("GET / HTTP/1.1\r\nx-slow", SILENCE, "HTTP/1.1 408"),
+            ("GET /never HTTP/1.1\r\nhost: fnd\r\n\r\n", TIME, ""),
         ] {
             let (text, time) = exchange(address, sent).await;
-            assert_eq!(text, "", "{sent}");
+            assert!(
+                text.starts_with(status) && text.is_empty() == status.is_empty(),
+                "{sent}: {text}"
+            );
             assert!(
                 time >= limit && time < limit + Duration::from_secs(1),
                 "{sent}: {time:?}"
@@ -134,7 +142,15 @@ async fn a_stop_waits_a_limited_time_for_answers() {
         stop.now();
         let mut text = String::new();
         let _ = stream.read_to_string(&mut text).await;
-        assert_eq!((text.as_str(), start.elapsed()), ("", Single::LIMITS.stop_time));
+        assert!(
+            text.starts_with("HTTP/1.1 503") && text.contains("retry-after: 1"),
+            "{text}"
+        );
+        assert!(
+            start.elapsed() >= STOP && start.elapsed() < STOP + LAST_WORDS,
+            "{:?}",
+            start.elapsed()
+        );
     })
     .await;
 }

@@ -23,7 +23,7 @@ impl NodeBackend for Fake {
     }
 
     fn connections(&self) -> Rc<Connections> {
-        let connections = || Rc::new(Connections::new(limits::PLACES));
+        let connections = || Rc::new(Connections::new("the control socket", limits::PLACES));
         Rc::clone(self.connections.get_or_init(connections))
     }
 
