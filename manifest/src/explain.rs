@@ -191,12 +191,20 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
         "The files of a directory belong together (one imports another, or there is a `pyproject.toml`), but each one is a \
          function of its own. None of them runs by itself. A directory with `function.toml` is one function.",
     ),
-    ("reserved", "fnd sets this variable itself."),
+    (
+        "reserved",
+        "fnd uses this name itself: a variable that it sets, or a path that it answers.",
+    ),
     (
         "not-allowed",
         "`[users]` of the configuration does not allow this user or group for functions.",
     ),
     ("not-trusted", "Only files that belong to root may use this setting."),
+    (
+        "public",
+        "Other machines can reach this address, so `[http]` needs `public = true`: nobody opens a port by mistake.",
+    ),
+    ("twice", "Two entries of the manifest are for the same requests."),
 ];
 
 /// Returns the meaning of a diagnostic's code.

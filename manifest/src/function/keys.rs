@@ -15,6 +15,7 @@ mod triggers;
 pub use around::{History, HttpServer, Listen, Logs, Sandbox, Service};
 pub use limits::Limits;
 pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};
+pub use triggers::HttpRoute;
 
 use super::Mode;
 use crate::schema::Kind::{Either, List, Table, Text};
@@ -25,7 +26,7 @@ use around::{ALERT, CALL, HOOKS};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use triggers::{EVENT, FILE, HTTP, SCHEDULE};
+use triggers::{EVENT, FILE, SCHEDULE};
 
 /// The manifest of a function.
 pub const SCHEMA: Schema = Schema {
@@ -103,7 +104,7 @@ keys! {
         /// Runs the function at given times.
         schedule = Tables(SCHEDULE), not_yet [[]];
         /// Runs the function on HTTP requests.
-        http = Tables(HTTP), not_yet [[]];
+        http: Vec<HttpRoute> [default] = Tables(HttpRoute::KEYS);
         /// Runs the function on CloudEvents.
         event = Tables(EVENT), not_yet [[]];
         /// Runs the function when files change.

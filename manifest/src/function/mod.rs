@@ -14,6 +14,8 @@
 //! - `pool`: `[pool]`, within what the memory holds
 //! - `project`: Python projects whose files would be functions
 //! - `resolve`: defaults, sizes, and keys that exclude each other
+//! - `route`: values of `[[http]]`
+//! - `routes`: what routes of a function exclude
 //! - `server`: `[http_server]` and `[service]`
 
 pub mod detect;
@@ -26,11 +28,13 @@ mod near_block;
 mod pool;
 pub mod project;
 pub mod resolve;
+pub mod route;
+mod routes;
 mod server;
 
 pub use keys::{
-    Backoff, History, HttpServer, Isolation, Jitter, Limits, Listen, Logs, Manifest, Overlap, Poll, Pool, Queue, Rate,
-    Retry, RetryOn, Sandbox, Service,
+    Backoff, History, HttpRoute, HttpServer, Isolation, Jitter, Limits, Listen, Logs, Manifest, Overlap, Poll, Pool,
+    Queue, Rate, Retry, RetryOn, Sandbox, Service,
 };
 
 use serde::{Deserialize, Serialize};

@@ -4,6 +4,7 @@
 //! `every`), and ranges of durations and sizes that are written with a unit, are left to the judge.
 
 use super::{Form, Key, Kind, PERMISSIONS, Zero};
+use crate::function::route::Scheme;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -151,10 +152,16 @@ fn pattern(form: Form) -> String {
         Form::Name => format!("^{NAME}$"),
         Form::Variable => "^[A-Za-z_][A-Za-z0-9_]*$".to_owned(),
         Form::Function => format!("^({FUNCTION}/)?{FUNCTION}$"),
-        Form::Absolute | Form::UrlPath => "^/".to_owned(),
+        Form::Absolute | Form::UrlPath | Form::Pattern => "^/".to_owned(),
         Form::Relative => "^[^/]".to_owned(),
         Form::Socket => "^.+:[0-9]{1,5}$".to_owned(),
-        Form::Auth => format!("^(none|(token|basic|hmac):{NAME})$"),
+        Form::Auth => format!("^(none|({}):[A-Za-z0-9_-][A-Za-z0-9._-]*)$", Scheme::WORDS.join("|")),
+        Form::Host => "^[a-z0-9.-]+$".to_owned(),
+        Form::Origin => "^(\\*|[a-z+.-]+://.+)$".to_owned(),
+        Form::Place => "^(ip|(header|query|body)\\..+)$".to_owned(),
+        Form::Regex => String::new(),
+        Form::Listen => "^(unix:/.+|.+:[0-9]{1,5})$".to_owned(),
+        Form::Network => "^[0-9a-fA-F.:]+(/[0-9]{1,3})?$".to_owned(),
         Form::Permission => format!("^(keptn|({})(=.+)?)$", PERMISSIONS.join("|")),
     }
 }

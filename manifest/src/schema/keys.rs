@@ -53,7 +53,7 @@ macro_rules! keys {
             use $crate::schema::{Kind::*, *};
             &[$(
                 Key {
-                    name: stringify!($name),
+                    name: $crate::schema::keys::bare(stringify!($name)),
                     kind: $kind,
                     default: keys::keys!(@toml $($default)? $(= $text)?),
                     example: keys::keys!(@toml $($example)?),
@@ -107,7 +107,7 @@ macro_rules! keys {
             /// Returns the values of a table of these keys.
             pub(crate) fn read(pick: $crate::schema::pick::Pick<'_>) -> Self {
                 Self {
-                    $($($name: pick.get::<$type>(stringify!($name)),)?)*
+                    $($($name: pick.get::<$type>($crate::schema::keys::bare(stringify!($name))),)?)*
                     $($($more: Default::default(),)*)?
                 }
             }
@@ -124,6 +124,14 @@ macro_rules! keys {
 }
 
 pub(crate) use keys;
+
+/// Returns the name of a key whose field is a keyword of Rust, such as `r#async`.
+pub(crate) const fn bare(name: &'static str) -> &'static str {
+    match name.as_bytes() {
+        [b'r', b'#', ..] => name.split_at(2).1,
+        _ => name,
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -19,6 +19,7 @@ pub mod read;
 pub mod source;
 pub mod tree;
 
+use crate::function::route::{self, Credential, Place};
 use std::ops::RangeInclusive;
 
 /// A key, or a table of keys.
@@ -119,8 +120,22 @@ pub enum Form {
     UrlPath,
     /// An IP address and a port.
     Socket,
-    /// `token:SECRET`, `basic:SECRET`, `hmac:SECRET` or `none`.
+    /// `FORM:SECRET`, or `none`.
     Auth,
+    /// The path of a route.
+    Pattern,
+    /// A host name in lower case, without a port.
+    Host,
+    /// The origin of a web page, or `*`.
+    Origin,
+    /// A place in a request.
+    Place,
+    /// A regular expression.
+    Regex,
+    /// An address to listen on: an IP address and a port, or `unix:` and a path.
+    Listen,
+    /// An IP address or a network.
+    Network,
     /// A deno permission: `net`, `read=/srv/in`, or the preset `keptn`.
     Permission,
 }
@@ -139,7 +154,19 @@ impl Form {
             Self::Relative => "a path relative to the function's directory, without `..`",
             Self::UrlPath => "a path that begins with `/`",
             Self::Socket => "an IP address and a port such as `127.0.0.1:9640` or `[::1]:9640`",
-            Self::Auth => "`token:SECRET`, `basic:SECRET`, `hmac:SECRET` or `none`",
+            Self::Auth => {
+                "`none`, or a form and the name of a secret such as `token:hello-token`; the forms are `token`, `basic`, \
+                 `hmac`, `github`, `gitlab`, `gitea`, `slack`, `stripe` and `standard`"
+            }
+            Self::Pattern => {
+                "a path of segments such as `/hello`, `/users/{id}` or `/files/{*rest}`, with different names in braces"
+            }
+            Self::Host => "a host name in lower case without a port, such as `api.example.com`",
+            Self::Origin => "`*` or an origin such as `https://example.com`",
+            Self::Place => "`header.NAME`, `query.NAME`, `body.NAME` (`body.user.name` looks into objects) or `ip`",
+            Self::Regex => "a regular expression",
+            Self::Listen => "an address and a port such as `127.0.0.1:8080`, or `unix:` and an absolute path",
+            Self::Network => "an IP address or a network such as `192.0.2.0/24`",
             Self::Permission => "a permission of deno such as `net`, `net=example.com`, `read=/srv/in`, or `keptn`",
         }
     }
@@ -171,13 +198,23 @@ impl Form {
             Self::Socket => text
                 .parse::<std::net::SocketAddr>()
                 .is_ok_and(|address| address.port() != 0),
-            Self::Auth => {
-                let secret = |kind| {
-                    text.strip_prefix(kind)
-                        .is_some_and(|secret: &str| Self::Name.holds(secret))
+            Self::Auth => text == "none" || Credential::parse(text).is_some(),
+            Self::Pattern => route::is_pattern(text),
+            Self::Host => {
+                let label = |label: &str| {
+                    let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+                    !label.is_empty() && label.bytes().all(fine)
                 };
-                text == "none" || ["token:", "basic:", "hmac:"].into_iter().any(secret)
+                text.len() <= 253 && text.split('.').all(label)
             }
+            Self::Origin => text == "*" || route::is_origin(text),
+            Self::Place => Place::parse(text).is_some(),
+            Self::Regex => regex_lite::Regex::new(text).is_ok(),
+            Self::Listen => match text.strip_prefix("unix:") {
+                Some(path) => Self::Absolute.holds(path) && path.len() > 1,
+                None => Self::Socket.holds(text),
+            },
+            Self::Network => text.parse::<ipnet::IpNet>().is_ok() || text.parse::<std::net::IpAddr>().is_ok(),
             Self::Permission => {
                 let (name, value) = text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));
                 text == "keptn" || (PERMISSIONS.contains(&name) && value != Some(""))

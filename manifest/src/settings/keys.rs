@@ -3,7 +3,9 @@
 use crate::function::Limits;
 use crate::schema::Kind::{List, Text};
 use crate::schema::keys::keys;
+use crate::schema::pick::FromValue;
 use crate::schema::read::Schema;
+use crate::schema::tree::Value;
 use crate::schema::{Form, Kind};
 use crate::text;
 use crate::words;
@@ -48,7 +50,7 @@ keys! {
         /// Roles on the control socket; root is admin.
         access: Vec<Access> = Tables(Access::KEYS), default [{ group = "fnd", role = "operator" }];
         /// The listener for `[[http]]` routes, off until `listen` is set.
-        http = Table(HTTP);
+        http: Http [default] = Table(Http::KEYS);
         /// Where metrics are available.
         metrics: Metrics = Table(Metrics::KEYS);
         /// How long records of invocations are kept.
@@ -129,26 +131,59 @@ words! {
 }
 
 keys! {
-    const HTTP {
-        /// Address and port, or `unix:` and a path.
-        listen = Text(Form::Some), example "127.0.0.1:8080", not_yet [];
+    /// `[http]`: the public listener.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Http {
+        /// Address and port, or `unix:` and a path; or a list of them.
+        listen: OneOrMore = Either(&Text(Form::Listen), &List(&Text(Form::Listen))), example "127.0.0.1:8080";
         /// Must be true for an address that is not loopback.
-        public = Bool, default false, example true, not_yet [false];
-        /// Certificate and key.
-        tls = Table(TLS), example { certificate = "/etc/fnd/tls/cert.pem", key = "/etc/fnd/tls/key.pem" }, not_yet [];
+        public: bool = Bool, default false, example true;
+        /// Certificate and key: with them every TCP address speaks TLS.
+        tls: Option<Tls> = Table(Tls::KEYS), example { certificate = "/etc/fnd/tls/cert.pem", key = "/etc/fnd/tls/key.pem" };
         /// The route that accepts CloudEvents.
         events = Table(HTTP_EVENTS), example { path = "/events", auth = "token:events-token" }, not_yet [];
-        /// Whether requests are logged.
-        access_log = Bool, default true, example false, not_yet [true];
+        /// Proxies whose `Forwarded` or `X-Forwarded-For` names the caller: addresses or networks.
+        trusted_proxies: Vec<String> = List(&Text(Form::Network)), example ["127.0.0.1"];
+        /// Most connections at once.
+        connections: u32 = Whole(1..=1_000_000), default 1024, example 10000;
+        /// Most connections of one address at once; trusted proxies and Unix sockets have no such limit.
+        connections_per_address: u32 = Whole(1..=1_000_000), default 64, example 16;
+        /// Whether requests are logged, one line each.
+        access_log: bool = Bool, default true, example false;
+    }
+}
+
+/// The values for a configuration from an fnd that did not have this table.
+impl Default for Http {
+    fn default() -> Self {
+        Self::from_value(None).expect("every key has a default")
     }
 }
 
 keys! {
-    const TLS {
+    /// `[http] tls`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Tls {
         /// File with the certificates, PEM.
-        certificate = Text(Form::Absolute), example "/etc/fnd/tls/cert.pem", required true;
+        certificate: String = Text(Form::Absolute), example "/etc/fnd/tls/cert.pem", required true;
         /// File with the private key, PEM.
-        key = Text(Form::Absolute), example "/etc/fnd/tls/key.pem", required true;
+        key: String = Text(Form::Absolute), example "/etc/fnd/tls/key.pem", required true;
+    }
+}
+
+/// One text or a list of texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OneOrMore(pub Vec<String>);
+
+/// Absent is the empty list.
+impl FromValue for OneOrMore {
+    fn from_value(value: Option<Value>) -> Option<Self> {
+        Some(Self(match value {
+            None => Vec::new(),
+            Some(Value::List(items)) => items.into_iter().map(|item| item.value.text()).collect(),
+            Some(value) => vec![value.text()],
+        }))
     }
 }
 

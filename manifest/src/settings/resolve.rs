@@ -6,8 +6,9 @@ use crate::diagnostic::Diagnostic;
 use crate::schema::pick::{FromValue, Pick, key_at};
 use crate::schema::read::{constant, read};
 use crate::schema::source::Source;
-use crate::schema::tree::{self, Table, Value};
+use crate::schema::tree::{self, Node, Table, Value};
 use fnd_wire::trust;
+use std::net::SocketAddr;
 
 /// The configuration, including the parts that only the judge needs.
 #[derive(Debug, Clone)]
@@ -61,6 +62,9 @@ pub fn configuration<'a>(
     {
         problems.push(at(&node.at, unknown_size(&node.value.text(), &sizes)));
     }
+    for (node, problem) in listening(&merged) {
+        problems.push(at(&node.at, problem));
+    }
     if problems.iter().any(Diagnostic::is_error) {
         return Err(problems);
     }
@@ -104,6 +108,37 @@ fn sizes(merged: &Table) -> Table {
         tree::merge(&mut sizes, own.clone());
     }
     sizes
+}
+
+/// Returns the addresses of `[http] listen` that everybody may reach although `public` is not set.
+fn listening(merged: &Table) -> Vec<(&Node, Diagnostic)> {
+    let is_public = matches!(
+        tree::find(merged, "http.public").map(|node| &node.value),
+        Some(Value::Bool(true))
+    );
+    let Some(node) = tree::find(merged, "http.listen").filter(|_| !is_public) else {
+        return Vec::new();
+    };
+    let written: Vec<&Node> = match &node.value {
+        Value::List(items) => items.iter().collect(),
+        _ => vec![node],
+    };
+    let reachable = |node: &&Node| {
+        node.value
+            .text()
+            .parse::<SocketAddr>()
+            .is_ok_and(|address| !address.ip().is_loopback())
+    };
+    let problem = |node: &Node| {
+        let message = format!("`{}` can be reached from other machines", node.value.text());
+        let help = "set `public = true` in `[http]` if it shall be, or listen on `127.0.0.1` behind a web server";
+        Diagnostic::error("public", message).with_help(help)
+    };
+    written
+        .into_iter()
+        .filter(reachable)
+        .map(|node| (node, problem(node)))
+        .collect()
 }
 
 /// Returns the first and the last uid.

@@ -1,7 +1,9 @@
 //! Keys of `[[schedule]]`, `[[http]]`, `[[event]]` and `[[file]]`: the triggers of a function.
 
-use super::Overlap;
+use super::{Overlap, Rate, TEXTS};
+use crate::function::route::{Condition, Credentials, Method, Per, Place, Response};
 use crate::schema::keys::keys;
+use serde::{Deserialize, Serialize};
 
 keys! {
     pub(super) const SCHEDULE {
@@ -23,18 +25,43 @@ keys! {
 }
 
 keys! {
-    pub(super) const HTTP {
-        /// Path of the route.
-        path = Text(Form::UrlPath), example "/hello", required true;
-        /// HTTP methods of the route.
-        methods = List(&Word(&["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])),
-            default ["GET", "POST"], example ["POST"];
-        /// How a caller proves who it is: `token:SECRET`, `basic:SECRET`, `hmac:SECRET` or `none`.
-        auth = Text(Form::Auth), example "token:hello-token", required true;
+    /// An entry of `[[http]]`: a route of the public listener that runs the function.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct HttpRoute {
+        /// Path of the route: `/hello`, `/users/{id}` (one segment), `/files/{*rest}` (the rest).
+        path: String = Text(Form::Pattern), example "/hello", required true;
+        /// Host name of the route. Default: every host.
+        host: Option<String> = Text(Form::Host), example "api.example.com";
+        /// HTTP methods of the route. A route with GET also answers HEAD.
+        methods: Vec<Method> = List(&Word(Method::WORDS)), default ["GET", "POST"], example ["POST"];
+        /// How a caller proves who it is: `FORM:SECRET` or `none`, or a list of which one must hold.
+        auth: Credentials = Either(&Text(Form::Auth), &List(&Text(Form::Auth))), example "token:hello-token", required true;
+        /// Conditions on the request that must all hold; another request is answered with 204 and runs nothing.
+        when: Vec<Condition> = Map(Form::Place, &Either(&Text(Form::Any), &Either(&TEXTS, &Table(TEST)))),
+            example { "header.x-github-event" = "push", "body.ref" = ["refs/heads/main"] };
         /// Whether a request is queued and answered with 202 and the id.
-        async = Bool, default false, example true;
-        /// Origins that CORS allows.
-        cors = List(&Text(Form::Some)), example ["*"];
+        r#async: bool = Bool, default false, example true;
+        /// Where the idempotency key of a request is: requests with the same key run once.
+        idempotency: Option<Place> = Text(Form::Place), example "header.x-github-delivery";
+        /// Origins whose pages may call the route; `*` for all.
+        cors: Vec<String> = List(&Text(Form::Origin)), example ["https://example.com"];
+        /// How many requests are accepted per time.
+        rate: Option<Rate> = Rate, example "10/s";
+        /// Whose requests `rate` counts together: those of `all` callers, or of one `ip` address.
+        per: Per = Word(Per::WORDS), default "all", example "ip";
+        /// What the answer is made of: the `result`, or the output of a script that writes it as a `cgi` program does.
+        response: Response = Word(Response::WORDS), default "result", example "cgi";
+        /// Whether an HTTP function gets the path without the fixed beginning of the route's path.
+        strip: bool = Bool, default false, example true;
+    }
+}
+
+keys! {
+    const TEST {
+        /// Values that the place must not have.
+        not = Either(&Text(Form::Any), &TEXTS), example ["refs/heads/main"];
+        /// Regular expression that the value must match.
+        matches = Text(Form::Regex), example "^bot-";
     }
 }
 

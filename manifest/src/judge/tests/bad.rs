@@ -61,6 +61,37 @@ fn values_out_of_range() {
 }
 
 #[test]
+fn routes_that_cannot_be() {
+    let route = |rest: &str| format!("[[http]]\npath = \"/x\"\n{rest}\n");
+    let none = "auth = \"none\"";
+    let written = [
+        "[[http]]\npath = \"/x\"\n".to_owned(),
+        "[[http]]\npath = \"x\"\nauth = \"none\"\n".to_owned(),
+        "[[http]]\npath = \"/users/{id}.json\"\nauth = \"none\"\n".to_owned(),
+        "[[http]]\npath = \"/healthz\"\nauth = \"none\"\n".to_owned(),
+        route("auth = \"tokn:a\""),
+        route("auth = \"token:../a\""),
+        route("auth = [\"none\", \"token:a\"]"),
+        route("auth = []"),
+        route(&format!("{none}\nmethods = [\"get\"]")),
+        route(&format!("{none}\nwhen = {{ \"header\" = \"x\" }}")),
+        route(&format!("{none}\nwhen = {{ \"body.a\" = {{ matches = \"(\" }} }}")),
+        route(&format!("{none}\nwhen = {{ \"body.a\" = 3 }}")),
+        route(&format!("{none}\nidempotency = \"cookie.id\"")),
+        route(&format!("{none}\ncors = [\"example.com\"]")),
+        route(&format!("{none}\nhost = \"Example.com:80\"")),
+        route(&format!("{none}\nper = \"ip\"")),
+        route(&format!("{none}\nstrip = true")),
+        format!("{}{}", route(none), route(none)),
+        format!(
+            "[[http]]\npath = \"/u/{{id}}\"\n{none}\n[[http]]\npath = \"/u/{{name}}\"\nmethods = [\"GET\"]\n{none}\n"
+        ),
+        format!("{}[service]\n", route(none)),
+    ];
+    snapshot!(refused(&written.each_ref().map(String::as_str)));
+}
+
+#[test]
 fn text_that_is_no_toml() {
     snapshot!(refused(&[
         "[limits]\ntimeout = 30s\n",

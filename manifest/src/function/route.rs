@@ -1,0 +1,403 @@
+//! Values of `[[http]]`: who may call, which requests count, and what the answer is made of.
+
+use crate::schema::pick::FromValue;
+use crate::schema::tree::{Table, Value};
+use crate::words;
+use serde::{Deserialize, Serialize};
+
+words! {
+    /// Methods of HTTP that a route can have.
+    pub enum Method {
+        /// GET.
+        Get = "GET",
+        /// HEAD.
+        Head = "HEAD",
+        /// POST.
+        Post = "POST",
+        /// PUT.
+        Put = "PUT",
+        /// PATCH.
+        Patch = "PATCH",
+        /// DELETE.
+        Delete = "DELETE",
+        /// OPTIONS.
+        Options = "OPTIONS",
+    }
+
+    /// How a caller proves that it knows a secret.
+    pub enum Scheme {
+        /// `Authorization: Bearer SECRET`.
+        Token = "token",
+        /// `Authorization: Basic`; the secret's lines are `user:password-hash`.
+        Basic = "basic",
+        /// `Fnd-Signature: t=UNIX,v1=HEX`.
+        Hmac = "hmac",
+        /// `X-Hub-Signature-256`, as GitHub and Bitbucket send it.
+        Github = "github",
+        /// `X-Gitlab-Token`.
+        Gitlab = "gitlab",
+        /// `X-Gitea-Signature`.
+        Gitea = "gitea",
+        /// `X-Slack-Signature`.
+        Slack = "slack",
+        /// `Stripe-Signature`.
+        Stripe = "stripe",
+        /// `webhook-signature` of Standard Webhooks.
+        Standard = "standard",
+    }
+
+    /// Whose requests a route's `rate` counts together.
+    pub enum Per {
+        /// All callers.
+        All = "all",
+        /// One address.
+        Ip = "ip",
+    }
+
+    /// What an answer is made of.
+    pub enum Response {
+        /// The result of the run.
+        Result = "result",
+        /// The standard output, which begins with headers (RFC 3875, section 6).
+        Cgi = "cgi",
+    }
+}
+
+impl Scheme {
+    /// Says whether the credential covers the body, so that the body must be read to check it.
+    #[must_use]
+    pub const fn signs(self) -> bool {
+        match self {
+            Self::Token | Self::Basic | Self::Gitlab => false,
+            Self::Hmac | Self::Github | Self::Gitea | Self::Slack | Self::Stripe | Self::Standard => true,
+        }
+    }
+}
+
+/// A credential that a route accepts: `token:hello-token`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Credential {
+    /// How the caller proves it.
+    pub scheme: Scheme,
+    /// Name of the secret.
+    pub secret: String,
+}
+
+impl Credential {
+    /// Parses `SCHEME:SECRET`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (scheme, secret) = text.split_once(':')?;
+        let secret = Some(secret).filter(|secret| is_secret(secret))?.to_owned();
+        Some(Self {
+            scheme: Scheme::parse(scheme)?,
+            secret,
+        })
+    }
+}
+
+/// Says whether a text can be the name of a secret, which is the name of a file.
+#[must_use]
+pub fn is_secret(name: &str) -> bool {
+    !name.starts_with('.')
+        && (1..=64).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+}
+
+impl TryFrom<String> for Credential {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or(text)
+    }
+}
+
+impl From<Credential> for String {
+    fn from(credential: Credential) -> Self {
+        format!("{}:{}", credential.scheme.as_str(), credential.secret)
+    }
+}
+
+/// Says whether a text can be the path of a route: segments that are fixed, `{name}`, or at the end `{*name}`.
+#[must_use]
+pub fn is_pattern(text: &str) -> bool {
+    let mut names = Vec::new();
+    let mut segments = text.strip_prefix('/').unwrap_or("/").split('/').peekable();
+    while let Some(segment) = segments.next() {
+        let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        let is_last = segments.peek().is_none();
+        let fine = match name {
+            None => is_fixed(segment) && (is_last || !segment.is_empty()),
+            Some(name) => {
+                let bare = if is_last {
+                    name.strip_prefix('*').unwrap_or(name)
+                } else {
+                    name
+                };
+                let is_new = !names.contains(&bare);
+                names.push(bare);
+                is_new && is_parameter(bare)
+            }
+        };
+        if !fine {
+            return false;
+        }
+    }
+    text.starts_with('/') && text.len() <= 1024
+}
+
+/// Says whether a segment is text that a path can have; `.` and `..` are resolved by clients.
+fn is_fixed(segment: &str) -> bool {
+    let fine = |c: char| !c.is_control() && !" \"#%<>?[\\]^`{|}".contains(c);
+    segment != "." && segment != ".." && segment.chars().all(fine)
+}
+
+/// Says whether a text can be the name of a parameter, which is also the end of a variable's name.
+fn is_parameter(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// Says whether a text is the origin of a web page as browsers send it: scheme, host, and a port that is not the
+/// scheme's.
+#[must_use]
+pub fn is_origin(text: &str) -> bool {
+    let Some((scheme, host)) = text.split_once("://") else {
+        return false;
+    };
+    let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.:[]".contains(&b);
+    let is_default = match scheme {
+        "http" => host.ends_with(":80"),
+        "https" => host.ends_with(":443"),
+        _ => false,
+    };
+    !scheme.is_empty()
+        && !host.is_empty()
+        && scheme.bytes().all(|b| b.is_ascii_lowercase() || b"+-.".contains(&b))
+        && host.bytes().all(fine)
+        && !is_default
+}
+
+/// The credentials of which a caller needs one. Empty is `none`: every caller is admitted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Credentials(pub Vec<Credential>);
+
+/// Absent is the empty list; a manifest without the key is refused.
+impl FromValue for Credentials {
+    fn from_value(value: Option<Value>) -> Option<Self> {
+        let texts = value.map(texts).unwrap_or_default();
+        Some(Self(texts.iter().filter_map(|text| Credential::parse(text)).collect()))
+    }
+}
+
+/// A place in a request: `header.x-github-event`, `query.dry`, `body.ref`, `ip`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Place {
+    /// A header; its name is in lower case.
+    Header(String),
+    /// A parameter of the query.
+    Query(String),
+    /// A value in a JSON or form body, by the names of the objects on the way to it.
+    Body(Vec<String>),
+    /// The caller's address.
+    Ip,
+}
+
+impl Place {
+    /// Parses a place.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == "ip" {
+            return Some(Self::Ip);
+        }
+        let (kind, name) = text.split_once('.')?;
+        let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+        match kind {
+            "header" if !name.is_empty() && name.bytes().all(is_token) => Some(Self::Header(name.to_ascii_lowercase())),
+            "query" if !name.is_empty() => Some(Self::Query(name.to_owned())),
+            "body" => {
+                let path: Vec<String> = name.split('.').map(str::to_owned).collect();
+                path.iter().all(|part| !part.is_empty()).then_some(Self::Body(path))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl TryFrom<String> for Place {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or(text)
+    }
+}
+
+impl From<Place> for String {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::Header(name) => format!("header.{name}"),
+            Place::Query(name) => format!("query.{name}"),
+            Place::Body(path) => format!("body.{}", path.join(".")),
+            Place::Ip => "ip".to_owned(),
+        }
+    }
+}
+
+/// A key: the schema has checked its form.
+impl FromValue for Place {
+    fn from_value(value: Option<Value>) -> Option<Self> {
+        Self::parse(&value?.text())
+    }
+}
+
+/// A condition of `when`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    /// The place whose value is tested.
+    pub place: Place,
+    /// The value must be one of these; empty: any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub is: Vec<String>,
+    /// The value must be none of these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not: Vec<String>,
+    /// The value must match this regular expression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matches: Option<String>,
+}
+
+/// Absent is no condition.
+impl FromValue for Vec<Condition> {
+    fn from_value(value: Option<Value>) -> Option<Self> {
+        let table = value.map_or_else(|| Some(Table::new()), Value::into_table)?;
+        let conditions = table.into_iter().map(|(place, node)| {
+            let mut condition = Condition {
+                place: Place::parse(&place)?,
+                is: Vec::new(),
+                not: Vec::new(),
+                matches: None,
+            };
+            match node.value {
+                Value::Table(mut test) => {
+                    condition.not = test.remove("not").map(|node| texts(node.value)).unwrap_or_default();
+                    condition.matches = test.remove("matches").map(|node| node.value.text());
+                }
+                value => condition.is = texts(value),
+            }
+            Some(condition)
+        });
+        conditions.collect()
+    }
+}
+
+/// Returns the text, or the texts of a list.
+fn texts(value: Value) -> Vec<String> {
+    match value {
+        Value::List(items) => items.into_iter().map(|item| item.value.text()).collect(),
+        value => vec![value.text()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_has_segments_and_parameters() {
+        for text in [
+            "/",
+            "/hello",
+            "/hello/",
+            "/users/{id}",
+            "/users/{id}/posts/{post}",
+            "/files/{*rest}",
+            "/ä/b.c",
+        ] {
+            assert!(is_pattern(text), "{text}");
+        }
+        for text in [
+            "",
+            "hello",
+            "/a//b",
+            "/../b",
+            "/a/.",
+            "/{}",
+            "/{*}",
+            "/{1a}",
+            "/{a}/{a}",
+            "/{*rest}/x",
+            "/x{id}",
+            "/{id}.json",
+            "/a b",
+            "/a?b",
+            "/a%20b",
+            "/{a b}",
+            "/{a",
+        ] {
+            assert!(!is_pattern(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_what_browsers_send() {
+        for text in [
+            "https://example.com",
+            "http://localhost:5173",
+            "http://[::1]:8080",
+            "chrome-extension://abc",
+        ] {
+            assert!(is_origin(text), "{text}");
+        }
+        for text in [
+            "example.com",
+            "https://",
+            "https://example.com/",
+            "https://Example.com",
+            "https://example.com:443",
+            "null",
+        ] {
+            assert!(!is_origin(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn places_and_credentials_are_written_as_they_are_read() {
+        for text in ["header.x-github-event", "query.dry", "body.user.name", "ip"] {
+            assert_eq!(String::from(Place::parse(text).unwrap()), text);
+        }
+        assert_eq!(Place::parse("header.X-A"), Place::parse("header.x-a"));
+        for text in [
+            "",
+            "header.",
+            "header.a b",
+            "body.",
+            "body.a..b",
+            "cookie.a",
+            "IP",
+            "query",
+        ] {
+            assert_eq!(Place::parse(text), None, "{text}");
+        }
+        for text in ["token:hello-token", "standard:a.b_c-D"] {
+            assert_eq!(String::from(Credential::parse(text).unwrap()), text);
+        }
+        for text in [
+            "none",
+            "token:",
+            "token:../x",
+            "token:.x",
+            "token:a/b",
+            "github",
+            "Token:a",
+            "token:a b",
+        ] {
+            assert_eq!(Credential::parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Checks the routes of a function: what they exclude, and what only root's files may name.
+
+use super::Mode;
+use super::keys::HttpRoute;
+use super::resolve::{Report, Subject};
+use super::route::{Per, Response};
+use crate::diagnostic::Diagnostic;
+use crate::schema::tree::{At, Node, Table, Value};
+use std::collections::BTreeMap;
+
+/// The path that answers whether fnd serves.
+const HEALTH: &str = "/healthz";
+
+/// Reports what is wrong with the routes; `own` is the manifest in which they are written.
+pub(super) fn check(routes: &[HttpRoute], own: &Table, subject: &Subject<'_>, report: &mut Report<'_>) {
+    let written: &[Node] = match own.get("http").map(|node| &node.value) {
+        Some(Value::List(items)) => items,
+        _ => &[],
+    };
+    let mut taken = BTreeMap::new();
+    for (number, route) in routes.iter().enumerate() {
+        let node = written.get(number);
+        let mut wrong = |key: &str, code, message: String, help: &str| {
+            report.add(place(node, key), Diagnostic::error(code, message).with_help(help));
+        };
+        let impossible = "impossible";
+        if subject.mode == Mode::Service {
+            let message = "`[[http]]` has no effect on a service, which is kept running and never invoked".to_owned();
+            wrong("path", impossible, message, "remove it, or use `mode = \"http\"`");
+        }
+        if route.path == HEALTH {
+            let message = format!("the path `{HEALTH}` is fnd's own: it says whether fnd serves");
+            wrong("path", "reserved", message, "use another path");
+        }
+        if let Some(Value::List(items)) = find(node, "auth").map(|node| &node.value)
+            && items.len() != route.auth.0.len().max(1)
+        {
+            let message = "a list in `auth` has at least one credential, and `none` is not one".to_owned();
+            wrong(
+                "auth",
+                impossible,
+                message,
+                "write `auth = \"none\"` if everybody may call",
+            );
+        }
+        if let Some(credential) = route.auth.0.first().filter(|_| !subject.trusted) {
+            let secret = &credential.secret;
+            let message =
+                format!("only functions whose code and manifest belong to root may name a secret (`{secret}`)");
+            wrong(
+                "auth",
+                "not-trusted",
+                message,
+                "let root own the files (`chown root:root`)",
+            );
+        }
+        if route.response == Response::Cgi && subject.mode != Mode::Script {
+            let mode = subject.mode.as_str();
+            let message = format!("`response = \"cgi\"` is for scripts, and this function has the mode `{mode}`");
+            wrong("response", impossible, message, "remove it");
+        }
+        if route.strip && subject.mode != Mode::Http {
+            let message = "`strip` is for programs that serve HTTP themselves (`mode = \"http\"`)".to_owned();
+            wrong("strip", impossible, message, "remove it");
+        }
+        if route.per == Per::Ip && route.rate.is_none() {
+            wrong(
+                "per",
+                impossible,
+                "`per` has no effect without `rate`".to_owned(),
+                "add `rate`, or remove `per`",
+            );
+        }
+        let pattern = shape(&route.path);
+        for method in &route.methods {
+            let key = (route.host.clone(), pattern.clone(), *method);
+            if let Some(other) = taken.insert(key, &route.path) {
+                let message = format!("two routes of this function are {} {other}", method.as_str());
+                wrong("path", "twice", message, "remove one of the two");
+            }
+        }
+    }
+}
+
+/// Returns a route's path without the names of its parameters, which make no difference to what it matches.
+fn shape(path: &str) -> String {
+    let segments = path.split('/').map(|segment| match segment {
+        rest if rest.starts_with("{*") => "{*}",
+        parameter if parameter.starts_with('{') => "{}",
+        fixed => fixed,
+    });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+/// Returns where a key of a route is written; the route itself where the key is not.
+fn place<'a>(route: Option<&'a Node>, key: &str) -> Option<&'a At> {
+    Some(&find(route, key).or(route)?.at)
+}
+
+fn find<'a>(route: Option<&'a Node>, key: &str) -> Option<&'a Node> {
+    match &route?.value {
+        Value::Table(table) => table.get(key),
+        _ => None,
+    }
+}
