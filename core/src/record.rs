@@ -22,7 +22,7 @@ pub struct Payload {
     pub context: Option<Arc<str>>,
     /// The caller's trace; absent if it sent none.
     pub trace: Option<Trace>,
-    /// The HTTP request; its body is `data`. Only for handlers, since a script has no way to read it.
+    /// The HTTP request; its body is `data`. A script gets it as variables, and only where it came by a route.
     pub request: Option<Arc<HttpRequest>>,
 }
 

@@ -244,6 +244,7 @@ fn the_request_is_part_of_the_event() {
             header("ce-source", "shop"),
             header("ce-id", "17"),
         ],
+        ..HttpRequest::default()
     };
     each("request", |runtime, worker| {
         let call = Call {

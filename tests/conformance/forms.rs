@@ -40,6 +40,7 @@ fn request(headers: &[(&str, &str)]) -> Option<HttpRequest> {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect(),
+        ..HttpRequest::default()
     })
 }
 

@@ -123,15 +123,37 @@ pub struct InvokeHead<'a> {
     pub request: Option<Cow<'a, HttpRequest>>,
 }
 
-/// The HTTP request of an invocation, without its body.
+/// The HTTP request of an invocation, without its body. Fields that only a route fills are absent from the JSON where they
+/// are empty; `headers` stay the last field, by which the shim of bash finds the end of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HttpRequest {
     /// The method: `POST`.
     pub method: String,
-    /// The path: `/orders/7`.
+    /// The path as it came, percent-encoded: `/orders/7`.
     pub path: String,
     /// The part after the `?`; empty where there is none.
     pub query: String,
+    /// The pattern of the route, `/orders/{id}`; empty without a route.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub route: String,
+    /// The parameters of the route in the order of its pattern, percent-decoded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub params: Vec<(String, String)>,
+    /// The caller's address; empty if it is unknown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub remote: String,
+    /// `http` or `https`; empty without a route.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub scheme: String,
+    /// The authority that the caller asked: `example.com:8443`; empty without a route.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    /// The version of HTTP: `HTTP/1.1`, `HTTP/2.0`; empty without a route.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub protocol: String,
+    /// Whether the standard output of a script is a CGI document (`response = "cgi"` of the route).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cgi: bool,
     /// The headers; names are in lower case.
     pub headers: Vec<(String, String)>,
 }

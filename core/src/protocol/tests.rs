@@ -41,6 +41,22 @@ fn a_worker_says_that_it_is_ready() {
 }
 
 #[test]
+fn a_request_of_an_earlier_fnd_has_no_route() {
+    let old = r#"{"method":"POST","path":"/","query":"","headers":[["host","a"]]}"#;
+    let request: HttpRequest = serde_json::from_str(old).unwrap();
+    assert_eq!((request.route.as_str(), request.cgi), ("", false));
+    assert_eq!(serde_json::to_string(&request).unwrap(), old);
+    let by_route = HttpRequest {
+        route: "/{a}".to_owned(),
+        params: vec![("a".to_owned(), "b".to_owned())],
+        ..request
+    };
+    let text = serde_json::to_string(&by_route).unwrap();
+    assert!(text.ends_with(r#""headers":[["host","a"]]}"#), "{text}");
+    assert_eq!(serde_json::from_str::<HttpRequest>(&text).unwrap(), by_route);
+}
+
+#[test]
 fn an_answer_has_a_head_and_a_body_of_any_bytes() {
     let bytes = frame(4, 0, 7, &result(r#"{"data":3,"status":201}"#, b"\0\xff\n"));
     let WorkerMessage::Result { call, head, data } = &read(&bytes).0[0] else {

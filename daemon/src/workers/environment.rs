@@ -260,6 +260,7 @@ pub(super) mod tests {
                 header("tracestate", "rojo=1"),
                 header("b3", "x"),
             ],
+            ..HttpRequest::default()
         }));
         let own = span(order.attempt.as_ref().unwrap());
         assert_eq!((own.trace, own.parent), (TraceId(0xabc), Some(SpanId(0xdef))));

@@ -176,6 +176,7 @@ fn read_headers(
             path: target.path,
             query: target.query,
             headers: given(&call.request.parts.headers)?,
+            ..HttpRequest::default()
         })),
     };
     // The backend gives the id: it tells when the request was accepted, and its body is still to come.

@@ -213,7 +213,11 @@ fn accepted(second: u64, function: &str) -> Accepted {
                 method: "POST".to_owned(),
                 path: "/".to_owned(),
                 query: String::new(),
+                route: "/{any}".to_owned(),
+                params: vec![("any".to_owned(), "a b".to_owned())],
+                remote: "192.0.2.7".to_owned(),
                 headers: vec![("event-type".to_owned(), "order \"é\"".to_owned())],
+                ..HttpRequest::default()
             })),
         },
         durable: true,
