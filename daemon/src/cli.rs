@@ -67,6 +67,10 @@ pub struct Cli {
     /// Judge manifests for fnd-spawner on standard input (started by it)
     #[arg(long, hide = true)]
     pub judge: bool,
+    /// With --judge: the protocol of fnd-spawner, which decides the form of the answers. A spawner older than this
+    /// option names none
+    #[arg(long, hide = true, requires = "judge", default_value_t = fnd_wire::frame::PROTOCOL_MIN)]
+    pub protocol: u16,
 }
 
 /// The files that `--check` judges.

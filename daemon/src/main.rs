@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     if cli.judge {
         // The spawner sees the end of the process and reports it.
-        return fnd_daemon::modes::judge::run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+        return fnd_daemon::modes::judge::run(cli.protocol).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
     if let Some(path) = &cli.examine {
         return fnd_daemon::modes::examine::run(&cli, path);

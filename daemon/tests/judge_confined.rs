@@ -28,7 +28,11 @@ impl Judge {
     fn start(command: &mut Command) -> Self {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        let child = command.arg("--judge").stdin(Stdio::from(theirs)).spawn().unwrap();
+        let child = command
+            .args(["--judge", "--protocol=4"])
+            .stdin(Stdio::from(theirs))
+            .spawn()
+            .unwrap();
         let mut judge = Self {
             socket: File::from(ours),
             child,
@@ -54,7 +58,7 @@ impl Judge {
                 break JudgeReply::from_wire(&whole).unwrap();
             }
         };
-        assert!(matches!(reply, JudgeReply::Settings(settings) if settings.policy.is_some()));
+        assert!(matches!(reply, JudgeReply::Settings(settings) if settings.verdict.policy.is_some()));
     }
 
     fn proc(&self, name: &str) -> String {

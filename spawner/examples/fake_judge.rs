@@ -4,8 +4,8 @@
 use fnd_spawner::protocol::Channel;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::plan::{
-    ALWAYS, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, Limits, Plan, Policy, RunMode, SettingsVerdict,
-    Text, User,
+    ALWAYS, FunctionAndSecrets, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, Limits, Plan, Policy,
+    RunMode, SettingsAndTls, SettingsVerdict, Text, User,
 };
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
@@ -31,7 +31,10 @@ fn main() {
                     memory: value("memory=").map(|number| number.parse().unwrap()),
                     reserve_memory: 256 << 20,
                 };
-                JudgeReply::Settings(SettingsVerdict { policy: Some(policy), document: Bytes(b"{}".to_vec()) })
+                let verdict = SettingsVerdict { policy: Some(policy), document: Bytes(b"{}".to_vec()) };
+                let tls = value("tls=").and_then(|paths| paths.split_once(' '));
+                let tls = tls.map(|(certificate, key)| (certificate.to_owned(), key.to_owned()));
+                JudgeReply::Settings(SettingsAndTls { verdict, tls })
             }
             JudgeRequest::Function(function) => JudgeReply::Function(Box::new(judge(&function, configured))),
         };
@@ -39,14 +42,15 @@ fn main() {
     }
 }
 
-fn judge(function: &JudgeFunction, configured: usize) -> FunctionVerdict {
+fn judge(function: &JudgeFunction, configured: usize) -> FunctionAndSecrets {
     let manifest =
         function.manifest.as_ref().map(|file| String::from_utf8(file.bytes.0.clone()).unwrap()).unwrap_or_default();
     let value = |key: &str| manifest.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     let number = |key: &str| value(key).map(|text| text.parse::<u64>().unwrap());
     assert!(value("crash").is_none(), "told to");
     if value("refuse").is_some() {
-        return FunctionVerdict { plan: None, document: Bytes(b"{\"refused\":true}".to_vec()) };
+        let verdict = FunctionVerdict { plan: None, document: Bytes(b"{\"refused\":true}".to_vec()) };
+        return FunctionAndSecrets { verdict, secrets: Vec::new() };
     }
     let entry =
         value("entry").map_or_else(|| function.files[0].path.rsplit('/').next().unwrap().to_owned(), str::to_owned);
@@ -103,8 +107,6 @@ fn judge(function: &JudgeFunction, configured: usize) -> FunctionVerdict {
             asked: list("asked_limits"),
         },
     };
-    FunctionVerdict {
-        plan: Some(plan),
-        document: Bytes(vec![b'x'; usize::try_from(number("document").unwrap_or(2)).unwrap()]),
-    }
+    let document = Bytes(vec![b'x'; usize::try_from(number("document").unwrap_or(2)).unwrap()]);
+    FunctionAndSecrets { verdict: FunctionVerdict { plan: Some(plan), document }, secrets: list("secrets") }
 }

@@ -12,7 +12,7 @@ use crate::protocol::Channel;
 use crate::sandbox::identity::Identity;
 use crate::sandbox::rlimits;
 use fnd_wire::form::Wire as _;
-use fnd_wire::frame::FRAME_MAX;
+use fnd_wire::frame::{FRAME_MAX, PROTOCOL_MAX};
 use fnd_wire::plan::{ANSWER_MAX, JudgeReply, JudgeRequest};
 use fnd_wire::trust::JUDGE_ID;
 use rustix::fs::{Mode, OFlags};
@@ -125,7 +125,7 @@ impl Judge {
             }
         };
         let (message, _) = self.asked.take()?;
-        if matches!(&answer, Some(JudgeReply::Settings(verdict)) if verdict.policy.is_some()) {
+        if matches!(&answer, Some(JudgeReply::Settings(settings)) if settings.verdict.policy.is_some()) {
             self.settings = Some(message);
         }
         Some(answer)
@@ -177,9 +177,10 @@ impl Judge {
             self.image = Some(rustix::fs::open(&self.program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
         }
         let image = self.image.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let protocol = CString::new(format!("--protocol={PROTOCOL_MAX}"))?;
         let exec = Exec {
             path: CString::new(format!("/proc/self/fd/{image}"))?,
-            argv: vec![c"fnd".to_owned(), c"--judge".to_owned()],
+            argv: vec![c"fnd".to_owned(), c"--judge".to_owned(), protocol],
             directory: c"/".to_owned(),
             identity: self.root.then(|| Identity { uid: JUDGE_ID, gid: JUDGE_ID, groups: Vec::new() }),
             rlimits: rlimits::possible(rlimits),

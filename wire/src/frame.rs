@@ -16,9 +16,9 @@ pub const FRAME_MAX: usize = 16 << 20;
 pub const PROTOCOL_MIN: u16 = 1;
 /// Newest protocol that this build supports. Protocol 2 adds functions of mode `handler`, and the replies
 /// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`] for their workers. Protocol 3 adds [`Request::Sweep`],
-/// [`Reply::NodeCannotStart`], [`Request::Ping`], [`Reply::Sockets`] and longer adoption records. Everything else is
-/// protocol 1.
-pub const PROTOCOL_MAX: u16 = PROTOCOL_SHORTAGES;
+/// [`Reply::NodeCannotStart`], [`Request::Ping`], [`Reply::Sockets`] and longer adoption records. Protocol 4 adds
+/// [`Request::Secret`]. Everything else is protocol 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_REQUESTS;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
 /// First protocol that has [`Request::Sweep`].
@@ -27,6 +27,13 @@ pub const PROTOCOL_SWEEP: u16 = 3;
 pub const PROTOCOL_SHORTAGES: u16 = 3;
 /// First protocol in which the spawner makes the directories of sockets and sends their path ([`Reply::Sockets`]).
 pub const PROTOCOL_SOCKETS: u16 = 3;
+/// First protocol in which fnd can serve requests from outside: the spawner opens secrets ([`Request::Secret`]), and the
+/// judge names them.
+pub const PROTOCOL_REQUESTS: u16 = 4;
+/// Largest secret in bytes.
+pub const SECRET_MAX: u64 = 64 * 1024;
+/// Largest file of `[http] tls` in bytes.
+pub const TLS_FILE_MAX: u64 = 1 << 20;
 /// Largest number of names in [`Swept`].
 pub const SWEPT_MAX: usize = 100;
 /// Largest adoption record ([`Spawn::record`]) in bytes: enough for a worker with 10,000 calls in flight
@@ -36,6 +43,10 @@ pub const RECORD_MAX: usize = 8 << 20;
 const RECORD_MAX_BEFORE_3: usize = 64 * 1024;
 /// Largest sum of the bytes of all adoption records.
 pub const RECORDS_MAX: usize = 64 << 20;
+/// [`SecretAsked::name`] of the certificates in `[http] tls`.
+pub const CERTIFICATE: &str = "certificate";
+/// [`SecretAsked::name`] of the private key in `[http] tls`.
+pub const KEY: &str = "key";
 /// Largest number of descriptors with one frame.
 pub const DESCRIPTORS_MAX: usize = 10;
 
@@ -130,10 +141,21 @@ wire_enum! {
         12 = Sweep(Sweep),
         /// Asks whether the spawner answers; from protocol 3 on. Answered by [`Reply::Done`].
         13 = Ping,
+        /// Asks for a secret; from protocol 4 on. Answered by [`Reply::Secret`] or [`Reply::SecretRefused`]; by
+        /// [`Reply::Failed`] if the node has run out of something.
+        14 = Secret(SecretAsked),
     }
 }
 
 wire_structs! {
+    /// Names a secret that fnd needs to check requests or to serve TLS.
+    pub struct SecretAsked {
+        /// The function whose routes name the secret; absent for the files of `[http] tls`.
+        pub function: Option<FunctionName>,
+        /// Name of the secret; without a function [`CERTIFICATE`] or [`KEY`].
+        pub name: String,
+    }
+
     /// The functions and invocations that fnd knows. The invocations of workers that the spawner holds count as known,
     /// too.
     pub struct Sweep {
@@ -405,6 +427,12 @@ wire_enum! {
         /// worker whose `FND_SOCKET_PATH` is `DIRECTORY/NUMBER/http.sock` gets `DIRECTORY/NUMBER` for itself; any other
         /// path is refused.
         15 = Sockets(String),
+        /// Answers [`Request::Secret`]. The one descriptor is a memory file with the content, sealed against every
+        /// change.
+        16 = Secret,
+        /// Answers [`Request::Secret`]: there is no such secret, its file can't be used, or no function that root
+        /// trusts names it.
+        17 = SecretRefused(Problem),
     }
 }
 

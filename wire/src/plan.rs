@@ -5,6 +5,7 @@
 //! that root owns.
 
 use crate::form::{Bytes, wire_enum, wire_structs};
+use crate::frame::PROTOCOL_REQUESTS;
 use crate::ids::FunctionName;
 
 wire_enum! {
@@ -179,6 +180,22 @@ wire_structs! {
         pub document: Bytes,
     }
 
+    /// A verdict, and the secrets that the routes of the function name.
+    pub struct FunctionAndSecrets {
+        /// The verdict.
+        pub verdict: FunctionVerdict,
+        /// Names of secrets, sorted, each once; empty if the function is refused.
+        pub secrets: Vec<String>,
+    }
+
+    /// A verdict, and the files that the listener needs.
+    pub struct SettingsAndTls {
+        /// The verdict.
+        pub verdict: SettingsVerdict,
+        /// Absolute paths of the certificates and of the private key in `[http] tls`.
+        pub tls: Option<(String, String)>,
+    }
+
     /// The judge's verdict on the settings.
     pub struct SettingsVerdict {
         /// The policy; absent if the settings are refused.
@@ -319,9 +336,26 @@ wire_enum! {
 wire_enum! {
     /// The judge's answer, in the order of the requests; in packets, too.
     pub enum JudgeReply {
+        /// Answers [`JudgeRequest::Settings`] to a spawner before protocol 4.
+        1 = OldSettings(SettingsVerdict),
+        /// Answers [`JudgeRequest::Function`] to a spawner before protocol 4.
+        2 = OldFunction(Box<FunctionVerdict>),
         /// Answers [`JudgeRequest::Settings`].
-        1 = Settings(SettingsVerdict),
+        3 = Settings(SettingsAndTls),
         /// Answers [`JudgeRequest::Function`].
-        2 = Function(Box<FunctionVerdict>),
+        4 = Function(Box<FunctionAndSecrets>),
+    }
+}
+
+impl JudgeReply {
+    /// Returns the answer in the form that a spawner of a protocol reads. After an upgrade the old spawner may start
+    /// the judge of the new fnd.
+    #[must_use]
+    pub fn in_protocol(self, protocol: u16) -> Self {
+        match self {
+            Self::Settings(settings) if protocol < PROTOCOL_REQUESTS => Self::OldSettings(settings.verdict),
+            Self::Function(function) if protocol < PROTOCOL_REQUESTS => Self::OldFunction(Box::new(function.verdict)),
+            reply => reply,
+        }
     }
 }

@@ -9,6 +9,14 @@ pub const fn secure(mode: u32, directory: bool, owner: u32) -> bool {
     mode & 0o022 == 0 || (directory && mode & 0o1000 != 0 && owner == 0)
 }
 
+/// Returns whether a text can be the name of a secret: one component of a path, and no hidden file.
+#[must_use]
+pub fn is_secret(name: &str) -> bool {
+    !name.starts_with('.')
+        && (1..=64).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+}
+
 /// User and group id of the judge, which reads files that people wrote. Nothing else runs under this id.
 pub const JUDGE_ID: u32 = 69_999;
 
@@ -64,7 +72,7 @@ pub mod refusal {
 
 #[cfg(test)]
 mod tests {
-    use super::{JUDGE_ID, reserved, secure};
+    use super::{JUDGE_ID, is_secret, reserved, secure};
 
     #[test]
     fn reserved_ids_are_no_functions() {
@@ -77,6 +85,19 @@ mod tests {
             (JUDGE_ID, JUDGE_ID, Some(JUDGE_ID)),
         ] {
             assert_eq!(reserved(first, last), expected, "{first} to {last}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_one_name_in_its_directory() {
+        let (long, longer) = ("x".repeat(64), "x".repeat(65));
+        for name in ["a", "github-hook", "a.b_c-D", "x..y", &long] {
+            assert!(is_secret(name), "{name}");
+        }
+        for name in [
+            "", ".", "..", ".x", "a/b", "../x", "a\0", "a b", "a\n", "ä", "a:b", &longer,
+        ] {
+            assert!(!is_secret(name), "{name}");
         }
     }
 

@@ -51,6 +51,8 @@ impl State {
                     self.pruned(*asked, true);
                 }
             }
+            // Nothing asks for secrets yet.
+            Reply::Secret | Reply::SecretRefused(_) => {}
             Reply::Swept(swept) => self.workers.left_behind = swept.names,
             // These answer only Hello, which was sent once, before the driver began.
             Reply::Welcome(_) | Reply::Sockets(_) | Reply::Held(_) | Reply::HeldWithChannel(_) => {

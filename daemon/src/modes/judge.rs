@@ -36,23 +36,23 @@ pub enum JudgeError {
     Message(#[source] fnd_wire::form::WireError),
 }
 
-/// Answers on descriptor 0 until it is closed.
+/// Answers on descriptor 0 until it is closed, in the form of the spawner's protocol.
 ///
 /// # Errors
 /// Any [`JudgeError`]; the spawner then starts another judge.
-pub fn run() -> Result<(), JudgeError> {
+pub fn run(protocol: u16) -> Result<(), JudgeError> {
     crate::modes::confine::confine()?;
     let socket = io::stdin().as_fd().try_clone_to_owned().map_err(JudgeError::Socket)?;
     let input = File::from(socket);
     let mut output = input.try_clone().map_err(JudgeError::Socket)?;
-    serve(&mut &input, &mut output)
+    serve(protocol, &mut &input, &mut output)
 }
 
 /// Answers messages from `input` on `output` until `input` ends. Each read takes a packet, each write sends one.
 ///
 /// # Errors
 /// Any [`JudgeError`].
-pub fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), JudgeError> {
+pub fn serve(protocol: u16, input: &mut impl Read, output: &mut impl Write) -> Result<(), JudgeError> {
     let mut judge = Judge::new();
     let mut partial = Partial::default();
     let mut packet = vec![0; PACKET_MAX];
@@ -68,7 +68,7 @@ pub fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), Judge
             continue;
         };
         let request = JudgeRequest::from_wire(&message).map_err(JudgeError::Message)?;
-        let answer = judge.answer(&request).to_wire();
+        let answer = judge.answer(&request).in_protocol(protocol).to_wire();
         if answer.len() > ANSWER_MAX {
             return Err(JudgeError::TooLarge(answer.len()));
         }
@@ -96,18 +96,19 @@ mod tests {
         }
     }
 
-    #[test]
-    fn requests_are_answered_in_order_until_the_end() {
+    /// Returns the answers to settings with TLS and a function with two routes, in the form of a protocol.
+    fn answers(protocol: u16) -> Vec<JudgeReply> {
         let runtime = include_str!("../../../runtimes/bash/runtime.toml");
+        let tls = "[http]\nlisten = \"127.0.0.1:8443\"\ntls = { certificate = \"/c.pem\", key = \"/k.pem\" }\n";
         let settings = JudgeSettings {
-            files: vec![],
+            files: vec![file("/fnd.toml", tls)],
             runtimes: vec![file("runtime.toml", runtime)],
         };
         let long = "#\n".repeat(PACKET_MAX);
         let function = JudgeFunction {
             name: FunctionName::new("x").unwrap(),
             files: vec![file("/f/x.sh", &long)],
-            manifest: None,
+            manifest: Some(file("/f/x.toml", ROUTES)),
             directory: false,
         };
         let requests = [JudgeRequest::Settings(settings), JudgeRequest::Function(function)];
@@ -118,19 +119,49 @@ mod tests {
                 .collect(),
         );
         let mut output = Packets::default();
-        serve(&mut input, &mut output).unwrap();
+        serve(protocol, &mut input, &mut output).unwrap();
         let mut partial = Partial::default();
         let whole = output.0.iter().filter_map(|packet| partial.add(packet).unwrap());
-        let replies: Vec<JudgeReply> = whole.map(|bytes| JudgeReply::from_wire(&bytes).unwrap()).collect();
-        assert!(
-            matches!(replies.as_slice(), [JudgeReply::Settings(settings), JudgeReply::Function(function)]
-            if settings.policy.is_some() && function.plan.as_ref().is_some_and(|plan| plan.runtime == "bash"))
-        );
+        whole.map(|bytes| JudgeReply::from_wire(&bytes).unwrap()).collect()
+    }
+
+    /// Two routes that name secrets, one of them twice.
+    const ROUTES: &str =
+        "[[http]]\npath = \"/a\"\nauth = [\"token:z\", \"github:b\"]\n[[http]]\npath = \"/b\"\nauth = \"token:z\"\n";
+
+    #[test]
+    fn requests_are_answered_in_order_until_the_end() {
+        let replies = answers(4);
+        let [JudgeReply::Settings(settings), JudgeReply::Function(function)] = replies.as_slice() else {
+            panic!("it answers in order: {replies:?}");
+        };
+        assert!(settings.verdict.policy.is_some());
+        assert_eq!(settings.tls, Some(("/c.pem".to_owned(), "/k.pem".to_owned())));
+        assert_eq!(function.verdict.plan.as_ref().unwrap().runtime, "bash");
+        assert_eq!(function.secrets, ["b", "z"]);
+    }
+
+    /// After an upgrade the old spawner starts the judge of the new fnd, and refuses what it cannot read.
+    #[test]
+    fn an_older_spawner_gets_answers_that_it_can_read() {
+        let replies = answers(1);
+        let [JudgeReply::OldSettings(settings), JudgeReply::OldFunction(function)] = replies.as_slice() else {
+            panic!("it answers in the old form: {replies:?}");
+        };
+        assert!(settings.policy.is_some() && function.plan.is_some());
+        assert_eq!(replies[0].to_wire().first(), Some(&1));
+        assert_eq!(replies[1].to_wire().first(), Some(&2));
     }
 
     #[test]
     fn what_is_no_message_ends_it() {
-        let end = |packet: &[u8]| serve(&mut Packets(VecDeque::from([packet.to_vec()])), &mut Packets::default());
+        let end = |packet: &[u8]| {
+            serve(
+                4,
+                &mut Packets(VecDeque::from([packet.to_vec()])),
+                &mut Packets::default(),
+            )
+        };
         assert!(end(&[]).is_ok());
         assert!(matches!(end(&[0, 9]), Err(JudgeError::Message(_))));
         assert!(matches!(end(&[7, 1]), Err(JudgeError::Message(_))));

@@ -38,6 +38,17 @@ pub use keys::{
 };
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+impl Manifest {
+    /// Returns the names of the secrets that the routes need, sorted, each once.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<String> {
+        let credentials = self.http.iter().flat_map(|route| &route.auth.0);
+        let names: BTreeSet<&String> = credentials.map(|credential| &credential.secret).collect();
+        names.into_iter().cloned().collect()
+    }
+}
 
 /// How a function is run; `auto` is already decided.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use crate::schema::pick::FromValue;
 use crate::schema::tree::{Table, Value};
 use crate::words;
+pub use fnd_wire::trust::is_secret;
 use serde::{Deserialize, Serialize};
 
 words! {
@@ -95,14 +96,6 @@ impl Credential {
             secret,
         })
     }
-}
-
-/// Says whether a text can be the name of a secret, which is the name of a file.
-#[must_use]
-pub fn is_secret(name: &str) -> bool {
-    !name.starts_with('.')
-        && (1..=64).contains(&name.len())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
 }
 
 impl TryFrom<String> for Credential {

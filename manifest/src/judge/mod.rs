@@ -21,7 +21,10 @@ use crate::settings::Settings;
 use crate::settings::resolve::{Configuration, configuration};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{FunctionVerdict, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile, Policy, SettingsVerdict};
+use fnd_wire::plan::{
+    FunctionAndSecrets, FunctionVerdict, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile, Policy, SettingsAndTls,
+    SettingsVerdict,
+};
 use serde::{Deserialize, Serialize};
 
 pub use function::Judged;
@@ -98,16 +101,26 @@ impl Judge {
         match request {
             JudgeRequest::Settings(settings) => {
                 let (policy, document) = self.settings(settings);
-                JudgeReply::Settings(SettingsVerdict {
-                    policy,
-                    document: json(&document),
+                let tls = document
+                    .settings
+                    .as_ref()
+                    .and_then(|settings| settings.http.tls.clone());
+                JudgeReply::Settings(SettingsAndTls {
+                    verdict: SettingsVerdict {
+                        policy,
+                        document: json(&document),
+                    },
+                    tls: tls.map(|tls| (tls.certificate, tls.key)),
                 })
             }
             JudgeRequest::Function(function) => {
                 let Judged { plan, verdict } = self.function(function);
-                JudgeReply::Function(Box::new(FunctionVerdict {
-                    plan,
-                    document: json(&verdict),
+                JudgeReply::Function(Box::new(FunctionAndSecrets {
+                    secrets: verdict.manifest.as_ref().map(Manifest::secrets).unwrap_or_default(),
+                    verdict: FunctionVerdict {
+                        plan,
+                        document: json(&verdict),
+                    },
                 }))
             }
         }

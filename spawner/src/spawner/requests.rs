@@ -124,6 +124,7 @@ impl Spawner {
             }
             Request::Term(worker) => self.workers.terminate(worker, TermCause::Asked),
             Request::Ping => {}
+            Request::Secret(_) => return self.failed(number, "secrets are not opened yet".to_owned()),
             Request::AdoptionRecord(record) => self.workers.set_record(record),
             Request::Kill(worker) => self.workers.signal(worker, rustix::process::Signal::KILL),
         }

@@ -165,10 +165,11 @@ impl Spawner {
 
     fn judged(&mut self, subject: Subject, reply: Option<JudgeReply>) {
         match (subject, reply) {
-            (Subject::Settings(request, trusted, refused), Some(JudgeReply::Settings(verdict))) => {
-                self.settings_judged((request, trusted, refused), verdict);
+            (Subject::Settings(request, trusted, refused), Some(JudgeReply::Settings(settings))) => {
+                self.settings_judged((request, trusted, refused), settings.verdict);
             }
-            (Subject::Function(snapshot), Some(JudgeReply::Function(verdict))) => {
+            (Subject::Function(snapshot), Some(JudgeReply::Function(function))) => {
+                let verdict = function.verdict;
                 let function = snapshot.install.function.clone();
                 self.grants.judged(&function, verdict.plan.as_ref(), snapshot.stamps.clone());
                 let result = match verdict.plan {
