@@ -42,6 +42,10 @@ pub enum Code {
     BadRequest,
     /// The body is declared as JSON and is not JSON.
     BadJson,
+    /// The request has no credential that holds.
+    Unauthorized,
+    /// The same signed request was admitted before.
+    Replayed,
     /// The peer's role does not allow the request.
     NotAllowed,
     /// No such path, function or invocation.
@@ -91,7 +95,7 @@ pub enum Code {
 }
 
 /// Code, text form, HTTP status, meaning.
-const TABLE: [(Code, &str, u16, &str); 25] = [
+const TABLE: [(Code, &str, u16, &str); 27] = [
     (
         Code::BadRequest,
         "bad-request",
@@ -103,6 +107,18 @@ const TABLE: [(Code, &str, u16, &str); 25] = [
         "bad-json",
         400,
         "The content type of the body is JSON, but the body is not valid JSON. Nothing ran. Send text as `text/plain`.",
+    ),
+    (
+        Code::Unauthorized,
+        "unauthorized",
+        401,
+        "The request has no credential that holds for a route of its host; `fndctl routes test` says why. The answer is the same for every path, known or not.",
+    ),
+    (
+        Code::Replayed,
+        "replayed",
+        409,
+        "A request with the same signature and the same signed time was admitted before. Nothing ran. A sender's retry has a new time.",
     ),
     (
         Code::NotAllowed,

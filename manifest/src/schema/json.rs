@@ -161,7 +161,7 @@ fn pattern(form: Form) -> String {
         Form::Place => "^(ip|(header|query|body)\\..+)$".to_owned(),
         Form::Regex => String::new(),
         Form::Listen => "^(unix:/.+|.+:[0-9]{1,5})$".to_owned(),
-        Form::Network => "^[0-9a-fA-F.:]+(/[0-9]{1,3})?$".to_owned(),
+        Form::Network => "^(unix|[0-9a-fA-F.:]+(/[0-9]{1,3})?)$".to_owned(),
         Form::Permission => format!("^(keptn|({})(=.+)?)$", PERMISSIONS.join("|")),
     }
 }

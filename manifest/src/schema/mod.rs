@@ -134,7 +134,7 @@ pub enum Form {
     Regex,
     /// An address to listen on: an IP address and a port, or `unix:` and a path.
     Listen,
-    /// An IP address or a network.
+    /// An IP address, a network, or `unix`.
     Network,
     /// A deno permission: `net`, `read=/srv/in`, or the preset `keptn`.
     Permission,
@@ -166,7 +166,7 @@ impl Form {
             Self::Place => "`header.NAME`, `query.NAME`, `body.NAME` (`body.user.name` looks into objects) or `ip`",
             Self::Regex => "a regular expression",
             Self::Listen => "an address and a port such as `127.0.0.1:8080`, or `unix:` and an absolute path",
-            Self::Network => "an IP address or a network such as `192.0.2.0/24`",
+            Self::Network => "an IP address, a network such as `192.0.2.0/24`, or `unix`",
             Self::Permission => "a permission of deno such as `net`, `net=example.com`, `read=/srv/in`, or `keptn`",
         }
     }
@@ -214,7 +214,7 @@ impl Form {
                 Some(path) => Self::Absolute.holds(path) && path.len() > 1,
                 None => Self::Socket.holds(text),
             },
-            Self::Network => text.parse::<ipnet::IpNet>().is_ok() || text.parse::<std::net::IpAddr>().is_ok(),
+            Self::Network => text == "unix" || text.parse::<ipnet::IpNet>().is_ok() || text.parse::<std::net::IpAddr>().is_ok(),
             Self::Permission => {
                 let (name, value) = text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));
                 text == "keptn" || (PERMISSIONS.contains(&name) && value != Some(""))

@@ -142,7 +142,7 @@ keys! {
         tls: Option<Tls> = Table(Tls::KEYS), example { certificate = "/etc/fnd/tls/cert.pem", key = "/etc/fnd/tls/key.pem" };
         /// The route that accepts CloudEvents.
         events = Table(HTTP_EVENTS), example { path = "/events", auth = "token:events-token" }, not_yet [];
-        /// Proxies whose `Forwarded` or `X-Forwarded-For` names the caller: addresses or networks.
+        /// Proxies whose `Forwarded` or `X-Forwarded-For` names the caller: addresses, networks, `unix`.
         trusted_proxies: Vec<String> = List(&Text(Form::Network)), example ["127.0.0.1"];
         /// Most connections at once.
         connections: u32 = Whole(1..=1_000_000), default 1024, example 10000;

@@ -7,6 +7,7 @@
 //! - `body`: values inside JSON and form bodies
 //! - `conditions`: `when` and `idempotency`
 //! - `cors`: what pages of other origins may do
+//! - `forwarded`: the caller behind a proxy
 //! - `path`: the normal form of paths
 //! - `rate`: how many requests are accepted per time
 //! - `tree`: paths by segments
@@ -14,6 +15,7 @@
 mod body;
 pub mod conditions;
 pub mod cors;
+pub mod forwarded;
 pub mod path;
 pub mod rate;
 #[cfg(test)]

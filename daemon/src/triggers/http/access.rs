@@ -1,0 +1,139 @@
+//! What is told of each request: a line in the journal, counters, and the last calls of each route.
+
+use super::listener::Listener;
+use crate::backend::Control;
+use crate::http::listen::socket::Peer;
+use crate::http::request::short;
+use crate::http::response::{Answered, INVOCATION};
+use fnd_core::durations::{Durations, quantile};
+use fnd_core::supervisor::Answer;
+use fnd_core::triggers::route::Route;
+use fnd_wire::ids::FunctionName;
+use hyper::body::Body as _;
+use hyper::http::request::Parts;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// The calls of one route since fnd's start.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    /// How many requests were answered.
+    pub(crate) count: u64,
+    /// The status of the last answer.
+    pub(crate) last_status: u16,
+    durations: Durations,
+}
+
+impl Calls {
+    /// Returns a quantile of the durations of the last hundred requests, in microseconds.
+    pub(crate) fn quantile_us(&self, of: f64) -> Option<u64> {
+        quantile(self.durations.as_slice(), of)
+    }
+}
+
+/// The calls of all routes, by function and path.
+#[derive(Debug, Default)]
+pub(crate) struct RouteCalls(HashMap<(FunctionName, String), Calls>);
+
+impl RouteCalls {
+    /// Returns the calls of a route.
+    pub(crate) fn of(&self, route: &Route) -> Option<&Calls> {
+        self.0.get(&(route.function.clone(), route.entry.path.clone()))
+    }
+}
+
+/// A request that is being answered. If this is dropped before, its caller has left.
+pub(super) struct Access {
+    listener: Rc<Listener>,
+    control: Control,
+    begun: Instant,
+    method: String,
+    path: String,
+    caller: Option<IpAddr>,
+    route: Option<Rc<Route>>,
+    /// Status and size of the answer.
+    answer: Option<(u16, Option<u64>)>,
+    invocation: Option<String>,
+}
+
+impl Access {
+    pub(super) fn begins(listener: &Rc<Listener>, control: &Control, parts: &Parts, peer: &Peer) -> Self {
+        Self {
+            listener: Rc::clone(listener),
+            control: control.clone(),
+            begun: Instant::now(),
+            method: short(parts.method.as_str()),
+            path: short(parts.uri.path()),
+            caller: peer.address,
+            route: None,
+            answer: None,
+            invocation: None,
+        }
+    }
+
+    /// Notes the caller, who may be behind a proxy.
+    pub(super) fn from(&mut self, caller: Option<IpAddr>) {
+        self.caller = caller;
+    }
+
+    /// Notes the route.
+    pub(super) fn found(&mut self, route: &Rc<Route>) {
+        self.route = Some(Rc::clone(route));
+    }
+
+    /// Notes what became of the run.
+    pub(super) fn ran(&mut self, answer: &Answer) {
+        self.invocation = match answer {
+            Answer::Queued(id) | Answer::TimedOut { id, .. } => Some(id.to_string()),
+            Answer::Finished(record) => Some(record.id.to_string()),
+            Answer::Rejected(_) | Answer::NotFound | Answer::StoreFailed | Answer::Done => None,
+        };
+    }
+
+    /// Notes the answer.
+    pub(super) fn answered(&mut self, answer: &Answered) {
+        self.answer = Some((answer.status().as_u16(), answer.body().size_hint().exact()));
+        let id = answer.headers().get(INVOCATION).and_then(|id| id.to_str().ok());
+        self.invocation = id.map(str::to_owned).or(self.invocation.take());
+    }
+}
+
+impl Drop for Access {
+    fn drop(&mut self) {
+        let took = self.begun.elapsed();
+        let status = self.answer.map(|(status, _)| status);
+        if let (Some(route), Some(status)) = (&self.route, status) {
+            let mut calls = self.listener.calls.borrow_mut();
+            let calls = calls.0.entry((route.function.clone(), route.entry.path.clone())).or_default();
+            calls.count += 1;
+            calls.last_status = status;
+            calls.durations.push(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        }
+        self.control.count_request(self.route.as_deref(), status, took);
+        if !self.listener.logs.get() {
+            return;
+        }
+        let function = self.route.as_ref().map(|route| route.function.as_str());
+        let caller = self.caller.map_or_else(|| "unix".to_owned(), |caller| caller.to_string());
+        let (method, path) = (&self.method, &self.path);
+        let ms = took.as_secs_f64() * 1000.0;
+        match self.answer {
+            Some((status, bytes)) => tracing::info!(
+                fnd_function = function,
+                fnd_invocation = self.invocation.as_deref(),
+                route = self.route.as_ref().map(|route| route.entry.path.as_str()),
+                status,
+                bytes,
+                caller,
+                "{method} {path} {status} {ms:.1} ms, from {caller}"
+            ),
+            None => tracing::info!(
+                fnd_function = function,
+                caller,
+                "{method} {path}, the caller {caller} closed the connection before the answer, after {ms:.1} ms"
+            ),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Who may call: credentials in headers first, then those that cover the body.
+//!
+//! A caller without a credential learns nothing about routes. So on a host with signed routes every path takes a body,
+//! up to the largest that such a route takes, and then only the secrets of the matched route are tried.
+
+use super::Public;
+use super::asked::Asked;
+use crate::http::limits::Pace;
+use crate::http::request::Request;
+use crate::http::response::{Refusal, internal, refuse};
+use crate::triggers::passwords::Refused;
+use fnd_core::api::problem::Code;
+use fnd_core::data::Data;
+use fnd_core::triggers::credentials::{Denied, Headers, Proof, ReplayKey, Verifier};
+use fnd_core::triggers::route::{Admits, Route};
+use fnd_manifest::function::route::Credential;
+use hyper::header::{AUTHORIZATION, HeaderMap};
+use std::borrow::Cow;
+
+/// What admitted a caller.
+#[derive(Debug)]
+pub(super) enum Admitted {
+    /// The route, or some route of the host, is for everybody.
+    Open,
+    /// A credential that holds again.
+    Known,
+    /// A signature that holds once.
+    Once(ReplayKey),
+}
+
+/// The headers of a request, for the verification of credentials.
+pub(super) struct OfRequest<'a>(pub(super) &'a HeaderMap);
+
+impl Headers for OfRequest<'_> {
+    fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        self.0.get_all(name).iter().map(hyper::header::HeaderValue::as_bytes)
+    }
+}
+
+/// Returns the refusal of a caller without a credential that holds. Its words are the same for everybody.
+fn unauthorized() -> Refusal {
+    refuse(Code::Unauthorized, "the request has no credential that holds here")
+}
+
+impl Public {
+    /// Returns what admits a caller, and the body if it was read for that. `route` is absent if the host has no route for
+    /// the request.
+    ///
+    /// # Errors
+    /// [`Code::Unauthorized`]; [`Code::TooLarge`] and others if a body was to be read; [`Code::Unavailable`] if too many
+    /// passwords wait to be checked.
+    pub(super) async fn admitted(
+        &self,
+        request: &Request,
+        asked: &Asked,
+        route: Option<&Route>,
+        admits: &Admits,
+    ) -> Result<(Admitted, Option<Data>), Refusal> {
+        if route.map_or(admits.everybody, Route::is_open) {
+            return Ok((Admitted::Open, None));
+        }
+        let credentials: Vec<Credential> = match route {
+            Some(route) => route.entry.auth.0.clone(),
+            None => admits.credentials.iter().cloned().collect(),
+        };
+        let (signed, of_headers): (Vec<_>, Vec<_>) =
+            credentials.into_iter().partition(|credential| credential.scheme.signs());
+        // All of them are tried, so that the time does not depend on which one holds.
+        let mut holds = false;
+        for credential in &of_headers {
+            holds |= self.holds(request, credential, asked).await?;
+        }
+        if holds {
+            return Ok((Admitted::Known, None));
+        }
+        let Some(limit) = admits.signed_body else {
+            return Err(unauthorized());
+        };
+        let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
+        let body = request.read_body(&buffers, Pace::REMOTE, limit, "limits.body").await?;
+        let bytes = match body.bytes() {
+            Ok(bytes) => bytes,
+            Err(error) => return Err(internal("read a body from the disk", &error)),
+        };
+        match self.proof(request, &signed, &bytes) {
+            Some(proof) => {
+                drop(bytes);
+                Ok((proof, Some(body)))
+            }
+            None => Err(unauthorized()),
+        }
+    }
+
+    /// Says whether a credential of headers alone holds.
+    async fn holds(&self, request: &Request, credential: &Credential, asked: &Asked) -> Result<bool, Refusal> {
+        let headers = OfRequest(&request.parts.headers);
+        let verified = self.verify(credential, &headers, &[]);
+        let login = match verified {
+            Ok(Proof::Holds | Proof::HoldsOnce(_)) => return Ok(true),
+            Ok(Proof::Password(login)) => login,
+            Err(why) => {
+                // Most requests with one credential lack the others.
+                if request.parts.headers.contains_key(AUTHORIZATION) {
+                    let (scheme, path) = (credential.scheme.as_str(), &asked.path);
+                    tracing::debug!("a {scheme} credential for {path} does not hold: {why}");
+                }
+                return Ok(false);
+            }
+        };
+        match self.listener.passwords.check(login).await {
+            Ok(()) => Ok(true),
+            Err(Refused::Denied(_)) => Ok(false),
+            Err(Refused::Busy) => {
+                let mut refusal = refuse(Code::Unavailable, "too many passwords wait to be checked");
+                refusal.retry_after = Some(1);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Returns the proof of the first signature that holds; all are tried.
+    fn proof(&self, request: &Request, signed: &[Credential], body: &Cow<'_, [u8]>) -> Option<Admitted> {
+        let headers = OfRequest(&request.parts.headers);
+        let proofs: Vec<_> = signed.iter().map(|credential| self.verify(credential, &headers, body)).collect();
+        proofs.into_iter().find_map(|proof| match proof {
+            Ok(Proof::Holds) => Some(Admitted::Known),
+            Ok(Proof::HoldsOnce(key)) => Some(Admitted::Once(key)),
+            Ok(Proof::Password(_)) | Err(_) => None,
+        })
+    }
+
+    fn verify(&self, credential: &Credential, headers: &OfRequest<'_>, body: &[u8]) -> Result<Proof, Denied> {
+        let now_s = self.control.now_ms() / 1000;
+        let verifier = self.listener.keyring.borrow().get(credential);
+        match verifier.as_deref() {
+            Some(verifier) => Verifier::verify(verifier, headers, body, now_s),
+            None => Err(Denied::NoMatch),
+        }
+    }
+}

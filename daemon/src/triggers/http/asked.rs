@@ -1,0 +1,115 @@
+//! The facts of a request that its route depends on.
+
+use crate::http::listen::socket::Peer;
+use crate::http::response::{Refusal, refuse};
+use fnd_core::api::problem::Code;
+use fnd_core::triggers::route::forwarded::Trusted;
+use fnd_core::triggers::route::path;
+use fnd_manifest::function::route::Method;
+use hyper::Version;
+use hyper::header::{FORWARDED, HOST, HeaderMap};
+use hyper::http::request::Parts;
+use std::net::IpAddr;
+
+/// The facts.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// The host in lower case, without a port; empty if the request names none.
+    pub(super) host: String,
+    /// The authority as it came: host and port.
+    pub(super) authority: String,
+    /// The path in normal form.
+    pub(super) path: String,
+    /// The path as it came.
+    pub(super) raw_path: String,
+    /// The part after the `?`.
+    pub(super) query: String,
+    /// The method; absent: one that no route can have.
+    pub(super) method: Option<Method>,
+    /// The caller's address, behind trusted proxies; absent for a Unix socket.
+    pub(super) caller: Option<IpAddr>,
+    /// `http` or `https`.
+    pub(super) scheme: &'static str,
+    /// The version of HTTP.
+    pub(super) protocol: &'static str,
+}
+
+impl Asked {
+    /// Reads the facts.
+    ///
+    /// # Errors
+    /// [`Code::BadRequest`] if the path or the host cannot be read.
+    pub(super) fn read(parts: &Parts, peer: &Peer, trusted: &Trusted) -> Result<Self, Refusal> {
+        let raw_path = parts.uri.path();
+        let path = path::normal(raw_path).map_err(|wrong| refuse(Code::BadRequest, wrong.to_string()))?;
+        let authority = match parts.headers.get(HOST).map(|host| host.to_str()) {
+            None => String::new(),
+            Some(Ok(host)) => host.to_owned(),
+            Some(Err(_)) => return Err(refuse(Code::BadRequest, "the header `host` is not ASCII")),
+        };
+        let is_trusted = trusted.is_trusted(peer.address);
+        let caller = trusted.caller(
+            peer.address,
+            &texts(&parts.headers, "x-forwarded-for"),
+            &texts(&parts.headers, FORWARDED.as_str()),
+        );
+        let forwarded = texts(&parts.headers, "x-forwarded-proto").pop().filter(|_| is_trusted);
+        let is_secure = forwarded.map_or(peer.is_secure, |scheme| scheme.eq_ignore_ascii_case("https"));
+        Ok(Self {
+            host: host_of(&authority),
+            authority,
+            path,
+            raw_path: raw_path.to_owned(),
+            query: parts.uri.query().unwrap_or_default().to_owned(),
+            method: Method::parse(parts.method.as_str()),
+            caller,
+            scheme: if is_secure { "https" } else { "http" },
+            protocol: if parts.version == Version::HTTP_2 {
+                "HTTP/2.0"
+            } else if parts.version == Version::HTTP_10 {
+                "HTTP/1.0"
+            } else {
+                "HTTP/1.1"
+            },
+        })
+    }
+
+    /// Returns the caller's address as text; empty for a Unix socket.
+    pub(super) fn remote(&self) -> String {
+        self.caller.map(|caller| caller.to_string()).unwrap_or_default()
+    }
+}
+
+/// Returns all values of a header as text; a value that is not ASCII counts as empty.
+pub(super) fn texts(headers: &HeaderMap, name: &str) -> Vec<String> {
+    let values = headers.get_all(name).iter();
+    values.map(|value| value.to_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// Returns the host of an authority as routes name it.
+fn host_of(authority: &str) -> String {
+    let host = match authority.rsplit_once(':') {
+        // Not the last group of an IPv6 address.
+        Some((host, port)) if !port.contains(']') => host,
+        _ => authority,
+    };
+    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host_of;
+
+    #[test]
+    fn a_host_has_no_port_and_no_final_dot() {
+        for (authority, host) in [
+            ("Api.Example.com:8443", "api.example.com"),
+            ("api.example.com.", "api.example.com"),
+            ("[2001:db8::1]:80", "[2001:db8::1]"),
+            ("[2001:db8::1]", "[2001:db8::1]"),
+            ("", ""),
+        ] {
+            assert_eq!(host_of(authority), host);
+        }
+    }
+}

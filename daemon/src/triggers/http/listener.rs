@@ -1,0 +1,118 @@
+//! The public listener by its configuration: addresses, TLS, limits, proxies.
+
+use super::Keyring;
+use super::access::RouteCalls;
+use crate::http::connections::{Connections, Places};
+use crate::http::limits::Limits;
+use crate::http::listen::{Address, Listeners};
+use crate::triggers::passwords::Passwords;
+use crate::triggers::replays::ReplayMemory;
+use fnd_core::triggers::route::forwarded::Trusted;
+use fnd_core::triggers::route::rate::Rates;
+use fnd_manifest::settings::Http;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The limits of a connection.
+pub(super) const LIMITS: Limits = Limits {
+    head_bytes: 16 * 1024,
+    headers: 100,
+    head_time: Duration::from_secs(10),
+    silence: Duration::from_secs(75),
+    idle: Duration::from_secs(75),
+    single_request_time: None,
+    stop_time: Duration::from_millis(1000),
+    last_request_time: Duration::from_millis(100),
+};
+
+/// The listener's state: what it listens on, whom it trusts, what it remembers.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(super) sockets: Listeners,
+    pub(super) connections: Rc<Connections>,
+    pub(super) trusted: RefCell<Trusted>,
+    pub(super) keyring: RefCell<Keyring>,
+    pub(super) passwords: Passwords,
+    pub(super) replays: RefCell<ReplayMemory>,
+    pub(super) rates: RefCell<Rates>,
+    pub(super) logs: Cell<bool>,
+    pub(super) calls: RefCell<RouteCalls>,
+    /// Addresses that could not be used, each with the reason.
+    problems: RefCell<Vec<String>>,
+}
+
+impl Listener {
+    /// Returns a listener without addresses.
+    pub(crate) fn new(sockets: Listeners, replays: ReplayMemory) -> Self {
+        let http = Http::default();
+        Self {
+            sockets,
+            connections: Rc::new(Connections::new("the public listener", places(&http))),
+            trusted: RefCell::default(),
+            keyring: RefCell::default(),
+            passwords: Passwords::start(),
+            replays: RefCell::new(replays),
+            rates: RefCell::default(),
+            logs: Cell::new(true),
+            calls: RefCell::default(),
+            problems: RefCell::default(),
+        }
+    }
+
+    /// Puts a configuration in force. Addresses that stay keep their sockets.
+    pub(crate) fn apply(&self, http: &Http) {
+        self.connections.set_places(places(http));
+        *self.trusted.borrow_mut() = Trusted::new(&http.trusted_proxies);
+        self.logs.set(http.access_log);
+        let addresses: Vec<Address> = http.listen.0.iter().filter_map(|text| address(text)).collect();
+        self.sockets.apply(&addresses);
+        self.check();
+    }
+
+    /// Notes which addresses could not be used; returns whether that has changed.
+    pub(crate) fn check(&self) -> bool {
+        let unbound = self.sockets.unbound();
+        let problems: Vec<String> = unbound
+            .iter()
+            .map(|unbound| format!("[http] listen: `{}` cannot be used: {}", unbound.address, unbound.why))
+            .collect();
+        let before = self.problems.replace(problems);
+        before != *self.problems.borrow()
+    }
+
+    /// Returns what keeps it from doing all that the configuration asks for.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let mut problems = self.problems.borrow().clone();
+        problems.extend(self.connections.problem());
+        problems.extend(self.replays.borrow().problem());
+        problems
+    }
+
+    /// Returns the addresses that it listens on.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        self.sockets.addresses().iter().map(Address::to_string).collect()
+    }
+
+    /// Tries addresses that could not be used, until this is dropped; calls `changed` when there are others.
+    pub(crate) async fn keep_trying(&self, changed: impl Fn()) {
+        self.sockets.keep_trying(changed).await;
+    }
+}
+
+fn places(http: &Http) -> Places {
+    let whole = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    Places {
+        all: whole(http.connections),
+        of_one: whole(http.connections_per_address),
+        for_root: 0,
+    }
+}
+
+/// Returns an address as the configuration writes it; the judge has checked its form.
+fn address(text: &str) -> Option<Address> {
+    match text.strip_prefix("unix:") {
+        Some(path) => Some(Address::Unix(path.into())),
+        None => text.parse().ok().map(Address::Tcp),
+    }
+}

@@ -1,0 +1,233 @@
+//! What a request runs: conditions, rate, payload, idempotency key, and the answer.
+
+use super::Public;
+use super::access::Access;
+use super::admission::Admitted;
+use super::asked::{Asked, texts};
+use crate::control::backend::{Bounds, FunctionBackend as _, InvocationBackend as _};
+use crate::control::limits::KEY_MAX;
+use crate::http::headers::{given, joined};
+use crate::http::limits::Pace;
+use crate::http::request::Request;
+use crate::http::response::{Answered, Refusal, internal, refuse, whole};
+use crate::invoke::answer::{of_passed, of_run, wait};
+use crate::invoke::payload::put;
+use crate::invoke::refusal::rejected;
+use fnd_core::api::problem::Code;
+use fnd_core::data::Data;
+use fnd_core::outcome::Trigger;
+use fnd_core::protocol::HttpRequest;
+use fnd_core::record::Payload;
+use fnd_core::supervisor::{Answer, Rejection, Submit};
+use fnd_core::trace::Trace;
+use fnd_core::triggers::route::Route;
+use fnd_core::triggers::route::conditions::{self, Facts};
+use fnd_manifest::function::route::{Per, Place, Response, Scheme};
+use fnd_manifest::function::Mode;
+use fnd_wire::ids::InvocationId;
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Header of an answer to a request that runs nothing: why.
+const SKIPPED: HeaderName = HeaderName::from_static("fnd-skipped");
+
+impl Public {
+    /// Runs the function of a route, and returns its answer.
+    ///
+    /// # Errors
+    /// Every answer of fnd itself.
+    pub(super) async fn submit(
+        &self,
+        request: Request,
+        asked: &Asked,
+        (route, params): (&Rc<Route>, Vec<(String, String)>),
+        (admitted, body): (Admitted, Option<Data>),
+        access: &mut Access,
+    ) -> Result<Answered, Refusal> {
+        let function = &route.function;
+        let Some(bounds) = self.control.bounds(function) else {
+            let error = "it is not installed yet".to_owned();
+            return Err(rejected(Rejection::Invalid { error }, function));
+        };
+        let mut submit = prepared(&request, asked, (route, params), &admitted)?;
+        // A body that is passed on is answered while the function runs.
+        let needs_body = body.is_some() || reads_body(route);
+        if bounds.passes && !route.entry.r#async && !needs_body && route.entry.idempotency.is_none() {
+            self.decide(&request, asked, route, &[])?;
+            return self.pass(request, asked, submit, &bounds).await;
+        }
+        let data = match body {
+            Some(data) => data,
+            None => {
+                let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
+                request.read_body(&buffers, Pace::REMOTE, bounds.body, "limits.body").await?
+            }
+        };
+        if data.size() > bounds.body {
+            return Err(refuse(Code::TooLarge, "the body is larger than limits.body"));
+        }
+        let key = {
+            let bytes = data.bytes().map_err(|error| internal("read a body from the disk", &error))?;
+            if let Some(skipped) = self.decide(&request, asked, route, &bytes)? {
+                return Ok(skipped);
+            }
+            self.key(&request, asked, route, &bytes)
+        };
+        put(&mut submit.payload, data, bounds.mode)?;
+        submit.wait = !route.entry.r#async;
+        submit.idempotency_key = key;
+        self.first_time(&admitted)?;
+        let answer = match wait(self.control.submit(submit)).await {
+            Ok(answer) => answer,
+            Err(refusal) => return Err(refusal),
+        };
+        if let (Admitted::Once(replay), Answer::Rejected(_) | Answer::StoreFailed) = (&admitted, &answer) {
+            // Nothing ran, so the sender may try again with the same signature.
+            self.listener.replays.borrow_mut().forget(replay);
+        }
+        access.ran(&answer);
+        let mut answer = of_run(answer, function)?;
+        // The control API's paths are not reachable here.
+        answer.headers_mut().remove(LOCATION);
+        Ok(answer)
+    }
+
+    /// Remembers a signature that holds once.
+    fn first_time(&self, admitted: &Admitted) -> Result<(), Refusal> {
+        let Admitted::Once(key) = admitted else {
+            return Ok(());
+        };
+        let now_s = self.control.now_ms() / 1000;
+        self.listener.replays.borrow_mut().admit(key, now_s).map_err(|refused| match refused {
+            fnd_core::triggers::replays::Refused::Replayed => {
+                refuse(Code::Replayed, "a request with this signature and this time was admitted before")
+            }
+            fnd_core::triggers::replays::Refused::Busy => {
+                let mut refusal = refuse(Code::Unavailable, "too many signed requests are remembered");
+                refusal.retry_after = Some(1);
+                refusal
+            }
+        })
+    }
+
+    /// Returns the answer to a request that runs nothing because of `when`.
+    ///
+    /// # Errors
+    /// [`Code::Rate`].
+    fn decide(&self, request: &Request, asked: &Asked, route: &Route, body: &[u8]) -> Result<Option<Answered>, Refusal> {
+        let holds = with_facts(request, asked, body, |facts| route.conditions.iter().all(|test| test.holds(facts)));
+        if !holds {
+            let mut answer = whole("text/plain; charset=utf-8", "");
+            *answer.status_mut() = StatusCode::NO_CONTENT;
+            answer.headers_mut().remove(CONTENT_TYPE);
+            answer.headers_mut().insert(SKIPPED, HeaderValue::from_static("when"));
+            return Ok(Some(answer));
+        }
+        if let Some(rate) = route.entry.rate {
+            let from = asked.caller.filter(|_| route.entry.per == Per::Ip);
+            let now = self.control.daemon.state.borrow().clock.now().mono;
+            let admitted = self.listener.rates.borrow_mut().admit(route.number, from, rate, now);
+            admitted.map_err(|wait| {
+                let mut refusal = refuse(Code::Rate, "more requests than the route's rate allows");
+                refusal.retry_after = Some(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
+                refusal
+            })?;
+        }
+        Ok(None)
+    }
+
+    /// Returns the idempotency key of a request. A long one is shortened to its hash.
+    fn key(&self, request: &Request, asked: &Asked, route: &Route, body: &[u8]) -> Option<Arc<str>> {
+        let place = route.entry.idempotency.as_ref()?;
+        let key = with_facts(request, asked, body, |facts| conditions::key(facts, place))?;
+        if key.len() <= KEY_MAX {
+            return Some(key.into());
+        }
+        let mut short = "sha256:".to_owned();
+        for byte in Sha256::digest(key.as_bytes()) {
+            let _ = write!(short, "{byte:02x}"); // writing to a text cannot fail
+        }
+        Some(short.into())
+    }
+
+    /// Passes the body on to the program as a stream, and its answer to the caller.
+    async fn pass(&self, request: Request, _: &Asked, submit: Submit, bounds: &Bounds) -> Result<Answered, Refusal> {
+        request.check_length(bounds.body, "limits.body")?;
+        let Some(body) = request.body.borrow_mut().take() else {
+            return Err(refuse(Code::BadRequest, "the connection ended before the whole body had come"));
+        };
+        let function = submit.function.clone();
+        let passed = self.control.pass(submit, body);
+        of_passed(passed, &function, &request.parts.method).await
+    }
+}
+
+/// Says whether a route looks into the body before it runs anything.
+fn reads_body(route: &Route) -> bool {
+    let places = route.conditions.iter().map(conditions::Test::place);
+    places.chain(&route.entry.idempotency).any(conditions::needs_body)
+}
+
+/// Calls a function with the facts of a request.
+fn with_facts<T>(request: &Request, asked: &Asked, body: &[u8], read: impl FnOnce(&Facts<'_>) -> T) -> T {
+    let headers = &request.parts.headers;
+    read(&Facts {
+        header: &|name| texts(headers, name),
+        query: &asked.query,
+        content_type: headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default(),
+        body,
+        ip: asked.caller,
+    })
+}
+
+/// Returns the request to run a route's function, without its body.
+fn prepared(
+    request: &Request,
+    asked: &Asked,
+    (route, params): (&Rc<Route>, Vec<(String, String)>),
+    admitted: &Admitted,
+) -> Result<Submit, Refusal> {
+    let headers = &request.parts.headers;
+    let mut withheld = Vec::new();
+    if !matches!(admitted, Admitted::Open) {
+        withheld.push("authorization");
+    }
+    // The header is the secret itself.
+    if route.entry.auth.0.iter().any(|credential| credential.scheme == Scheme::Gitlab) {
+        withheld.push("x-gitlab-token");
+    }
+    let path = if route.entry.strip {
+        let rest = asked.raw_path.get(route.prefix().len()..).unwrap_or_default();
+        if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") }
+    } else {
+        asked.raw_path.clone()
+    };
+    let payload = Payload {
+        data: None,
+        content_type: request.header("content-type")?.filter(|text| !text.is_empty()).map(str::to_owned),
+        context: None,
+        trace: Trace::of(|name| joined(headers, name)),
+        request: Some(Arc::new(HttpRequest {
+            method: request.parts.method.to_string(),
+            path,
+            query: asked.query.clone(),
+            route: route.entry.path.clone(),
+            params,
+            remote: asked.remote(),
+            scheme: asked.scheme.to_owned(),
+            host: asked.authority.clone(),
+            protocol: asked.protocol.to_owned(),
+            cgi: route.entry.response == Response::Cgi,
+            headers: given(headers, &withheld)?,
+        })),
+    };
+    Ok(Submit {
+        payload,
+        wait: true,
+        ..Submit::new(InvocationId(0), route.function.clone(), Trigger::Http)
+    })
+}
