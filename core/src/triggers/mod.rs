@@ -2,5 +2,9 @@
 //!
 //! Files:
 //! - `credentials`: whether a caller proves that it knows a secret
+//! - `replay_file`: the bytes of the file that remembers admitted requests
+//! - `replays`: which signed requests were admitted
 
 pub mod credentials;
+pub mod replay_file;
+pub mod replays;
