@@ -19,6 +19,7 @@
 //! - `supervisor`: the state machine that decides everything while fnd runs
 //! - `trace`: trace contexts of requests and attempts
 //! - `triggers`: what starts functions
+//! - `triggers`: what a trigger decides before it submits
 
 pub mod api;
 pub mod backoff;

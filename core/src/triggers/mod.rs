@@ -1,6 +1,13 @@
-//! What starts functions: each trigger's decisions, pure. The daemon's side brings facts and submits.
+//! What starts functions: each trigger's decisions, pure. A trigger makes one submission; what follows is the same for
+//! every trigger. The daemon's side brings facts and submits.
 //!
 //! Files:
+//! - `credentials`: whether a caller proves that it knows a secret
+//! - `replay_file`: the bytes of the file that remembers admitted requests
+//! - `replays`: which signed requests were admitted
 //! - `route`: which route of the public listener a request is for, and whether it runs anything
 
+pub mod credentials;
+pub mod replay_file;
+pub mod replays;
 pub mod route;

@@ -214,7 +214,9 @@ impl Form {
                 Some(path) => Self::Absolute.holds(path) && path.len() > 1,
                 None => Self::Socket.holds(text),
             },
-            Self::Network => text == "unix" || text.parse::<ipnet::IpNet>().is_ok() || text.parse::<std::net::IpAddr>().is_ok(),
+            Self::Network => {
+                text == "unix" || text.parse::<ipnet::IpNet>().is_ok() || text.parse::<std::net::IpAddr>().is_ok()
+            }
             Self::Permission => {
                 let (name, value) = text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));
                 text == "keptn" || (PERMISSIONS.contains(&name) && value != Some(""))

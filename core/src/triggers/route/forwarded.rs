@@ -19,7 +19,11 @@ impl Trusted {
     /// nobody.
     #[must_use]
     pub fn new(written: &[String]) -> Self {
-        let network = |text: &String| text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).ok();
+        let network = |text: &String| {
+            text.parse::<IpNet>()
+                .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
+                .ok()
+        };
         Self {
             networks: written.iter().filter_map(network).collect(),
             unix: written.iter().any(|text| text == "unix"),
@@ -30,7 +34,10 @@ impl Trusted {
     #[must_use]
     pub fn is_trusted(&self, peer: Option<IpAddr>) -> bool {
         match peer {
-            Some(address) => self.networks.iter().any(|network| network.contains(&address.to_canonical())),
+            Some(address) => self
+                .networks
+                .iter()
+                .any(|network| network.contains(&address.to_canonical())),
             None => self.unix,
         }
     }
@@ -41,16 +48,24 @@ impl Trusted {
         if !self.is_trusted(peer) {
             return peer;
         }
-        let named = forwarded_for.iter().flat_map(|value| value.split(',')).map(node).collect();
+        let named = forwarded_for
+            .iter()
+            .flat_map(|value| value.split(','))
+            .map(node)
+            .collect();
         let elements = forwarded.iter().flat_map(|value| value.split(','));
-        let standard = elements.map(|element| parameter(element, "for").and_then(|value| node(&value))).collect();
+        let standard = elements
+            .map(|element| parameter(element, "for").and_then(|value| node(&value)))
+            .collect();
         match (forwarded_for.is_empty(), forwarded.is_empty()) {
             (true, true) => peer,
             (false, true) => self.last_stranger(named).or(peer),
             (true, false) => self.last_stranger(standard).or(peer),
             (false, false) => {
                 let caller = self.last_stranger(named);
-                caller.filter(|caller| self.last_stranger(standard) == Some(*caller)).or(peer)
+                caller
+                    .filter(|caller| self.last_stranger(standard) == Some(*caller))
+                    .or(peer)
             }
         }
     }
@@ -59,7 +74,10 @@ impl Trusted {
     /// that one is no address.
     fn last_stranger(&self, chain: Vec<Option<IpAddr>>) -> Option<IpAddr> {
         let first = chain.first().copied().flatten();
-        let stranger = chain.into_iter().rev().find(|address| !address.is_some_and(|known| self.is_trusted(Some(known))));
+        let stranger = chain
+            .into_iter()
+            .rev()
+            .find(|address| !address.is_some_and(|known| self.is_trusted(Some(known))));
         match stranger {
             Some(address) => address,
             // All of them are proxies, so the first one asked on its own behalf.
@@ -79,7 +97,10 @@ fn parameter(element: &str, name: &str) -> Option<String> {
 /// Returns the address of a node: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`.
 fn node(text: &str) -> Option<IpAddr> {
     let text = text.trim();
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'))
+        .unwrap_or(text);
     let address = bare.parse().ok();
     let address = address.or_else(|| text.parse().ok().map(|address: SocketAddr| address.ip()));
     address.map(|address: IpAddr| address.to_canonical())
@@ -108,10 +129,17 @@ mod tests {
     #[test]
     fn what_a_caller_writes_itself_does_not_count() {
         assert_eq!(caller("127.0.0.1", &["1.2.3.4, 198.51.100.1"], &[]), "198.51.100.1");
-        assert_eq!(caller("127.0.0.1", &["1.2.3.4", "198.51.100.1, 10.1.2.3"], &[]), "198.51.100.1");
+        assert_eq!(
+            caller("127.0.0.1", &["1.2.3.4", "198.51.100.1, 10.1.2.3"], &[]),
+            "198.51.100.1"
+        );
         assert_eq!(caller("127.0.0.1", &["10.0.0.7, 10.1.2.3"], &[]), "10.0.0.7");
         assert_eq!(caller("127.0.0.1", &["1.2.3.4, unknown"], &[]), "127.0.0.1");
-        assert_eq!(caller("127.0.0.1", &["1.2.3.4"], &["for=5.6.7.8"]), "127.0.0.1", "they differ");
+        assert_eq!(
+            caller("127.0.0.1", &["1.2.3.4"], &["for=5.6.7.8"]),
+            "127.0.0.1",
+            "they differ"
+        );
         assert_eq!(caller("127.0.0.1", &["1.2.3.4"], &["for=1.2.3.4"]), "1.2.3.4");
     }
 
