@@ -289,6 +289,8 @@ words! {
         Load = "load",
         /// A person or program used the control socket.
         Manual = "manual",
+        /// A request to a route of the public listener.
+        Http = "http",
         /// Somebody ran an earlier invocation again with the same payload.
         Replay = "replay",
         /// Somebody ran a dead letter again.

@@ -22,7 +22,8 @@ use crate::control::backend::{Answering, Failure, Leaving};
 use crate::driver::{Daemon, State};
 use crate::ledger;
 use fnd_core::supervisor::{Answer, Event, ReplyTo};
-use fnd_wire::ids::InvocationId;
+use fnd_core::triggers::route::Routes;
+use fnd_wire::ids::{FunctionName, InvocationId};
 use std::cell::RefMut;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -50,6 +51,14 @@ impl Control {
         let mut state = self.daemon.state.borrow_mut();
         state.catch_up();
         state
+    }
+
+    /// Returns the routes of the functions that serve.
+    pub(crate) fn routes(&self) -> Rc<Routes> {
+        let state = &mut *self.daemon.state.borrow_mut();
+        let supervisor = &state.supervisor;
+        let version = |name: &FunctionName| supervisor.version_and_error(name)?.0;
+        state.functions.route_table(version)
     }
 
     /// Makes a place for an answer, and hands the supervisor an event that leads to it.

@@ -30,13 +30,7 @@ impl NodeBackend for Control {
     }
 
     fn health(&self) -> Result<(), String> {
-        let state = self.daemon.state.borrow();
-        match &state.workers.connection {
-            Some(_) => start_problems(&state.supervisor)
-                .next()
-                .map_or(Ok(()), |problem| Err(problem.text)),
-            None => Err("no connection to fnd-spawner".into()),
-        }
+        self.daemon.state.borrow().health()
     }
 
     fn node_status(&self) -> NodeStatus {

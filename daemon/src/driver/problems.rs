@@ -6,6 +6,16 @@ use crate::workers::silence::start_problems;
 use fnd_core::report::ReportEvent;
 
 impl State {
+    /// Returns an error if fnd cannot run functions.
+    pub(crate) fn health(&self) -> Result<(), String> {
+        match &self.workers.connection {
+            Some(_) => start_problems(&self.supervisor)
+                .next()
+                .map_or(Ok(()), |problem| Err(problem.text)),
+            None => Err("no connection to fnd-spawner".into()),
+        }
+    }
+
     /// Has the main loop compare the problems with those reported last.
     pub(crate) fn problems_changed(&mut self) {
         self.reporter.problems.due = true;
@@ -65,6 +75,8 @@ impl State {
                 .problem()
                 .map(|text| Problem::new("connections", text)),
         );
+        let of_listener = self.listener.problems().into_iter();
+        problems.extend(of_listener.map(|text| Problem::about("http-listener", text.clone(), text)));
         problems.extend(start_problems(&self.supervisor));
         if health.lost > 0 {
             let text = format!(

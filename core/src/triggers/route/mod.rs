@@ -23,7 +23,7 @@ mod tests;
 mod tree;
 
 use fnd_manifest::function::HttpRoute;
-use fnd_manifest::function::route::{Credential, Method};
+use fnd_manifest::function::route::{Credential, Method, Scheme};
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -201,6 +201,12 @@ pub struct Admits {
 }
 
 impl Admits {
+    /// Says whether some route accepts a user and a password.
+    #[must_use]
+    pub fn asks_for_passwords(&self) -> bool {
+        self.credentials.iter().any(|credential| credential.scheme == Scheme::Basic)
+    }
+
     fn add(&mut self, route: &Route) {
         self.everybody |= route.is_open();
         let of_headers = route

@@ -175,7 +175,7 @@ fn read_headers(
             method: target.method,
             path: target.path,
             query: target.query,
-            headers: given(&call.request.parts.headers)?,
+            headers: given(&call.request.parts.headers, &["authorization"])?,
             ..HttpRequest::default()
         })),
     };

@@ -6,7 +6,7 @@ use crate::http::connections::{Connections, Places};
 use crate::http::limits::Limits;
 use crate::http::listen::{Address, Listeners};
 use crate::triggers::passwords::Passwords;
-use crate::triggers::replays::ReplayMemory;
+use crate::triggers::replays::Replays;
 use fnd_core::triggers::route::forwarded::Trusted;
 use fnd_core::triggers::route::rate::Rates;
 use fnd_manifest::settings::Http;
@@ -34,7 +34,7 @@ pub(crate) struct Listener {
     pub(super) trusted: RefCell<Trusted>,
     pub(super) keyring: RefCell<Keyring>,
     pub(super) passwords: Passwords,
-    pub(super) replays: RefCell<ReplayMemory>,
+    pub(super) replays: Replays,
     pub(super) rates: RefCell<Rates>,
     pub(super) logs: Cell<bool>,
     pub(super) calls: RefCell<RouteCalls>,
@@ -44,15 +44,15 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Returns a listener without addresses.
-    pub(crate) fn new(sockets: Listeners, replays: ReplayMemory) -> Self {
+    pub(crate) fn new(sockets: Listeners, (replays, passwords): (Replays, Passwords)) -> Self {
         let http = Http::default();
         Self {
             sockets,
             connections: Rc::new(Connections::new("the public listener", places(&http))),
             trusted: RefCell::default(),
             keyring: RefCell::default(),
-            passwords: Passwords::start(),
-            replays: RefCell::new(replays),
+            passwords,
+            replays,
             rates: RefCell::default(),
             logs: Cell::new(true),
             calls: RefCell::default(),
@@ -85,7 +85,7 @@ impl Listener {
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = self.problems.borrow().clone();
         problems.extend(self.connections.problem());
-        problems.extend(self.replays.borrow().problem());
+        problems.extend(self.replays.problem());
         problems
     }
 

@@ -20,6 +20,7 @@ use fnd_core::protocol::HttpRequest;
 use fnd_core::record::Payload;
 use fnd_core::supervisor::{Answer, Rejection, Submit};
 use fnd_core::trace::Trace;
+use fnd_core::triggers::replays::Replayed;
 use fnd_core::triggers::route::Route;
 use fnd_core::triggers::route::conditions::{self, Facts};
 use fnd_manifest::function::route::{Per, Place, Response, Scheme};
@@ -80,14 +81,14 @@ impl Public {
         put(&mut submit.payload, data, bounds.mode)?;
         submit.wait = !route.entry.r#async;
         submit.idempotency_key = key;
-        self.first_time(&admitted)?;
+        self.first_time(&admitted).await?;
         let answer = match wait(self.control.submit(submit)).await {
             Ok(answer) => answer,
             Err(refusal) => return Err(refusal),
         };
         if let (Admitted::Once(replay), Answer::Rejected(_) | Answer::StoreFailed) = (&admitted, &answer) {
             // Nothing ran, so the sender may try again with the same signature.
-            self.listener.replays.borrow_mut().forget(replay);
+            self.listener.replays.forget(*replay);
         }
         access.ran(&answer);
         let mut answer = of_run(answer, function)?;
@@ -97,16 +98,17 @@ impl Public {
     }
 
     /// Remembers a signature that holds once.
-    fn first_time(&self, admitted: &Admitted) -> Result<(), Refusal> {
+    async fn first_time(&self, admitted: &Admitted) -> Result<(), Refusal> {
         let Admitted::Once(key) = admitted else {
             return Ok(());
         };
         let now_s = self.control.now_ms() / 1000;
-        self.listener.replays.borrow_mut().admit(key, now_s).map_err(|refused| match refused {
-            fnd_core::triggers::replays::Refused::Replayed => {
+        let admitted = self.listener.replays.admit(*key, now_s).await;
+        admitted.map_err(|refused| match refused {
+            Replayed::Before => {
                 refuse(Code::Replayed, "a request with this signature and this time was admitted before")
             }
-            fnd_core::triggers::replays::Refused::Busy => {
+            Replayed::Full => {
                 let mut refusal = refuse(Code::Unavailable, "too many signed requests are remembered");
                 refusal.retry_after = Some(1);
                 refusal
