@@ -67,21 +67,22 @@ impl Grants {
             .get(&plan.function)
             .filter(|grant| grant.user == plan.user && plan.groups.iter().all(|group| grant.groups.contains(group)));
         let grant = grant.ok_or("this version may not start: its files no longer ask for that user")?;
-        for (path, before) in &grant.files {
-            let shown = path.display();
-            let Ok(meta) = std::fs::metadata(path) else {
-                return Err(format!(
-                    "this version may not start with another user: its files no longer exist (`{shown}`)"
-                ));
-            };
-            let now = stamp(&meta);
-            let since = crate::clock::unix_ms().cast_signed() / 1000 - meta.ctime();
-            if now != *before && !(0..=CHANGED_MAX).contains(&since) {
-                return Err(format!(
-                    "this version may not start with another user: `{shown}` has changed since fnd read it; reload fnd"
-                ));
-            }
-        }
-        Ok(())
+        still(&grant.files).map_err(|why| format!("this version may not start with another user: {why}"))
     }
+}
+
+/// Checks that files are as they were when they were read. A recent change counts as none.
+///
+/// # Errors
+/// Which file is not, for people.
+pub fn still(files: &Stamps) -> Result<(), String> {
+    for (path, before) in files {
+        let shown = path.display();
+        let meta = std::fs::metadata(path).map_err(|_| format!("its files no longer exist (`{shown}`)"))?;
+        let since = crate::clock::unix_ms().cast_signed() / 1000 - meta.ctime();
+        if stamp(&meta) != *before && !(0..=CHANGED_MAX).contains(&since) {
+            return Err(format!("`{shown}` has changed since fnd read it; reload fnd"));
+        }
+    }
+    Ok(())
 }

@@ -32,6 +32,7 @@
 //! - `reap`: the only waiter for children
 //! - `removal`: empties directories that functions owned
 //! - `sandbox`: takes rights away from a child
+//! - `secrets`: opens the secrets that fnd needs to check requests
 //! - `settings`: configuration for the judge
 //! - `sockets`: directories of programs that serve HTTP
 //! - `source`: reads files that people wrote, without trust
@@ -62,6 +63,7 @@ pub mod ranges;
 pub mod reap;
 pub mod removal;
 pub mod sandbox;
+pub mod secrets;
 pub mod settings;
 pub mod sockets;
 pub mod source;

@@ -1,14 +1,14 @@
-//! Opens the secrets that fnd needs to check requests, and no others: those that the routes of a function name whose
-//! files are all root's, and the files of `[http] tls`.
+//! Opens the secrets that fnd needs to check requests, and no others: those that routes name in files which are all
+//! root's, and the files of `[http] tls`.
 //!
-//! A secret travels in a memory file, sealed against every change. The kernel copies it there: its bytes are never in
-//! this process, whose copies (launchers, helpers) thus cannot have them either.
+//! A secret travels in a memory file, sealed against every change. The kernel copies it there, so its bytes are never in
+//! this process, nor in its copies (launchers, helpers).
 
 use crate::grants::{self, Stamps};
 use crate::policy::{Myself, insecure_above, problem};
 use fnd_wire::frame::{CERTIFICATE, KEY, Problem, SECRET_MAX, SecretAsked, TLS_FILE_MAX, is_shortage};
 use fnd_wire::ids::FunctionName;
-use fnd_wire::trust::{is_secret, refusal};
+use fnd_wire::trust::is_secret;
 use rustix::fs::{
     CWD, MemfdFlags, Mode, OFlags, ResolveFlags, SealFlags, fcntl_add_seals, memfd_create, openat2, sendfile,
 };
@@ -20,21 +20,18 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Largest size of a file, and the permissions that it may not have.
+/// Largest size of a file in bytes, and the permissions that it must not have.
 type Bounds = (u64, u32);
-/// Of a secret.
 const SECRET: Bounds = (SECRET_MAX, 0o077);
-/// Of a private key. Debian's group `ssl-cert` may read keys.
+/// Debian's group `ssl-cert` may read private keys.
 const PRIVATE: Bounds = (TLS_FILE_MAX, 0o027);
-/// Of certificates, which are public.
+/// Certificates are public.
 const PUBLIC: Bounds = (TLS_FILE_MAX, 0o022);
 
-/// Why a secret was not opened.
+/// Why a secret is not opened.
 #[derive(Debug)]
 pub enum NoSecret {
-    /// There is no such file.
-    Absent,
-    /// It must not be opened, for people.
+    /// For this reason.
     Refused(Problem),
     /// The node has run out of something.
     Shortage(io::Error),
@@ -46,21 +43,21 @@ pub struct Secrets {
     /// `secrets/` beside the configuration, then the credentials of this unit.
     dirs: Vec<PathBuf>,
     myself: Myself,
-    /// By function the names in the routes of the version that was last installed, and its files.
+    /// By function: the names in the routes of the version that was installed last, and its files.
     named: BTreeMap<FunctionName, (Vec<String>, Stamps)>,
     /// `[http] tls`: certificates and private key; absent if the configuration is not root's.
     pub tls: Option<(String, String)>,
 }
 
 impl Secrets {
-    /// Returns the secrets beside a configuration file, and in the directory of systemd's credentials.
+    /// Returns the secrets beside a configuration file and in systemd's directory of credentials.
     pub fn new(config: &Path, credentials: Option<PathBuf>, myself: Myself) -> Self {
         let dirs = [config.with_file_name("secrets")].into_iter().chain(credentials).collect();
         Self { dirs, myself, named: BTreeMap::new(), tls: None }
     }
 
-    /// Records the names in the files of a function that is installed. None: the files are refused; the version that
-    /// serves keeps its names.
+    /// Records which secrets a function names whose files were just read and installed. None: the files are refused, and
+    /// the version that serves keeps its secrets.
     pub fn judged(&mut self, function: &FunctionName, names: Option<Vec<String>>, files: Stamps) {
         match names {
             None => drop(self.named.get_mut(function).map(|(_, before)| *before = files)),
@@ -69,7 +66,7 @@ impl Secrets {
         }
     }
 
-    /// Forgets a removed function.
+    /// Forgets a function that was removed.
     pub fn forget(&mut self, function: &FunctionName) {
         self.named.remove(function);
     }
@@ -77,12 +74,11 @@ impl Secrets {
     /// Checks that every secret can be opened.
     ///
     /// # Errors
-    /// The problems with those that can't.
+    /// The problems.
     pub fn check(&self, names: &[String]) -> Result<(), Vec<Problem>> {
         let refused = |name: &String| match self.secret(name).err()? {
             NoSecret::Refused(problem) => Some(problem),
-            NoSecret::Absent => Some(self.absent(name)),
-            NoSecret::Shortage(error) => Some(problem(name, format!("failed to open it: {error}"), "reload fnd later")),
+            NoSecret::Shortage(why) => Some(problem(name, format!("failed to open the secret: {why}"), "reload fnd")),
         };
         let problems: Vec<Problem> = names.iter().filter_map(refused).collect();
         if problems.is_empty() { Ok(()) } else { Err(problems) }
@@ -92,34 +88,269 @@ impl Secrets {
     ///
     /// # Errors
     /// Why fnd does not get it.
-    pub fn open(&self, asked: &SecretAsked) -> Result<OwnedFd, NoSecret> {
-        let SecretAsked { function, name } = asked;
+    pub fn open(&self, SecretAsked { function, name }: &SecretAsked) -> Result<OwnedFd, NoSecret> {
         let refuse = |why: String| NoSecret::Refused(problem(name, why, "reload fnd"));
-        let opened = match function {
-            Some(function) => {
-                let named = self.named.get(function).filter(|(names, _)| names.contains(name));
-                let (_, files) = named.ok_or_else(|| refuse(format!("no route of `{function}` names this secret")))?;
-                grants::still(files).map_err(refuse)?;
-                self.secret(name)
-            }
-            None => {
-                let none = || refuse("no `[http] tls` in a configuration of root names this file".to_owned());
-                let (certificate, key) = self.tls.as_ref().ok_or_else(none)?;
-                match name.as_str() {
-                    CERTIFICATE => self.linked(certificate, PUBLIC),
-                    KEY => self.linked(key, PRIVATE),
-                    _ => return Err(none()),
-                }
-            }
+        let Some(function) = function else {
+            return match (&self.tls, name.as_str()) {
+                (Some((certificate, _)), CERTIFICATE) => self.linked(certificate, PUBLIC),
+                (Some((_, key)), KEY) => self.linked(key, PRIVATE),
+                _ => Err(refuse("no configuration of root names this file in `[http] tls`".to_owned())),
+            };
         };
-        opened.map_err(|error| if matches!(error, NoSecret::Absent) { NoSecret::Refused(self.absent(name)) } else { error })
+        let named = self.named.get(function).filter(|(names, _)| names.contains(name));
+        let (_, files) = named.ok_or_else(|| refuse(format!("no route of `{function}` names this secret")))?;
+        grants::still(files).map_err(refuse)?;
+        self.secret(name)
     }
 
-    fn absent(&self, name: &str) -> Problem {
-        let (path, help) = match (name, &self.tls) {
-            _ if self.named.values().any(|(names, _)| names.iter().any(|named| named == name)) => {}
-            _ => {}
+    fn secret(&self, name: &str) -> Result<OwnedFd, NoSecret> {
+        let shown = self.dirs.first().map(|dir| dir.join(name).display().to_string()).unwrap_or_default();
+        if !is_secret(name) {
+            return Err(NoSecret::Refused(problem(&shown, "a secret can't have this name", "rename it")));
+        }
+        // A directory that is missing has no secrets.
+        for dir in self.dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok()) {
+            if let Some(opened) = self.sealed(&dir.join(name), SECRET)? {
+                return Ok(opened);
+            }
+        }
+        let help = format!("run `fndctl secret new {name}` (a value that you were given: `fndctl secret set {name}`)");
+        Err(NoSecret::Refused(problem(&shown, "there is no such secret", help)))
+    }
+
+    /// Opens a file that symbolic links may lead to, such as those of certbot.
+    fn linked(&self, path: &str, bounds: Bounds) -> Result<OwnedFd, NoSecret> {
+        let real = fs::canonicalize(path).ok();
+        let opened = real.map_or(Ok(None), |real| self.sealed(&real, bounds))?;
+        let missing = || problem(path, "there is no such file", "correct `[http] tls` in fnd.toml, then reload fnd");
+        opened.ok_or_else(|| NoSecret::Refused(missing()))
+    }
+
+    /// Copies a file to sealed memory; none if it does not exist. The path has no symbolic link but in its last name.
+    fn sealed(&self, path: &Path, (max, forbidden): Bounds) -> Result<Option<OwnedFd>, NoSecret> {
+        let shown = path.display();
+        let refuse = |message: String, help: String| NoSecret::Refused(problem(&shown.to_string(), message, help));
+        let failed = |errno: Errno| match io::Error::from(errno) {
+            error if is_shortage(&error) => NoSecret::Shortage(error),
+            error => refuse(format!("failed to open it: {error}"), "check the file".to_owned()),
         };
-        problem("", "", "")
+        let owners = [0, self.myself.uid];
+        if let Some(above) = path.parent().and_then(|dir| insecure_above(dir, &owners)) {
+            let above = above.display();
+            let help = format!("run `chmod go-w {above}`, and check its owner");
+            return Err(refuse(format!("users other than root can write to `{above}`"), help));
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP) => return Err(refuse("it is a symbolic link".into(), "copy the file instead".into())),
+            Err(errno) => return Err(failed(errno)),
+        };
+        let meta = file.metadata().map_err(NoSecret::Shortage)?;
+        let wrong = [
+            (!meta.is_file(), "it is not a regular file", format!("remove `{shown}`")),
+            (!owners.contains(&meta.uid()), "it has another owner than root", format!("run `chown root {shown}`")),
+            (meta.mode() & forbidden != 0, "other users can read or change it", format!("run `chmod 0400 {shown}`")),
+            (meta.len() == 0, "it is empty", "write the value to it".to_owned()),
+            (meta.len() > max, "it is too large", format!("it may have at most {} KiB", max >> 10)),
+        ];
+        if let Some((_, message, help)) = wrong.into_iter().find(|(wrong, ..)| *wrong) {
+            return Err(refuse(message.to_owned(), help));
+        }
+        let memory = memfd_create("fnd-secret", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
+        // At most one byte more than there was: then the file has grown.
+        let (mut copied, room) = (0, usize::try_from(meta.len()).unwrap_or(0) + 1);
+        while copied < room {
+            match sendfile(&memory, &file, None, room - copied).map_err(failed)? {
+                0 => break,
+                count => copied += count,
+            }
+        }
+        if copied + 1 != room {
+            return Err(refuse("it changed while being read".to_owned(), "reload fnd".to_owned()));
+        }
+        fcntl_add_seals(&memory, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)
+            .map_err(failed)?;
+        Ok(Some(memory))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::fcntl_get_seals;
+    use std::io::Read as _;
+    use std::os::unix::fs::{FileExt as _, PermissionsExt as _, chown, symlink};
+
+    const NAME: &str = "hook";
+
+    struct Place {
+        dir: tempfile::TempDir,
+        secrets: Secrets,
+    }
+
+    fn place() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["secrets", "credentials"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        let credentials = Some(dir.path().join("credentials"));
+        let mut secrets = Secrets::new(&dir.path().join("fnd.toml"), credentials, Myself::current());
+        secrets.judged(&function(), Some(vec![NAME.to_owned()]), Vec::new());
+        Place { dir, secrets }
+    }
+
+    fn function() -> FunctionName {
+        FunctionName::new("hello").unwrap()
+    }
+
+    impl Place {
+        fn write(&self, path: &str, text: &str, mode: u32) -> PathBuf {
+            let path = self.dir.path().join(path);
+            let _ = fs::remove_file(&path);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            path
+        }
+
+        /// Returns the content, or why there is none.
+        fn open(&self, function: Option<FunctionName>, name: &str) -> Result<String, String> {
+            let opened = self.secrets.open(&SecretAsked { function, name: name.to_owned() });
+            let mut text = String::new();
+            match opened {
+                Ok(memory) => {
+                    let file = File::from(memory);
+                    assert_eq!(fcntl_get_seals(&file).unwrap().bits().count_ones(), 4);
+                    assert!(file.write_at(b"x", 0).is_err() && file.set_len(0).is_err());
+                    io::Seek::rewind(&mut &file).unwrap();
+                    (&file).read_to_string(&mut text).unwrap();
+                    Ok(text)
+                }
+                Err(NoSecret::Refused(problem)) => Err(problem.message),
+                Err(NoSecret::Shortage(error)) => panic!("{error}"),
+            }
+        }
+
+        fn refused(&self, expected: &str) {
+            let why = self.open(Some(function()), NAME).unwrap_err();
+            assert!(why.contains(expected), "{expected}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_named_secret_comes_in_sealed_memory() {
+        let place = place();
+        place.write("secrets/hook", "one\ntwo\n", 0o400);
+        assert_eq!(place.open(Some(function()), NAME).unwrap(), "one\ntwo\n");
+        place.write("secrets/hook", &"x".repeat(64 * 1024), 0o600);
+        assert_eq!(place.open(Some(function()), NAME).unwrap().len(), 64 * 1024);
+        assert!(place.secrets.check(&[NAME.to_owned()]).is_ok());
+    }
+
+    #[test]
+    fn credentials_of_the_unit_are_second() {
+        let place = place();
+        place.write("credentials/hook", "systemd", 0o400);
+        assert_eq!(place.open(Some(function()), NAME).unwrap(), "systemd");
+        place.write("secrets/hook", "file", 0o400);
+        assert_eq!(place.open(Some(function()), NAME).unwrap(), "file");
+    }
+
+    #[test]
+    fn files_that_are_not_secret_are_refused() {
+        let place = place();
+        place.refused("there is no such secret");
+        let path = place.write("secrets/hook", "", 0o400);
+        place.refused("empty");
+        place.write("secrets/hook", &"x".repeat(64 * 1024 + 1), 0o600);
+        place.refused("too large");
+        for mode in [0o440, 0o404, 0o620, 0o602, 0o410] {
+            place.write("secrets/hook", "value", mode);
+            place.refused("other users");
+        }
+        fs::remove_file(&path).unwrap();
+        let target = place.write("value", "value", 0o400);
+        symlink(target, &path).unwrap();
+        place.refused("symbolic link");
+        fs::remove_file(&path).unwrap();
+        rustix::fs::mknodat(CWD, &path, rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        place.refused("not a regular file");
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        place.refused("not a regular file");
+        let problems = place.secrets.check(&[NAME.to_owned(), "none".to_owned()]).unwrap_err();
+        assert_eq!(problems.len(), 2);
+        assert!(problems[1].file.ends_with("secrets/none") && problems[1].help.contains("fndctl secret new none"));
+    }
+
+    #[test]
+    fn owners_and_directories_that_are_not_roots_are_refused() {
+        let place = place();
+        let path = place.write("secrets/hook", "value", 0o400);
+        if rustix::process::geteuid().is_root() {
+            chown(&path, Some(1), None).unwrap();
+            place.refused("another owner");
+            chown(&path, Some(0), None).unwrap();
+        }
+        fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o777)).unwrap();
+        place.refused("can write to");
+    }
+
+    #[test]
+    fn only_names_of_installed_functions_are_opened() {
+        let mut place = place();
+        place.write("secrets/hook", "value", 0o400);
+        place.write("secrets/other", "value", 0o400);
+        place.write("value", "value", 0o400);
+        for name in ["other", "../value", "", ".", "..", "hook/", CERTIFICATE, KEY] {
+            assert!(place.open(Some(function()), name).unwrap_err().contains("no route of `hello`"), "{name}");
+            assert!(place.open(None, name).unwrap_err().contains("[http] tls"), "{name}");
+        }
+        let other = FunctionName::new("other").unwrap();
+        assert!(place.open(Some(other), NAME).is_err());
+        for name in ["../value", "..", ".hook", "a/b", ""] {
+            assert!(place.secrets.check(&[name.to_owned()]).is_err(), "{name}");
+        }
+        // Files that are refused take nothing from the version that serves; a version without routes does.
+        place.secrets.judged(&function(), None, Vec::new());
+        assert!(place.open(Some(function()), NAME).is_ok());
+        place.secrets.judged(&function(), Some(Vec::new()), Vec::new());
+        assert!(place.open(Some(function()), NAME).is_err());
+    }
+
+    #[test]
+    fn the_secrets_of_a_function_whose_files_are_gone_are_refused() {
+        let mut place = place();
+        place.write("secrets/hook", "value", 0o400);
+        let code = place.write("hello.sh", "echo", 0o644);
+        let stamps = vec![(code.clone(), grants::stamp(&fs::metadata(&code).unwrap()))];
+        place.secrets.judged(&function(), Some(vec![NAME.to_owned()]), stamps);
+        assert!(place.open(Some(function()), NAME).is_ok());
+        fs::remove_file(code).unwrap();
+        place.refused("no longer exist");
+        place.secrets.forget(&function());
+        place.refused("no route");
+    }
+
+    #[test]
+    fn tls_files_may_be_linked_and_a_key_may_have_a_group() {
+        let mut place = place();
+        let shown = |path: &Path| path.to_str().unwrap().to_owned();
+        let key = place.write("key1.pem", "key", 0o640);
+        let link = place.dir.path().join("key.pem");
+        symlink(&key, &link).unwrap();
+        let certificate = place.write("cert.pem", "certificate", 0o644);
+        place.secrets.tls = Some((shown(&certificate), shown(&link)));
+        assert_eq!(place.open(None, CERTIFICATE).unwrap(), "certificate");
+        assert_eq!(place.open(None, KEY).unwrap(), "key");
+        for mode in [0o644, 0o660] {
+            place.write("key1.pem", "key", mode);
+            assert!(place.open(None, KEY).unwrap_err().contains("other users"), "{mode:o}");
+        }
+        place.write("cert.pem", "certificate", 0o664);
+        assert!(place.open(None, CERTIFICATE).is_err());
+        fs::remove_file(key).unwrap();
+        assert!(place.open(None, KEY).unwrap_err().contains("no such file"));
     }
 }

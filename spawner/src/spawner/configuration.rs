@@ -25,7 +25,7 @@ impl Spawner {
     pub(super) fn settings_judged(
         &mut self,
         (request, trusted, refused): (u32, bool, Option<SettingsRead>),
-        verdict: SettingsVerdict,
+        SettingsAndTls { verdict, tls }: SettingsAndTls,
     ) {
         let document = verdict.document;
         let mut problems = Vec::new();
@@ -47,6 +47,7 @@ impl Spawner {
         // A user who can write the settings may let functions run as other users only if that user is root anyway.
         policy.allow_root &= trusted;
         policy.allow_users.retain(|_| trusted);
+        self.secrets.tls = tls.filter(|_| trusted);
         self.bound_memory(&policy);
         self.policy = Some(policy);
         self.configured = true;

@@ -31,6 +31,7 @@ use crate::poller::{Poller, Token};
 use crate::protocol::Channel;
 use crate::ranges::{self, Ranges};
 use crate::removal;
+use crate::secrets::{NoSecret, Secrets};
 use crate::sockets;
 use crate::source::Sources;
 use crate::uids::{self, Uids};
@@ -38,11 +39,11 @@ use crate::workers::{Host, NoStart, Outbox, Workers};
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{
     Containment, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, PROTOCOL_SHORTAGES,
-    PROTOCOL_SOCKETS, Problem, Prune, Refused, Release, Reply, Request, SettingsRead, Spawn, SpawnFailed, Sweep,
-    TermCause, Welcome, decode, encode,
+    PROTOCOL_SOCKETS, Problem, Prune, Refused, Release, Reply, Request, SecretAsked, SettingsRead, Spawn, SpawnFailed,
+    Sweep, TermCause, Welcome, decode, encode,
 };
 use fnd_wire::ids::{FunctionName, Version};
-use fnd_wire::plan::{JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Plan, Policy, SettingsVerdict};
+use fnd_wire::plan::{JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Plan, Policy, SettingsAndTls};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::collections::VecDeque;
@@ -105,6 +106,7 @@ pub struct Spawner {
     copied: VecDeque<Snapshot>,
     helpers: Helpers,
     grants: Grants,
+    secrets: Secrets,
     /// When installed copies are synced to the disk.
     sync_at: Option<Duration>,
     /// When the spawner is stopping: when the remaining processes are killed.
@@ -132,6 +134,7 @@ impl Spawner {
         poller.add(&signals, Token::Signals).failed("watch signals")?;
         let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("fnd")).filter(|fnd| fnd.exists());
         let fnd = args.fnd.clone().or(beside).unwrap_or_else(|| "/usr/sbin/fnd".into());
+        let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let host = Host {
             places,
             tree,
@@ -169,6 +172,7 @@ impl Spawner {
             copied: VecDeque::new(),
             helpers: Helpers::default(),
             grants: Grants::default(),
+            secrets: Secrets::new(&args.config, credentials, myself),
             sync_at: None,
             stopping: None,
             args,

@@ -115,6 +115,7 @@ impl Spawner {
             Request::Sweep(sweep) => return self.sweep(number, &sweep),
             Request::Acknowledge(worker) => return self.workers.acknowledge(worker),
             Request::Remove(function) => {
+                self.secrets.forget(&function);
                 if let Some(id) = self.uids.id(&function) {
                     self.workers.retire(id, None);
                     if let (Some(names), Some((uid, _))) = (&self.workers.host().names, self.uids.get(id)) {
@@ -124,7 +125,7 @@ impl Spawner {
             }
             Request::Term(worker) => self.workers.terminate(worker, TermCause::Asked),
             Request::Ping => {}
-            Request::Secret(_) => return self.failed(number, "secrets are not opened yet".to_owned()),
+            Request::Secret(asked) => return self.secret(number, &asked),
             Request::AdoptionRecord(record) => self.workers.set_record(record),
             Request::Kill(worker) => self.workers.signal(worker, rustix::process::Signal::KILL),
         }
@@ -141,6 +142,14 @@ impl Spawner {
         });
         if let Err(why) = result {
             self.reply(number, &self.workers.not_started(worker, function, why), Vec::new());
+        }
+    }
+
+    fn secret(&mut self, number: u32, asked: &SecretAsked) {
+        match self.secrets.open(asked) {
+            Ok(memory) => self.reply(number, &Reply::Secret, vec![memory]),
+            Err(NoSecret::Refused(problem)) => self.reply(number, &Reply::SecretRefused(problem), Vec::new()),
+            Err(NoSecret::Shortage(why)) => self.failed(number, format!("failed to open a secret: {why}")),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Sends settings and functions to the judge, and installs the functions that it accepts.
 
 use super::*;
+use fnd_wire::plan::FunctionAndSecrets;
 use std::rc::Rc;
 
 /// Help for a limit that can't be enforced.
@@ -166,16 +167,17 @@ impl Spawner {
     fn judged(&mut self, subject: Subject, reply: Option<JudgeReply>) {
         match (subject, reply) {
             (Subject::Settings(request, trusted, refused), Some(JudgeReply::Settings(settings))) => {
-                self.settings_judged((request, trusted, refused), settings.verdict);
+                self.settings_judged((request, trusted, refused), settings);
             }
-            (Subject::Function(snapshot), Some(JudgeReply::Function(function))) => {
-                let verdict = function.verdict;
+            (Subject::Function(snapshot), Some(JudgeReply::Function(judged))) => {
+                let FunctionAndSecrets { verdict, secrets } = *judged;
                 let function = snapshot.install.function.clone();
                 self.grants.judged(&function, verdict.plan.as_ref(), snapshot.stamps.clone());
                 let result = match verdict.plan {
-                    Some(plan) => self.install(&snapshot, plan),
+                    Some(plan) => self.check_secrets(&snapshot, &secrets).and_then(|()| self.install(&snapshot, plan)),
                     None => Err(Vec::new()),
                 };
+                self.secrets.judged(&function, result.is_ok().then_some(secrets), snapshot.stamps.clone());
                 match result {
                     Ok((plan, installed, group)) => {
                         let installed = Installed { document: verdict.document, ..installed };
@@ -218,6 +220,15 @@ impl Spawner {
         document: Option<Bytes>,
     ) {
         self.reply(request, &Reply::Refused(Refused { function, problems, document }), Vec::new());
+    }
+
+    /// Checks that the function may have the secrets that its routes name, and that they can be opened.
+    fn check_secrets(&self, snapshot: &Snapshot, names: &[String]) -> Result<(), Vec<Problem>> {
+        if snapshot.trusted || names.is_empty() {
+            return self.secrets.check(names);
+        }
+        let message = "its routes name secrets, but root does not own all of its files";
+        Err(vec![problem(&snapshot.shown, message, "run `chown root` for code and manifest")])
     }
 
     /// Decides how a function is installed; returns the plan, the answer, and the group that gets the files.
