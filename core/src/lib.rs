@@ -17,6 +17,7 @@
 //! - `report`: what happened, for people and programs
 //! - `supervisor`: the state machine that decides everything while fnd runs
 //! - `trace`: trace contexts of requests and attempts
+//! - `triggers`: what triggers decide
 
 pub mod api;
 pub mod backoff;
@@ -31,3 +32,4 @@ pub mod record;
 pub mod report;
 pub mod supervisor;
 pub mod trace;
+pub mod triggers;

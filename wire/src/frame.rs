@@ -16,9 +16,9 @@ pub const FRAME_MAX: usize = 16 << 20;
 pub const PROTOCOL_MIN: u16 = 1;
 /// Newest protocol that this build supports. Protocol 2 adds functions of mode `handler`, and the replies
 /// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`] for their workers. Protocol 3 adds [`Request::Sweep`],
-/// [`Reply::NodeCannotStart`], [`Request::Ping`], [`Reply::Sockets`] and longer adoption records. Everything else is
-/// protocol 1.
-pub const PROTOCOL_MAX: u16 = PROTOCOL_SHORTAGES;
+/// [`Reply::NodeCannotStart`], [`Request::Ping`], [`Reply::Sockets`] and longer adoption records. Protocol 4 adds
+/// the variables of requests. Everything else is protocol 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_REQUESTS;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
 /// First protocol that has [`Request::Sweep`].
@@ -27,6 +27,8 @@ pub const PROTOCOL_SWEEP: u16 = 3;
 pub const PROTOCOL_SHORTAGES: u16 = 3;
 /// First protocol in which the spawner makes the directories of sockets and sends their path ([`Reply::Sockets`]).
 pub const PROTOCOL_SOCKETS: u16 = 3;
+/// First protocol in which an attempt may have the variables of a request ([`Spawn::environment`]).
+pub const PROTOCOL_REQUESTS: u16 = 4;
 /// Largest number of names in [`Swept`].
 pub const SWEPT_MAX: usize = 100;
 /// Largest adoption record ([`Spawn::record`]) in bytes: enough for a worker with 10,000 calls in flight
@@ -73,8 +75,8 @@ wire_structs! {
         /// The invocation. It keeps its own `TMPDIR` until [`Request::Release`].
         pub invocation: InvocationId,
         /// Variables of this attempt: `FND_*` (but not `FND_RESULT` or `FND_PREVIOUS`), `DATA`, `KEPTN_CONTEXT`,
-        /// `CONTEXT`, `TRACEPARENT`, `TRACESTATE`, `B3`, `RUNTIME`, `PORT`. The spawner refuses a start with any other
-        /// name.
+        /// `CONTEXT`, `TRACEPARENT`, `TRACESTATE`, `B3`, `RUNTIME`, `PORT`; from protocol 4 on also those of a request:
+        /// the names of CGI/1.1 and `HTTP_*`, but not `HTTP_PROXY`. The spawner refuses a start with any other name.
         pub environment: Vec<(String, Bytes)>,
         /// Whether standard input is passed; otherwise it is `/dev/null`.
         pub input: bool,
