@@ -163,7 +163,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn check(output: &[u8], expected: (Option<u16>, Option<&str>, &[(&str, &str)], &[u8])) {
+    /// Status, content type, headers, body.
+    type Expected<'a> = (Option<u16>, Option<&'a str>, &'a [(&'a str, &'a str)], &'a [u8]);
+
+    fn check(output: &[u8], expected: Expected<'_>) {
         let (answer, at) = read(output).unwrap();
         let headers: Vec<_> = answer
             .headers
@@ -179,8 +182,8 @@ mod tests {
         assert_eq!(found, expected, "{}", output.escape_ascii());
     }
 
-    fn check_refused(output: &[u8], expected: BadAnswer) {
-        assert_eq!(read(output).unwrap_err(), expected, "{}", output.escape_ascii());
+    fn check_refused(output: &[u8], expected: &BadAnswer) {
+        assert_eq!(read(output).unwrap_err(), *expected, "{}", output.escape_ascii());
     }
 
     #[test]
@@ -215,7 +218,7 @@ mod tests {
         let kept = b"Status: 308 Permanent Redirect\nLocation: /new\n\n";
         check(kept, (Some(308), None, &to("/new"), b""));
         for location in ["", "new", "/a b", ":x", "1a:b", "https:"] {
-            check_refused(format!("Location: {location}\n\n").as_bytes(), BadAnswer::Location);
+            check_refused(format!("Location: {location}\n\n").as_bytes(), &BadAnswer::Location);
         }
     }
 
@@ -228,31 +231,31 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_is_refused() {
-        check_refused(b"", BadAnswer::Empty);
-        check_refused(b"HTTP/1.1 200 OK\nContent-Type: a/b\n\n", BadAnswer::StatusLine);
-        check_refused(b"Hello\n", BadAnswer::Line(1));
-        check_refused(b"Hello", BadAnswer::Line(1));
-        check_refused(b"{\"a\": 1}\n\n", BadAnswer::Line(1));
-        check_refused(b"Content-Type: a/b\n", BadAnswer::NoEnd);
-        check_refused(b"Content-Type: a/b", BadAnswer::NoEnd);
-        check_refused(b"Content-Type: a/b\n continued\n\n", BadAnswer::Line(2));
-        check_refused(b"Content-Type : a/b\n\n", BadAnswer::Line(1));
-        check_refused(b"Content-Type: a/b\nX-A: b\rSet-Cookie: c\n\n", BadAnswer::Line(2));
-        check_refused(b"Content-Type: a/b\nX-A: \0\n\n", BadAnswer::Line(2));
-        check_refused(b"Content-Type: a/b\nX-A: \xff\n\n", BadAnswer::Line(2));
+        check_refused(b"", &BadAnswer::Empty);
+        check_refused(b"HTTP/1.1 200 OK\nContent-Type: a/b\n\n", &BadAnswer::StatusLine);
+        check_refused(b"Hello\n", &BadAnswer::Line(1));
+        check_refused(b"Hello", &BadAnswer::Line(1));
+        check_refused(b"{\"a\": 1}\n\n", &BadAnswer::Line(1));
+        check_refused(b"Content-Type: a/b\n", &BadAnswer::NoEnd);
+        check_refused(b"Content-Type: a/b", &BadAnswer::NoEnd);
+        check_refused(b"Content-Type: a/b\n continued\n\n", &BadAnswer::Line(2));
+        check_refused(b"Content-Type : a/b\n\n", &BadAnswer::Line(1));
+        check_refused(b"Content-Type: a/b\nX-A: b\rSet-Cookie: c\n\n", &BadAnswer::Line(2));
+        check_refused(b"Content-Type: a/b\nX-A: \0\n\n", &BadAnswer::Line(2));
+        check_refused(b"Content-Type: a/b\nX-A: \xff\n\n", &BadAnswer::Line(2));
         check_refused(
             b"Content-Type: a/b\nContent-Type: c/d\n\n",
-            BadAnswer::Twice("Content-Type"),
+            &BadAnswer::Twice("Content-Type"),
         );
-        check_refused(b"Status: 200\nStatus: 200\n\n", BadAnswer::Twice("Status"));
-        check_refused(b"Location: /a\nLocation: /b\n\n", BadAnswer::Twice("Location"));
-        check_refused(b"\nbody", BadAnswer::NoType);
-        check_refused(b"Status: 200\n\nbody", BadAnswer::NoType);
-        check_refused(b"\n", BadAnswer::NoField);
-        check_refused(b"X-A: b\n\n", BadAnswer::NoField);
+        check_refused(b"Status: 200\nStatus: 200\n\n", &BadAnswer::Twice("Status"));
+        check_refused(b"Location: /a\nLocation: /b\n\n", &BadAnswer::Twice("Location"));
+        check_refused(b"\nbody", &BadAnswer::NoType);
+        check_refused(b"Status: 200\n\nbody", &BadAnswer::NoType);
+        check_refused(b"\n", &BadAnswer::NoField);
+        check_refused(b"X-A: b\n\n", &BadAnswer::NoField);
         for status in ["", "OK", "20", "2000", "199", "600", "+20", "200OK"] {
             let output = format!("Status: {status}\n\n");
-            check_refused(output.as_bytes(), BadAnswer::Status(status.to_owned()));
+            check_refused(output.as_bytes(), &BadAnswer::Status(status.to_owned()));
         }
     }
 
@@ -260,12 +263,12 @@ mod tests {
     fn headers_are_bounded() {
         let many = |count: usize| format!("Content-Type: a/b\n{}\n", "X: y\n".repeat(count)).into_bytes();
         assert!(read(&many(HEADERS_MAX - 1)).is_ok());
-        check_refused(&many(HEADERS_MAX), BadAnswer::TooMany);
+        check_refused(&many(HEADERS_MAX), &BadAnswer::TooMany);
         let long = |size: usize| format!("Content-Type: a/b\nX: {}\n\n", "y".repeat(size)).into_bytes();
         let around = b"Content-Type: a/b\nX: \n\n".len();
         assert!(read(&long(HEAD_MAX - around)).is_ok());
-        check_refused(&long(HEAD_MAX - around + 1), BadAnswer::NoEnd);
-        check_refused(&vec![b'x'; 1 << 20], BadAnswer::NoEnd);
+        check_refused(&long(HEAD_MAX - around + 1), &BadAnswer::NoEnd);
+        check_refused(&vec![b'x'; 1 << 20], &BadAnswer::NoEnd);
     }
 
     proptest! {
