@@ -20,6 +20,7 @@
 //! - `trace`: trace contexts of requests and attempts
 //! - `triggers`: what starts functions
 //! - `triggers`: what a trigger decides before it submits
+//! - `triggers`: what triggers decide
 
 pub mod api;
 pub mod backoff;

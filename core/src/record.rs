@@ -26,6 +26,14 @@ pub struct Payload {
     pub request: Option<Arc<HttpRequest>>,
 }
 
+impl Payload {
+    /// Returns whether a script answers with a CGI document.
+    #[must_use]
+    pub fn is_cgi(&self) -> bool {
+        self.request.as_ref().is_some_and(|request| request.cgi)
+    }
+}
+
 /// An accepted invocation, as it is first stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
@@ -96,13 +104,18 @@ impl RunResult {
         if data.is_none() && response.status.is_none() && response.headers.is_empty() {
             return None;
         }
-        let data = data.unwrap_or_default();
+        Some(Self::stated(response, data.unwrap_or_default().into()))
+    }
+
+    /// Returns a result with what the function stated about it.
+    #[must_use]
+    pub fn stated(response: Response, data: Arc<[u8]>) -> Self {
         // A result without a media type is classified as the output of a script is.
         let json = response.content_type.as_deref().is_none_or(is_json)
             && serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok();
         let mut result = Self {
             json,
-            data: data.into(),
+            data,
             response: None,
         };
         // Most handlers return JSON or text and state just that: then nothing needs to be stored for each run.
@@ -111,7 +124,7 @@ impl RunResult {
         if !plain || stated.is_some_and(|stated| stated != result.media_type()) {
             result.response = Some(Arc::new(response));
         }
-        Some(result)
+        result
     }
 
     /// Returns the media type of the bytes: the function's own, else one derived from the bytes.

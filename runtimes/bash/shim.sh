@@ -233,7 +233,12 @@ _fnd_parse_flat() {
 _fnd_parse_head() {
     local key before
     _fnd_head=()
-    _fnd_rest=${1:1}
+    _fnd_rest=$1
+    if [[ $1 == *',"request":{'*']}}' ]]; then
+        # Up to the last one: a string cannot have this text, but an object before it can.
+        _fnd_rest=${1%',"request":{'*}
+    fi
+    _fnd_rest=${_fnd_rest:1}
     while [[ $_fnd_rest == '"'* ]]; do
         _fnd_string || return 1
         key=$_fnd_text
@@ -247,6 +252,22 @@ _fnd_parse_head() {
             _fnd_head[$key]=${before:0:${#before}-${#_fnd_rest}}
         fi
         _fnd_rest=${_fnd_rest#,}
+    done
+}
+
+# Exports the variables of a request: a JSON object of strings. What the manifest has set as `HTTP_*` stays.
+_fnd_export() {
+    local name
+    _fnd_rest=${1:1}
+    while _fnd_string; do
+        name=$_fnd_text
+        _fnd_rest=${_fnd_rest#:}
+        _fnd_string || return 1
+        _fnd_rest=${_fnd_rest#,}
+        if [[ $name != HTTP_* || ! -v $name ]]; then
+            _fnd_unescape
+            export "$name=$_fnd_text"
+        fi
     done
 }
 
@@ -311,6 +332,7 @@ _fnd_run() {
     [[ -v _fnd_head[deadline_ms] ]] && export FND_DEADLINE=${_fnd_head[deadline_ms]}
     [[ -v _fnd_head[context] ]] && export KEPTN_CONTEXT=${_fnd_head[context]} CONTEXT=${_fnd_head[context]}
     [[ -v _fnd_head[content_type] ]] && export FND_CONTENT_TYPE=${_fnd_head[content_type]}
+    [[ -v _fnd_head[variables] ]] && _fnd_export "${_fnd_head[variables]}"
     [[ -v _fnd_head[previous] ]] && export FND_PREVIOUS=$_fnd_before
     if [[ -v DATA ]]; then
         export DATA
@@ -473,7 +495,7 @@ set --
 # From here on a character is one byte. The locale is set only once, since each change takes 0.1 ms.
 LC_ALL=C
 trap _fnd_terminated TERM
-_fnd_send 1 0 '{"protocol":1,"concurrency":1}'
+_fnd_send 1 0 '{"protocol":1,"concurrency":1,"variables":true}'
 while _fnd_read_header; do
     if ((_fnd_type == _fnd_stop)); then
         break

@@ -79,6 +79,7 @@ fn judge(function: &JudgeFunction, configured: usize) -> FunctionAndSecrets {
         environment: [
             ("SHOWN".to_owned(), Text { text: function.files.len().to_string(), template: false }),
             ("FROM_PLAN".to_owned(), Text { text: "{state}".to_owned(), template: false }),
+            ("HTTP_FROM_PLAN".to_owned(), Text { text: "own".to_owned(), template: false }),
             ("CODE".to_owned(), template("{code}")),
             ("CONFIGURED".to_owned(), Text { text: configured.to_string(), template: false }),
         ]

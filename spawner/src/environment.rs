@@ -7,8 +7,10 @@ use fnd_wire::plan::{Plan, Text};
 /// The placeholders of a plan's templates (`{code}` and the like), each with its value.
 pub type Values = [(&'static str, String)];
 
-/// Returns command line and environment. A variable in `given` replaces the plan's variable of the same name.
-pub fn lines(plan: &Plan, values: &Values, given: Vec<(String, Bytes)>) -> (Vec<Bytes>, Vec<Bytes>) {
+/// Returns command line and environment. A variable in `given` replaces the plan's variable of the same name, except for
+/// `HTTP_*`: callers choose those, and a caller must not replace what the author has set.
+pub fn lines(plan: &Plan, values: &Values, mut given: Vec<(String, Bytes)>) -> (Vec<Bytes>, Vec<Bytes>) {
+    given.retain(|(name, _)| !name.starts_with("HTTP_") || plan.environment.iter().all(|(own, _)| own != name));
     let filled = |text: &Text| Bytes(fill(text, values).into_bytes());
     let entry = Text { text: "{entry}".to_owned(), template: true };
     let program = plan.interpreters.first().map_or_else(|| filled(&entry), |path| Bytes(path.clone().into_bytes()));

@@ -83,11 +83,26 @@ fn ends_are_reported_as_they_were() {
     assert_eq!(code.exited.status, ExitStatus::Code(200));
     let segv = harness.run(&installed, None, &[("DATA", "SEGV")]);
     assert_eq!(segv.exited.status, ExitStatus::Signal(11));
-    let refused = harness.order(&installed, None, &[("LD_PRELOAD", "/x.so")]);
-    assert!(matches!(harness.answer(refused.1).0, Reply::SpawnFailed(failed) if failed.message.contains("LD_PRELOAD")));
+    for name in ["LD_PRELOAD", "HTTP_PROXY", "HTTP_x", "FND_PARAM_a", "PATH_TRANSLATED"] {
+        let refused = harness.order(&installed, None, &[(name, "/x.so")]);
+        assert!(matches!(harness.answer(refused.1).0, Reply::SpawnFailed(failed) if failed.message.contains(name)));
+    }
     let big = "x".repeat(65_536);
     let run = harness.run(&installed, None, &[("DATA", "code"), ("CONTEXT", &big)]);
     assert_eq!(run.exited.status, ExitStatus::Code(200));
+}
+
+#[test]
+fn a_request_is_in_the_environment_but_replaces_nothing_that_an_author_has_set() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let installed =
+        harness.install("cgi.sh", "echo $REQUEST_METHOD $HTTP_X1 $FND_PARAM_ID2 $HTTP_FROM_PLAN $FROM_PLAN", "");
+    let given =
+        [("REQUEST_METHOD", "GET"), ("HTTP_X1", "header"), ("FND_PARAM_ID2", "7"), ("HTTP_FROM_PLAN", "the caller's")];
+    assert_eq!(harness.run(&installed, None, &given).stdout, "GET header 7 own {state}\n");
 }
 
 #[test]

@@ -54,6 +54,7 @@ impl Worker {
             data: None,
             previous: None,
             context: None,
+            variables: None,
             request: None,
         };
         let message = invoke(self.calls, head, None, None);

@@ -6,7 +6,7 @@ use fnd_core::protocol::{FailureKind, HttpRequest, Level};
 use serde_json::{Value, json};
 
 /// Runs `judge` with a worker of a function, for each runtime that has it.
-fn each(function: &str, mut judge: impl FnMut(&Runtime, &mut Worker)) {
+pub(crate) fn each(function: &str, mut judge: impl FnMut(&Runtime, &mut Worker)) {
     for runtime in runtimes::all() {
         let Some(entry) = runtime.supports(function) else {
             continue;

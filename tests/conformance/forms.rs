@@ -437,6 +437,29 @@ fn node_and_deno_have_the_same_library() {
 }
 
 #[test]
+fn bash_gives_a_handler_the_variables_of_a_request() {
+    let bash = runtime!("bash");
+    let code = r#"
+handler() {
+    printf '%s|' "${REQUEST_METHOD-none}" "${HTTP_X_NAME-none}" "${FND_PARAM_ID-none}" "${CONTEXT-none}" "$FUNC_PORT"
+    cat
+}
+"#;
+    let (mut worker, _function) = serve(&bash, "request.sh", code, "");
+    let quoted = "a \"b\" \\ c\n\u{e9} $(id) ,\"request\":{ ]}}";
+    let mut call = Call::text("body");
+    call.request = request(&[("x-name", quoted)]);
+    let context = r#"{"request":{"a":[{}]},"request":{}}"#;
+    call.context = Some(serde_json::from_str(context).unwrap());
+    let variables = json!({"FND_PARAM_ID": "7", "HTTP_X_NAME": quoted, "REQUEST_METHOD": "PUT"});
+    call.variables = variables.as_object().cloned();
+    let expected = format!("PUT|{quoted}|7|{}|8080|body", call.context.as_ref().unwrap());
+    assert_eq!(worker.call(&call).text(), expected);
+    // Nothing of a call is left for the next one.
+    assert_eq!(worker.call(&Call::text("x")).text(), "none|none|none|none|8080|x");
+}
+
+#[test]
 fn bash_gives_a_handler_its_variables_and_its_options() {
     let bash = runtime!("bash");
     let code = r#"

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
 
 mod answers;
+mod form_bodies;
 mod forms;
 mod life;
 mod round_trip;

@@ -24,6 +24,7 @@ pub(crate) struct Call<'a> {
     pub(crate) content_type: Option<&'a str>,
     pub(crate) previous: Option<&'a str>,
     pub(crate) context: Option<Value>,
+    pub(crate) variables: Option<serde_json::Map<String, Value>>,
     pub(crate) request: Option<HttpRequest>,
 }
 
@@ -207,6 +208,7 @@ impl Worker {
             data: None,
             previous: None,
             context: call.context.clone(),
+            variables: call.variables.clone(),
             request: call.request.as_ref().map(std::borrow::Cow::Borrowed),
         };
         let bytes = invoke(self.calls, head, call.data, call.previous.map(str::as_bytes));

@@ -18,6 +18,7 @@ pub const PROTOCOL_MIN: u16 = 1;
 /// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`] for their workers. Protocol 3 adds [`Request::Sweep`],
 /// [`Reply::NodeCannotStart`], [`Request::Ping`], [`Reply::Sockets`] and longer adoption records. Protocol 4 adds
 /// [`Request::Secret`]. Everything else is protocol 1.
+/// the variables of requests. Everything else is protocol 1.
 pub const PROTOCOL_MAX: u16 = PROTOCOL_REQUESTS;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
@@ -34,6 +35,8 @@ pub const PROTOCOL_REQUESTS: u16 = 4;
 pub const SECRET_MAX: u64 = 64 * 1024;
 /// Largest file of `[http] tls` in bytes.
 pub const TLS_FILE_MAX: u64 = 1 << 20;
+/// First protocol in which an attempt may have the variables of a request ([`Spawn::environment`]).
+pub const PROTOCOL_REQUESTS: u16 = 4;
 /// Largest number of names in [`Swept`].
 pub const SWEPT_MAX: usize = 100;
 /// Largest adoption record ([`Spawn::record`]) in bytes: enough for a worker with 10,000 calls in flight
@@ -84,8 +87,8 @@ wire_structs! {
         /// The invocation. It keeps its own `TMPDIR` until [`Request::Release`].
         pub invocation: InvocationId,
         /// Variables of this attempt: `FND_*` (but not `FND_RESULT` or `FND_PREVIOUS`), `DATA`, `KEPTN_CONTEXT`,
-        /// `CONTEXT`, `TRACEPARENT`, `TRACESTATE`, `B3`, `RUNTIME`, `PORT`. The spawner refuses a start with any other
-        /// name.
+        /// `CONTEXT`, `TRACEPARENT`, `TRACESTATE`, `B3`, `RUNTIME`, `PORT`; from protocol 4 on also those of a request:
+        /// the names of CGI/1.1 and `HTTP_*`, but not `HTTP_PROXY`. The spawner refuses a start with any other name.
         pub environment: Vec<(String, Bytes)>,
         /// Whether standard input is passed; otherwise it is `/dev/null`.
         pub input: bool,

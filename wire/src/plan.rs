@@ -266,11 +266,17 @@ impl Plan {
 /// fnd may never set a variable that controls the loader, a shell or an interpreter, nor one that the spawner sets.
 #[must_use]
 pub fn may_be_given(name: &str) -> bool {
-    let own = name.strip_prefix("FND_").is_some_and(|rest| {
-        !rest.is_empty()
-            && !matches!(rest, "RESULT" | "PREVIOUS")
-            && rest.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
-    });
+    let is_upper = |rest: &str, digits: bool| {
+        let fits = |b: u8| b.is_ascii_uppercase() || b == b'_' || digits && b.is_ascii_digit();
+        !rest.is_empty() && rest.bytes().all(fits)
+    };
+    let own = name
+        .strip_prefix("FND_")
+        .is_some_and(|rest| !matches!(rest, "RESULT" | "PREVIOUS") && is_upper(rest, false));
+    // Of a request: the caller chooses the rest of these names. Programs take `HTTP_PROXY` for their proxy.
+    let of_request = ["FND_PARAM_", "HTTP_"]
+        .iter()
+        .any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| is_upper(rest, true)) && name != "HTTP_PROXY");
     let names = [
         "DATA",
         "KEPTN_CONTEXT",
@@ -281,8 +287,26 @@ pub fn may_be_given(name: &str) -> bool {
         "RUNTIME",
         "PORT",
     ];
-    own || names.contains(&name)
+    own || of_request || names.contains(&name) || CGI.contains(&name)
 }
+
+/// The variables of CGI/1.1 (RFC 3875, section 4.1) that describe a request, without those of headers.
+pub const CGI: [&str; 14] = [
+    "GATEWAY_INTERFACE",
+    "SERVER_SOFTWARE",
+    "SERVER_PROTOCOL",
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "REQUEST_METHOD",
+    "REQUEST_URI",
+    "SCRIPT_NAME",
+    "PATH_INFO",
+    "QUERY_STRING",
+    "CONTENT_TYPE",
+    "CONTENT_LENGTH",
+    "REMOTE_ADDR",
+    "HTTPS",
+];
 
 /// Variables that every function has unless its runtime or manifest sets them, as templates.
 pub const ALWAYS: [(&str, &str); 14] = [

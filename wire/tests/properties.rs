@@ -3,7 +3,7 @@
 use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::{FRAME_MAX, Partial, Reply, Request, packets};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
-use fnd_wire::plan::{JudgeReply, JudgeRequest, Plan};
+use fnd_wire::plan::{JudgeReply, JudgeRequest, Plan, may_be_given};
 use fnd_wire::{naming, units};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -19,6 +19,44 @@ fn has_one_form<T: Wire>(bytes: &[u8]) {
 fn nearly_a_message() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![4 => 0..4_u8, 1 => any::<u8>()];
     proptest::collection::vec(byte, 0..400)
+}
+
+#[test]
+fn fnd_sets_only_variables_of_its_own_and_of_a_request() {
+    for name in [
+        "FND_FUNCTION",
+        "DATA",
+        "PORT",
+        "REQUEST_METHOD",
+        "HTTPS",
+        "HTTP_X_2",
+        "HTTP_HOST",
+        "FND_PARAM_ID2",
+    ] {
+        assert!(may_be_given(name), "{name}");
+    }
+    for name in [
+        "FND_RESULT",
+        "FND_PREVIOUS",
+        "FND_A2",
+        "FND_",
+        "FND_PARAM_a",
+        "HTTP_PROXY",
+        "HTTP_",
+        "HTTP_a",
+        "HTTP_A=B",
+        "HTTP_A\0",
+        "HTTP_Ä",
+        "http_proxy",
+        "HTTPS_PROXY",
+        "PATH_TRANSLATED",
+        "PATH",
+        "LD_PRELOAD",
+        "BASH_ENV",
+        "",
+    ] {
+        assert!(!may_be_given(name), "{name:?}");
+    }
 }
 
 proptest! {

@@ -88,6 +88,9 @@ pub struct Ready {
     /// Only for a worker that serves HTTP: its port on the loopback. It gets its requests there, and no Invoke.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// Whether it wants the variables of a request ([`InvokeHead::variables`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub variables: bool,
 }
 
 /// Head of an Invoke. Lengths are those of the parts that follow.
@@ -118,7 +121,10 @@ pub struct InvokeHead<'a> {
     /// `KEPTN_CONTEXT`, JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Value>,
-    /// The HTTP request of the invocation.
+    /// The variables of a request that came by a route, as a script has them; only for a worker that wants them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variables: Option<serde_json::Map<String, Value>>,
+    /// The HTTP request of the invocation; the last field, because the shim of bash does not read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Cow<'a, HttpRequest>>,
 }

@@ -36,6 +36,7 @@ fn a_worker_says_that_it_is_ready() {
         protocol: 1,
         concurrency: 8,
         port: None,
+        variables: false,
     };
     assert_eq!((messages, error), (vec![WorkerMessage::Ready(ready)], None));
 }
@@ -189,6 +190,7 @@ fn a_large_payload_goes_in_several_frames() {
         data: None,
         previous: None,
         context: None,
+        variables: None,
         request: None,
     };
     let data = vec![7; 2 * FRAME_MAX];

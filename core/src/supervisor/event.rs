@@ -296,6 +296,8 @@ pub struct Exited {
     pub result: Option<RunResult>,
     /// The result's size, if it exceeded `limits.result` (it is then absent).
     pub result_too_large: Option<u64>,
+    /// Why standard output is no CGI document (`response = "cgi"`; the result is then absent).
+    pub bad_answer: Option<String>,
     /// The line of standard error that says why the program failed, at most 4 KiB.
     pub last_error_line: Option<String>,
 }

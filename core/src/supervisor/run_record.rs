@@ -34,6 +34,9 @@ pub struct RunRecord {
     /// The same times without the wall clock; absent in a record of an older fnd.
     #[serde(default)]
     pub times: Option<Times>,
+    /// Whether standard output is a CGI document.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cgi: bool,
 }
 
 /// The times of an attempt on the monotonic clock. The wall clock may be set while no fnd runs, so the next fnd counts
@@ -68,6 +71,7 @@ impl RunRecord {
                 since_first: first.map_or(Duration::ZERO, |started| started.elapsed(at)),
                 deadline_in: invocation.deadline.map(|deadline| deadline.at.saturating_sub(at)),
             }),
+            cgi: invocation.payload.is_cgi(),
         }
     }
 

@@ -195,6 +195,9 @@ fn judge(rules: &Rules, exited: &Exited) -> (Reason, String) {
         99 if rules.poll.is_some() => Reason::ExecuteAgain,
         other => Reason::Exit(other),
     };
+    if let (Reason::Ok, Some(why)) = (reason, &exited.bad_answer) {
+        return (Reason::BadAnswer, why.clone());
+    }
     match (reason, exited.result_too_large) {
         // The result would become `previous`: a poll must not lose its state silently.
         (Reason::Ok | Reason::ExecuteAgain, Some(size)) => {

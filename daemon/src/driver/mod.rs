@@ -369,6 +369,7 @@ fn exited(frame: &ExitFrame, captured: Captured, state: &str) -> Exited {
         stragglers: frame.stragglers,
         result: captured.result,
         result_too_large: captured.result_too_large,
+        bad_answer: captured.bad_answer.map(|why| message::shown(state, &why)),
         last_error_line: captured.last_error_line.map(|line| message::shown(state, &line)),
     }
 }

@@ -173,7 +173,7 @@ impl State {
                 Event::SpawnFailed { worker, message }
             });
         };
-        let mut passed = match environment::pass(order) {
+        let mut passed = match environment::pass(order, self.workers.welcome.protocol) {
             Ok(passed) => passed,
             Err(error) => return failed("prepare its input", error),
         };
@@ -197,6 +197,7 @@ impl State {
             attempt,
             output_max: order.rules.output_max,
             result_max: order.rules.result_max,
+            cgi: order.attempt.as_ref().is_some_and(|run| run.payload.is_cgi()),
         };
         let request = Request::Spawn(Spawn {
             worker: order.worker,

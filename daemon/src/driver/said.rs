@@ -14,6 +14,7 @@ impl State {
         match message {
             WorkerMessage::Ready(ready) => {
                 let concurrency = ready.concurrency;
+                self.workers.give_variables(worker, ready.variables);
                 self.step(match self.workers.serves_at(worker, ready.port) {
                     Ok(()) => Event::WorkerReady { worker, concurrency },
                     Err(message) => Event::Broken { worker, message },

@@ -131,9 +131,14 @@ impl Capture {
             self.result.extend_from_slice(&bytes[..take]);
         }
         self.last_ms = time_ms;
+        let is_answer = self.meta.cgi && stream == Stream::Stdout;
         let splitter = self.splitter(stream);
         // Counts may come from a damaged spool, so they saturate.
         splitter.bytes = splitter.bytes.saturating_add(bytes.len() as u64);
+        if is_answer {
+            // A page or a picture has no place in the log.
+            return;
+        }
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let (piece, after) = rest.split_at(end);
@@ -178,7 +183,7 @@ impl Capture {
         let (base_ms, tail) = self.tail.encoded();
         self.head.extend(Decoder::new(base_ms, tail));
         self.tail.clear();
-        if self.gives_result && self.stdout.bytes > self.meta.result_max {
+        if self.gives_result && !self.meta.cgi && self.stdout.bytes > self.meta.result_max {
             let text = format!(
                 "standard output is {} bytes, more than a result may have ({}, limits.result): it was taken as log only",
                 self.stdout.bytes, self.meta.result_max

@@ -48,7 +48,7 @@ use crate::ledger::Retention;
 use crate::output::kept::{KeepOutput, Keeper, Line, Position, SEGMENT, Store};
 use fnd_core::api::LogLine;
 use fnd_core::record::RunResult;
-use fnd_wire::form::wire_structs;
+use fnd_core::triggers::cgi;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::HashSet;
@@ -62,20 +62,21 @@ use tokio::sync::{mpsc, oneshot};
 /// Most lines a follower may be behind; more are dropped for it and counted.
 const FOLLOW_MAX: usize = 1024;
 
-wire_structs! {
-    /// The invocation whose output it is, and the bounds of that output.
-    pub struct Meta {
-        /// The function.
-        pub function: FunctionName,
-        /// The invocation.
-        pub invocation: InvocationId,
-        /// The number of the try.
-        pub attempt: Attempt,
-        /// `limits.output`: bytes kept, half from the beginning, half from the end.
-        pub output_max: u64,
-        /// `limits.result`: most bytes of a result.
-        pub result_max: u64,
-    }
+/// The invocation whose output it is, and the bounds of that output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meta {
+    /// The function.
+    pub function: FunctionName,
+    /// The invocation.
+    pub invocation: InvocationId,
+    /// The number of the try.
+    pub attempt: Attempt,
+    /// `limits.output`: bytes kept, half from the beginning, half from the end.
+    pub output_max: u64,
+    /// `limits.result`: most bytes of a result.
+    pub result_max: u64,
+    /// Whether standard output is a CGI document: it is the answer only, and no log.
+    pub cgi: bool,
 }
 
 impl Meta {
@@ -95,10 +96,31 @@ pub struct Captured {
     pub dropped_bytes: u64,
     /// The content of `$FND_RESULT` if it was written, else standard output if that is not larger than a result may be.
     pub result: Option<RunResult>,
-    /// Size of `$FND_RESULT`, if that exceeds `limits.result`.
+    /// Size of `$FND_RESULT`, or of a CGI document, if that exceeds `limits.result`.
     pub result_too_large: Option<u64>,
+    /// Why standard output is no CGI document.
+    pub bad_answer: Option<String>,
     /// The line of standard error that says why the program failed, at most 4 KiB.
     pub last_error_line: Option<String>,
+}
+
+impl Captured {
+    /// Reads standard output as a CGI document.
+    fn read_document(&mut self, result_max: u64) {
+        if self.stdout_bytes > result_max {
+            self.result_too_large = Some(self.stdout_bytes);
+            return;
+        }
+        let printed = self.result.take();
+        let printed = printed.as_ref().map_or(&[][..], |printed| &*printed.data);
+        match cgi::read(printed) {
+            Ok((response, at)) => {
+                let body = printed.get(at..).unwrap_or_default();
+                self.result = Some(RunResult::stated(response, body.into()));
+            }
+            Err(why) => self.bad_answer = Some(why.to_string()),
+        }
+    }
 }
 
 /// The lines that a follower gets; absent means all.

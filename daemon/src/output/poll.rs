@@ -297,6 +297,7 @@ impl Thread {
             ..capture.captured()
         };
         match result.map(|file| result::read(file, meta.result_max)) {
+            None | Some(Ok(Written::No)) if meta.cgi => captured.read_document(meta.result_max),
             None | Some(Ok(Written::No)) => {}
             Some(Ok(Written::Yes(written))) => captured.result = Some(written),
             Some(Ok(Written::TooLarge(size))) => {

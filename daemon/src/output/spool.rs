@@ -16,7 +16,7 @@
 use super::Meta;
 use super::capture::{Capture, Snapshot};
 use fnd_wire::form::{Wire as _, wire_enum, wire_structs};
-use fnd_wire::ids::{Attempt, InvocationId};
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -33,6 +33,20 @@ const LOST: u64 = 1;
 const SLACK: u64 = 1 << 20;
 
 wire_structs! {
+    /// A [`Meta`], without its kind.
+    pub struct SpooledMeta {
+        /// See [`Meta`]; the other fields likewise.
+        pub function: FunctionName,
+        /// The invocation.
+        pub invocation: InvocationId,
+        /// The number of the try.
+        pub attempt: Attempt,
+        /// `limits.output`.
+        pub output_max: u64,
+        /// `limits.result`.
+        pub result_max: u64,
+    }
+
     /// The head of a piece of bytes from a pipe; the bytes follow it.
     pub struct Chunk {
         /// Whether they are of standard error; else of standard output.
@@ -47,12 +61,49 @@ wire_structs! {
 wire_enum! {
     /// One piece of a spool.
     pub enum Piece {
-        /// The invocation and the bounds; always the first piece.
-        0 = Begin(Meta),
+        /// The invocation and the bounds; always the first piece, except of a CGI script.
+        0 = Begin(SpooledMeta),
         /// The bytes that were read next.
         1 = Chunk(Chunk),
         /// Everything that came before.
         2 = Snapshot(Box<Snapshot>),
+        /// The first piece of a CGI script.
+        3 = BeginCgi(SpooledMeta),
+    }
+}
+
+impl Piece {
+    /// Returns the first piece of a spool.
+    fn begin(meta: &Meta) -> Self {
+        let spooled = SpooledMeta {
+            function: meta.function.clone(),
+            invocation: meta.invocation,
+            attempt: meta.attempt,
+            output_max: meta.output_max,
+            result_max: meta.result_max,
+        };
+        if meta.cgi {
+            Self::BeginCgi(spooled)
+        } else {
+            Self::Begin(spooled)
+        }
+    }
+
+    /// Returns what the first piece of a spool says.
+    fn meta(self) -> Option<Meta> {
+        let (spooled, cgi) = match self {
+            Self::Begin(spooled) => (spooled, false),
+            Self::BeginCgi(spooled) => (spooled, true),
+            Self::Chunk(_) | Self::Snapshot(_) => return None,
+        };
+        Some(Meta {
+            function: spooled.function,
+            invocation: spooled.invocation,
+            attempt: spooled.attempt,
+            output_max: spooled.output_max,
+            result_max: spooled.result_max,
+            cgi,
+        })
     }
 }
 
@@ -108,7 +159,7 @@ impl Spools {
             return;
         }
         self.piece.clear();
-        put(&Piece::Begin(meta.clone()), &mut self.piece);
+        put(&Piece::begin(meta), &mut self.piece);
         let written = create(&self.path(meta.key())).and_then(|mut file| {
             let written = file.write_all(&self.piece);
             *spool = Spool::Whole {
@@ -145,7 +196,7 @@ impl Spools {
     /// Replaces a spool by a snapshot.
     pub(super) fn rewrite(&mut self, spool: &mut Spool, capture: &mut Capture) {
         self.piece.clear();
-        put(&Piece::Begin(capture.meta.clone()), &mut self.piece);
+        put(&Piece::begin(&capture.meta), &mut self.piece);
         put(&Piece::Snapshot(Box::new(capture.snapshot())), &mut self.piece);
         let path = self.path(capture.meta.key());
         let new = path.with_added_extension("new");

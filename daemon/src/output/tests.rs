@@ -25,6 +25,7 @@ fn meta(id: u128) -> Meta {
         attempt,
         output_max: 1 << 20,
         result_max: 6 << 20,
+        cgi: false,
     }
 }
 
@@ -166,6 +167,66 @@ fn the_result_file_wins_if_it_was_written() {
     );
     let captured = running.finish(3, written(b"1234"));
     assert_eq!((captured.result, captured.result_too_large), (None, Some(4)));
+}
+
+fn document(id: u128) -> Meta {
+    Meta {
+        output_max: 100,
+        result_max: 300_000,
+        cgi: true,
+        ..meta(id)
+    }
+}
+
+#[test]
+fn a_cgi_document_is_the_answer_byte_for_byte_and_no_log() {
+    let running = Running::new();
+    let picture: Vec<u8> = (0..=255).cycle().take(200_000).collect();
+    let (mut out, mut err) = running.attach(1, document(1));
+    out.write_all(b"Status: 201 Made\r\nContent-Type: image/png\r\n\r\n")
+        .unwrap();
+    out.write_all(&picture).unwrap();
+    err.write_all(b"drawn\n").unwrap();
+    drop((out, err));
+    let captured = running.finish(1, None);
+    let result = captured.result.unwrap();
+    assert!(*result.data == *picture);
+    let response = result.response.unwrap();
+    assert_eq!(
+        (response.status, response.content_type.as_deref()),
+        (Some(201), Some("image/png"))
+    );
+    assert_eq!((captured.dropped_bytes, captured.bad_answer), (0, None));
+    assert_eq!(running.kept(), [pair("stderr", "drawn")]);
+}
+
+#[test]
+fn a_cgi_document_that_is_none_or_too_large_is_no_answer() {
+    let running = Running::new();
+    let ends = |worker: u64, printed: &[u8]| {
+        let (mut out, _err) = running.attach(worker, document(u128::from(worker)));
+        out.write_all(printed).unwrap();
+        drop(out);
+        let captured = running.finish(worker, None);
+        assert_eq!(captured.result, None);
+        (captured.bad_answer, captured.result_too_large)
+    };
+    let (why, size) = ends(1, b"Hello\n");
+    assert!(why.unwrap().contains("line 1 of its output is not a header") && size.is_none());
+    assert!(ends(2, b"").0.unwrap().contains("nothing"));
+    assert_eq!(ends(3, &vec![b'x'; 300_001]), (None, Some(300_001)));
+    // `$FND_RESULT` is a result like any other.
+    let (mut out, _err) = running.attach(4, document(4));
+    out.write_all(b"no header\n").unwrap();
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(b"[1]").unwrap();
+    file.rewind().unwrap();
+    let captured = running.finish(4, Some(file));
+    assert_eq!(
+        (captured.bad_answer, captured.result.map(|result| result.json)),
+        (None, Some(true))
+    );
+    assert_eq!(running.kept(), []);
 }
 
 #[test]

@@ -33,6 +33,9 @@ enum AdoptionRecord<'a> {
         tmp: InvocationId,
         #[serde(default)]
         handed_over: Option<Box<MemberRecord<'a>>>,
+        /// Whether it wants the variables of a request.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        variables: bool,
         /// Its address and key, where it serves HTTP.
         #[serde(flatten)]
         endpoint: Endpoint,
@@ -51,6 +54,7 @@ pub(crate) fn adoption_record(
             function,
             tmp,
             handed_over: None,
+            variables: false,
             endpoint: Endpoint::default(),
         }),
         None => script.map(|script| {
@@ -181,6 +185,7 @@ impl Workers {
             function,
             tmp,
             handed_over,
+            variables,
             endpoint,
         }) = record
         else {
@@ -194,6 +199,7 @@ impl Workers {
                 function,
                 tmp,
                 handed_over: None,
+                variables,
                 endpoint: endpoint.clone(),
             };
             self.leave(worker, bytes(&record, self.welcome.protocol));
@@ -212,6 +218,7 @@ impl Workers {
                 attempt: Attempt(attempt),
                 output_max: member_record.rules.output_max,
                 result_max: member_record.rules.result_max,
+                cgi: false,
             };
             let piped = Piped {
                 worker,
@@ -232,7 +239,8 @@ impl Workers {
                 &member_record.rules,
                 (output, piped, under_way.collect()),
             );
-            if let Some(member) = &attached.member {
+            if let Some(member) = &mut attached.member {
+                member.variables = variables;
                 let lost = member_record.calls.iter().filter(|_| member.server.is_some());
                 self.lost.extend(lost.map(|call| (worker, call.call)));
             }
@@ -255,12 +263,13 @@ impl Workers {
     pub(crate) fn leave_member(&mut self, worker: WorkerId, member_record: MemberRecord<'_>) {
         let tmp = self.attached.get(&worker).and_then(|attached| attached.tmp);
         let Some((FunctionId(function), tmp)) = tmp else { return };
-        let attached = self.attached.get(&worker);
-        let server = attached.and_then(|attached| attached.member.as_ref()?.server.as_ref());
+        let member = self.attached.get(&worker).and_then(|attached| attached.member.as_ref());
+        let server = member.and_then(|member| member.server.as_ref());
         let record = AdoptionRecord::Member {
             function,
             tmp,
             handed_over: Some(Box::new(member_record)),
+            variables: member.is_some_and(|member| member.variables),
             endpoint: server.map(|server| server.endpoint()).unwrap_or_default(),
         };
         let record = bytes(&record, self.welcome.protocol);
@@ -305,6 +314,7 @@ impl Workers {
                 attempt: Attempt(note.run.attempt),
                 output_max,
                 result_max: note.rules.result_max,
+                cgi: note.run.cgi,
             };
             piped.push(Piped {
                 worker,

@@ -1,25 +1,30 @@
 //! The inputs of an attempt beside those that the spawner sets: variables, standard input, the previous result
 //! (docs/writing-functions.md).
 
+use fnd_core::data::Data;
 use fnd_core::json;
 use fnd_core::protocol::HttpRequest;
 use fnd_core::record::{Payload, RunResult};
 use fnd_core::supervisor::{AttemptOrder, SpawnOrder};
 use fnd_core::trace::Span;
+use fnd_core::triggers::cgi;
 use fnd_wire::form::Bytes;
+use fnd_wire::frame::PROTOCOL_REQUESTS;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// Largest payload that is put into `DATA` too; a single variable may have 128 KiB (execve(2)).
 const DATA_MAX: usize = 64 * 1024;
 
-/// Returns the variables of an attempt; for a handler's worker those that are the same for all its calls.
+/// Returns the variables of an attempt; for a handler's worker those that are the same for all its calls. `protocol` is
+/// the spawner's: an earlier one refuses the variables of a request.
 #[must_use]
-pub fn variables(order: &SpawnOrder) -> Vec<(String, Bytes)> {
+pub fn variables(order: &SpawnOrder, protocol: u16) -> Vec<(String, Bytes)> {
     let runtime = &order.rules.runtime;
     let mut variables = vec![
         ("FND_FUNCTION", order.function.to_string()),
@@ -29,8 +34,29 @@ pub fn variables(order: &SpawnOrder) -> Vec<(String, Bytes)> {
     if let Some(attempt) = &order.attempt {
         of_attempt(attempt, &mut variables);
     }
-    let bytes = |(name, value): (&str, String)| (name.to_owned(), Bytes(value.into_bytes()));
-    variables.into_iter().map(bytes).collect()
+    let owned = variables.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let attempt = order.attempt.as_ref().filter(|_| protocol >= PROTOCOL_REQUESTS);
+    let of_request = attempt.map(|attempt| of_request(&attempt.payload)).unwrap_or_default();
+    owned
+        .chain(of_request)
+        .map(|(name, value)| (name, Bytes(value.into_bytes())))
+        .collect()
+}
+
+/// Returns the same variables for the head of an Invoke; absent where there are none.
+#[must_use]
+pub fn for_worker(payload: &Payload) -> Option<serde_json::Map<String, serde_json::Value>> {
+    let variables = of_request(payload)
+        .into_iter()
+        .map(|(name, value)| (name, value.into()));
+    Some(variables.collect()).filter(|variables: &serde_json::Map<_, _>| !variables.is_empty())
+}
+
+/// Returns the variables of a request that came by a route.
+fn of_request(payload: &Payload) -> Vec<(String, String)> {
+    let length = payload.data.as_ref().map(Data::size);
+    let variables = |request: &Arc<HttpRequest>| cgi::variables(request, payload.content_type.as_deref(), length);
+    payload.request.as_ref().map(variables).unwrap_or_default()
 }
 
 fn of_attempt(attempt: &AttemptOrder, variables: &mut Vec<(&str, String)>) {
@@ -118,7 +144,7 @@ pub struct Passed {
 ///
 /// # Errors
 /// The system is out of memory or descriptors.
-pub fn pass(order: &SpawnOrder) -> Result<Passed, std::io::Error> {
+pub fn pass(order: &SpawnOrder, protocol: u16) -> Result<Passed, std::io::Error> {
     let mut descriptors = Vec::new();
     let input = order.attempt.as_ref().and_then(|attempt| attempt.payload.data.as_ref());
     let previous = order.attempt.as_ref().and_then(|attempt| attempt.previous.as_ref());
@@ -130,7 +156,7 @@ pub fn pass(order: &SpawnOrder) -> Result<Passed, std::io::Error> {
     }
     let (input, previous) = (input.is_some(), previous.is_some());
     Ok(Passed {
-        environment: variables(order),
+        environment: variables(order, protocol),
         input,
         previous,
         descriptors,
@@ -163,7 +189,6 @@ pub(super) mod tests {
     use fnd_core::trace::{SpanId, Trace, TraceId};
     use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
     use std::io::Read;
-    use std::sync::Arc;
 
     pub(in crate::workers) fn order(data: Option<&[u8]>) -> SpawnOrder {
         let payload = Payload {
@@ -199,7 +224,7 @@ pub(super) mod tests {
     }
 
     fn value(order: &SpawnOrder, name: &str) -> Option<String> {
-        let found = variables(order).into_iter().find(|(n, _)| n == name);
+        let found = variables(order, PROTOCOL_REQUESTS).into_iter().find(|(n, _)| n == name);
         found.map(|(_, value)| String::from_utf8(value.0).unwrap())
     }
 
@@ -279,9 +304,44 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_request_by_a_route_is_in_the_variables_where_the_spawner_takes_them() {
+        let mut order = order(Some(b"body"));
+        let mut request = HttpRequest {
+            method: "PUT".to_owned(),
+            path: "/users/7".to_owned(),
+            headers: vec![("x-name".to_owned(), "value".to_owned())],
+            ..HttpRequest::default()
+        };
+        attempt(&mut order).payload.request = Some(Arc::new(request.clone()));
+        assert_eq!(
+            (value(&order, "REQUEST_METHOD"), value(&order, "HTTP_X_NAME")),
+            (None, None)
+        );
+        request.route = "/users/{id}".to_owned();
+        request.params = vec![("id".to_owned(), "7".to_owned())];
+        attempt(&mut order).payload.request = Some(Arc::new(request));
+        for (name, expected) in [
+            ("REQUEST_METHOD", "PUT"),
+            ("SCRIPT_NAME", "/users"),
+            ("PATH_INFO", "/7"),
+            ("FND_PARAM_ID", "7"),
+            ("HTTP_X_NAME", "value"),
+            ("CONTENT_LENGTH", "4"),
+        ] {
+            assert_eq!(value(&order, name).as_deref(), Some(expected), "{name}");
+        }
+        let earlier = variables(&order, PROTOCOL_REQUESTS - 1);
+        assert!(
+            earlier
+                .iter()
+                .all(|(name, _)| name != "REQUEST_METHOD" && !name.starts_with("HTTP_"))
+        );
+    }
+
+    #[test]
     fn large_things_are_passed_as_files_nobody_can_change() {
         let data = vec![b'x'; DATA_MAX];
-        let passed = pass(&order(Some(&data))).unwrap();
+        let passed = pass(&order(Some(&data)), PROTOCOL_REQUESTS).unwrap();
         assert!(passed.input && !passed.previous);
         let mut input = File::from(passed.descriptors.into_iter().next().unwrap());
         let mut read = Vec::new();

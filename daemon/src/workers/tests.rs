@@ -132,6 +132,7 @@ fn a_call_reaches_its_worker_and_ends_once() {
             attempt: attempt.attempt,
             output_max: 1,
             result_max: 1,
+            cgi: false,
         };
         let piped = || Piped {
             worker: WORKER,

@@ -8,7 +8,7 @@ use crate::runtime::Phase;
 use crate::schema::PERMISSIONS;
 use crate::schema::read::escaped;
 use crate::schema::tree::Node;
-use fnd_wire::plan::{ALWAYS, HANDLER_VARIABLES, JudgeFunction, JudgedFile, Plan, Text};
+use fnd_wire::plan::{ALWAYS, CGI, HANDLER_VARIABLES, JudgeFunction, JudgedFile, Plan, Text};
 
 /// Names of the variables that functions get (docs/writing-functions.md). deno reads variables only by permission,
 /// and reading one of these must not fail.
@@ -138,8 +138,10 @@ fn permissions(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<T
     if !unlimited("env") {
         let runtime = phase.env.keys().map(String::as_str);
         let handler = (manifest.mode == Mode::Handler).then_some(HANDLER_VARIABLES);
+        let request = (manifest.mode == Mode::Script).then(|| CGI.into_iter().chain(["HTTP_*", "FND_PARAM_*"]));
         let own = runtime
             .chain(handler.into_iter().flatten())
+            .chain(request.into_iter().flatten())
             .chain(manifest.env.keys().map(String::as_str))
             .filter(|name| !GIVEN.contains(name));
         let names: Vec<&str> = GIVEN.into_iter().chain(own).collect();

@@ -30,6 +30,7 @@ pub const FILES: &[(&str, &[u8])] = files![
     "python/lib/fnd_worker/asynchronous.py"
     "python/lib/fnd_worker/call.py"
     "python/lib/fnd_worker/event.py"
+    "python/lib/fnd_worker/form.py"
     "python/lib/fnd_worker/load.py"
     "python/lib/fnd_worker/threads.py"
     "python/lib/fnd_worker/wire.py"
@@ -40,6 +41,7 @@ pub const FILES: &[(&str, &[u8])] = files![
     "python/shim.py"
     "share/js/answer.mjs"
     "share/js/event.mjs"
+    "share/js/form.mjs"
     "share/js/serve.mjs"
     "share/js/wire.mjs"
 ];

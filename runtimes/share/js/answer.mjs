@@ -18,6 +18,10 @@ class ExecuteAgainException extends Error {
     this.data = data;
   }
 }
+/** Says that the caller sent something invalid: the call is answered with status 400 and this text. */
+export class BadRequest extends Error {
+  name = "BadRequest";
+}
 /** Raised if the value that the handler returned cannot be sent. */
 class BadAnswer extends Error {}
 
@@ -28,7 +32,7 @@ const KINDS = {
 };
 
 /** The global `fnd` that functions use. */
-export const fnd = { TransientException, FailedException, ExecuteAgainException };
+export const fnd = { TransientException, FailedException, ExecuteAgainException, BadRequest };
 
 /** Returns the pieces of a Result. `reply` has the status and headers that were set on the response. */
 export async function result(value, reply) {

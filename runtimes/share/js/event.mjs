@@ -1,6 +1,7 @@
 // Arguments of a handler: event and context, with the names of Kubeless and Kyma. Node and deno share this file.
 import { Buffer } from "node:buffer";
 import process from "node:process";
+import { forget, multipart, none, urlencoded } from "./form.mjs";
 import { LOG } from "./wire.mjs";
 
 const CLOUD_EVENT = "application/cloudevents+json";
@@ -66,12 +67,19 @@ function parse(payload) {
 
 /** The HTTP request of an invocation. An invocation without one gets a request that would have started it. */
 class Request {
+  #form;
   constructor(head, payload) {
     const made = head.request;
     this.method = made?.method ?? (payload === undefined ? "GET" : "POST");
     this.path = made?.path ?? "/";
     this.queryString = made?.query ?? "";
     this.url = this.path + (this.queryString && "?" + this.queryString);
+    // null without a route; `params` are the parameters of its pattern.
+    this.route = made?.route ?? null;
+    this.remote_addr = made?.remote ?? null;
+    this.scheme = made?.scheme ?? null;
+    this.host = made?.host ?? null;
+    this.params = Object.fromEntries(made?.params ?? []);
     this.headers = {};
     for (const [name, value] of made?.headers ?? []) {
       this.headers[name] = name in this.headers ? this.headers[name] + ", " + value : value;
@@ -97,7 +105,30 @@ class Request {
   json() {
     return parse(this.body);
   }
+  /** The fields of a form, urlencoded or multipart: text, or an array where there are several; empty for other bodies. */
+  get forms() {
+    return this.parsed().forms;
+  }
+  /** The files of a multipart form. */
+  get files() {
+    return this.parsed().files;
+  }
+  parsed() {
+    if (this.#form === undefined) {
+      const type = this.headers["content-type"], kind = mediaType(type);
+      if (kind === "multipart/form-data") this.#form = multipart(this.body, type);
+      else if (kind === "application/x-www-form-urlencoded") this.#form = urlencoded(this.body);
+      else this.#form = none();
+    }
+    return this.#form;
+  }
+  static done(request) {
+    if (request.#form !== undefined) forget(request.#form);
+  }
 }
+
+/** Removes what a call has left in `TMPDIR`. */
+export const done = (event) => Request.done(event.extensions.request);
 
 /** The response that a handler may write itself, as in express; `sent` is called when it is complete. */
 class Reply {

@@ -2,8 +2,8 @@
 import { Buffer } from "node:buffer";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
-import { failure, fnd, loadFailure, result } from "./answer.mjs";
-import { contextOf, env, eventOf, parts } from "./event.mjs";
+import { BadRequest, failure, fnd, loadFailure, result } from "./answer.mjs";
+import { contextOf, done, env, eventOf, parts } from "./event.mjs";
 import { ERROR, INVOKE, READY, RESULT, STOP, Wire } from "./wire.mjs";
 
 // Calls that may be in flight at once; `[pool] concurrency` says how many fnd uses.
@@ -32,7 +32,11 @@ export async function serve(entry) {
       const { head, payload, previous } = parts(content);
       wire.send(call, RESULT, ...await answer(head, payload, previous, call));
     } catch (error) {
-      wire.json(call, ERROR, failure(error));
+      if (error instanceof BadRequest) {
+        wire.send(call, RESULT, ...await result(error.message + "\n", { statusCode: 400, headers: {} }));
+      } else {
+        wire.json(call, ERROR, failure(error));
+      }
     }
   }
 
@@ -45,12 +49,16 @@ export async function serve(entry) {
       if (status !== undefined) response.status(Number(status));
       response.set(headers ?? {}).send(body);
     };
-    let value = writes ? handler(requestOf(event), response) : handler(event, context, sendResponse);
-    if (typeof value?.then === "function") value = await value;
-    // The handler takes Kyma's third argument or its `res`: the answer is the value sent with it.
-    const waits = writes || handler.length > 2 || response.headersSent;
-    if (waits && (value === undefined || value === response)) value = (await written).value;
-    return result(value, response);
+    try {
+      let value = writes ? handler(requestOf(event), response) : handler(event, context, sendResponse);
+      if (typeof value?.then === "function") value = await value;
+      // The handler takes Kyma's third argument or its `res`: the answer is the value sent with it.
+      const waits = writes || handler.length > 2 || response.headersSent;
+      if (waits && (value === undefined || value === response)) value = (await written).value;
+      return await result(value, response);
+    } finally {
+      done(event);
+    }
   }
 
   try {
@@ -83,7 +91,12 @@ function isExpress(handler) {
 
 /** Returns the request as express has it: its body is the data. */
 function requestOf(event) {
-  return Object.create(event.extensions.request, { body: { value: event.data, enumerable: true } });
+  const request = event.extensions.request;
+  return Object.create(request, {
+    body: { value: event.data, enumerable: true },
+    forms: { get: () => request.forms },
+    files: { get: () => request.files },
+  });
 }
 
 /** Returns the handler of a module and its name. `module.exports` of CommonJS is its default export. */

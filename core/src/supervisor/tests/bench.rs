@@ -90,6 +90,7 @@ pub(super) fn exit(worker: u64, status: ExitStatus) -> Exited {
         stragglers: false,
         result: None,
         result_too_large: None,
+        bad_answer: None,
         last_error_line: None,
     }
 }

@@ -138,6 +138,17 @@ fn a_result_too_large_is_an_error() {
 }
 
 #[test]
+fn a_cgi_script_that_printed_no_answer_is_a_bad_answer_unless_it_failed() {
+    let bad = |code| Exited {
+        bad_answer: Some("it printed nothing".to_owned()),
+        ..exit(1, Code(code))
+    };
+    check(rules(), bad(0), "bad-answer | it printed nothing");
+    check(rules(), bad(4), "exit-4 | exit code 4");
+    check(polling(), bad(99), "execute-again | exit code 99");
+}
+
+#[test]
 fn messages_are_cut_at_4_kib_between_characters() {
     let mut b = Bench::with(rules());
     b.submit(1);

@@ -36,10 +36,8 @@ impl Spools {
 
     /// Returns the invocation and the bounds in a spool; absent where they cannot be read.
     pub(in super::super) fn meta(&self, key: (InvocationId, Attempt)) -> Option<Meta> {
-        match Pieces::open(&self.path(key)).ok()?.next() {
-            Some(Piece::Begin(meta)) => Some(meta).filter(|meta| meta.key() == key),
-            Some(Piece::Chunk(_) | Piece::Snapshot(_)) | None => None,
-        }
+        let first = Pieces::open(&self.path(key)).ok()?.next()?;
+        first.meta().filter(|meta| meta.key() == key)
     }
 
     /// Reads a spool, so that it can be continued.
@@ -48,7 +46,7 @@ impl Spools {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Replayed::Nothing),
             pieces => pieces?,
         };
-        let Some(Piece::Begin(meta)) = pieces.next() else {
+        let Some(meta) = pieces.next().and_then(Piece::meta) else {
             let lost = pieces.size == LOST;
             return Ok(if lost { Replayed::Lost } else { Replayed::Nothing });
         };
@@ -62,7 +60,7 @@ impl Spools {
         while let Some(piece) = pieces.next() {
             match piece {
                 // There is only one, the first.
-                Piece::Begin(_) => {}
+                Piece::Begin(_) | Piece::BeginCgi(_) => {}
                 Piece::Chunk(chunk) => {
                     let stream = if chunk.stderr { Stream::Stderr } else { Stream::Stdout };
                     let bytes = pieces.bytes(chunk.length)?;

@@ -216,6 +216,27 @@ fn more_than_is_kept_survives_with_snapshots() {
 }
 
 #[test]
+fn a_cgi_document_survives() {
+    let pieces = [
+        out(b"Content-Type: text/html\n"),
+        err(b"log\n"),
+        out(b"\n<p>\0"),
+        out(&[b'x'; 3000]),
+    ];
+    let document = Meta { cgi: true, ..meta(1) };
+    check(&document, &pieces, 1);
+    let mut world = World::new(document);
+    for (stream, bytes) in &pieces {
+        world.print(*stream, bytes);
+    }
+    world.end(End::Kill);
+    world.adopt();
+    let captured = world.finish();
+    assert_eq!((captured.result.unwrap().data.len(), captured.bad_answer), (3004, None));
+    assert_eq!(world.kept(), [pair("stderr", "log")]);
+}
+
+#[test]
 fn an_attempt_that_printed_nothing_is_adopted_without_a_word() {
     let mut world = World::new(meta(1));
     world.end(End::Kill);
@@ -439,9 +460,10 @@ fn printed() -> impl Strategy<Value = Vec<Printed>> {
 }
 
 fn small() -> impl Strategy<Value = Meta> {
-    (0..500_u64, 0..500_u64).prop_map(|(output_max, result_max)| Meta {
+    (0..500_u64, 0..500_u64, any::<bool>()).prop_map(|(output_max, result_max, cgi)| Meta {
         output_max,
         result_max,
+        cgi,
         ..meta(1)
     })
 }

@@ -35,6 +35,8 @@ pub(crate) struct Member {
     /// Present where it serves HTTP.
     pub(crate) server: Option<Rc<Server>>,
     call_output: CallOutput,
+    /// Whether it wants the variables of a request.
+    pub(crate) variables: bool,
     /// Calls in flight.
     calls: HashMap<u64, Key>,
 }
@@ -79,6 +81,7 @@ impl Workers {
         reachable.then(|| Member {
             talk,
             server,
+            variables: false,
             calls: under_way.iter().map(|(call, meta)| (*call, meta.key())).collect(),
             call_output: output.attach_pool(piped, calls <= 1, under_way.into_iter().map(|(_, meta)| meta)),
         })
@@ -112,6 +115,7 @@ impl Workers {
             attempt: attempt.attempt,
             output_max: order.rules.output_max,
             result_max: order.rules.result_max,
+            cgi: false,
         });
         if let Some(server) = &member.server {
             let server = Rc::clone(server);
@@ -134,6 +138,7 @@ impl Workers {
                 .context
                 .as_deref()
                 .and_then(|context| serde_json::from_str(context).ok()),
+            variables: member.variables.then(|| environment::for_worker(payload)).flatten(),
             request: environment::request(attempt),
         };
         let previous = attempt.previous.as_ref().map(|previous| &*previous.data);
@@ -153,6 +158,17 @@ impl Workers {
                 };
                 Some(Event::Answered(Box::new(answered)))
             }
+        }
+    }
+
+    /// Gives a worker the variables of requests from now on, if it `wants` them.
+    pub(crate) fn give_variables(&mut self, worker: WorkerId, wants: bool) {
+        if let Some(member) = self
+            .attached
+            .get_mut(&worker)
+            .and_then(|attached| attached.member.as_mut())
+        {
+            member.variables = wants;
         }
     }
 

@@ -271,6 +271,10 @@ fn deno_is_granted_what_the_contract_says_and_what_the_manifest_adds() {
     assert_eq!(flags.get(..3).unwrap(), ["run", "--no-prompt", "--no-lock"]);
     let env = flags.iter().find(|flag| flag.starts_with("--allow-env=")).unwrap();
     assert!(env.contains("FND_FUNCTION,") && env.ends_with(",TOKEN"), "{env}");
+    assert!(
+        env.contains(",REQUEST_METHOD,") && env.contains(",HTTP_*,FND_PARAM_*,"),
+        "{env}"
+    );
     assert!(flags.contains(&"--allow-read={code},{credentials},{bindings},{tmp}"));
     assert!(flags.contains(&"--allow-write={tmp},{state},{result}"));
     assert_eq!(flags.iter().filter(|flag| flag.starts_with("--allow-")).count(), 3);

@@ -17,6 +17,10 @@ class ExecuteAgainException(Exception):
         self.data = data
 
 
+class BadRequest(ValueError):
+    """Says that the caller sent something invalid: the call is answered with status 400 and this text."""
+
+
 class Response:
     """An answer with a status and headers. The body is text, bytes, None, or anything JSON."""
 

@@ -90,8 +90,30 @@ class Body(bytes):
         self.at = at
 
 
-class Query(dict):
-    """Parameters behind the `?`, the last of each name; as text: all of it."""
+class Values(dict):
+    """Values by name, the last of each; `getall` has all of them. A missing one is "" as an attribute."""
+
+    def __init__(self, pairs=()):
+        pairs = list(pairs)
+        super().__init__(pairs)
+        self._pairs = pairs
+
+    def getall(self, name):
+        return [value for known, value in self._pairs if known == name]
+
+    getlist = getall
+
+    def allitems(self):
+        return list(self._pairs)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.get(name, "")
+
+
+class Query(Values):
+    """Parameters behind the `?`; as text: all of it."""
 
     def __init__(self, text):
         from urllib.parse import parse_qsl
@@ -102,21 +124,19 @@ class Query(dict):
     def __str__(self):
         return self.text
 
-    def __getattr__(self, name):
-        return self.get(name, "")
-
 
 class Request:
     """The HTTP request of an invocation. An invocation without one gets a request that would have started it."""
 
     def __init__(self, head, payload):
-        self._payload = payload
+        self._payload, self._form, self._made = payload, None, None
         self.content_type = head.get("content_type")
         self.headers = headers = Headers()
         made = head.get("request")
         if made is None:
             self.method, self.path, self.query_string = "GET" if payload is None else "POST", "/", ""
         else:
+            self._made = made
             self.method, self.path, self.query_string = made["method"], made["path"], made["query"]
             for name, value in made["headers"]:
                 headers[name] = headers[name] + ", " + value if name in headers else value
@@ -146,9 +166,46 @@ class Request:
         return parse(self._payload) if media_type(self.content_type) == "application/json" and self._payload else None
 
     @property
+    def text(self):
+        return (self._payload or b"").decode(charset(self.content_type or ""), "replace")
+
+    @property
     def forms(self):
-        is_form = media_type(self.content_type) == "application/x-www-form-urlencoded"
-        return Query((self._payload or b"").decode("utf-8", "replace") if is_form else "")
+        """The fields of a form, urlencoded or multipart; empty for a body of another type."""
+        return self._parsed()[0]
+
+    @property
+    def files(self):
+        """The files of a multipart form."""
+        return self._parsed()[1]
+
+    def _parsed(self):
+        if self._form is None:
+            kind, body = media_type(self.content_type), self._payload or b""
+            if kind == "multipart/form-data":
+                from .form import multipart
+
+                self._form = multipart(body, self.content_type)
+            elif kind == "application/x-www-form-urlencoded":
+                from .form import urlencoded
+
+                self._form = urlencoded(body), Values()
+            else:
+                self._form = Values(), Values()
+        return self._form
+
+    @property
+    def params(self):
+        """The parameters of the route, by name."""
+        return dict((self._made or {}).get("params", ()))
+
+    def _of_route(key):
+        return property(lambda self: (self._made or {}).get(key))
+
+    # None without a route.
+    route, remote_addr = _of_route("route"), _of_route("remote")
+    scheme, host, protocol = _of_route("scheme"), _of_route("host"), _of_route("protocol")
+    del _of_route
 
 
 class Event(dict):

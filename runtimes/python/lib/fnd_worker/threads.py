@@ -10,6 +10,8 @@ from _socket import MSG_DONTWAIT
 from os import _exit
 from threading import Condition, Lock, Thread
 
+from fnd import BadRequest, Response
+
 from .answer import failure, flush, result
 from .event import PARSE
 from .wire import ERROR, INVOKE, READY, RESULT, STOP
@@ -142,6 +144,8 @@ class Server:
 def failed(call, error):
     if isinstance(error, SystemExit) and error.code in (None, 0):
         return call, RESULT, result(None)
+    if isinstance(error, BadRequest):
+        return call, RESULT, result(Response(str(error) + "\n", 400))
     return call, ERROR, failure(error, None)
 
 

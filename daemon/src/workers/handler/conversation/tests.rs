@@ -244,6 +244,7 @@ fn a_call_and_its_answer_are_quick() {
             data: None,
             previous: None,
             context: None,
+            variables: None,
             request: None,
         };
         let mut times = Vec::new();

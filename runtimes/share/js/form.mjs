@@ -1,0 +1,208 @@
+// Reads the forms of a request: `application/x-www-form-urlencoded` and `multipart/form-data` (RFC 7578). Node and deno
+// share this file.
+//
+// The body is in memory already, and `limits.body` bounds it. So files are views of it; a file goes to `TMPDIR` only when
+// its `path` is asked for. The reader is strict: whatever a browser or curl would not send is a `BadRequest`.
+import { Buffer } from "node:buffer";
+import { unlinkSync, writeFileSync } from "node:fs";
+import process from "node:process";
+import { BadRequest } from "./answer.mjs";
+
+const PARTS_MAX = 1000, HEAD_MAX = 8 << 10, NAME_MAX = 255, FIELDS_MAX = 10000;
+const BOUNDARY = /^[0-9A-Za-z'()+_,./:=?\- ]{0,69}[0-9A-Za-z'()+_,./:=?-]$/;
+// One parameter of a header: a token, or a quoted string in which only the quote may be escaped.
+const PARAMETER = /;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s";]*))[ \t]*/y;
+const CHARSETS = new Set(["utf-8", "utf8", "us-ascii", "iso-8859-1", "windows-1252"]);
+/** Files that were written so far: `TMPDIR` belongs to this worker, so a number makes a name of its own. */
+let written = 0;
+const LINE = Buffer.from("\r\n"), LINES = Buffer.from("\r\n\r\n"), DASHES = Buffer.from("--");
+
+/** A file of a form. */
+class File {
+  #data;
+  #path;
+  constructor(rawFilename, type, data) {
+    this.rawFilename = rawFilename;
+    this.filename = baseName(rawFilename);
+    this.content_type = this.type = type;
+    this.#data = data;
+  }
+  get size() {
+    return this.#data.length;
+  }
+  /** Returns the content. */
+  read() {
+    return this.#data;
+  }
+  text() {
+    return this.#data.toString();
+  }
+  stream() {
+    return new Blob([this.#data]).stream();
+  }
+  /** A file in `TMPDIR` with the content. It is removed when the call ends, unless the handler has moved it. */
+  get path() {
+    if (this.#path === undefined) {
+      const path = `${process.env.TMPDIR ?? "/tmp"}/upload-${process.pid}-${++written}`;
+      writeFileSync(path, this.#data, { flag: "wx", mode: 0o600 });
+      this.#path = path;
+    }
+    return this.#path;
+  }
+  /** Writes the content to a file that does not exist yet. */
+  save(path) {
+    writeFileSync(path, this.#data, { flag: "wx" });
+  }
+  static forget(file) {
+    if (file.#path === undefined) return;
+    try {
+      unlinkSync(file.#path);
+    } catch {
+      // The handler has moved it.
+    }
+  }
+}
+
+/** Removes the files of a form from `TMPDIR`. */
+export function forget({ files }) {
+  for (const found of Object.values(files)) [found].flat().forEach(File.forget);
+}
+
+/** Returns the last component of a file name, which a handler may use in a directory of its own. */
+function baseName(raw) {
+  const name = raw.split(/[/\\]/).at(-1).trim();
+  return name === "" || name === "." || name === ".." ? "empty" : name.slice(-NAME_MAX);
+}
+
+/** Returns values by name; several of one name are an array. The object has no prototype that a name could reach. */
+function byName(pairs) {
+  const all = Object.create(null);
+  for (const [name, value] of pairs) {
+    if (!(name in all)) all[name] = value;
+    else if (Array.isArray(all[name])) all[name].push(value);
+    else all[name] = [all[name], value];
+  }
+  return all;
+}
+
+export const none = () => ({ forms: byName([]), files: byName([]) });
+
+export function urlencoded(body) {
+  const pairs = [...new URLSearchParams(body.toString())];
+  if (pairs.length > FIELDS_MAX) throw new BadRequest(`the form has more than ${FIELDS_MAX} fields`);
+  return { forms: byName(pairs), files: byName([]) };
+}
+
+/** Returns the fields and the files of a body. */
+export function multipart(body, contentType) {
+  const mark = Buffer.from(`\r\n--${boundary(contentType)}`);
+  const fields = [], files = [];
+  // The line break before the first boundary is optional.
+  const first = begins(body, mark, 0) ? mark.length : mark.length - 2;
+  if (first !== mark.length && !begins(body, mark.subarray(2), 0)) {
+    throw new BadRequest("the multipart body does not begin with its boundary");
+  }
+  let [at, isLast] = lineEnd(body, first);
+  if (at < 0) throw new BadRequest("the first boundary of the multipart body is not a line of its own");
+  while (!isLast) {
+    if (fields.length + files.length === PARTS_MAX) {
+      throw new BadRequest(`the multipart body has more than ${PARTS_MAX} parts`);
+    }
+    const headEnd = body.subarray(at, at + HEAD_MAX).indexOf(LINES) + at;
+    if (headEnd < at) {
+      throw new BadRequest(`the headers of part ${fields.length + files.length + 1} do not end within 8 KiB`);
+    }
+    const { name, filename, kind } = headers(body.subarray(at, headEnd));
+    const [end, after, last] = contentEnd(body, headEnd + 2, mark);
+    // An empty part ends at the line break of its headers.
+    const data = body.subarray(headEnd + 4, Math.max(end, headEnd + 4));
+    if (filename === undefined) fields.push([name, text(data, name, kind)]);
+    else files.push([name, new File(filename, kind ?? "application/octet-stream", data)]);
+    [at, isLast] = [after, last];
+  }
+  return { forms: byName(fields), files: byName(files) };
+}
+
+/** Returns where a content ends, where the next part begins, and whether there is none. */
+function contentEnd(body, at, mark) {
+  while (true) {
+    const found = body.indexOf(mark, at);
+    if (found < 0) throw new BadRequest("the multipart body ends before its last boundary");
+    const [after, isLast] = lineEnd(body, found + mark.length);
+    if (after >= 0) return [found, after, isLast];
+    // The content has the boundary as the beginning of a longer line.
+    at = found + 2;
+  }
+}
+
+/** Returns the end of a boundary's line and whether it is the last one; -1 where it is none. */
+function lineEnd(body, at) {
+  if (begins(body, DASHES, at)) return [at, true];
+  while (body[at] === 0x20 || body[at] === 0x09) at++;
+  return begins(body, LINE, at) ? [at + 2, false] : [-1, false];
+}
+
+function begins(body, piece, at) {
+  return body.subarray(at, at + piece.length).equals(piece);
+}
+
+function boundary(contentType) {
+  const found = parameters(contentType).get("boundary") ?? "";
+  if (!BOUNDARY.test(found)) throw new BadRequest("the content type `multipart/form-data` has no valid `boundary`");
+  return found;
+}
+
+/** Returns name, file name and content type of a part. */
+function headers(block) {
+  const known = new Map();
+  for (const line of decoded(block, "utf-8", "the headers of a part are not UTF-8").split("\r\n")) {
+    const [, key, value] = /^([^\s:]+):(.*)$/s.exec(line) ?? [];
+    // deno-lint-ignore no-control-regex
+    if (key === undefined || /[\x00-\x08\x0a-\x1f\x7f]/.test(line)) throw new BadRequest("a part has an invalid header line");
+    const lower = key.toLowerCase();
+    if (known.has(lower)) throw new BadRequest(`a part has the header \`${lower}\` twice`);
+    known.set(lower, value.trim());
+  }
+  const disposition = known.get("content-disposition") ?? "";
+  if (disposition.split(";", 1)[0].trim().toLowerCase() !== "form-data") {
+    throw new BadRequest("a part has no header `Content-Disposition: form-data`");
+  }
+  const found = parameters(disposition);
+  if (!found.has("name")) throw new BadRequest("a part of the form has no name");
+  const kind = known.get("content-type") || undefined;
+  if (/^multipart\//i.test(kind)) throw new BadRequest("a part of the form is a multipart body itself");
+  return { name: found.get("name"), filename: found.get("filename"), kind };
+}
+
+/** Returns the parameters of a header. */
+function parameters(header) {
+  const found = new Map();
+  PARAMETER.lastIndex = header.indexOf(";");
+  while (PARAMETER.lastIndex >= 0 && PARAMETER.lastIndex < header.length) {
+    const match = PARAMETER.exec(header);
+    if (match === null) throw new BadRequest("a header has invalid parameters");
+    const name = match[1].toLowerCase();
+    if (found.has(name)) throw new BadRequest(`a header has the parameter \`${name}\` twice`);
+    // Browsers send a quote as `%22`; others escape it. Any other backslash is a part of the value.
+    found.set(name, match[2]?.replaceAll('\\"', '"').replaceAll("%22", '"') ?? match[3]);
+    if (PARAMETER.lastIndex === header.length) break;
+  }
+  return found;
+}
+
+function text(data, name, kind) {
+  const charset = (kind && parameters(kind).get("charset")?.toLowerCase()) || "utf-8";
+  const shown = `the field \`${name.slice(0, 64)}\``;
+  if (!CHARSETS.has(charset)) {
+    throw new BadRequest(`${shown} has the character set \`${charset.slice(0, 64)}\`, which is not supported`);
+  }
+  return decoded(data, charset, `${shown} is not ${charset}`);
+}
+
+function decoded(bytes, charset, otherwise) {
+  try {
+    return new TextDecoder(charset, { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new BadRequest(otherwise);
+  }
+}
