@@ -7,8 +7,10 @@ use crate::record::{Accepted, AttemptRecord, InvocationRecord, Usage};
 use crate::supervisor::Notice;
 use crate::trace::Span;
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_wire::ids::InvocationId;
 use fnd_wire::ids::{FunctionName, Version};
 use std::path::Path;
+use std::time::Duration;
 
 /// Something that happened to a function or to the node.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +79,8 @@ pub enum ReportEvent<'a> {
     EndedWaiting(&'a InvocationRecord),
     /// An invocation ended. It follows the end of its last attempt, or [`ReportEvent::EndedWaiting`].
     InvocationEnded(&'a InvocationRecord),
+    /// A request to the public listener is over.
+    Requested(&'a RequestEnd<'a>),
     /// A problem of the node began or is over.
     Problem {
         /// The kind of problem.
@@ -86,4 +90,42 @@ pub enum ReportEvent<'a> {
         /// Whether it lasts.
         lasts: bool,
     },
+}
+
+/// The end of a request to the public listener.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestEnd<'a> {
+    /// The function and the path of its route; absent if the request found none, or was not admitted.
+    pub route: Option<(&'a FunctionName, &'a str)>,
+    /// The invocation that it led to.
+    pub invocation: Option<InvocationId>,
+    /// The method.
+    pub method: &'a str,
+    /// The path, shortened.
+    pub path: &'a str,
+    /// The status of the answer; absent if the caller left before it.
+    pub status: Option<u16>,
+    /// Size of the answer in bytes; absent if it was sent in pieces.
+    pub bytes: Option<u64>,
+    /// The caller's address, or `unix`.
+    pub caller: &'a str,
+    /// How long it took until the answer began.
+    pub took: Duration,
+    /// Whether the journal has a line for it.
+    pub is_logged: bool,
+}
+
+impl RequestEnd<'_> {
+    /// Returns the class of its status: `2xx`; `left` if the caller left before the answer.
+    #[must_use]
+    pub fn class(&self) -> &'static str {
+        match self.status.map(|status| status / 100) {
+            None => "left",
+            Some(1) => "1xx",
+            Some(2) => "2xx",
+            Some(3) => "3xx",
+            Some(4) => "4xx",
+            Some(_) => "5xx",
+        }
+    }
 }

@@ -44,11 +44,11 @@ impl Exit {
             Code::BadRequest | Code::BadJson | Code::MethodNotAllowed | Code::TooLarge | Code::HeadersTooLarge => {
                 Self::Usage
             }
-            Code::NotAllowed => Self::NotAllowed,
+            Code::NotAllowed | Code::Unauthorized => Self::NotAllowed,
             Code::NotFound | Code::NotSupportedYet => Self::NoSuchThing,
             Code::Timeout | Code::SlowRequest | Code::NotEnded => Self::Timeout,
             Code::NotKept => Self::NoSuchThing,
-            Code::QueueFull | Code::Rate | Code::Overlap | Code::Unavailable | Code::TooManyConnections => Self::Busy,
+            Code::QueueFull | Code::Rate | Code::Overlap | Code::Replayed | Code::Unavailable | Code::TooManyConnections => Self::Busy,
             Code::Invalid => Self::InvalidManifest,
             Code::FunctionFailed
             | Code::Cancelled

@@ -45,7 +45,7 @@ pub mod settings;
 pub mod start;
 pub mod stream;
 pub mod telemetry;
-mod triggers;
+pub mod triggers;
 pub mod workers;
 
 use cli::Cli;

@@ -17,8 +17,7 @@ pub const PROTOCOL_MIN: u16 = 1;
 /// Newest protocol that this build supports. Protocol 2 adds functions of mode `handler`, and the replies
 /// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`] for their workers. Protocol 3 adds [`Request::Sweep`],
 /// [`Reply::NodeCannotStart`], [`Request::Ping`], [`Reply::Sockets`] and longer adoption records. Protocol 4 adds
-/// [`Request::Secret`]. Everything else is protocol 1.
-/// the variables of requests. Everything else is protocol 1.
+/// [`Request::Secret`] and the variables of requests. Everything else is protocol 1.
 pub const PROTOCOL_MAX: u16 = PROTOCOL_REQUESTS;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
@@ -28,15 +27,13 @@ pub const PROTOCOL_SWEEP: u16 = 3;
 pub const PROTOCOL_SHORTAGES: u16 = 3;
 /// First protocol in which the spawner makes the directories of sockets and sends their path ([`Reply::Sockets`]).
 pub const PROTOCOL_SOCKETS: u16 = 3;
-/// First protocol in which fnd can serve requests from outside: the spawner opens secrets ([`Request::Secret`]), and the
-/// judge names them.
+/// First protocol in which fnd can serve requests from outside: the spawner opens secrets ([`Request::Secret`]), the
+/// judge names them, and an attempt may have the variables of a request ([`Spawn::environment`]).
 pub const PROTOCOL_REQUESTS: u16 = 4;
 /// Largest secret in bytes.
 pub const SECRET_MAX: u64 = 64 * 1024;
 /// Largest file of `[http] tls` in bytes.
 pub const TLS_FILE_MAX: u64 = 1 << 20;
-/// First protocol in which an attempt may have the variables of a request ([`Spawn::environment`]).
-pub const PROTOCOL_REQUESTS: u16 = 4;
 /// Largest number of names in [`Swept`].
 pub const SWEPT_MAX: usize = 100;
 /// Largest adoption record ([`Spawn::record`]) in bytes: enough for a worker with 10,000 calls in flight

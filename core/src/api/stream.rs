@@ -80,6 +80,8 @@ words! {
         Scaled = "scaled",
         /// A request did not run: it was refused on arrival, or skipped later.
         Dropped = "dropped",
+        /// A request to the public listener was answered.
+        Request = "request",
         /// The node has a problem.
         Problem = "problem",
         /// A problem of the node is over.

@@ -176,6 +176,10 @@ pub(super) fn words(out: &Output, event: &StreamEvent) -> String {
             .map(|(from, to)| format!("workers: {to}, were {from}"))
             .unwrap_or_default(),
         Kind::Dropped => format!("{reason} ({trigger})"),
+        Kind::Request => {
+            let took = event.duration_ms.map(|ms| format!(", {ms:.1} ms")).unwrap_or_default();
+            format!("{message}{took}")
+        }
         Kind::Problem | Kind::Solved => message.to_owned(),
         Kind::Missed => match event.missed {
             Some(missed) => format!("{}: {message}", counted(missed, "event", "events")),

@@ -69,7 +69,7 @@ impl Control {
         };
         let is_live = self.settled().supervisor.has_key(&submit.function, &key);
         if is_live {
-            return self.submit_now(submit);
+            return self.submit_now(joining(submit));
         }
         let (sender, receiver) = oneshot::channel();
         let control = self.clone();
@@ -92,7 +92,7 @@ impl Control {
         let waiting = turn.lock().await;
         let is_live = self.settled().supervisor.has_key(&named.0, &named.1);
         let found = if is_live {
-            Lookup::Asked(self.submit_now(submit))
+            Lookup::Asked(self.submit_now(joining(submit)))
         } else {
             match self.answer_of(&named, submit.wait).await {
                 Ok(Some(answer)) => Lookup::Answer(Box::new(answer)),
@@ -175,6 +175,13 @@ impl Control {
         }
         Ok(true)
     }
+}
+
+/// Returns a request that joins the live invocation of its key. A sender of webhooks repeats a request because the first
+/// one takes long, so it is answered at once.
+fn joining(submit: Submit) -> Submit {
+    let wait = submit.wait && submit.trigger != Trigger::Http;
+    Submit { wait, ..submit }
 }
 
 enum Lookup {

@@ -53,6 +53,11 @@ impl Control {
         state
     }
 
+    /// Returns the present Unix time in milliseconds.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.daemon.state.borrow().clock.now().unix_ms
+    }
+
     /// Returns the routes of the functions that serve.
     pub(crate) fn routes(&self) -> Rc<Routes> {
         let state = &mut *self.daemon.state.borrow_mut();

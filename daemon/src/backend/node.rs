@@ -7,7 +7,6 @@ use crate::driver::tasks::Owner;
 use crate::http::connections::Connections;
 use crate::metrics::{self, Form};
 use crate::telemetry::level;
-use crate::workers::silence::start_problems;
 use fnd_core::api::{NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
 use fnd_manifest::check;
 use fnd_manifest::check::Disk;

@@ -48,6 +48,7 @@ use crate::functions::catalog::CatalogEvent;
 use crate::ledger;
 use crate::output::{Captured, Output};
 use crate::report::Reporter;
+use crate::triggers::http::Listener;
 use crate::settings::Current;
 use crate::workers::Workers;
 use crate::workers::link::{ConnectionError, has_room};
@@ -103,6 +104,8 @@ pub(crate) struct State {
     pub(crate) output: Output,
     pub(crate) reporter: Reporter,
     pub(crate) callers: Callers,
+    /// The public listener.
+    pub(crate) listener: Rc<Listener>,
     pub(crate) node: Node,
     pub(crate) inbox: Inbox,
     /// The main loop takes another turn.

@@ -122,6 +122,7 @@ impl State {
             self.reporter.report(ReportEvent::FunctionKnown(function));
         }
         if let Some(version) = changes.loaded {
+            self.functions.routes.changed();
             self.reporter.report(ReportEvent::VersionLoaded(function, version));
         }
         if let Some((_, Some(message))) = now.filter(|_| changes.refused) {

@@ -172,8 +172,8 @@ mod tests {
     #[test]
     fn what_it_is_given_is_bounded() {
         let fits = vec![b'x'; GIVEN_MAX - 1];
-        assert!(given(&map(&[("a", &fits)]), &[\"authorization\"]).is_ok());
-        let refused = given(&map(&[("a", &fits), ("b", b"x")]), &[\"authorization\"]).unwrap_err();
+        assert!(given(&map(&[("a", &fits)]), &["authorization"]).is_ok());
+        let refused = given(&map(&[("a", &fits), ("b", b"x")]), &["authorization"]).unwrap_err();
         assert_eq!(refused.problem.status, 431);
     }
 

@@ -24,6 +24,7 @@ pub(crate) use expose::Exposed;
 
 use fnd_core::outcome::{Reason, State};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
+use fnd_core::report::RequestEnd;
 use fnd_wire::ids::FunctionName;
 use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -161,6 +162,8 @@ pub(crate) struct Metrics {
     memory_peak: Values,
     output_dropped: Counts,
     last_success: Values,
+    requests: Family<Vec<(&'static str, String)>, Counter>,
+    request_durations: Family<Vec<(&'static str, String)>, Histogram, fn() -> Histogram>,
     rescans: Counter,
     put_back: Counter,
     lag: Histogram,
@@ -226,6 +229,21 @@ impl Metrics {
                 "When an attempt last ended well, in Unix time",
                 Unit::Seconds,
             ),
+            requests: {
+                let family = Family::default();
+                r.register(
+                    "fnd_http_requests",
+                    "Requests to the public listener, by route and status",
+                    family.clone(),
+                );
+                family
+            },
+            request_durations: {
+                let family = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
+                let help = "How long requests to the public listener took until their answer began, by route";
+                r.register_with_unit("fnd_http_request_duration", help, Unit::Seconds, family.clone());
+                family
+            },
             rescans: {
                 let counter = Counter::default();
                 r.register(
@@ -314,6 +332,17 @@ impl Metrics {
         });
         calls.inc();
         failures.inc_by(u64::from(record.state.is_failure()));
+    }
+
+    /// Counts a request to the public listener. A route is named as its manifest writes it, so that callers cannot make
+    /// series.
+    pub(crate) fn requested(&mut self, request: &RequestEnd<'_>) {
+        let path = request.route.map_or("", |(_, path)| path);
+        let route = || ("route", path.to_owned());
+        let status = ("status", request.class().to_owned());
+        self.requests.get_or_create(&vec![route(), status]).inc();
+        let durations = self.request_durations.get_or_create(&vec![route()]);
+        durations.observe(request.took.as_secs_f64());
     }
 
     /// Counts an attempt that has ended.

@@ -3,7 +3,7 @@
 use crate::telemetry::{escape, plain_duration};
 use fnd_core::outcome::{Class, Reason};
 use fnd_core::record::{AttemptRecord, InvocationRecord};
-use fnd_core::report::ReportEvent;
+use fnd_core::report::{ReportEvent, RequestEnd};
 use fnd_core::supervisor::{FunctionState, Notice};
 use fnd_core::trace::Span;
 use fnd_wire::ids::FunctionName;
@@ -22,6 +22,7 @@ pub(super) fn write(event: ReportEvent<'_>) {
         ReportEvent::Notice(given) => notice(given),
         ReportEvent::AttemptEnded { attempt, span, .. } => attempt_ended(attempt, span),
         ReportEvent::EndedWaiting(record) => ended_waiting(record),
+        ReportEvent::Requested(request) => requested(request),
         ReportEvent::Problem { text, lasts: true, .. } => tracing::error!("{text}"),
         ReportEvent::Problem { text, lasts: false, .. } => tracing::info!("over: {text}"),
         // Another message tells of each, or nobody has to act on it.
@@ -38,6 +39,36 @@ pub(super) fn write(event: ReportEvent<'_>) {
         | ReportEvent::AttemptPutBack
         | ReportEvent::InvocationEnded(_) => {}
     }
+}
+
+/// Logs a request to the public listener.
+fn requested(request: &RequestEnd<'_>) {
+    if !request.is_logged {
+        return;
+    }
+    let RequestEnd {
+        route,
+        method,
+        caller,
+        took,
+        ..
+    } = *request;
+    let path = escape(request.path);
+    let ms = took.as_secs_f64() * 1000.0;
+    let end = match (request.status, request.bytes) {
+        (None, _) => "-, the caller left before the answer".to_owned(),
+        (Some(status), None) => status.to_string(),
+        (Some(status), Some(bytes)) => format!("{status} {bytes} B"),
+    };
+    tracing::info!(
+        fnd_event = "request",
+        fnd_function = route.map(|(function, _)| function.as_str()),
+        fnd_invocation = request.invocation.map(display),
+        route = route.map(|(_, path)| path),
+        status = request.status,
+        caller,
+        "{method} {path} {end}, {ms:.1} ms, from {caller}"
+    );
 }
 
 /// Logs a notice of the supervisor.

@@ -11,6 +11,7 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
         ReportEvent::FunctionKnown(function) => metrics.known(function),
         ReportEvent::FunctionRemoved(function) => metrics.forget(function),
         ReportEvent::Rescanned => metrics.rescanned(),
+        ReportEvent::Requested(request) => metrics.requested(request),
         ReportEvent::WorkerRequested(function) => metrics.worker_started(function),
         ReportEvent::WorkerEnded(function, usage) => metrics.worker_ended(function, usage),
         ReportEvent::AttemptPutBack => metrics.put_back(),

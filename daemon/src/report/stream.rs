@@ -3,7 +3,7 @@
 use crate::stream::What;
 use fnd_core::outcome::{Reason, State};
 use fnd_core::record::{AttemptRecord, InvocationRecord};
-use fnd_core::report::ReportEvent;
+use fnd_core::report::{ReportEvent, RequestEnd};
 use fnd_core::supervisor::Notice;
 use fnd_core::trace::Span;
 use fnd_wire::ids::FunctionName;
@@ -52,6 +52,14 @@ pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&Func
                 );
             }
         }
+        ReportEvent::Requested(request) => {
+            let what = What::Requested {
+                invocation: request.invocation,
+                message: line(request).into(),
+                took: request.took,
+            };
+            push(request.route.map(|(function, _)| function), what);
+        }
         ReportEvent::Problem { code, text, lasts } => {
             let text = text.into();
             push(None, What::Problem { code, text, lasts });
@@ -66,6 +74,15 @@ pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&Func
         | ReportEvent::WorkerEnded(..)
         | ReportEvent::AttemptPutBack => {}
     }
+}
+
+/// Returns a request and its answer in one line: `POST /hello 200 from 192.0.2.1`.
+fn line(request: &RequestEnd<'_>) -> String {
+    let RequestEnd {
+        method, path, caller, ..
+    } = request;
+    let status = request.status.map_or_else(|| "-".to_owned(), |status| status.to_string());
+    format!("{method} {path} {status} from {caller}")
 }
 
 fn describe_notice(notice: &Notice, mut push: impl FnMut(Option<&FunctionName>, What)) {

@@ -2,7 +2,7 @@
 
 use super::connected::Connected;
 use super::opened::Opened;
-use super::{signals, spawner_process, systemd};
+use super::{own_state, signals, spawner_process, systemd};
 use crate::backend;
 use crate::cli::{Cli, Places};
 use crate::clock::Ids;
@@ -14,6 +14,8 @@ use crate::driver::{Daemon, Message, Node, State, Turn};
 use crate::functions::Functions;
 use crate::functions::catalog::Versions;
 use crate::http::connections::Connections;
+use crate::triggers;
+use crate::triggers::http::Listener;
 use crate::http::limits::LAST_WORDS;
 use crate::ledger::{self, LastRun};
 use crate::report::Reporter;
@@ -39,7 +41,7 @@ pub(super) struct Serving {
 
 impl Serving {
     /// Makes the driver, which adopts the workers of an earlier fnd.
-    pub(super) fn new(opened: Opened, places: &Places) -> Self {
+    pub(super) fn new(opened: Opened, places: &Places) -> anyhow::Result<Self> {
         let Opened {
             connected,
             sender,
@@ -66,6 +68,9 @@ impl Serving {
         connections.on_change(move || drop(problems.send(Message::ProblemsChanged)));
         let problems = sender.clone();
         buffers.on_change(move || drop(problems.send(Message::ProblemsChanged)));
+        let listener = Listener::new(&own_state(places))?;
+        let problems = sender.clone();
+        listener.on_change(move || drop(problems.send(Message::ProblemsChanged)));
         let started_ms = clock.now().unix_ms;
         let daemon = Daemon::new(sender, |inbox, changed| State {
             supervisor: Supervisor::new(fastrand::u64(..), current.budget(), welcome.next_worker),
@@ -77,6 +82,7 @@ impl Serving {
             output,
             reporter: Reporter::new(started_ms, status_files),
             callers: Callers::new(Arc::clone(&buffers), connections),
+            listener: Rc::new(listener),
             node: Node {
                 settings: current,
                 places: named(places),
@@ -118,13 +124,13 @@ impl Serving {
             places: Arc::new(places.judged()),
             keys: backend::idempotency::Keys::default(),
         };
-        Self {
+        Ok(Self {
             daemon,
             control,
             messages,
             writer: ledger.writer,
             child,
-        }
+        })
     }
 
     /// Serves until a signal's drain is over, then leaves what goes on to the next fnd.
@@ -165,11 +171,20 @@ async fn supervise(
     control: backend::Control,
 ) -> anyhow::Result<()> {
     let access = Rc::clone(&daemon.state.borrow().node.settings.access);
-    let listener = match systemd::sockets()?.control {
+    let sockets = systemd::sockets()?;
+    let listener = match sockets.control {
         Some(listener) => listener,
         None => control::listen::bind(&places.run_dir.join("control.sock"), None)?,
     };
-    let (server, stop) = control::serve(listener, Rc::new(control), access);
+    let public = Rc::clone(&daemon.state.borrow().listener);
+    public.inherit(sockets.http);
+    daemon.inbox.spawn(Owner::Fnd("addresses of the listener"), Rc::clone(&public).keep_trying());
+    let (requests, no_more_requests) = triggers::http::serve(&public, control.clone());
+    let (server, no_more_calls) = control::serve(listener, Rc::new(control), access);
+    let stop = || {
+        no_more_requests.now();
+        no_more_calls.now();
+    };
     let scanned = daemon.scan();
     let begun = Cell::new(false);
     let serving = async {
@@ -188,8 +203,12 @@ async fn supervise(
             _ => format!("{} in {directories}", counted(functions, "function", "functions")),
         };
         tracing::info!("ready: {what}; control socket {}", socket.display());
+        let public = public.addresses();
+        if !public.is_empty() {
+            tracing::info!("the public listener serves {}", public.join(", "));
+        }
         begun.set(true);
-        server.await;
+        tokio::join!(server, requests);
     };
     let mut serving = std::pin::pin!(serving);
     let (result, served) = tokio::select! {
@@ -199,7 +218,7 @@ async fn supervise(
         () = signals::watch(daemon, &stop, cli.spawner_socket.is_some()) => (Ok(()), false),
     };
     systemd::stopping();
-    stop.now();
+    stop();
     if begun.get() && !served {
         // Answers that are on their way may still arrive.
         let time = control::limits::STOP_TIME + LAST_WORDS;

@@ -1,6 +1,5 @@
 //! Signals, the watchdog, and the stop of fnd.
 
-use crate::control::Stop;
 use crate::driver::Daemon;
 use crate::driver::inbox::Input;
 use crate::start::systemd;
@@ -29,7 +28,7 @@ type Ending = Pin<Box<dyn Future<Output = ()>>>;
 ///
 /// Where the spawner is a service of its own, SIGTERM hands over to the next fnd, and functions go on with the spawner.
 /// Where it is fnd's child, SIGTERM and SIGINT drain, and a second signal kills.
-pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: bool) {
+pub(crate) async fn watch(daemon: &Rc<Daemon>, stop: &impl Fn(), spawner_stays: bool) {
     let mut signals = match Signals::new([SIGTERM, SIGINT, SIGHUP]) {
         Ok(signals) => signals,
         Err(error) => {
@@ -61,7 +60,7 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: boo
             Some(_) if spawner_stays && draining.is_none() => {
                 tracing::info!("stopping: running work continues with fnd-spawner");
                 // New connections wait in the socket for the next fnd.
-                server.now();
+                stop();
                 draining = Some(Box::pin(handed_over(Rc::clone(daemon))));
             }
             Some(_) if spawner_stays => return,

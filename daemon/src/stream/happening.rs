@@ -8,6 +8,7 @@ use fnd_core::supervisor::FunctionState;
 use fnd_core::trace::TraceId;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
+use std::time::Duration;
 
 /// Something that happened to a function, or to the node.
 #[derive(Debug)]
@@ -52,6 +53,12 @@ pub(crate) enum What {
     GaveUp(InvocationId, Option<Reason>, Exhausted),
     Scaled(u32, u32),
     Dropped(Option<InvocationId>, Option<Reason>, Trigger),
+    /// A request to the public listener is over.
+    Requested {
+        invocation: Option<InvocationId>,
+        message: Box<str>,
+        took: Duration,
+    },
     /// A problem of the node began, or is over.
     Problem {
         code: &'static str,
@@ -75,6 +82,7 @@ impl Happening {
             What::GaveUp(..) => Kind::GaveUp,
             What::Scaled(..) => Kind::Scaled,
             What::Dropped(..) => Kind::Dropped,
+            What::Requested { .. } => Kind::Request,
             What::Problem { lasts: true, .. } => Kind::Problem,
             What::Problem { lasts: false, .. } => Kind::Solved,
         }
@@ -91,7 +99,7 @@ impl Happening {
                 });
                 own + message.len() + each.sum::<usize>()
             }
-            What::Ended { message, .. } => own + message.len(),
+            What::Ended { message, .. } | What::Requested { message, .. } => own + message.len(),
             What::Problem { text, .. } => own + text.len(),
             What::Loaded(_)
             | What::Removed
@@ -188,6 +196,16 @@ impl Happening {
                 invocation: *invocation,
                 reason: *reason,
                 trigger: Some(*trigger),
+                ..base
+            },
+            What::Requested {
+                invocation,
+                message,
+                took,
+            } => StreamEvent {
+                invocation: *invocation,
+                message: text(message),
+                duration_ms: Some(milliseconds(u64::try_from(took.as_micros()).unwrap_or(u64::MAX))),
                 ..base
             },
             What::Problem {

@@ -1,3 +1,11 @@
-//! What starts functions: each trigger brings facts, core decides, and a submission follows.
+//! What starts functions: the machine's side. Each trigger brings facts, `fnd_core::triggers` decides, and a submission
+//! follows.
 //!
 //! Files:
+//! - `http`: the public listener
+//! - `passwords`: computes the hashes of callers' passwords
+//! - `replays`: remembers admitted signed requests over a restart
+
+pub(crate) mod http;
+pub mod passwords;
+pub mod replays;

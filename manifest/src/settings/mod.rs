@@ -10,4 +10,4 @@
 pub mod keys;
 pub mod resolve;
 
-pub use keys::{Access, History, Logs, Metrics, Node, OnDamage, Role, RuntimeSettings, Settings, Status, Users};
+pub use keys::{Http, Tls, Access, History, Logs, Metrics, Node, OnDamage, Role, RuntimeSettings, Settings, Status, Users};

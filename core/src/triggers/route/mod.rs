@@ -204,7 +204,9 @@ impl Admits {
     /// Says whether some route accepts a user and a password.
     #[must_use]
     pub fn asks_for_passwords(&self) -> bool {
-        self.credentials.iter().any(|credential| credential.scheme == Scheme::Basic)
+        self.credentials
+            .iter()
+            .any(|credential| credential.scheme == Scheme::Basic)
     }
 
     fn add(&mut self, route: &Route) {

@@ -6,9 +6,10 @@ use crate::http::listen::socket::Peer;
 use crate::http::request::short;
 use crate::http::response::{Answered, INVOCATION};
 use fnd_core::durations::{Durations, quantile};
+use fnd_core::report::{ReportEvent, RequestEnd};
 use fnd_core::supervisor::Answer;
 use fnd_core::triggers::route::Route;
-use fnd_wire::ids::FunctionName;
+use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::body::Body as _;
 use hyper::http::request::Parts;
 use std::collections::HashMap;
@@ -55,7 +56,7 @@ pub(super) struct Access {
     route: Option<Rc<Route>>,
     /// Status and size of the answer.
     answer: Option<(u16, Option<u64>)>,
-    invocation: Option<String>,
+    invocation: Option<InvocationId>,
 }
 
 impl Access {
@@ -86,8 +87,8 @@ impl Access {
     /// Notes what became of the run.
     pub(super) fn ran(&mut self, answer: &Answer) {
         self.invocation = match answer {
-            Answer::Queued(id) | Answer::TimedOut { id, .. } => Some(id.to_string()),
-            Answer::Finished(record) => Some(record.id.to_string()),
+            Answer::Queued(id) | Answer::TimedOut { id, .. } => Some(*id),
+            Answer::Finished(record) => Some(record.id),
             Answer::Rejected(_) | Answer::NotFound | Answer::StoreFailed | Answer::Done => None,
         };
     }
@@ -96,7 +97,7 @@ impl Access {
     pub(super) fn answered(&mut self, answer: &Answered) {
         self.answer = Some((answer.status().as_u16(), answer.body().size_hint().exact()));
         let id = answer.headers().get(INVOCATION).and_then(|id| id.to_str().ok());
-        self.invocation = id.map(str::to_owned).or(self.invocation.take());
+        self.invocation = id.and_then(InvocationId::parse).or(self.invocation);
     }
 }
 
@@ -111,29 +112,21 @@ impl Drop for Access {
             calls.last_status = status;
             calls.durations.push(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         }
-        self.control.count_request(self.route.as_deref(), status, took);
-        if !self.listener.logs.get() {
-            return;
-        }
-        let function = self.route.as_ref().map(|route| route.function.as_str());
         let caller = self.caller.map_or_else(|| "unix".to_owned(), |caller| caller.to_string());
-        let (method, path) = (&self.method, &self.path);
-        let ms = took.as_secs_f64() * 1000.0;
-        match self.answer {
-            Some((status, bytes)) => tracing::info!(
-                fnd_function = function,
-                fnd_invocation = self.invocation.as_deref(),
-                route = self.route.as_ref().map(|route| route.entry.path.as_str()),
-                status,
-                bytes,
-                caller,
-                "{method} {path} {status} {ms:.1} ms, from {caller}"
-            ),
-            None => tracing::info!(
-                fnd_function = function,
-                caller,
-                "{method} {path}, the caller {caller} closed the connection before the answer, after {ms:.1} ms"
-            ),
+        let end = RequestEnd {
+            route: self.route.as_ref().map(|route| (&route.function, route.entry.path.as_str())),
+            invocation: self.invocation,
+            method: &self.method,
+            path: &self.path,
+            status,
+            bytes: self.answer.and_then(|(_, bytes)| bytes),
+            caller: &caller,
+            took,
+            is_logged: self.listener.logs.get(),
+        };
+        // The state is in use only if fnd ends and takes its connections with it.
+        if let Ok(mut state) = self.control.daemon.state.try_borrow_mut() {
+            state.report(ReportEvent::Requested(&end));
         }
     }
 }

@@ -5,7 +5,6 @@
 
 use super::Public;
 use super::asked::Asked;
-use crate::http::limits::Pace;
 use crate::http::request::Request;
 use crate::http::response::{Refusal, internal, refuse};
 use crate::triggers::passwords::Refused;
@@ -77,7 +76,7 @@ impl Public {
             return Err(unauthorized());
         };
         let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
-        let body = request.read_body(&buffers, Pace::REMOTE, limit, "limits.body").await?;
+        let body = request.read_body(&buffers, limit, "limits.body").await?;
         let bytes = match body.bytes() {
             Ok(bytes) => bytes,
             Err(error) => return Err(internal("read a body from the disk", &error)),

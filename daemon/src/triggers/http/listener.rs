@@ -10,7 +10,10 @@ use crate::triggers::replays::Replays;
 use fnd_core::triggers::route::forwarded::Trusted;
 use fnd_core::triggers::route::rate::Rates;
 use fnd_manifest::settings::Http;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -27,7 +30,6 @@ pub(super) const LIMITS: Limits = Limits {
 };
 
 /// The listener's state: what it listens on, whom it trusts, what it remembers.
-#[derive(Debug)]
 pub(crate) struct Listener {
     pub(super) sockets: Listeners,
     pub(super) connections: Rc<Connections>,
@@ -40,23 +42,46 @@ pub(crate) struct Listener {
     pub(super) calls: RefCell<RouteCalls>,
     /// Addresses that could not be used, each with the reason.
     problems: RefCell<Vec<String>>,
+    changed: OnceCell<Changed>,
 }
+
+/// Called when a problem begins or ends.
+struct Changed(Box<dyn Fn()>);
 
 impl Listener {
     /// Returns a listener without addresses.
-    pub(crate) fn new(sockets: Listeners, (replays, passwords): (Replays, Passwords)) -> Self {
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn new(state: &Path) -> io::Result<Self> {
         let http = Http::default();
-        Self {
-            sockets,
+        Ok(Self {
+            sockets: Listeners::new(),
             connections: Rc::new(Connections::new("the public listener", places(&http))),
             trusted: RefCell::default(),
             keyring: RefCell::default(),
-            passwords,
-            replays,
+            passwords: Passwords::start()?,
+            replays: Replays::open(state)?,
             rates: RefCell::default(),
             logs: Cell::new(true),
             calls: RefCell::default(),
             problems: RefCell::default(),
+            changed: OnceCell::default(),
+        })
+    }
+
+    /// Sets a callback for the times when a problem begins or ends.
+    pub(crate) fn on_change(&self, changed: impl Fn() + Clone + 'static) {
+        self.connections.on_change(changed.clone());
+        let _ = self.changed.set(Changed(Box::new(changed))); // the first one stays
+    }
+
+    /// Adds the sockets of the service manager.
+    pub(crate) fn inherit(&self, sockets: Vec<OwnedFd>) {
+        for socket in sockets {
+            if let Err(error) = self.sockets.inherit(socket) {
+                tracing::error!("a socket of fnd-http.socket cannot be used: {error}");
+            }
         }
     }
 
@@ -70,15 +95,19 @@ impl Listener {
         self.check();
     }
 
-    /// Notes which addresses could not be used; returns whether that has changed.
-    pub(crate) fn check(&self) -> bool {
+    /// Notes which addresses could not be used.
+    fn check(&self) {
         let unbound = self.sockets.unbound();
         let problems: Vec<String> = unbound
             .iter()
             .map(|unbound| format!("[http] listen: `{}` cannot be used: {}", unbound.address, unbound.why))
             .collect();
         let before = self.problems.replace(problems);
-        before != *self.problems.borrow()
+        if before != *self.problems.borrow()
+            && let Some(Changed(changed)) = self.changed.get()
+        {
+            changed();
+        }
     }
 
     /// Returns what keeps it from doing all that the configuration asks for.
@@ -94,9 +123,9 @@ impl Listener {
         self.sockets.addresses().iter().map(Address::to_string).collect()
     }
 
-    /// Tries addresses that could not be used, until this is dropped; calls `changed` when there are others.
-    pub(crate) async fn keep_trying(&self, changed: impl Fn()) {
-        self.sockets.keep_trying(changed).await;
+    /// Tries addresses that could not be used, until this is dropped.
+    pub(crate) async fn keep_trying(self: Rc<Self>) {
+        self.sockets.keep_trying(|| self.check()).await;
     }
 }
 

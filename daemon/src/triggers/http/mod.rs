@@ -22,13 +22,12 @@ mod keyring;
 mod listener;
 mod submission;
 
-pub(crate) use access::RouteCalls;
 pub(crate) use keyring::Keyring;
 pub(crate) use listener::Listener;
 
 use crate::backend::Control;
-use crate::http::connections::{Connection, Connections, Full, Owner};
-use crate::http::limits::Limits;
+use crate::http::connections::{Connection, Full, Owner};
+use crate::http::limits::{Limits, Pace};
 use crate::http::listen::socket::{Accepted, Peer};
 use crate::http::request::{Request, discard};
 use crate::http::response::{Answered, Refusal, count, header, problem, refuse, whole};
@@ -91,12 +90,13 @@ impl Service for Public {
         let request = Request {
             parts,
             body: Rc::clone(&unread),
+            pace: Pace::REMOTE,
         };
         let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
         let answer = match self.route(request, peer, &mut access).await {
             Ok(answer) => answer,
             Err(refusal) => {
-                discard(&unread).await;
+                discard(&unread, Pace::REMOTE).await;
                 problem(&refusal)
             }
         };
@@ -113,7 +113,7 @@ impl Service for Public {
 
 impl Public {
     async fn route(&self, request: Request, peer: &Peer, access: &mut Access) -> Result<Answered, Refusal> {
-        let asked = Asked::read(&request.parts, peer, &self.listener.trusted.borrow())?;
+        let asked = Asked::read(&request.parts, (peer, false), &self.listener.trusted.borrow())?;
         access.from(asked.caller);
         if asked.path == HEALTH {
             return Ok(self.health(&asked));
@@ -133,7 +133,7 @@ impl Public {
         let (proof, body) = match admitted {
             Ok(admitted) => admitted,
             Err(refusal) if refusal.problem.status == StatusCode::UNAUTHORIZED.as_u16() => {
-                discard(&request.body).await;
+                discard(&request.body, Pace::REMOTE).await;
                 return Ok(unauthorized(&refusal, &admits));
             }
             Err(refusal) => return Err(refusal),

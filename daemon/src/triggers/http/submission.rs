@@ -7,7 +7,6 @@ use super::asked::{Asked, texts};
 use crate::control::backend::{Bounds, FunctionBackend as _, InvocationBackend as _};
 use crate::control::limits::KEY_MAX;
 use crate::http::headers::{given, joined};
-use crate::http::limits::Pace;
 use crate::http::request::Request;
 use crate::http::response::{Answered, Refusal, internal, refuse, whole};
 use crate::invoke::answer::{of_passed, of_run, wait};
@@ -23,8 +22,7 @@ use fnd_core::trace::Trace;
 use fnd_core::triggers::replays::Replayed;
 use fnd_core::triggers::route::Route;
 use fnd_core::triggers::route::conditions::{self, Facts};
-use fnd_manifest::function::route::{Per, Place, Response, Scheme};
-use fnd_manifest::function::Mode;
+use fnd_manifest::function::route::{Per, Response, Scheme};
 use fnd_wire::ids::InvocationId;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
@@ -65,7 +63,7 @@ impl Public {
             Some(data) => data,
             None => {
                 let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
-                request.read_body(&buffers, Pace::REMOTE, bounds.body, "limits.body").await?
+                request.read_body(&buffers, bounds.body, "limits.body").await?
             }
         };
         if data.size() > bounds.body {
