@@ -2,5 +2,7 @@
 //!
 //! Files:
 //! - `passwords`: computes the hashes of callers' passwords
+//! - `replays`: remembers admitted signed requests over a restart
 
 pub mod passwords;
+pub mod replays;
