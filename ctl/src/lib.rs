@@ -180,6 +180,7 @@ fn pages(verb: &Verb) -> bool {
         | Verb::History(_)
         | Verb::Report(_)
         | Verb::Runtimes(_)
+        | Verb::Routes(_)
         | Verb::Sizes(_)
         | Verb::Doctor(_)
         | Verb::Explain(_)
@@ -217,6 +218,7 @@ fn prints_table(verb: &Verb) -> bool {
             | Verb::History(_)
             | Verb::DeadLetters(_)
             | Verb::Runtimes(_)
+            | Verb::Routes(_)
             | Verb::Sizes(_)
     )
 }
@@ -248,6 +250,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Validate(args) => c::validate::run(context, &args).await,
         Verb::Reload(args) => c::reload::run(context, args).await,
         Verb::Runtimes(args) => c::runtimes::run(context, args).await,
+        Verb::Routes(args) => c::routes::run(context, args).await,
         Verb::Sizes(args) => c::sizes::run(context, args).await,
         Verb::Drain(args) => c::drain::run(context, args).await,
         Verb::Backup(args) => c::backup::run(context, args).await,

@@ -7,6 +7,7 @@
 //! - `invocations`: invocations, attempts and dead letters.
 //! - `node`: the node's status, runtimes and sizes, reload and validation.
 //! - `problem`: refusals, and the one table of their codes.
+//! - `routes`: the routes of the public listener.
 //! - `stream`: what comes line by line: events and output.
 //! - `usage`: what functions use now.
 //! - `components`: their schemas.
@@ -16,6 +17,7 @@ mod functions;
 mod invocations;
 mod node;
 pub mod problem;
+mod routes;
 pub mod stream;
 mod usage;
 
@@ -31,5 +33,6 @@ pub use node::{
     ValidateReport, ValidateRequest,
 };
 pub use problem::Problem;
+pub use routes::{CheckView, RouteList, RouteTest, RouteTestReport, RouteView};
 pub use stream::{LogLine, LogList, LogStream};
 pub use usage::{FunctionUsage, UsageList};

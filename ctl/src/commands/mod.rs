@@ -7,7 +7,7 @@
 //! - `logs`, `events`: what is printed and what happens
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
 //! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
-//! - `runtimes`, `sizes`, `config`, `version`: what is there
+//! - `runtimes`, `sizes`, `routes`, `config`, `version`: what is there
 //! - `backup`, `restore`: everything in one archive, and back
 //! - `verify`, `doctor`, `bundle`: find out what is wrong
 //! - `examine`: runs `fnd --examine` for `verify` and `backup`
@@ -52,6 +52,7 @@ pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod result;
+pub(crate) mod routes;
 pub(crate) mod run;
 mod runs;
 pub(crate) mod runtimes;

@@ -42,13 +42,7 @@ impl Payload {
                 none if none.is_empty() => return Ok(None),
                 bytes => bytes,
             },
-            Some("-") => standard_input()?,
-            Some(data) => match data.strip_prefix('@') {
-                Some(file) => {
-                    std::fs::read(file).map_err(|error| Failure::usage(format!("failed to read `{file}`: {error}")))?
-                }
-                None => data.as_bytes().to_vec(),
-            },
+            Some(data) => bytes(data)?,
         };
         let media_type = if self.text || named {
             text_or_bytes(&bytes)
@@ -56,6 +50,15 @@ impl Payload {
             media_type(&bytes)?
         };
         Ok(Some((bytes, media_type)))
+    }
+}
+
+/// Returns the bytes that an option names: `@FILE`, `-` for standard input, or the text itself.
+pub(super) fn bytes(data: &str) -> Result<Vec<u8>, Failure> {
+    match data.strip_prefix('@') {
+        _ if data == "-" => standard_input(),
+        Some(file) => std::fs::read(file).map_err(|error| Failure::usage(format!("failed to read `{file}`: {error}"))),
+        None => Ok(data.as_bytes().to_vec()),
     }
 }
 

@@ -3,10 +3,11 @@
 use super::{Control, failure};
 use crate::control::backend::{Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, Pending};
 use crate::workers::usage::counters::Groups;
-use fnd_core::api::{FunctionDetail, FunctionStatus, UsageList, milliseconds};
+use fnd_core::api::{FunctionDetail, FunctionStatus, RouteList, RouteTest, RouteTestReport, UsageList, milliseconds};
 use fnd_core::supervisor::{Event, Rejection};
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::FunctionName;
+use std::rc::Rc;
 
 impl FunctionBackend for Control {
     fn functions(&self) -> Vec<FunctionStatus> {
@@ -53,6 +54,18 @@ impl FunctionBackend for Control {
             mode: manifest.mode,
             passes: manifest.mode == Mode::Http && manifest.retry.retries == 0,
         })
+    }
+
+    fn route_list(&self) -> RouteList {
+        let routes = self.routes();
+        let listener = Rc::clone(&self.daemon.state.borrow().listener);
+        listener.list(&routes)
+    }
+
+    fn try_request(&self, test: RouteTest) -> Pending<Result<RouteTestReport, String>> {
+        let (routes, now_s) = (self.routes(), self.now_ms() / 1000);
+        let listener = Rc::clone(&self.daemon.state.borrow().listener);
+        Box::pin(async move { listener.try_request(&routes, &test, now_s).await })
     }
 
     fn set_enabled(&self, name: &FunctionName, enabled: bool) -> Answering {

@@ -84,6 +84,13 @@ fn every_route() {
         ("GET /v1/runtimes".to_owned(), ""),
         ("GET /v1/log-level".to_owned(), ""),
         ("POST /v1/log-level?level=loud".to_owned(), ""),
+        ("GET /v1/routes".to_owned(), ""),
+        (
+            "POST /v1/routes/test".to_owned(),
+            r#"{"method": "POST", "url": "/hooks/x"}"#,
+        ),
+        ("POST /v1/routes/test".to_owned(), r#"{"method": "POST", "url": "a b"}"#),
+        ("POST /v1/routes/test".to_owned(), "{}"),
         ("GET /v1/sizes".to_owned(), ""),
         ("GET /v1/usage".to_owned(), ""),
         ("DELETE /v1/drain".to_owned(), ""),

@@ -1,7 +1,7 @@
 //! Requests of routes about functions.
 
 use super::{Answering, Failure, Pending};
-use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus, UsageList};
+use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus, RouteList, RouteTest, RouteTestReport, UsageList};
 use fnd_core::supervisor::Rejection;
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::FunctionName;
@@ -26,6 +26,13 @@ pub trait FunctionBackend {
 
     /// Returns the limits for requests to a function; nothing if it has no version that can run.
     fn bounds(&self, name: &FunctionName) -> Option<Bounds>;
+
+    /// Returns the routes of the public listener.
+    fn route_list(&self) -> RouteList;
+
+    /// Returns what would become of a request to the public listener; nothing runs. An error is the words for a request
+    /// that cannot be.
+    fn try_request(&self, test: RouteTest) -> Pending<Result<RouteTestReport, String>>;
 
     /// Enables or disables a function: `Answer::Done` or `Answer::NotFound`.
     fn set_enabled(&self, name: &FunctionName, enabled: bool) -> Answering;

@@ -14,6 +14,7 @@
 //! - `keyring`: the secrets, ready to verify credentials
 //! - `listener`: the addresses, TLS and limits of the configuration
 //! - `submission`: what a request runs, and its answer
+//! - `trial`: what would become of a request
 
 mod access;
 mod admission;
@@ -21,6 +22,7 @@ mod asked;
 mod keyring;
 mod listener;
 mod submission;
+mod trial;
 
 pub(crate) use keyring::Keyring;
 pub(crate) use listener::Listener;

@@ -1,7 +1,10 @@
 //! Its functions: a name says how each ends.
 
 use super::{BEGAN, FAILED, Fake, diagnostic, id, later, name};
-use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus, FunctionUsage, LastEnd, UsageList};
+use fnd_core::api::{
+    CheckView, FunctionChange, FunctionDetail, FunctionStatus, FunctionUsage, LastEnd, RouteList, RouteTest,
+    RouteTestReport, RouteView, UsageList,
+};
 use fnd_core::outcome::{Reason, Trigger};
 use fnd_core::supervisor::{Answer, FunctionState};
 use fnd_daemon::control::backend::{Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, Pending};
@@ -28,6 +31,21 @@ const NAMES: [&str; 16] = [
     "text",
     "void",
 ];
+
+fn route() -> RouteView {
+    RouteView {
+        methods: vec!["POST".to_owned()],
+        host: Some("api.example.com".to_owned()),
+        path: "/hooks/{name}".to_owned(),
+        function: name("hello"),
+        auth: vec!["github:hook".to_owned()],
+        r#async: false,
+        calls: 7,
+        p50_ms: Some(1.5),
+        p99_ms: Some(30.0),
+        last_status: Some(200),
+    }
+}
 
 fn status(function: &str) -> FunctionStatus {
     let ran = function == "fails";
@@ -141,6 +159,38 @@ impl FunctionBackend for Fake {
             passes: false,
         };
         (NAMES.contains(&function.as_str()) && function.as_str() != "invalid").then_some(bounds)
+    }
+
+    fn route_list(&self) -> RouteList {
+        RouteList {
+            listen: vec!["127.0.0.1:8080".to_owned()],
+            routes: vec![route()],
+        }
+    }
+
+    fn try_request(&self, test: RouteTest) -> Pending<Result<RouteTestReport, String>> {
+        let check = |what: &str, holds, detail: &str| CheckView {
+            what: what.to_owned(),
+            holds,
+            detail: detail.to_owned(),
+        };
+        later(if test.url.starts_with('/') {
+            Ok(RouteTestReport {
+                status: Some(401),
+                verdict: "`hello` does not run: no credential holds".to_owned(),
+                route: Some(route()),
+                params: [("name".to_owned(), "Ada\u{1b}[31m".to_owned())].into(),
+                credentials: vec![check(
+                    "github:hook",
+                    false,
+                    "the header `X-Hub-Signature-256` is missing",
+                )],
+                when: vec![check("header.x-github-event", true, "it is `push`")],
+                idempotency_key: Some("72d3162e".to_owned()),
+            })
+        } else {
+            Err(format!("`{}` is not a URL", test.url))
+        })
     }
 
     fn set_enabled(&self, function: &FunctionName, _enabled: bool) -> Answering {

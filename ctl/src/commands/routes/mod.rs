@@ -1,0 +1,98 @@
+//! `fndctl routes`: the routes of the public listener, and what would become of a request.
+
+mod test;
+
+use super::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::{Output, Table, Tone};
+use fnd_core::api::{RouteList, RouteView};
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl routes                                            list all routes\n  \
+    fndctl routes test GET http://localhost:8080/hello       which route matches, and whether it runs\n  \
+    fndctl routes test POST /hook -H 'X-Gitlab-Token: s' -d '{\"a\": 1}'")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Say what would become of a request; nothing runs.
+    Test(test::Args),
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// The daemon refuses the request, or it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    if let Some(Action::Test(args)) = args.action {
+        return test::run(context, args).await;
+    }
+    let reply = context.client.get("/v1/routes").await?;
+    context.out.document(&reply.body, |list: &RouteList, out| {
+        if list.routes.is_empty() {
+            out.line("no function has a route; `fndctl explain http` shows how to write one")?;
+        } else {
+            out.table(&table(list))?;
+        }
+        if list.listen.is_empty() {
+            out.remark("the listener is off: set `listen` in `[http]` of fnd.toml, for example \"127.0.0.1:8080\"")?;
+        } else {
+            out.remark(&format!("listening on {}", list.listen.join(", ")))?;
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Fine)
+}
+
+fn table(list: &RouteList) -> Table {
+    let mut table = Table::new(&[
+        "METHOD", "HOST", "PATH", "FUNCTION", "AUTH", "CALLS", "P50", "P99", "LAST",
+    ]);
+    for route in &list.routes {
+        let tone = match route.last_status {
+            Some(500..) => Tone::Bad,
+            _ => Tone::Plain,
+        };
+        table.row(
+            tone,
+            [
+                route.methods.join(","),
+                route.host.clone().unwrap_or_default(),
+                route.path.clone(),
+                route.function.to_string(),
+                route.auth.join(", "),
+                route.calls.to_string(),
+                super::text::duration(route.p50_ms),
+                super::text::duration(route.p99_ms),
+                route.last_status.map(|status| status.to_string()).unwrap_or_default(),
+            ],
+        );
+    }
+    table
+}
+
+/// Returns a route in one line.
+fn line(route: &RouteView) -> String {
+    let host = route.host.as_deref().unwrap_or_default();
+    format!(
+        "{} {host}{} of `{}`",
+        route.methods.join(","),
+        route.path,
+        route.function
+    )
+}
+
+/// Prints what was checked, one on each line.
+fn checks(out: &Output, title: &str, checks: &[fnd_core::api::CheckView]) -> Result<(), Failure> {
+    for check in checks {
+        let holds = if check.holds { "holds" } else { "does not hold" };
+        let detail = out.printed(&check.detail);
+        out.line(&format!("{title}: {} {holds}: {detail}", out.printed(&check.what)))?;
+    }
+    Ok(())
+}

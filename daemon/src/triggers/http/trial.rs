@@ -1,0 +1,223 @@
+//! What would become of a request: for `fndctl routes` and `fndctl routes test`. Nothing runs and nothing is remembered.
+
+use super::access::Calls;
+use super::admission::OfRequest;
+use super::asked::{Asked, texts};
+use super::listener::Listener;
+use crate::http::listen::socket::Peer;
+use crate::http::response::Refusal;
+use fnd_core::api::{CheckView, RouteList, RouteTest, RouteTestReport, RouteView, milliseconds};
+use fnd_core::triggers::credentials::Proof;
+use fnd_core::triggers::route::conditions::{self, Facts};
+use fnd_core::triggers::route::{Found, Route, Routes};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use std::net::IpAddr;
+use std::rc::Rc;
+
+impl Listener {
+    /// Returns all routes with their calls.
+    pub(crate) fn list(&self, routes: &Routes) -> RouteList {
+        RouteList {
+            listen: self.addresses(),
+            routes: routes.all().iter().map(|route| self.view(route)).collect(),
+        }
+    }
+
+    fn view(&self, route: &Route) -> RouteView {
+        let calls = self.calls.borrow();
+        let calls = calls.of(route);
+        let quantile = |of: f64| calls.and_then(|calls| calls.quantile_us(of)).map(milliseconds);
+        let entry = &route.entry;
+        let auth = entry.auth.0.iter().cloned().map(String::from).collect::<Vec<_>>();
+        RouteView {
+            methods: entry.methods.iter().map(|method| method.as_str().to_owned()).collect(),
+            host: entry.host.clone(),
+            path: entry.path.clone(),
+            function: route.function.clone(),
+            auth: if auth.is_empty() { vec!["none".to_owned()] } else { auth },
+            r#async: entry.r#async,
+            calls: calls.map_or(0, |calls: &Calls| calls.count),
+            p50_ms: quantile(0.5),
+            p99_ms: quantile(0.99),
+            last_status: calls.map(|calls| calls.last_status),
+        }
+    }
+
+    /// Returns what would become of a request.
+    ///
+    /// # Errors
+    /// The words for a URL or a header that is none.
+    pub(crate) async fn try_request(
+        &self,
+        routes: &Routes,
+        test: &RouteTest,
+        now_s: u64,
+    ) -> Result<RouteTestReport, String> {
+        let parts = parts(test)?;
+        let address: Option<IpAddr> = match &test.caller {
+            Some(text) => Some(text.parse().map_err(|_| format!("`{text}` is not an IP address"))?),
+            None => None,
+        };
+        let peer = Peer {
+            address,
+            port: None,
+            local_port: None,
+        };
+        let asked = match Asked::read(&parts, (&peer, false), &self.trusted.borrow()) {
+            Ok(asked) => asked,
+            Err(refusal) => return Ok(refused(&refusal)),
+        };
+        let (route, params) = match routes.find(&asked.host, &asked.path, asked.method) {
+            Found::Route(route, params) => (Rc::clone(route), params),
+            Found::Methods(methods) => {
+                let methods: Vec<&str> = methods
+                    .into_iter()
+                    .map(fnd_manifest::function::route::Method::as_str)
+                    .collect();
+                return Ok(plain(
+                    405,
+                    format!(
+                        "the path has routes for {} only; a caller without a credential gets 401",
+                        methods.join(", ")
+                    ),
+                ));
+            }
+            Found::Nothing => {
+                let why = "no route has this host and path; a caller without a credential gets 401";
+                return Ok(plain(404, why.to_owned()));
+            }
+        };
+        let body = test.body.as_bytes();
+        let mut report = RouteTestReport {
+            route: Some(self.view(&route)),
+            params: params.into_iter().collect(),
+            ..plain(200, String::new())
+        };
+        for credential in &route.entry.auth.0 {
+            let (holds, detail) = self.checked(credential, &parts.headers, body, now_s).await;
+            report.credentials.push(CheckView {
+                what: String::from(credential.clone()),
+                holds,
+                detail,
+            });
+        }
+        let headers = &parts.headers;
+        let facts = Facts {
+            header: &|name| texts(headers, name),
+            query: &asked.query,
+            content_type: headers
+                .get(CONTENT_TYPE)
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default(),
+            body,
+            ip: asked.caller,
+        };
+        for test in &route.conditions {
+            let found = facts.values(test.place());
+            report.when.push(CheckView {
+                what: String::from(test.place().clone()),
+                holds: test.holds(&facts),
+                detail: if found.is_empty() {
+                    "it has no value".to_owned()
+                } else {
+                    format!("it is `{}`", found.join("`, `"))
+                },
+            });
+        }
+        report.idempotency_key = route
+            .entry
+            .idempotency
+            .as_ref()
+            .and_then(|place| conditions::key(&facts, place));
+        let admitted = route.is_open() || report.credentials.iter().any(|check| check.holds);
+        let function = &route.function;
+        (report.status, report.verdict) = if !admitted {
+            (Some(401), format!("`{function}` does not run: no credential holds"))
+        } else if body.len() as u64 > route.body {
+            (
+                Some(413),
+                format!("`{function}` does not run: the body is larger than limits.body"),
+            )
+        } else if !report.when.iter().all(|check| check.holds) {
+            (
+                Some(204),
+                format!("`{function}` does not run: a condition of `when` does not hold"),
+            )
+        } else if route.entry.r#async {
+            (Some(202), format!("`{function}` is queued"))
+        } else {
+            (None, format!("`{function}` runs and its answer is sent"))
+        };
+        Ok(report)
+    }
+
+    /// Says whether a credential holds, and why not.
+    async fn checked(
+        &self,
+        credential: &fnd_manifest::function::route::Credential,
+        headers: &HeaderMap,
+        body: &[u8],
+        now_s: u64,
+    ) -> (bool, String) {
+        let verifier = self.keyring.borrow().get(credential);
+        let Some(verifier) = verifier else {
+            return (false, format!("the secret `{}` is not known to fnd", credential.secret));
+        };
+        match verifier.verify(&OfRequest(headers), body, now_s) {
+            Ok(Proof::Holds | Proof::HoldsOnce(_)) => (true, "it holds".to_owned()),
+            Ok(Proof::Password(login)) => match self.passwords.check(login).await {
+                Ok(()) => (true, "it holds".to_owned()),
+                Err(crate::triggers::passwords::Refused::Denied(why)) => (false, why.to_string()),
+                Err(crate::triggers::passwords::Refused::Busy) => {
+                    (false, "too many passwords wait to be checked".to_owned())
+                }
+            },
+            Err(why) => (false, why.to_string()),
+        }
+    }
+}
+
+fn plain(status: u16, verdict: String) -> RouteTestReport {
+    RouteTestReport {
+        status: Some(status),
+        verdict,
+        route: None,
+        params: std::collections::BTreeMap::new(),
+        credentials: Vec::new(),
+        when: Vec::new(),
+        idempotency_key: None,
+    }
+}
+
+fn refused(refusal: &Refusal) -> RouteTestReport {
+    plain(refusal.problem.status, refusal.problem.detail.clone())
+}
+
+/// Returns the head of the request.
+fn parts(test: &RouteTest) -> Result<hyper::http::request::Parts, String> {
+    let uri: hyper::Uri = test
+        .url
+        .parse()
+        .map_err(|error| format!("`{}` is not a URL: {error}", test.url))?;
+    let mut request = hyper::Request::builder()
+        .method(test.method.as_str())
+        .uri(uri.clone())
+        .body(());
+    let request = request
+        .as_mut()
+        .map_err(|error| format!("the request cannot be: {error}"))?;
+    let headers = request.headers_mut();
+    if let Some(authority) = uri.authority() {
+        headers.insert(
+            HOST,
+            HeaderValue::from_str(authority.as_str()).map_err(|error| error.to_string())?,
+        );
+    }
+    for (name, value) in &test.headers {
+        let wrong = |error: &dyn std::fmt::Display| format!("the header `{name}` cannot be: {error}");
+        let name_read = HeaderName::try_from(name.as_str()).map_err(|error| wrong(&error))?;
+        let value = HeaderValue::try_from(value.as_str()).map_err(|error| wrong(&error))?;
+        headers.append(name_read, value);
+    }
+    Ok(std::mem::take(request).into_parts().0)
+}
