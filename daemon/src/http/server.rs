@@ -174,7 +174,8 @@ impl<S: Service> Life<S> {
             None => tokio::select! {
                 biased;
                 // Dropped only if the server stops.
-                answer = self.service.answer(&self.caller, request) => answer,
+                // Boxed, because hyper keeps the memory of the future of a request as long as its connection.
+                answer = Box::pin(self.service.answer(&self.caller, request)) => answer,
                 // Only waits.
                 () = self.ending.refuses() => stopping(),
             },

@@ -396,3 +396,54 @@ async fn the_addresses_may_change_while_it_serves() {
     })
     .await;
 }
+
+/// Returns the resident memory of this process, bytes.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+}
+
+#[tokio::test]
+async fn an_idle_connection_keeps_little_memory() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    const IDLE_ONES: usize = 9_000;
+    let most = getrlimit(Resource::Nofile).maximum;
+    let needed = Some(2 * IDLE_ONES as u64 + 100);
+    if most.is_some() && most < needed {
+        eprintln!("skipped: RLIMIT_NOFILE is below {needed:?}");
+        return;
+    }
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: needed,
+            maximum: most,
+        },
+    )
+    .unwrap();
+    serve_here(async |here| {
+        let (all, of_one) = (2 * IDLE_ONES, 2 * IDLE_ONES);
+        let for_root = 0;
+        here.connections.set_places(Places { all, of_one, for_root });
+        let before = resident();
+        let mut held = Vec::new();
+        let mut answer = [0; 1024];
+        for _ in 0..IDLE_ONES {
+            let mut stream = TcpStream::connect(here.address).await.unwrap();
+            stream
+                .write_all(b"GET /1 HTTP/1.1\r\nhost: example.com\r\nuser-agent: curl/8.14.1\r\naccept: */*\r\n\r\n")
+                .await
+                .unwrap();
+            assert!(stream.read(&mut answer).await.unwrap() > 0);
+            // The runtime's part of the client is not to be measured.
+            held.push(stream.into_std().unwrap());
+        }
+        let each = (resident() - before) / IDLE_ONES;
+        assert_eq!(here.connections.count(), IDLE_ONES);
+        assert!(each <= 16 << 10, "{each} bytes for each idle connection");
+        drop(held);
+        here.stop.now();
+    })
+    .await;
+}
