@@ -19,7 +19,7 @@ for program in usr/sbin/fnd usr/bin/fndctl usr/libexec/fnd/fnd-spawner usr/libex
 done
 cp systemd/*.service systemd/*.socket systemd/*.timer "$units"
 
-names=(fnd.socket fnd.service fnd-spawner.service fnd-backup.service fnd-backup.timer)
+names=(fnd.socket fnd-http.socket fnd.service fnd-spawner.service fnd-backup.service fnd-backup.timer)
 output=$(systemd-analyze verify --man=no --root="$image" "${names[@]}" 2>&1) || {
     printf '%s\n' "$output" >&2
     die "systemd-analyze verify failed"

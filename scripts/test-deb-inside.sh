@@ -61,8 +61,9 @@ root:root 644 /usr/share/doc/fnd/html/pictures/status.svg
 PLACES
 is enabled systemctl is-enabled fnd.service
 is enabled systemctl is-enabled fnd.socket
+is disabled systemctl is-enabled fnd-http.socket
 is static systemctl is-enabled fnd-spawner.service
-is "" systemd-analyze verify --man=no fnd.socket fnd.service fnd-spawner.service
+is "" systemd-analyze verify --man=no fnd.socket fnd-http.socket fnd.service fnd-spawner.service
 
 # Files of people and of fnd.
 cat >/etc/fnd/functions/mine.sh <<<'echo hello'

@@ -13,6 +13,7 @@ use fnd_core::record::{InvocationFilter, RunResult};
 use fnd_core::supervisor::{Event, Submit};
 use fnd_wire::ids::InvocationId;
 use hyper::body::Incoming;
+use hyper::header::HeaderValue;
 use std::rc::Rc;
 use tokio::sync::oneshot;
 
@@ -37,7 +38,7 @@ impl InvocationBackend for Control {
         self.once(submit)
     }
 
-    fn pass(&self, mut submit: Submit, body: Incoming) -> PassedOn {
+    fn pass(&self, mut submit: Submit, body: Incoming, upgrade: Option<HeaderValue>) -> PassedOn {
         let id = self.next_id();
         submit.id = id;
         let limit = self.bounds(&submit.function).map_or(0, |bounds| bounds.body);
@@ -45,6 +46,7 @@ impl InvocationBackend for Control {
         let upload = Upload {
             body,
             limit,
+            upgrade,
             answer: sender,
         };
         self.daemon.state.borrow_mut().workers.uploads.insert(id, Some(upload));

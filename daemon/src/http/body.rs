@@ -5,6 +5,7 @@ use super::kept::FromDisk;
 use super::stream::Chunks;
 use crate::buffers::{self, Buffers, UNCOUNTED};
 use crate::http::passing::Passing;
+use crate::http::tunnel::Tunnel;
 use hyper::body::{Bytes, Frame, SizeHint};
 use std::io;
 use std::pin::Pin;
@@ -26,6 +27,8 @@ enum Content {
     Stream(Box<dyn Chunks>),
     /// The answer of a program, passed on as a stream.
     Passing(Passing),
+    /// No bytes: another protocol follows the head. Empty once the connection has it.
+    Tunnel(Option<Box<Tunnel>>),
 }
 
 impl Body {
@@ -46,6 +49,19 @@ impl Body {
     /// Returns the body of a program's answer, passed on as a stream.
     pub(crate) fn passing(body: Passing) -> Self {
         Self::new(Content::Passing(body))
+    }
+
+    /// Returns the body of an answer after which another protocol follows.
+    pub(crate) fn tunnel(tunnel: Tunnel) -> Self {
+        Self::new(Content::Tunnel(Some(Box::new(tunnel))))
+    }
+
+    /// Returns the protocol that follows, if it is another one.
+    pub(super) fn take_tunnel(&mut self) -> Option<Tunnel> {
+        match &mut self.content {
+            Content::Tunnel(tunnel) => tunnel.take().map(|tunnel| *tunnel),
+            Content::Whole(_) | Content::Kept(_) | Content::Stream(_) | Content::Passing(_) => None,
+        }
     }
 
     /// Keeps the connection busy until the body is sent. A body without an end allows closing the connection at the
@@ -92,6 +108,7 @@ impl hyper::body::Body for Body {
             Content::Kept(kept) => ready!(kept.poll_chunk(cx)).map(Bytes::from),
             Content::Stream(stream) => ready!(stream.poll_chunk(cx)).map(Bytes::from),
             Content::Passing(body) => return Pin::new(body).poll_frame(cx),
+            Content::Tunnel(_) => None,
         };
         Poll::Ready(chunk.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -102,6 +119,7 @@ impl hyper::body::Body for Body {
             Content::Kept(kept) => kept.is_over(),
             Content::Stream(stream) => stream.is_over(),
             Content::Passing(body) => body.is_end_stream(),
+            Content::Tunnel(_) => true,
         }
     }
 
@@ -111,6 +129,7 @@ impl hyper::body::Body for Body {
             Content::Kept(kept) => SizeHint::with_exact(kept.left()),
             Content::Stream(_) => SizeHint::default(),
             Content::Passing(body) => body.size_hint(),
+            Content::Tunnel(_) => SizeHint::with_exact(0),
         }
     }
 }

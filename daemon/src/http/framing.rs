@@ -104,6 +104,11 @@ impl Framing {
         self.at == At::Head || (self.at == At::Start && self.length > 0)
     }
 
+    /// Follows no further bytes: they are not HTTP/1.1.
+    pub(super) fn stop(&mut self) {
+        self.at = At::Over;
+    }
+
     /// Returns how many heads have ended.
     pub(super) fn heads(&self) -> u64 {
         self.heads

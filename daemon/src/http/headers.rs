@@ -5,7 +5,7 @@ use super::request::short;
 use super::response::{Refusal, refuse};
 use fnd_core::api::problem::Code;
 use fnd_core::record::Response;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, UPGRADE};
 
 /// Most bytes of headers, names and values, that a function gets.
 const GIVEN_MAX: usize = 16 << 10;
@@ -51,6 +51,27 @@ pub(crate) fn given(headers: &HeaderMap, withheld: &[&str]) -> Result<Vec<(Strin
         given.push((name.to_owned(), value));
     }
     Ok(given)
+}
+
+/// Returns the protocol that a caller asks for instead of HTTP; nothing if it asks for none, or for one that is not
+/// passed on. `h2c` is HTTP again, with requests that nobody would check.
+pub(crate) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+    let mut protocols = headers.get_all(UPGRADE).iter();
+    let (protocol, None) = (protocols.next()?, protocols.next()) else {
+        return None;
+    };
+    let is_asked = named(headers).iter().any(|name| name == "upgrade");
+    let name = text(protocol).to_lowercase();
+    let is_http = ["h2c", "http/", "tls/"].iter().any(|http| name.contains(http));
+    (is_asked && !is_http).then(|| protocol.clone())
+}
+
+/// Adds the headers with which a program switches to another protocol; [`take_out`] removes them.
+pub(crate) fn put_upgrade(protocol: Option<HeaderValue>, headers: &mut HeaderMap) {
+    if let Some(protocol) = protocol {
+        headers.insert(UPGRADE, protocol);
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    }
 }
 
 /// Removes from a program's answer the headers of its connection and those that only fnd may set. `Content-Length` is

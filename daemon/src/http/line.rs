@@ -4,10 +4,11 @@
 //! waits for its answer still exists. On a Unix socket the kernel distinguishes the two: `EPOLLHUP` is set only if both
 //! halves are closed (epoll_ctl(2)).
 
-use super::connections::Connection;
+use super::connections::{Busy, Connection};
 use super::framing::{Framing, Wrong};
 use super::limits::{WRITE_MIN, WRITE_TIME};
 use super::listen::socket::Socket;
+use super::tunnel::Tunnel;
 use std::cell::{Cell, RefCell};
 use std::future::{Future as _, poll_fn};
 use std::io::{self, IoSlice};
@@ -40,6 +41,9 @@ pub(super) struct Line {
     /// How long a head may take. Only a head that comes in parts has a timer.
     head_time: Duration,
     head_ends: RefCell<Option<Pin<Box<Sleep>>>>,
+    is_http2: Cell<bool>,
+    /// The protocol that follows the last answer, if it is another one.
+    tunnel: RefCell<Option<Box<(Tunnel, Busy)>>>,
 }
 
 /// An answer that the socket does not accept.
@@ -61,7 +65,32 @@ impl Line {
             requests: Cell::new(0),
             head_time,
             head_ends: RefCell::new(None),
+            is_http2: Cell::new(false),
+            tunnel: RefCell::new(None),
         })
+    }
+
+    /// Says that the bytes are HTTP/2, whose messages hyper follows.
+    pub(super) fn is_opaque(&self) {
+        self.is_http2.set(true);
+        self.framing.borrow_mut().stop();
+    }
+
+    /// Returns whether the bytes are HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        self.is_http2.get()
+    }
+
+    /// Says that another protocol follows the answer.
+    pub(super) fn switches(&self, tunnel: Tunnel, busy: Busy) {
+        self.framing.borrow_mut().stop();
+        self.is_whole.set(false);
+        *self.tunnel.borrow_mut() = Some(Box::new((tunnel, busy)));
+    }
+
+    /// Returns the protocol that follows the last answer, if it is another one.
+    pub(super) fn switched(&self) -> Option<(Tunnel, Busy)> {
+        self.tunnel.take().map(|tunnel| *tunnel)
     }
 
     /// Returns whether a head has begun and not ended; it has a time of its own.

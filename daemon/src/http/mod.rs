@@ -6,6 +6,7 @@
 //! ```text
 //! let listeners = Listeners::new();                  // or Listeners::from(a socket)
 //! listeners.inherit(socket)?;                        // those of the service manager
+//! listeners.secure(Security::Tls(Tls::new(pair)?));  // at each reload; not called with a bad pair, the old one stays
 //! let problems = listeners.apply(&addresses);        // at each reload; others keep serving
 //! let (serving, stop) = server::serve(name, listeners.clone(), service);
 //! serving.await;                                     // where tasks can be spawned locally; stop.now() ends it
@@ -21,6 +22,7 @@
 //! - `framing`: refuses messages that hyper accepts although two programs can see their beginning or end in different
 //!   places
 //! - `headers`: headers that pass between a caller and a function
+//! - `http2`: one connection of HTTP/2
 //! - `kept`: an answer that stays on the disk until its caller reads it
 //! - `limits`: limits for the callers of every server; `Limits` are those that each server chooses
 //! - `line`: the bytes of one connection
@@ -31,11 +33,13 @@
 //! - `response`: answers
 //! - `server`: the accept loop, and the life of one connection
 //! - `stream`: answers that come in pieces
+//! - `tunnel`: a connection that speaks another protocol from its first answer on
 
 pub(crate) mod body;
 pub mod connections;
 mod framing;
 pub(crate) mod headers;
+mod http2;
 mod kept;
 pub mod limits;
 mod line;
@@ -46,3 +50,4 @@ pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod server;
 pub(crate) mod stream;
+pub mod tunnel;

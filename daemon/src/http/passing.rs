@@ -1,5 +1,6 @@
 //! An answer that a function gives itself, on its way to the caller.
 
+use super::tunnel::Tunnel;
 use bytes::Bytes;
 use fnd_wire::ids::InvocationId;
 use hyper::Response;
@@ -12,6 +13,8 @@ use tokio::sync::oneshot;
 pub enum Headed {
     /// The head, with the body to come.
     Answer(InvocationId, Box<Response<Passing>>),
+    /// The program accepted another protocol.
+    Switched(InvocationId, Box<Response<Tunnel>>),
     /// There is no head: the body of the request is larger than its limit.
     TooLarge(InvocationId),
 }

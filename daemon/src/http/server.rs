@@ -1,4 +1,5 @@
-//! The accept loop, and the life of one connection: HTTP/1.1 within limits, until the server is stopped.
+//! The accept loop, and the life of one connection: HTTP/1.1 within limits, until the server is stopped. After a TLS
+//! handshake the client may have chosen HTTP/2 (`http2.rs`).
 //!
 //! ```text
 //! accepted ─▶ admitted by the service ─▶ request ─▶ answer ─▶ request ─▶ ... ─▶ closed
@@ -8,17 +9,18 @@
 
 use super::connections::Connection;
 use super::framing::Wrong;
+use super::http2;
 use super::limits::{LAST_WORDS, Limits, READ_MAX};
 use super::line::{Io, Line};
 use super::listen::Listeners;
 use super::listen::socket::Accepted;
 use super::response::{self, Answered, Refusal, problem, refuse};
 use fnd_core::api::problem::Code;
-use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -26,7 +28,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// The service behind a server: it decides who may connect, and answers requests.
 pub(crate) trait Service: 'static {
@@ -62,7 +64,7 @@ impl Stop {
 
 /// What a server does with requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
+pub(super) enum Phase {
     Serving,
     /// Each answer is the last one of its connection.
     Stopping,
@@ -115,7 +117,7 @@ async fn accept<S: Service>(name: String, listeners: Listeners, service: Rc<S>, 
     ] {
         phase.send_replace(next);
         let answered = async { while tasks.join_next().await.is_some() {} };
-        if tokio::time::timeout(time, answered).await.is_ok() {
+        if timeout(time, answered).await.is_ok() {
             return;
         }
     }
@@ -123,24 +125,24 @@ async fn accept<S: Service>(name: String, listeners: Listeners, service: Rc<S>, 
 }
 
 /// Waits until the server is in a phase, or gone.
-async fn reached(phase: &mut watch::Receiver<Phase>, awaited: Phase) {
+pub(super) async fn reached(phase: &mut watch::Receiver<Phase>, awaited: Phase) {
     // The return value borrows the channel's value: if it were kept while a connection ends, it would block the next
     // change.
     drop(phase.wait_for(|phase| *phase >= awaited).await);
 }
 
 /// A connection, its caller and its place.
-struct Life<S: Service> {
-    service: Rc<S>,
-    caller: S::Caller,
-    place: Rc<Connection>,
-    limits: Limits,
-    ending: Ending,
+pub(super) struct Life<S: Service> {
+    pub(super) service: Rc<S>,
+    pub(super) caller: S::Caller,
+    pub(super) place: Rc<Connection>,
+    pub(super) limits: Limits,
+    pub(super) ending: Ending,
 }
 
 /// How far the server's stop is, for the requests of a connection.
 #[derive(Debug, Default)]
-struct Ending {
+pub(super) struct Ending {
     /// Whether the next answer is the last one.
     is_last: Cell<bool>,
     /// Whether requests without an answer are refused.
@@ -149,7 +151,7 @@ struct Ending {
 }
 
 impl Ending {
-    fn refuse(&self) {
+    pub(super) fn refuse(&self) {
         self.refuses.set(true);
         self.changed.notify_waiters();
     }
@@ -163,25 +165,35 @@ impl Ending {
 
 impl<S: Service> Life<S> {
     /// Answers one request.
-    async fn answer(&self, line: &Line, request: Request<Incoming>) -> Result<Answered, Infallible> {
+    pub(super) async fn answer(&self, line: &Line, mut request: Request<Incoming>) -> Result<Answered, Infallible> {
         let busy = self.place.busy();
+        name_host(&mut request);
         let wrong = line.next_request().or_else(|| other_host(&request));
         let mut answer = match wrong {
             Some(wrong) => malformed(wrong),
             None => tokio::select! {
                 biased;
                 // Dropped only if the server stops.
-                answer = self.service.answer(&self.caller, request) => answer,
+                // Boxed, because hyper keeps the memory of the future of a request as long as its connection.
+                answer = Box::pin(self.service.answer(&self.caller, request)) => answer,
                 // Only waits.
                 () = self.ending.refuses() => stopping(),
             },
         };
+        if let Some(tunnel) = answer.body_mut().take_tunnel() {
+            // Nobody waits for an answer any more.
+            busy.follows();
+            line.switches(tunnel, busy);
+            return Ok(answer);
+        }
         if self.ending.is_last.get() {
             answer
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        line.answers_whole(answer.body().is_whole());
+        if !line.is_http2() {
+            line.answers_whole(answer.body().is_whole());
+        }
         answer.body_mut().hold(busy);
         Ok(answer)
     }
@@ -189,9 +201,31 @@ impl<S: Service> Life<S> {
 
 /// Serves one connection until it ends.
 async fn connection<S: Service>(accepted: Accepted, life: Life<S>, mut phase: watch::Receiver<Phase>) {
-    let limits = &life.limits;
-    let line = Line::new(accepted.socket, limits.head_time);
-    let connection = http1::Builder::new()
+    let limits = life.limits;
+    // Boxed, so that plain connections do not pay for the size of handshakes and of HTTP/2.
+    let socket = if accepted.tls.is_some() {
+        tokio::select! {
+            biased;
+            // No request has come yet, so none is lost.
+            () = life.place.evicted() => return,
+            // A client that speaks no TLS, or takes too long, is closed.
+            secured = Box::pin(timeout(limits.head_time, accepted.secured())) => match secured {
+                Ok(Ok(socket)) => socket,
+                Ok(Err(_)) | Err(_) => return,
+            },
+            // Only reads the value.
+            () = reached(&mut phase, Phase::Stopping) => return,
+        }
+    } else {
+        accepted.socket
+    };
+    let is_http2 = socket.is_http2();
+    let line = Line::new(socket, limits.head_time);
+    let life = Rc::new(life);
+    if is_http2 {
+        return Box::pin(http2::serve(line, life, phase)).await;
+    }
+    let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // `Line` times heads, and `time_is_up` idle connections: hyper would set a timer for each request.
         .header_read_timeout(None)
@@ -207,17 +241,16 @@ async fn connection<S: Service>(accepted: Accepted, life: Life<S>, mut phase: wa
             TokioIo::new(Io(Rc::clone(&line))),
             service_fn(|request| life.answer(&line, request)),
         );
-    let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         // A request to close comes first, so that a request that arrives at the same moment is not begun.
         biased;
         // The connection is idle or only follows, so no answer is lost.
         () = life.place.evicted() => return,
-        ended = connection.as_mut() => ended,
+        ended = &mut connection => ended,
         // The client has gone. The future that waits for its answer is dropped, and this tells the service.
         () = line.hung_up(&life.place) => return,
         // Only waits, and then checks.
-        () = time_is_up(&line, &life.place, limits) => {
+        () = time_is_up(&line, &life.place, &limits) => {
             if !line.was_heard() {
                 life.place.was_silent();
             }
@@ -228,17 +261,17 @@ async fn connection<S: Service>(accepted: Accepted, life: Life<S>, mut phase: wa
             life.ending.is_last.set(true);
             tokio::select! {
                 biased;
-                ended = connection.as_mut() => ended,
+                ended = &mut connection => ended,
                 // Only waits. An idle connection is closed by hyper now.
                 () = sleep(limits.last_request_time) => {
-                    connection.as_mut().graceful_shutdown();
+                    std::pin::Pin::new(&mut connection).graceful_shutdown();
                     tokio::select! {
                         biased;
-                        ended = connection.as_mut() => ended,
+                        ended = &mut connection => ended,
                         // Only reads the value.
                         () = reached(&mut phase, Phase::Refusing) => {
                             life.ending.refuse();
-                            connection.await
+                            (&mut connection).await
                         }
                     }
                 }
@@ -247,6 +280,16 @@ async fn connection<S: Service>(accepted: Accepted, life: Life<S>, mut phase: wa
     };
     if let Err(error) = ended {
         life.service.ended(&life.caller, &error);
+    } else if let Some((tunnel, _busy)) = line.switched() {
+        let read = connection.into_parts().read_buf;
+        tokio::select! {
+            biased;
+            // Both ends see the end of their sockets.
+            () = life.place.evicted() => {}
+            () = Box::pin(tunnel.run(Io(line), read)) => {}
+            // Only reads the value.
+            () = reached(&mut phase, Phase::Refusing) => {}
+        }
     }
 }
 
@@ -254,7 +297,7 @@ async fn connection<S: Service>(accepted: Accepted, life: Life<S>, mut phase: wa
 /// request has had its time.
 ///
 /// One timer serves the whole connection: when it ends, it is set to the time that is up next by then.
-async fn time_is_up(line: &Line, place: &Connection, limits: &Limits) {
+pub(super) async fn time_is_up(line: &Line, place: &Connection, limits: &Limits) {
     let opened = Instant::now();
     let mut next = opened + limits.silence;
     let mut written = opened;
@@ -277,6 +320,17 @@ async fn time_is_up(line: &Line, place: &Connection, limits: &Limits) {
         if next <= now {
             return;
         }
+    }
+}
+
+/// Gives a request of HTTP/2 the header `Host` that it has in HTTP/1.1: services and programs look there.
+fn name_host(request: &mut Request<Incoming>) {
+    if request.version() == Version::HTTP_2
+        && !request.headers().contains_key(HOST)
+        && let Some(authority) = request.uri().authority()
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        request.headers_mut().insert(HOST, host);
     }
 }
 

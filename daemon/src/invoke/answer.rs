@@ -12,6 +12,7 @@ use fnd_core::outcome::{Class, Reason, State};
 use fnd_core::record::{InvocationRecord, Response, RunResult};
 use fnd_core::supervisor::Answer;
 use fnd_wire::ids::{FunctionName, InvocationId};
+use hyper::header::UPGRADE;
 use hyper::{Method, StatusCode};
 
 /// Waits for an answer.
@@ -135,7 +136,15 @@ pub(crate) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
     };
     drop(caller);
     let (id, response) = match headed {
-        Headed::Answer(id, response) => (id, *response),
+        Headed::Answer(id, response) => (id, response.map(Body::passing)),
+        Headed::Switched(id, response) => {
+            let protocol = response.headers().get(UPGRADE).cloned();
+            let (mut parts, tunnel) = response.into_parts();
+            headers::take_out(&mut parts.headers, false);
+            headers::put_upgrade(protocol, &mut parts.headers);
+            parts.headers.insert(INVOCATION, header(&id.to_string()));
+            return Ok(Answered::from_parts(parts, Body::tunnel(tunnel)));
+        }
         Headed::TooLarge(id) => {
             let problem = Problem::new(Code::TooLarge, "the body is larger than limits.body");
             return Err(problem.of(function).in_invocation(id, Some(Reason::Cancelled)).into());
@@ -152,7 +161,7 @@ pub(crate) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
     };
     parts.headers.insert(INVOCATION, header(&id.to_string()));
     parts.headers.insert(STATE, header(state.as_str()));
-    Ok(Answered::from_parts(parts, Body::passing(body)))
+    Ok(Answered::from_parts(parts, body))
 }
 
 /// Gives an answer the status and the headers that its function chose.

@@ -6,11 +6,13 @@
 //! - `failures`: what fails: an answer, a call that takes too long, a worker that is never ready
 //! - `restarts`: new versions, and restarts of fnd while requests are in flight
 //! - `trust`: sockets and ports: only fnd reaches a worker, and only the worker gets fnd's requests
+//! - `upgrades`: connections that speak another protocol after an upgrade, and answers that never end
 
 mod exchange;
 mod failures;
 mod restarts;
 mod trust;
+mod upgrades;
 
 use fnd_core::api::InvocationView;
 use fnd_core::outcome::State;

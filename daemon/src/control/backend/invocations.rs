@@ -8,6 +8,7 @@ use fnd_core::record::{InvocationFilter, RunResult};
 use fnd_core::supervisor::Submit;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::body::Incoming;
+use hyper::header::HeaderValue;
 use tokio::sync::oneshot;
 
 /// The invocations.
@@ -17,7 +18,7 @@ pub trait InvocationBackend {
     fn submit(&self, submit: Submit) -> Answering;
 
     /// Gives a request to run its id, passes it to the supervisor, and streams its body to a program that serves HTTP.
-    fn pass(&self, submit: Submit, body: Incoming) -> PassedOn;
+    fn pass(&self, submit: Submit, body: Incoming, upgrade: Option<HeaderValue>) -> PassedOn;
 
     /// Requests the end of an invocation: `Answer::Done` or `Answer::NotFound`.
     fn cancel(&self, id: InvocationId) -> Answering;

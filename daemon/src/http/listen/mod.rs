@@ -3,13 +3,16 @@
 //! ```text
 //! apply(addresses) ─▶ an address that stays keeps its socket, a new one is bound, one that is gone is closed
 //! inherit(socket)  ─▶ a socket of the service manager: used whatever the addresses are
+//! secure(security) ─▶ new TCP connections use this certificate; older ones keep theirs
 //! ```
 //!
 //! Files:
 //! - `socket`: fnd's end of a connection, and what is known about the other end
+//! - `tls`: TLS on the TCP sockets: the certificate with its key, and the handshake
 //! - `unix`: makes a Unix socket, and never takes one from a server that serves it
 
 pub mod socket;
+pub mod tls;
 pub mod unix;
 
 use socket::{Accepted, Peer, Socket};
@@ -23,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tls::Security;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
 /// Connections that wait in a socket until they are accepted; the kernel's `net.core.somaxconn` may be lower.
@@ -72,6 +76,7 @@ struct Inner {
     open: RefCell<Vec<Open>>,
     wanted: RefCell<Vec<Address>>,
     unbound: RefCell<Vec<Unbound>>,
+    security: RefCell<Security>,
     /// The socket that is asked first, so that a busy one does not starve the others.
     first: Cell<usize>,
     /// The server that waits for a connection.
@@ -145,6 +150,11 @@ impl Listeners {
         });
         self.bind_missing();
         self.unbound()
+    }
+
+    /// Sets how TCP connections are secured from now on, those of inherited sockets included.
+    pub fn secure(&self, security: Security) {
+        *self.0.security.borrow_mut() = security;
     }
 
     /// Returns the addresses that could not be used.
@@ -221,9 +231,11 @@ impl Listeners {
             let Some(Open { listening, .. }) = open.get(at) else {
                 continue;
             };
-            if let Poll::Ready(accepted) = listening.poll_accept(cx) {
-                self.0.first.set(at + 1);
-                return Poll::Ready(accepted);
+            while let Poll::Ready(accepted) = listening.poll_accept(cx, &self.0.security.borrow()) {
+                if let Some(accepted) = accepted.transpose() {
+                    self.0.first.set(at + 1);
+                    return Poll::Ready(accepted);
+                }
             }
         }
         *self.0.waiting.borrow_mut() = Some(cx.waker().clone());
@@ -247,19 +259,29 @@ impl Listening {
         }
     }
 
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
+    /// Polls for the next connection; nothing if it has to be closed.
+    fn poll_accept(&self, cx: &mut Context<'_>, security: &Security) -> Poll<io::Result<Option<Accepted>>> {
         match self {
             Self::Tcp(listener, port) => listener.poll_accept(cx).map_ok(|(stream, address)| {
                 // An answer waits for no others; without this the last bytes of one may wait for the client.
                 let _ = stream.set_nodelay(true); // an error: the client has gone already
-                Accepted {
+                let tls = match security {
+                    Security::Plain => None,
+                    Security::Tls(tls) => Some(tls.clone()),
+                    Security::Broken => return None,
+                };
+                Some(Accepted {
                     socket: Socket::Tcp(stream),
-                    peer: Peer::remote(address, *port),
-                }
+                    peer: Peer::remote(address, *port, tls.is_some()),
+                    tls,
+                })
             }),
-            Self::Unix(listener) => listener.poll_accept(cx).map_ok(|(stream, _)| Accepted {
-                socket: Socket::Unix(stream),
-                peer: Peer::LOCAL,
+            Self::Unix(listener) => listener.poll_accept(cx).map_ok(|(stream, _)| {
+                Some(Accepted {
+                    socket: Socket::Unix(stream),
+                    peer: Peer::LOCAL,
+                    tls: None,
+                })
             }),
         }
     }
@@ -302,7 +324,7 @@ fn reason(address: SocketAddr, error: &io::Error) -> String {
         }
         io::ErrorKind::PermissionDenied => format!(
             "fnd may not open port {port}; let systemd open it: `systemctl edit fnd-http.socket` with \
-             `ListenStream={address}`, then `systemctl enable --now fnd-http.socket`"
+             `ListenStream={address}`, then `systemctl enable fnd-http.socket` and `systemctl restart fnd`"
         ),
         io::ErrorKind::AddrNotAvailable => format!("this machine does not have the address {}", address.ip()),
         _ => error.to_string(),

@@ -1,5 +1,6 @@
 //! fnd's end of a connection, and what is known about the other end when it is accepted.
 
+use super::tls::Tls;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,6 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::server::TlsStream;
 
 /// fnd's end of a connection.
 #[derive(Debug)]
@@ -15,6 +17,8 @@ pub enum Socket {
     Tcp(TcpStream),
     /// Over a Unix socket.
     Unix(UnixStream),
+    /// Over TCP, secured.
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 /// What is known about the other end of a connection.
@@ -26,6 +30,8 @@ pub struct Peer {
     pub port: Option<u16>,
     /// The port that it connected to. Absent on a Unix socket.
     pub local_port: Option<u16>,
+    /// Whether TLS secures the connection.
+    pub is_secure: bool,
 }
 
 impl Peer {
@@ -34,13 +40,15 @@ impl Peer {
         address: None,
         port: None,
         local_port: None,
+        is_secure: false,
     };
 
-    pub(super) fn remote(address: SocketAddr, local_port: Option<u16>) -> Self {
+    pub(super) fn remote(address: SocketAddr, local_port: Option<u16>, is_secure: bool) -> Self {
         Self {
             address: Some(address.ip().to_canonical()),
             port: Some(address.port()),
             local_port,
+            is_secure,
         }
     }
 }
@@ -49,6 +57,8 @@ impl Peer {
 #[derive(Debug)]
 pub struct Accepted {
     pub(in crate::http) socket: Socket,
+    /// What to make the handshake with.
+    pub(in crate::http) tls: Option<Tls>,
     /// Its other end.
     pub peer: Peer,
 }
@@ -59,7 +69,18 @@ impl Accepted {
     pub fn unix(&self) -> Option<&UnixStream> {
         match &self.socket {
             Socket::Unix(stream) => Some(stream),
-            Socket::Tcp(_) => None,
+            Socket::Tcp(_) | Socket::Tls(_) => None,
+        }
+    }
+
+    /// Returns the socket after the handshake, if there is to be one.
+    ///
+    /// # Errors
+    /// As [`Tls::handshake`].
+    pub(in crate::http) async fn secured(self) -> io::Result<Socket> {
+        match (self.socket, self.tls) {
+            (Socket::Tcp(stream), Some(tls)) => tls.handshake(stream).await.map(Socket::Tls),
+            (socket, _) => Ok(socket),
         }
     }
 
@@ -68,6 +89,9 @@ impl Accepted {
         let mut unread = [0; 16 << 10];
         // A TCP socket that is closed with bytes unread is reset, and the client may lose the answer.
         let _ = match &self.socket {
+            // There is no time for a handshake.
+            Socket::Tcp(_) if self.tls.is_some() => return,
+            Socket::Tls(_) => return,
             Socket::Tcp(stream) => stream.try_write(answer).and_then(|_| stream.try_read(&mut unread)),
             Socket::Unix(stream) => stream.try_write(answer),
         };
@@ -83,8 +107,13 @@ impl Socket {
             Self::Unix(_) => true,
             // A client that closes its socket sends the same segment as one that closes its writing half (RFC 9293,
             // section 3.6).
-            Self::Tcp(_) => false,
+            Self::Tcp(_) | Self::Tls(_) => false,
         }
+    }
+
+    /// Returns whether the client has chosen HTTP/2.
+    pub(in crate::http) fn is_http2(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2"))
     }
 
     /// Polls whether there is something to read, or the other end is closed.
@@ -92,6 +121,7 @@ impl Socket {
         match self {
             Self::Tcp(stream) => stream.poll_read_ready(cx),
             Self::Unix(stream) => stream.poll_read_ready(cx),
+            Self::Tls(stream) => stream.get_ref().0.poll_read_ready(cx),
         }
     }
 
@@ -99,6 +129,7 @@ impl Socket {
         match self {
             Self::Tcp(stream) => stream,
             Self::Unix(stream) => stream,
+            Self::Tls(stream) => stream,
         }
     }
 }
@@ -112,6 +143,7 @@ impl AsFd for Socket {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
             Self::Unix(stream) => stream.as_fd(),
+            Self::Tls(stream) => stream.get_ref().0.as_fd(),
         }
     }
 }
@@ -139,6 +171,7 @@ impl AsyncWrite for Socket {
         match self {
             Self::Tcp(stream) => stream.is_write_vectored(),
             Self::Unix(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
         }
     }
 

@@ -1,4 +1,11 @@
 //! The server in front of a service that is made up, over TCP: each connection serves one request.
+//!
+//! Files:
+//! - `hostile`: bad input for a server that anybody can reach
+//! - `public`: a server as the public listener is
+
+mod hostile;
+mod public;
 
 use super::*;
 use crate::http::connections::{Connections, Owner, Places};

@@ -43,8 +43,8 @@ pub enum Address {
 }
 
 /// A connection to a worker.
-pub trait Stream: AsyncRead + AsyncWrite + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 impl Address {
     /// Returns a port that no process listens on.

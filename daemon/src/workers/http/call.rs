@@ -4,7 +4,9 @@ use super::address::Address;
 use super::exchange::{self, ExchangeError, Sent};
 use super::{Server, Upload};
 use crate::driver::inbox::{Inbox, Input};
+use crate::http::headers::put_upgrade;
 use crate::http::passing::{Headed, Passing, PassingEnd};
+use crate::http::tunnel::Tunnel;
 use crate::workers::environment;
 use bytes::Bytes;
 use fnd_core::data::Data;
@@ -202,11 +204,17 @@ impl Task {
     async fn pass(
         &self,
         server: &Server,
-        request: Request<Bytes>,
+        mut request: Request<Bytes>,
         upload: Upload,
         afterwards: &mut Afterwards,
     ) -> Result<Outcome, ExchangeError> {
-        let Upload { body, limit, answer } = upload;
+        let Upload {
+            body,
+            limit,
+            upgrade,
+            answer,
+        } = upload;
+        put_upgrade(upgrade, request.headers_mut());
         let request = request.map(|_| Sent::Passed {
             from: body,
             left: limit,
@@ -217,8 +225,12 @@ impl Task {
             let _ = answer.send(Headed::TooLarge(self.invocation)); // an error: the caller has gone
             return Err(ExchangeError::TooLarge);
         }
-        let (parts, body) = sent?.into_parts();
-        let how = judged(parts.status);
+        let answered = sent?;
+        if answered.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return self.switch(answered, answer).await;
+        }
+        let how = judged(answered.status());
+        let (parts, body) = answered.into_parts();
         let (body, end) = Passing::new(body);
         let is_empty = body.is_empty();
         let headed = Headed::Answer(self.invocation, Box::new(Response::from_parts(parts, body)));
@@ -231,6 +243,27 @@ impl Task {
         *afterwards = Afterwards::End { kept };
         match ended.await {
             Ok(Ok(())) => Ok((how, None)),
+            Ok(Err(cause)) => Err(ExchangeError::Worker(exchange::broken_off(&cause))),
+            Err(_) => Err(ExchangeError::Caller),
+        }
+    }
+}
+
+impl Task {
+    /// Gives the caller the connection to the worker, which speaks another protocol from now on. The call ends with
+    /// that connection, and either side may end it.
+    async fn switch(
+        &self,
+        mut answered: Response<Incoming>,
+        answer: oneshot::Sender<Headed>,
+    ) -> Result<Outcome, ExchangeError> {
+        let program = hyper::upgrade::on(&mut answered).await;
+        let program = program.map_err(|error| ExchangeError::Worker(exchange::broken_off(&crate::chain(&error))))?;
+        let (tunnel, ended) = Tunnel::new(program);
+        let headed = Headed::Switched(self.invocation, Box::new(answered.map(|_| tunnel)));
+        answer.send(headed).map_err(|_| ExchangeError::Caller)?;
+        match ended.await {
+            Ok(Ok(())) => Ok((judged(StatusCode::SWITCHING_PROTOCOLS), None)),
             Ok(Err(cause)) => Err(ExchangeError::Worker(exchange::broken_off(&cause))),
             Err(_) => Err(ExchangeError::Caller),
         }

@@ -15,7 +15,7 @@ use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1;
-use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, UPGRADE};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::cell::Cell;
@@ -120,9 +120,12 @@ pub(crate) async fn send(
         .connect()
         .await
         .map_err(|error| ExchangeError::Worker(address.refused(&error)))?;
-    request
-        .headers_mut()
-        .insert(CONNECTION, HeaderValue::from_static("close"));
+    let asks_upgrade = request.headers().contains_key(UPGRADE);
+    if !asks_upgrade {
+        request
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     if !request.headers().contains_key(HOST) {
         request
             .headers_mut()
@@ -140,12 +143,16 @@ pub(crate) async fn send(
         .await
         .map_err(|error| bad(&error))?;
     // The connection ends with the bodies; their readers see its error.
-    inbox.spawn(Owner::Worker(worker), connection.map(drop));
+    if asks_upgrade {
+        inbox.spawn(Owner::Worker(worker), connection.with_upgrades().map(drop));
+    } else {
+        inbox.spawn(Owner::Worker(worker), connection.map(drop));
+    }
     let answered = sender.send_request(request).await;
     match (answered, error.and_then(|error| error.take())) {
-        (Ok(answer), _) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => Err(ExchangeError::Worker(
-            "it answered 101, but the request asked for no other protocol".to_owned(),
-        )),
+        (Ok(answer), _) if answer.status() == StatusCode::SWITCHING_PROTOCOLS && !asks_upgrade => Err(
+            ExchangeError::Worker("it answered 101, but the request asked for no other protocol".to_owned()),
+        ),
         (Ok(answer), _) => Ok(answer),
         (Err(_), Some(error)) => Err(error),
         (Err(error), None) => Err(bad(&error)),

@@ -33,6 +33,7 @@ use fnd_manifest::function::Listen;
 use fnd_wire::frame::Exited;
 use fnd_wire::ids::WorkerId;
 use hyper::body::Incoming;
+use hyper::header::HeaderValue;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::Path;
@@ -50,6 +51,9 @@ pub(crate) struct Upload {
     pub(crate) body: Incoming,
     /// Most bytes of the body.
     pub(crate) limit: u64,
+    /// The protocol that the caller asks for instead of HTTP. It belongs to the caller's connection, so a record has no
+    /// such thing, and a repeated call asks for none.
+    pub(crate) upgrade: Option<HeaderValue>,
     /// The channel for the answer.
     pub(crate) answer: oneshot::Sender<Headed>,
 }

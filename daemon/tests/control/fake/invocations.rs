@@ -143,7 +143,7 @@ impl InvocationBackend for Fake {
         self.answer(answer)
     }
 
-    fn pass(&self, _: Submit, _: hyper::body::Incoming) -> PassedOn {
+    fn pass(&self, _: Submit, _: hyper::body::Incoming, _: Option<hyper::header::HeaderValue>) -> PassedOn {
         unreachable!("no function of it serves HTTP")
     }
 

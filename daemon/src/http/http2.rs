@@ -1,0 +1,103 @@
+//! One connection of HTTP/2: its requests are answered side by side, within limits, until the server is stopped.
+//!
+//! hyper bounds the rest: a client that opens and resets streams faster than they are accepted is cut off
+//! (`max_pending_accept_reset_streams`).
+
+use super::limits::READ_MAX;
+use super::line::{Io, Line};
+use super::server::{Life, Phase, Service, reached, time_is_up};
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Most requests of a connection at the same time.
+const STREAMS_MAX: u32 = 100;
+/// Bytes of a request's body, and of all bodies of a connection, that a client may send before they are read.
+const WINDOWS: (u32, u32) = (64 << 10, 1 << 20);
+/// How often a client that sends nothing is asked whether it is there, and how long its answer may take.
+const PING: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
+
+/// The requests of a connection, each a task. They end with the connection.
+#[derive(Clone, Default)]
+struct Streams(Rc<RefCell<JoinSet<()>>>);
+
+impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
+    fn execute(&self, stream: F) {
+        let mut streams = self.0.borrow_mut();
+        while let Some(ended) = streams.try_join_next() {
+            if let Err(error) = ended {
+                tracing::error!("a request of HTTP/2 ended in a panic: {error}");
+            }
+        }
+        streams.spawn_local(stream);
+    }
+}
+
+/// Ends the requests of a connection. hyper's streams hold the set that holds them, so it never ends by itself.
+struct EndStreams(Streams);
+
+impl Drop for EndStreams {
+    fn drop(&mut self) {
+        self.0.0.borrow_mut().abort_all();
+    }
+}
+
+/// Serves one connection until it ends.
+pub(super) async fn serve<S: Service>(line: Rc<Line>, life: Rc<Life<S>>, mut phase: watch::Receiver<Phase>) {
+    line.is_opaque();
+    line.answers_whole(true);
+    let streams = Streams::default();
+    let _end = EndStreams(streams.clone());
+    let answers = {
+        let (life, line) = (Rc::clone(&life), Rc::clone(&line));
+        service_fn(move |request| {
+            let (life, line) = (Rc::clone(&life), Rc::clone(&line));
+            async move { life.answer(&line, request).await }
+        })
+    };
+    let connection = http2::Builder::new(streams)
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING.0)
+        .keep_alive_timeout(PING.1)
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(u32::try_from(life.limits.head_bytes).unwrap_or(u32::MAX))
+        .initial_stream_window_size(WINDOWS.0)
+        .initial_connection_window_size(WINDOWS.1)
+        .max_send_buf_size(READ_MAX)
+        .serve_connection(TokioIo::new(Io(Rc::clone(&line))), answers);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        biased;
+        // No answer is lost: the connection is idle or only follows.
+        () = life.place.evicted() => return,
+        ended = connection.as_mut() => ended,
+        // Only waits, and then checks.
+        () = time_is_up(&line, &life.place, &life.limits) => {
+            connection.as_mut().graceful_shutdown();
+            let _ = tokio::time::timeout(super::limits::LAST_WORDS, connection).await; // it has nothing to say any more
+            return;
+        }
+        // Only reads the value.
+        () = reached(&mut phase, Phase::Stopping) => {
+            // Requests that come from now on are refused in a way that lets the client send them again.
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                biased;
+                ended = connection.as_mut() => ended,
+                // Only reads the value.
+                () = reached(&mut phase, Phase::Refusing) => {
+                    life.ending.refuse();
+                    connection.await
+                }
+            }
+        }
+    };
+    if let Err(error) = ended {
+        life.service.ended(&life.caller, &error);
+    }
+}
