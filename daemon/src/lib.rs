@@ -20,6 +20,7 @@
 //! - `start`: what happens once: connecting to the spawner, opening the history, serving, stopping
 //! - `stream`: the stream of happenings, one line each
 //! - `telemetry`: the destination of fnd's own messages
+//! - `triggers`: what makes functions run besides the control socket
 //! - `workers`: the link to the spawner, and the conversations with workers
 
 mod allocator;
@@ -42,6 +43,7 @@ pub mod settings;
 pub mod start;
 pub mod stream;
 pub mod telemetry;
+mod triggers;
 pub mod workers;
 
 use cli::Cli;

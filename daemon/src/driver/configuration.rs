@@ -30,6 +30,7 @@ impl State {
         self.retain();
         self.prune_all();
         self.expose_metrics();
+        self.ask_for_tls();
         let problems = self.node.settings.resolve_access();
         // Where fnd was started by hand the default group may not exist, and only the person who started fnd uses the
         // socket.

@@ -65,6 +65,14 @@ impl State {
                 .problem()
                 .map(|text| Problem::new("connections", text)),
         );
+        problems.extend(self.secrets.problems().map(|(code, name, why)| {
+            let follows = match code {
+                "tls" => "TLS serves with the last good pair, if there was one",
+                _ => "routes admit nobody with it",
+            };
+            let text = format!("the {code} `{name}` is not read: {why}; {follows}; then `fndctl reload`");
+            Problem::about(code, name, text)
+        }));
         problems.extend(start_problems(&self.supervisor));
         if health.lost > 0 {
             let text = format!(

@@ -16,6 +16,7 @@ use crate::functions::catalog::Versions;
 use crate::http::connections::Connections;
 use crate::ledger::{self, LastRun};
 use crate::report::Reporter;
+use crate::triggers::secrets::Secrets;
 use crate::workers::Workers;
 use crate::workers::link::ConnectionError;
 use fnd_core::api::NodePlaces;
@@ -72,6 +73,7 @@ impl Serving {
             turn: Turn::default(),
             functions: Functions::new(catalog, Versions::new(ledger.versions)),
             workers: Workers::new(connection, (welcome, sockets), child.as_ref(), (clock, inbox.clone())),
+            secrets: Secrets::default(),
             records: Records::new(ledger.writer.clone()),
             output,
             reporter: Reporter::new(started_ms, status_files),
