@@ -3,6 +3,7 @@
 use super::{Message, State, message};
 use crate::functions::install::Judged;
 use crate::output::Piped;
+use crate::triggers::secrets::Answer;
 use crate::workers::adoption::Ends;
 use crate::workers::http::Server;
 use crate::workers::link::Incoming;
@@ -51,8 +52,15 @@ impl State {
                     self.pruned(*asked, true);
                 }
             }
-            // Nothing asks for secrets yet.
-            Reply::Secret | Reply::SecretRefused(_) => {}
+            Reply::Secret => {
+                let memory = descriptors.into_iter().next();
+                // The kernel drops a descriptor for which there is no room.
+                let full = || Answer::Failed("too many files are open in fnd".to_owned());
+                self.secret_answered(request, memory.map_or_else(full, Answer::Value));
+            }
+            Reply::SecretRefused(problem) => {
+                self.secret_answered(request, Answer::Refused(problem));
+            }
             Reply::Swept(swept) => self.workers.left_behind = swept.names,
             // These answer only Hello, which was sent once, before the driver began.
             Reply::Welcome(_) | Reply::Sockets(_) | Reply::Held(_) | Reply::HeldWithChannel(_) => {
@@ -63,6 +71,9 @@ impl State {
 
     fn failed(&mut self, request: u32, message: &str) {
         tracing::error!("fnd-spawner: {message}");
+        if self.secret_answered(request, Answer::Failed(message.to_owned())) {
+            return;
+        }
         if let Some(change) = self.functions.failed(request, message, self.clock.now().mono) {
             self.changed(change);
         }

@@ -51,6 +51,7 @@ impl State {
                 self.problems_changed();
             }
             Change::Confirmed(request, judged) => {
+                let about = judged.function().clone();
                 let change = match judged {
                     Judged::Installed(installed) => {
                         let supervisor = &self.supervisor;
@@ -63,6 +64,7 @@ impl State {
                 if let Some(change) = change {
                     self.changed(change);
                 }
+                self.ask_for_secrets(&about);
             }
         }
     }
@@ -99,6 +101,7 @@ impl State {
         if self.functions.installer.is_idle() && self.functions.registry.take_changed() {
             self.announce();
             self.retain();
+            self.forget_secrets();
             let functions = &mut self.functions;
             functions.interpreters.follow(&functions.registry.interpreters());
         }
@@ -108,7 +111,9 @@ impl State {
         }
         // Without a function to install, a scan may be over before the configuration is read.
         let reading = || self.workers.asked.values().any(|asked| matches!(asked, Asked::Reload));
-        if !self.functions.settling.is_empty() && self.functions.wake_settled(reading()) {
+        // A reload is over when the secrets are read, so that it ends a rotation.
+        let reading = reading() || self.secrets.is_asking();
+        if !self.functions.settling.is_empty() && self.functions.wake_settled(reading) {
             systemd::ready();
         }
     }

@@ -77,6 +77,14 @@ impl State {
         );
         let of_listener = self.listener.problems().into_iter();
         problems.extend(of_listener.map(|text| Problem::about("http-listener", text.clone(), text)));
+        problems.extend(self.secrets.problems().map(|(code, name, why)| {
+            let follows = match code {
+                "tls" => "TLS serves with the last good pair, if there was one",
+                _ => "routes admit nobody with it",
+            };
+            let text = format!("the {code} `{name}` is not read: {why}; {follows}; then `fndctl reload`");
+            Problem::about(code, name, text)
+        }));
         problems.extend(start_problems(&self.supervisor));
         if health.lost > 0 {
             let text = format!(

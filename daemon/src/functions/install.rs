@@ -23,6 +23,16 @@ pub(crate) enum Judged {
     Refused(Box<Refused>),
 }
 
+impl Judged {
+    /// Returns the function that it is about.
+    pub(crate) fn function(&self) -> &FunctionName {
+        match self {
+            Self::Installed(installed) => &installed.function,
+            Self::Refused(refused) => &refused.function,
+        }
+    }
+}
+
 /// A change of the functions.
 #[derive(Debug)]
 pub(crate) enum Change {

@@ -30,7 +30,9 @@ pub(crate) const CODES: &[&str] = &[
     "metrics",
     "no-runtimes",
     "node-cannot-start",
+    "secret",
     "spawner-silent",
+    "tls",
 ];
 
 /// A problem of the node.

@@ -19,6 +19,7 @@ use crate::ledger::{self, LastRun};
 use crate::report::Reporter;
 use crate::triggers;
 use crate::triggers::http::Listener;
+use crate::triggers::secrets::Secrets;
 use crate::workers::Workers;
 use crate::workers::link::ConnectionError;
 use fnd_core::api::NodePlaces;
@@ -78,6 +79,7 @@ impl Serving {
             turn: Turn::default(),
             functions: Functions::new(catalog, Versions::new(ledger.versions)),
             workers: Workers::new(connection, (welcome, sockets), child.as_ref(), (clock, inbox.clone())),
+            secrets: Secrets::default(),
             records: Records::new(ledger.writer.clone()),
             output,
             reporter: Reporter::new(started_ms, status_files),

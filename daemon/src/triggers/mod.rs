@@ -9,3 +9,10 @@
 pub(crate) mod http;
 pub mod passwords;
 pub mod replays;
+//! What makes functions run besides the control socket: the edges of triggers. They bring facts and submit; what they
+//! decide is in core.
+//!
+//! Files:
+//! - `secrets`: the secrets that requests are checked with
+
+pub(crate) mod secrets;

@@ -1,0 +1,79 @@
+//! Asks the spawner for the secrets that routes name and for the files of `[http] tls`, and hands on its answers.
+
+use super::State;
+use crate::triggers::secrets::Answer;
+use fnd_wire::frame::{CERTIFICATE, KEY, PROTOCOL_REQUESTS, SecretAsked};
+use fnd_wire::ids::FunctionName;
+use std::collections::BTreeSet;
+
+/// What is said where the running spawner cannot open secrets.
+const OLD_SPAWNER: &str = "the running fnd-spawner is older than secrets: start it again (`systemctl stop fnd && systemctl start fnd`, \
+     which ends running functions)";
+
+impl State {
+    /// Asks for the secrets of a function whose files were just judged; those of the version that serves if the newest
+    /// files are refused.
+    pub(super) fn ask_for_secrets(&mut self, function: &FunctionName) {
+        let Some(known) = self.functions.registry.get(function) else {
+            return;
+        };
+        let versions = [&known.newest, &known.before].into_iter().flatten();
+        let names: BTreeSet<String> = versions.flat_map(|version| version.manifest.secrets()).collect();
+        for name in names {
+            self.ask_for_secret(SecretAsked {
+                function: Some(function.clone()),
+                name,
+            });
+        }
+    }
+
+    /// Asks for the files of `[http] tls`, if there is any.
+    pub(crate) fn ask_for_tls(&mut self) {
+        if self.node.settings.settings.http.tls.is_some() {
+            for name in [CERTIFICATE, KEY] {
+                self.ask_for_secret(SecretAsked {
+                    function: None,
+                    name: name.to_owned(),
+                });
+            }
+        }
+    }
+
+    fn ask_for_secret(&mut self, asked: SecretAsked) {
+        if self.workers.welcome.protocol < PROTOCOL_REQUESTS {
+            self.secrets.cannot(&asked, OLD_SPAWNER);
+            return self.problems_changed();
+        }
+        let Some(asked) = self.secrets.want(asked) else {
+            return;
+        };
+        let request = fnd_wire::frame::Request::Secret(asked.clone());
+        if let Some(number) = self.workers.send(&request, Vec::new()) {
+            self.secrets.sent(number, &asked);
+        }
+    }
+
+    /// Handles the answer to a request for a secret; returns whether the request was one.
+    pub(super) fn secret_answered(&mut self, request: u32, answer: Answer) -> bool {
+        let Some(again) = self.secrets.answered(request, answer) else {
+            return false;
+        };
+        if let Some(asked) = again {
+            self.ask_for_secret(asked);
+        }
+        self.problems_changed();
+        true
+    }
+
+    /// Forgets secrets that no function names any more.
+    pub(super) fn forget_secrets(&mut self) {
+        let functions = self.functions.registry.iter().map(|(_, function)| function);
+        let versions = functions
+            .flat_map(|function| [&function.newest, &function.before])
+            .flatten();
+        let names = versions.flat_map(|version| version.manifest.secrets()).collect();
+        self.secrets
+            .retain(&names, self.node.settings.settings.http.tls.is_some());
+        self.problems_changed();
+    }
+}

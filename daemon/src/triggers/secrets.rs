@@ -1,0 +1,367 @@
+//! The secrets that requests are checked with, and the files of `[http] tls`, as the spawner gave them.
+//!
+//! The spawner decides which of them fnd gets. This part opens no file and sends nothing: the driver sends its requests
+//! and brings the answers. Values are overwritten before their memory is freed; no message and no document has them.
+
+use fnd_wire::frame::{CERTIFICATE, KEY, Problem, SecretAsked, TLS_FILE_MAX};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
+use std::rc::Rc;
+use zeroize::Zeroizing;
+
+/// A secret.
+#[derive(Default, PartialEq, Eq)]
+pub(crate) struct Secret {
+    /// The lines of its file that are not empty, without their ends. Each of them is valid: while a secret is rotated,
+    /// it has two.
+    pub(crate) lines: Vec<Zeroizing<Vec<u8>>>,
+}
+
+impl Secret {
+    fn read(bytes: &[u8]) -> Self {
+        let lines = bytes.split(|byte| *byte == b'\n');
+        let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        let lines = lines.filter(|line| !line.is_empty());
+        Self {
+            lines: lines.map(|line| Zeroizing::new(line.to_vec())).collect(),
+        }
+    }
+}
+
+/// Says nothing about the value.
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a secret of {} lines", self.lines.len())
+    }
+}
+
+/// What an item is: a secret by its name, or [`CERTIFICATE`] or [`KEY`] of `[http] tls`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Named(String),
+    Tls(String),
+}
+
+impl From<&SecretAsked> for Key {
+    fn from(asked: &SecretAsked) -> Self {
+        let name = asked.name.clone();
+        if asked.function.is_some() {
+            Self::Named(name)
+        } else {
+            Self::Tls(name)
+        }
+    }
+}
+
+/// What is known of an item.
+#[derive(Default)]
+struct Item {
+    /// The secret's value.
+    secret: Option<Rc<Secret>>,
+    /// The whole file of `[http] tls`; empty: none.
+    file: Zeroizing<Vec<u8>>,
+    /// Why there is no value, or no newer one.
+    problem: Option<String>,
+    /// Whether a request waits for its answer.
+    is_asked: bool,
+    /// The request to send after that answer: the file may have changed since the first one was sent.
+    again: Option<SecretAsked>,
+}
+
+/// All secrets that fnd has or waits for.
+#[derive(Default)]
+pub(crate) struct Secrets {
+    items: BTreeMap<Key, Item>,
+    /// The purpose of each request, by its number.
+    asked: HashMap<u32, Key>,
+    generation: u64,
+}
+
+/// The spawner's answer to a request.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// The value, in a memory file.
+    Value(OwnedFd),
+    /// There is no value.
+    Refused(Problem),
+    /// The spawner could not read it now.
+    Failed(String),
+}
+
+impl Secrets {
+    /// Returns a secret. It is absent while the spawner has not answered yet ([`is_asked`](Self::is_asked)), and if the
+    /// spawner refuses it ([`problem`](Self::problem)).
+    #[expect(dead_code, reason = "routes use it")]
+    pub(crate) fn get(&self, name: &str) -> Option<Rc<Secret>> {
+        self.named(name)?.secret.clone()
+    }
+
+    /// Returns whether the spawner has not answered a request for this secret yet.
+    #[expect(dead_code, reason = "routes use it")]
+    pub(crate) fn is_asked(&self, name: &str) -> bool {
+        self.named(name).is_some_and(|item| item.is_asked)
+    }
+
+    /// Returns why a secret has no value, for people.
+    #[expect(dead_code, reason = "routes use it")]
+    pub(crate) fn problem(&self, name: &str) -> Option<&str> {
+        self.named(name)?.problem.as_deref()
+    }
+
+    fn named(&self, name: &str) -> Option<&Item> {
+        self.items.get(&Key::Named(name.to_owned()))
+    }
+
+    /// Returns certificates and private key, PEM, if the spawner gave both.
+    #[expect(dead_code, reason = "the listener uses it")]
+    pub(crate) fn tls(&self) -> Option<(Vec<u8>, Zeroizing<Vec<u8>>)> {
+        let file = |name: &str| Some(&self.items.get(&Key::Tls(name.to_owned()))?.file);
+        let (certificate, key) = (file(CERTIFICATE)?, file(KEY)?);
+        (!certificate.is_empty() && !key.is_empty()).then(|| (certificate.to_vec(), key.clone()))
+    }
+
+    /// Returns a number that changes whenever a value does.
+    #[expect(dead_code, reason = "the listener uses it")]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Returns whether an answer is awaited.
+    pub(crate) fn is_asking(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
+    /// Returns the problems: the code of each, the name of its item, and a text for people.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
+        self.items.iter().filter_map(|(key, item)| {
+            let problem = item.problem.as_deref()?;
+            Some(match key {
+                Key::Named(name) => ("secret", name.as_str(), problem),
+                Key::Tls(name) => ("tls", name.as_str(), problem),
+            })
+        })
+    }
+
+    /// Keeps only these secrets, and the files of TLS only if they are configured. Answers that are on their way are
+    /// dropped when they come.
+    pub(crate) fn retain(&mut self, names: &BTreeSet<String>, has_tls: bool) {
+        let before = self.items.len();
+        self.items.retain(|key, _| match key {
+            Key::Named(name) => names.contains(name),
+            Key::Tls(_) => has_tls,
+        });
+        self.generation += u64::from(self.items.len() < before);
+    }
+
+    /// Returns the request to send now, which [`sent`](Self::sent) then records; none if one is on its way, after which
+    /// the value is asked for again.
+    pub(crate) fn want(&mut self, asked: SecretAsked) -> Option<SecretAsked> {
+        let item = self.items.entry(Key::from(&asked)).or_default();
+        if item.is_asked {
+            item.again = Some(asked);
+            return None;
+        }
+        Some(asked)
+    }
+
+    /// Records a request that was sent, by its number.
+    pub(crate) fn sent(&mut self, number: u32, asked: &SecretAsked) {
+        let key = Key::from(asked);
+        self.items.entry(key.clone()).or_default().is_asked = true;
+        self.asked.insert(number, key);
+    }
+
+    /// Records that the spawner cannot open secrets.
+    pub(crate) fn cannot(&mut self, asked: &SecretAsked, why: &str) {
+        self.items.entry(Key::from(asked)).or_default().problem = Some(why.to_owned());
+    }
+
+    /// Handles the answer to a request. Returns whether it was one for a secret, and the request to send next.
+    pub(crate) fn answered(&mut self, number: u32, answer: Answer) -> Option<Option<SecretAsked>> {
+        let key = self.asked.remove(&number)?;
+        // Absent: no function names it any more.
+        let Some(item) = self.items.get_mut(&key) else {
+            return Some(None);
+        };
+        item.is_asked = false;
+        let read = match answer {
+            Answer::Value(memory) => read(memory).map_err(|error| format!("failed to read its memory file: {error}")),
+            // A secret that was withdrawn admits nobody any more. The last good pair of TLS serves on.
+            Answer::Refused(refused) => {
+                if matches!(key, Key::Named(_)) && item.secret.take().is_some() {
+                    self.generation += 1;
+                }
+                Err(format!("{}: {} ({})", refused.file, refused.message, refused.help))
+            }
+            Answer::Failed(why) => Err(why),
+        };
+        match (read, &key) {
+            (Err(why), _) => item.problem = Some(why),
+            (Ok(bytes), Key::Named(_)) => {
+                let secret = Secret::read(&bytes);
+                item.problem = secret
+                    .lines
+                    .is_empty()
+                    .then(|| "its file has no line with a value".to_owned());
+                if item.secret.as_deref() != Some(&secret) {
+                    item.secret = Some(Rc::new(secret));
+                    self.generation += 1;
+                }
+            }
+            (Ok(bytes), Key::Tls(_)) => {
+                item.problem = None;
+                if item.file != bytes {
+                    item.file = bytes;
+                    self.generation += 1;
+                }
+            }
+        }
+        Some(item.again.take())
+    }
+}
+
+/// Reads a memory file whole. Its buffer never grows, since a copy of it would stay in freed memory.
+fn read(memory: OwnedFd) -> io::Result<Zeroizing<Vec<u8>>> {
+    let file = File::from(memory);
+    let length = file.metadata()?.len().min(TLS_FILE_MAX);
+    let mut bytes = Zeroizing::new(vec![0; usize::try_from(length).unwrap_or(0)]);
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fnd_wire::ids::FunctionName;
+    use rustix::fs::{MemfdFlags, memfd_create};
+
+    fn asked(name: &str) -> SecretAsked {
+        SecretAsked {
+            function: Some(FunctionName::new("hello").unwrap()),
+            name: name.to_owned(),
+        }
+    }
+
+    fn file(name: &str) -> SecretAsked {
+        SecretAsked {
+            function: None,
+            name: name.to_owned(),
+        }
+    }
+
+    fn value(text: &str) -> Answer {
+        let file = File::from(memfd_create("test", MemfdFlags::CLOEXEC).unwrap());
+        file.write_all_at(text.as_bytes(), 0).unwrap();
+        Answer::Value(file.into())
+    }
+
+    fn refused() -> Answer {
+        Answer::Refused(Problem {
+            file: "/etc/fnd/secrets/hook".to_owned(),
+            message: "there is no such secret".to_owned(),
+            help: "make it".to_owned(),
+        })
+    }
+
+    /// Asks for an item and brings the answer.
+    fn ask(secrets: &mut Secrets, number: u32, what: &SecretAsked, answer: Answer) {
+        assert_eq!(secrets.want(what.clone()).as_ref(), Some(what));
+        secrets.sent(number, what);
+        assert!(secrets.is_asking());
+        assert_eq!(secrets.answered(number, answer), Some(None));
+        assert!(!secrets.is_asking());
+    }
+
+    fn lines(secrets: &Secrets) -> Vec<String> {
+        let item = secrets.named("hook").unwrap();
+        let lines = item.secret.iter().flat_map(|secret| &secret.lines);
+        lines.map(|line| String::from_utf8(line.to_vec()).unwrap()).collect()
+    }
+
+    #[test]
+    fn each_line_that_is_not_empty_is_a_value() {
+        let mut secrets = Secrets::default();
+        for (number, (text, expected)) in (1..).zip([
+            ("one", vec!["one"]),
+            ("one\n", vec!["one"]),
+            ("new\r\n\r\n\nold\n", vec!["new", "old"]),
+            ("# no comment\n a b \n", vec!["# no comment", " a b "]),
+        ]) {
+            ask(&mut secrets, number, &asked("hook"), value(text));
+            assert_eq!(lines(&secrets), expected);
+        }
+        assert_eq!(secrets.generation, 3);
+        assert_eq!(
+            format!("{:?}", secrets.named("hook").unwrap().secret),
+            "Some(a secret of 2 lines)"
+        );
+        ask(&mut secrets, 9, &asked("hook"), value("\n\n"));
+        assert_eq!(
+            secrets
+                .problems()
+                .map(|(code, name, _)| (code, name))
+                .collect::<Vec<_>>(),
+            [("secret", "hook")]
+        );
+    }
+
+    #[test]
+    fn a_withdrawn_secret_has_no_value_and_a_failure_keeps_it() {
+        let mut secrets = Secrets::default();
+        ask(&mut secrets, 1, &asked("hook"), value("one"));
+        ask(
+            &mut secrets,
+            2,
+            &asked("hook"),
+            Answer::Failed("too many open files".to_owned()),
+        );
+        assert_eq!(lines(&secrets), ["one"]);
+        assert_eq!(secrets.problems().count(), 1);
+        ask(&mut secrets, 3, &asked("hook"), refused());
+        assert_eq!(lines(&secrets), [""; 0]);
+        let problems: Vec<_> = secrets.problems().collect();
+        let text = "/etc/fnd/secrets/hook: there is no such secret (make it)";
+        assert_eq!(problems, [("secret", "hook", text)]);
+        ask(&mut secrets, 4, &asked("hook"), value("two"));
+        assert_eq!(
+            (lines(&secrets), secrets.problems().count()),
+            (vec!["two".to_owned()], 0)
+        );
+        assert_eq!(secrets.answered(4, refused()), None);
+    }
+
+    #[test]
+    fn the_last_good_pair_of_tls_stays() {
+        let mut secrets = Secrets::default();
+        let file_of = |secrets: &Secrets, name: &str| secrets.items[&Key::Tls(name.to_owned())].file.to_vec();
+        ask(&mut secrets, 1, &file(CERTIFICATE), value("certificate"));
+        ask(&mut secrets, 2, &file(KEY), value("key"));
+        ask(&mut secrets, 3, &file(KEY), refused());
+        assert_eq!(file_of(&secrets, CERTIFICATE), b"certificate");
+        assert_eq!(file_of(&secrets, KEY), b"key");
+        assert_eq!(secrets.problems().next().unwrap().0, "tls");
+        secrets.retain(&BTreeSet::new(), false);
+        assert!(secrets.items.is_empty());
+    }
+
+    /// The file may have changed after the spawner read it for the first request.
+    #[test]
+    fn what_is_wanted_during_a_request_is_asked_for_again_after_it() {
+        let mut secrets = Secrets::default();
+        secrets.want(asked("hook"));
+        secrets.sent(1, &asked("hook"));
+        assert_eq!(secrets.want(asked("hook")), None);
+        assert_eq!(secrets.answered(1, value("one")), Some(Some(asked("hook"))));
+        ask(&mut secrets, 2, &asked("hook"), value("two"));
+        assert_eq!(lines(&secrets), ["two"]);
+        secrets.want(asked("hook"));
+        secrets.sent(3, &asked("hook"));
+        secrets.retain(&BTreeSet::new(), false);
+        assert_eq!(secrets.answered(3, value("three")), Some(None));
+        assert!(secrets.items.is_empty());
+    }
+}
