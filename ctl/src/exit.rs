@@ -48,7 +48,12 @@ impl Exit {
             Code::NotFound | Code::NotSupportedYet => Self::NoSuchThing,
             Code::Timeout | Code::SlowRequest | Code::NotEnded => Self::Timeout,
             Code::NotKept => Self::NoSuchThing,
-            Code::QueueFull | Code::Rate | Code::Overlap | Code::Replayed | Code::Unavailable | Code::TooManyConnections => Self::Busy,
+            Code::QueueFull
+            | Code::Rate
+            | Code::Overlap
+            | Code::Replayed
+            | Code::Unavailable
+            | Code::TooManyConnections => Self::Busy,
             Code::Invalid => Self::InvalidManifest,
             Code::FunctionFailed
             | Code::Cancelled

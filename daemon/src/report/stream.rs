@@ -81,7 +81,9 @@ fn line(request: &RequestEnd<'_>) -> String {
     let RequestEnd {
         method, path, caller, ..
     } = request;
-    let status = request.status.map_or_else(|| "-".to_owned(), |status| status.to_string());
+    let status = request
+        .status
+        .map_or_else(|| "-".to_owned(), |status| status.to_string());
     format!("{method} {path} {status} from {caller}")
 }
 

@@ -14,11 +14,11 @@ use crate::driver::{Daemon, Message, Node, State, Turn};
 use crate::functions::Functions;
 use crate::functions::catalog::Versions;
 use crate::http::connections::Connections;
-use crate::triggers;
-use crate::triggers::http::Listener;
 use crate::http::limits::LAST_WORDS;
 use crate::ledger::{self, LastRun};
 use crate::report::Reporter;
+use crate::triggers;
+use crate::triggers::http::Listener;
 use crate::workers::Workers;
 use crate::workers::link::ConnectionError;
 use fnd_core::api::NodePlaces;
@@ -178,7 +178,10 @@ async fn supervise(
     };
     let public = Rc::clone(&daemon.state.borrow().listener);
     public.inherit(sockets.http);
-    daemon.inbox.spawn(Owner::Fnd("addresses of the listener"), Rc::clone(&public).keep_trying());
+    daemon.inbox.spawn(
+        Owner::Fnd("addresses of the listener"),
+        Rc::clone(&public).keep_trying(),
+    );
     let (requests, no_more_requests) = triggers::http::serve(&public, control.clone());
     let (server, no_more_calls) = control::serve(listener, Rc::new(control), access);
     let stop = || {

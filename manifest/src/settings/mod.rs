@@ -10,4 +10,6 @@
 pub mod keys;
 pub mod resolve;
 
-pub use keys::{Http, Tls, Access, History, Logs, Metrics, Node, OnDamage, Role, RuntimeSettings, Settings, Status, Users};
+pub use keys::{
+    Access, History, Http, Logs, Metrics, Node, OnDamage, Role, RuntimeSettings, Settings, Status, Tls, Users,
+};

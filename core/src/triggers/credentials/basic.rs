@@ -2,6 +2,8 @@
 
 use super::tokens::after_scheme;
 use super::{Denied, Headers, Users, headers, text};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
 use std::fmt;
 use std::sync::Arc;
 
@@ -41,6 +43,24 @@ impl Login {
                 password,
             })
             .ok_or(malformed)
+    }
+}
+
+impl Login {
+    /// Returns a keyed hash of the user, the password and the user's lines of the secret: a login that was verified can
+    /// be recognized by it, and not after the lines change.
+    #[must_use]
+    pub fn mark(&self, key: &[u8; 32]) -> [u8; 32] {
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+        for part in [self.users.secret().as_bytes(), &self.user, &self.password] {
+            mac.update(part);
+            // None of them has a zero byte.
+            mac.update(b"\0");
+        }
+        for line in self.users.lines(&self.user).0 {
+            mac.update(&line.digest);
+        }
+        mac.finalize().into_bytes().into()
     }
 }
 

@@ -6,6 +6,7 @@ use base64::alphabet::{BCRYPT, STANDARD};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
+use subtle::ConstantTimeEq as _;
 
 /// A hash of a higher cost is refused: it would take seconds of a CPU for each guess of a caller.
 const MAX_BCRYPT_COST: u32 = 14;
@@ -129,6 +130,16 @@ fn read_line(line: &[u8]) -> Result<(&[u8], Line), BadUser> {
 }
 
 impl PasswordHash {
+    /// Compares a computed hash in constant time.
+    #[must_use]
+    pub fn is(&self, computed: &[u8]) -> bool {
+        let hash = match self {
+            Self::Bcrypt { hash, .. } => hash.as_slice(),
+            Self::Argon2(argon2) => &argon2.hash,
+        };
+        hash.ct_eq(computed).into()
+    }
+
     fn read(text: &str) -> Result<Self, BadUser> {
         let kind = text.strip_prefix('$').and_then(|rest| rest.split('$').next());
         match kind {

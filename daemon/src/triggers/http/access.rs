@@ -107,14 +107,24 @@ impl Drop for Access {
         let status = self.answer.map(|(status, _)| status);
         if let (Some(route), Some(status)) = (&self.route, status) {
             let mut calls = self.listener.calls.borrow_mut();
-            let calls = calls.0.entry((route.function.clone(), route.entry.path.clone())).or_default();
+            let calls = calls
+                .0
+                .entry((route.function.clone(), route.entry.path.clone()))
+                .or_default();
             calls.count += 1;
             calls.last_status = status;
-            calls.durations.push(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+            calls
+                .durations
+                .push(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         }
-        let caller = self.caller.map_or_else(|| "unix".to_owned(), |caller| caller.to_string());
+        let caller = self
+            .caller
+            .map_or_else(|| "unix".to_owned(), |caller| caller.to_string());
         let end = RequestEnd {
-            route: self.route.as_ref().map(|route| (&route.function, route.entry.path.as_str())),
+            route: self
+                .route
+                .as_ref()
+                .map(|route| (&route.function, route.entry.path.as_str())),
             invocation: self.invocation,
             method: &self.method,
             path: &self.path,

@@ -62,8 +62,9 @@ impl Public {
             Some(route) => route.entry.auth.0.clone(),
             None => admits.credentials.iter().cloned().collect(),
         };
-        let (signed, of_headers): (Vec<_>, Vec<_>) =
-            credentials.into_iter().partition(|credential| credential.scheme.signs());
+        let (signed, of_headers): (Vec<_>, Vec<_>) = credentials
+            .into_iter()
+            .partition(|credential| credential.scheme.signs());
         // All of them are tried, so that the time does not depend on which one holds.
         let mut holds = false;
         for credential in &of_headers {
@@ -120,7 +121,10 @@ impl Public {
     /// Returns the proof of the first signature that holds; all are tried.
     fn proof(&self, request: &Request, signed: &[Credential], body: &Cow<'_, [u8]>) -> Option<Admitted> {
         let headers = OfRequest(&request.parts.headers);
-        let proofs: Vec<_> = signed.iter().map(|credential| self.verify(credential, &headers, body)).collect();
+        let proofs: Vec<_> = signed
+            .iter()
+            .map(|credential| self.verify(credential, &headers, body))
+            .collect();
         proofs.into_iter().find_map(|proof| match proof {
             Ok(Proof::Holds) => Some(Admitted::Known),
             Ok(Proof::HoldsOnce(key)) => Some(Admitted::Once(key)),

@@ -83,7 +83,9 @@ impl Asked {
 /// Returns all values of a header as text; a value that is not ASCII counts as empty.
 pub(super) fn texts(headers: &HeaderMap, name: &str) -> Vec<String> {
     let values = headers.get_all(name).iter();
-    values.map(|value| value.to_str().unwrap_or_default().to_owned()).collect()
+    values
+        .map(|value| value.to_str().unwrap_or_default().to_owned())
+        .collect()
 }
 
 /// Returns the host of an authority as routes name it.

@@ -129,7 +129,9 @@ impl Public {
         };
         let origin = request.parts.headers.get(ORIGIN).cloned();
         let admits = routes.admits(&asked.host);
-        let admitted = self.admitted(&request, &asked, route.map(|route| &***route), &admits).await;
+        let admitted = self
+            .admitted(&request, &asked, route.map(|route| &***route), &admits)
+            .await;
         let (proof, body) = match admitted {
             Ok(admitted) => admitted,
             Err(refusal) if refusal.problem.status == StatusCode::UNAUTHORIZED.as_u16() => {
@@ -141,7 +143,9 @@ impl Public {
         match found {
             Found::Route(route, params) => {
                 access.found(route);
-                let answer = self.submit(request, &asked, (route, params), (proof, body), access).await;
+                let answer = self
+                    .submit(request, &asked, (route, params), (proof, body), access)
+                    .await;
                 let answer = answer.unwrap_or_else(|refusal| problem(&refusal));
                 Ok(readable(answer, origin.as_ref(), route))
             }
@@ -200,7 +204,10 @@ fn readable(mut answer: Answered, origin: Option<&HeaderValue>, route: &fnd_core
     let origin = origin.and_then(|origin| origin.to_str().ok());
     if let Some(allowed) = origin.and_then(|origin| cors::allowed(route, origin)) {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, header(allowed));
-        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("fnd-invocation, fnd-skipped"));
+        headers.insert(
+            ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static("fnd-invocation, fnd-skipped"),
+        );
     }
     answer
 }

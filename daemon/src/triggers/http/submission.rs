@@ -70,7 +70,9 @@ impl Public {
             return Err(refuse(Code::TooLarge, "the body is larger than limits.body"));
         }
         let key = {
-            let bytes = data.bytes().map_err(|error| internal("read a body from the disk", &error))?;
+            let bytes = data
+                .bytes()
+                .map_err(|error| internal("read a body from the disk", &error))?;
             if let Some(skipped) = self.decide(&request, asked, route, &bytes)? {
                 return Ok(skipped);
             }
@@ -103,9 +105,10 @@ impl Public {
         let now_s = self.control.now_ms() / 1000;
         let admitted = self.listener.replays.admit(*key, now_s).await;
         admitted.map_err(|refused| match refused {
-            Replayed::Before => {
-                refuse(Code::Replayed, "a request with this signature and this time was admitted before")
-            }
+            Replayed::Before => refuse(
+                Code::Replayed,
+                "a request with this signature and this time was admitted before",
+            ),
             Replayed::Full => {
                 let mut refusal = refuse(Code::Unavailable, "too many signed requests are remembered");
                 refusal.retry_after = Some(1);
@@ -118,8 +121,16 @@ impl Public {
     ///
     /// # Errors
     /// [`Code::Rate`].
-    fn decide(&self, request: &Request, asked: &Asked, route: &Route, body: &[u8]) -> Result<Option<Answered>, Refusal> {
-        let holds = with_facts(request, asked, body, |facts| route.conditions.iter().all(|test| test.holds(facts)));
+    fn decide(
+        &self,
+        request: &Request,
+        asked: &Asked,
+        route: &Route,
+        body: &[u8],
+    ) -> Result<Option<Answered>, Refusal> {
+        let holds = with_facts(request, asked, body, |facts| {
+            route.conditions.iter().all(|test| test.holds(facts))
+        });
         if !holds {
             let mut answer = whole("text/plain; charset=utf-8", "");
             *answer.status_mut() = StatusCode::NO_CONTENT;
@@ -158,7 +169,10 @@ impl Public {
     async fn pass(&self, request: Request, _: &Asked, submit: Submit, bounds: &Bounds) -> Result<Answered, Refusal> {
         request.check_length(bounds.body, "limits.body")?;
         let Some(body) = request.body.borrow_mut().take() else {
-            return Err(refuse(Code::BadRequest, "the connection ended before the whole body had come"));
+            return Err(refuse(
+                Code::BadRequest,
+                "the connection ended before the whole body had come",
+            ));
         };
         let function = submit.function.clone();
         let passed = self.control.pass(submit, body);
@@ -178,7 +192,10 @@ fn with_facts<T>(request: &Request, asked: &Asked, body: &[u8], read: impl FnOnc
     read(&Facts {
         header: &|name| texts(headers, name),
         query: &asked.query,
-        content_type: headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default(),
+        content_type: headers
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default(),
         body,
         ip: asked.caller,
     })
@@ -197,18 +214,31 @@ fn prepared(
         withheld.push("authorization");
     }
     // The header is the secret itself.
-    if route.entry.auth.0.iter().any(|credential| credential.scheme == Scheme::Gitlab) {
+    if route
+        .entry
+        .auth
+        .0
+        .iter()
+        .any(|credential| credential.scheme == Scheme::Gitlab)
+    {
         withheld.push("x-gitlab-token");
     }
     let path = if route.entry.strip {
         let rest = asked.raw_path.get(route.prefix().len()..).unwrap_or_default();
-        if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") }
+        if rest.starts_with('/') {
+            rest.to_owned()
+        } else {
+            format!("/{rest}")
+        }
     } else {
         asked.raw_path.clone()
     };
     let payload = Payload {
         data: None,
-        content_type: request.header("content-type")?.filter(|text| !text.is_empty()).map(str::to_owned),
+        content_type: request
+            .header("content-type")?
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned),
         context: None,
         trace: Trace::of(|name| joined(headers, name)),
         request: Some(Arc::new(HttpRequest {

@@ -1,0 +1,295 @@
+//! Computes the hashes of callers' passwords, on a thread of its own: a hash takes up to a second on purpose, and
+//! meanwhile the main thread serves others.
+//!
+//! A login that held is recognized for five minutes by a keyed hash, so that a page with many requests costs one hash.
+//! A wrong one is not remembered. An unknown user costs as much as a known one.
+
+use crate::clock::monotonic;
+use argon2::{Algorithm, Params, Version};
+use fnd_core::triggers::credentials::{Argon2, Denied, Login, PasswordHash};
+use std::collections::HashMap;
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// Logins that wait for the thread. Each may take a second, so that more would only wait in vain: they are refused.
+const WAITING_MAX: usize = 16;
+/// How long a login that held is recognized.
+const REMEMBER: Duration = Duration::from_mins(5);
+/// More logins are not remembered at once: they are computed each time.
+const REMEMBERED_MAX: usize = 10_000;
+
+/// Why a login is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// User or password is wrong: 401.
+    Denied(Denied),
+    /// Too many logins wait: 503 with `Retry-After`.
+    Busy,
+}
+
+/// Verifies logins; clones share one thread, which ends when the last clone is dropped.
+#[derive(Clone)]
+pub struct Passwords {
+    jobs: SyncSender<Job>,
+    verified: Arc<Mutex<Verified>>,
+    /// Of this process, so that the marks say nothing to others.
+    key: [u8; 32],
+}
+
+struct Job {
+    login: Login,
+    mark: [u8; 32],
+    answer: oneshot::Sender<bool>,
+}
+
+impl Passwords {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If the thread cannot be started, or the kernel gives no random bytes.
+    pub fn start() -> io::Result<Self> {
+        let mut key = [0; 32];
+        // 256 bytes and less are given whole (getrandom(2)).
+        rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
+        let (jobs, waiting) = sync_channel(WAITING_MAX);
+        let verified = Arc::new(Mutex::new(Verified::default()));
+        let own = Arc::clone(&verified);
+        std::thread::Builder::new()
+            .name("passwords".into())
+            .spawn(move || run(&waiting, &own))?;
+        Ok(Self { jobs, verified, key })
+    }
+
+    /// Verifies a login.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub async fn check(&self, login: Login) -> Result<(), Refused> {
+        let mark = login.mark(&self.key);
+        if lock(&self.verified).has(&mark, monotonic()) {
+            return Ok(());
+        }
+        let (answer, holds) = oneshot::channel();
+        // If the thread has ended by a panic, no login can be computed either.
+        self.jobs
+            .try_send(Job { login, mark, answer })
+            .map_err(|_| Refused::Busy)?;
+        match holds.await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Refused::Denied(Denied::WrongPassword)),
+            Err(_) => Err(Refused::Busy),
+        }
+    }
+}
+
+fn run(waiting: &Receiver<Job>, verified: &Mutex<Verified>) {
+    while let Ok(Job { login, mark, answer }) = waiting.recv() {
+        // The caller has gone.
+        if answer.is_closed() {
+            continue;
+        }
+        // The same login may have waited more than once.
+        let known = lock(verified).has(&mark, monotonic());
+        let holds = known || holds(&login);
+        if holds && !known {
+            lock(verified).add(mark, monotonic());
+        }
+        let _gone = answer.send(holds);
+    }
+}
+
+fn lock(verified: &Mutex<Verified>) -> std::sync::MutexGuard<'_, Verified> {
+    verified.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Computes the hash of each line of the user, also after one holds.
+fn holds(login: &Login) -> bool {
+    let (lines, is_known) = login.users.lines(&login.user);
+    let holds = |held, hash: &PasswordHash| computed(hash, &login.password) | held;
+    lines.iter().map(|line| &line.hash).fold(false, holds) && is_known
+}
+
+fn computed(hash: &PasswordHash, password: &[u8]) -> bool {
+    match hash {
+        PasswordHash::Bcrypt { cost, salt, .. } => {
+            // bcrypt takes a zero byte at the end, and at most 72 bytes with it.
+            let mut text = [password, b"\0"].concat();
+            text.truncate(72);
+            let bytes = bcrypt::bcrypt(*cost, *salt, &text);
+            bytes.split_last().is_some_and(|(_, bytes)| hash.is(bytes))
+        }
+        PasswordHash::Argon2(argon2) => derived(argon2, password).is_ok_and(|bytes| hash.is(&bytes)),
+    }
+}
+
+fn derived(hash: &Argon2, password: &[u8]) -> argon2::Result<Vec<u8>> {
+    let params = Params::new(hash.memory_kib, hash.passes, hash.lanes, Some(hash.hash.len()))?;
+    let version = if hash.is_13 { Version::V0x13 } else { Version::V0x10 };
+    let argon2 = argon2::Argon2::new(Algorithm::new(hash.variant)?, version, params);
+    let mut bytes = vec![0; hash.hash.len()];
+    argon2.hash_password_into(password, &hash.salt, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Marks of logins that held, and when they are forgotten.
+#[derive(Default)]
+struct Verified(HashMap<[u8; 32], Instant>);
+
+impl Verified {
+    fn has(&self, mark: &[u8; 32], now: Instant) -> bool {
+        self.0.get(mark).is_some_and(|until| now < *until)
+    }
+
+    fn add(&mut self, mark: [u8; 32], now: Instant) {
+        if self.0.len() >= REMEMBERED_MAX {
+            self.0.retain(|_, until| now < *until);
+        }
+        if self.0.len() < REMEMBERED_MAX {
+            self.0.insert(mark, now + REMEMBER);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fnd_core::triggers::credentials::{Proof, Verifier};
+    use fnd_manifest::function::route::Credential;
+    use futures_util::FutureExt as _;
+
+    /// Test vectors of jBCrypt and of the reference implementation of Argon2; their passwords are in the test.
+    const USERS: &str = "\
+        empty:$2a$06$DCq7YPn5Rq63x1Lad4cll.TV4S6ytwfsfvkgY8jIucDrjc8deX1s.\n\
+        a:$2a$06$m0CrhHm10qJ3lXRY.5zDGO3rS2KdeeWLuGmsfGlMfOxih58VYVfxe\n\
+        new:$2b$06$If6bvum7DFjUnE9p2uDeDu0YHzrHM6tf.iqN8.yx.jNN1ILEf7h0i\n\
+        php:$2y$06$If6bvum7DFjUnE9p2uDeDu0YHzrHM6tf.iqN8.yx.jNN1ILEf7h0i\n\
+        id:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4\n\
+        i:$argon2i$v=19$m=256,t=2,p=1$c29tZXNhbHQ$iekCn0Y3spW+sCcFanM2xBT63UP2sghkUoHLIUpWRS8\n\
+        old:$argon2i$m=256,t=2,p=1$c29tZXNhbHQ$/U3YPXYsSb3q9XxHvc0MLxur+GP960kN9j7emXX8zwY\n\
+        two:$2a$06$DCq7YPn5Rq63x1Lad4cll.TV4S6ytwfsfvkgY8jIucDrjc8deX1s.\n\
+        two:$2a$06$m0CrhHm10qJ3lXRY.5zDGO3rS2KdeeWLuGmsfGlMfOxih58VYVfxe\n";
+
+    fn login(content: &str, user: &str, password: &str) -> Login {
+        let credential = Credential::parse("basic:users").unwrap();
+        let verifier = Verifier::new(&credential, content.as_bytes()).unwrap();
+        // `a:b`
+        let headers: &[(&str, &[u8])] = &[("authorization", b"Basic YTpi")];
+        match verifier.verify(&headers, b"", 0) {
+            Ok(Proof::Password(login)) => Login {
+                user: user.into(),
+                password: password.into(),
+                ..login
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().build().unwrap()
+    }
+
+    const WRONG: Result<(), Refused> = Err(Refused::Denied(Denied::WrongPassword));
+
+    #[test]
+    fn passwords_of_every_kind_of_hash_hold() {
+        let passwords = Passwords::start().unwrap();
+        runtime().block_on(async {
+            for (user, password) in [
+                ("empty", ""),
+                ("a", "a"),
+                ("new", "abc"),
+                ("php", "abc"),
+                ("id", "password"),
+                ("i", "password"),
+                ("old", "password"),
+                ("two", ""),
+                ("two", "a"),
+            ] {
+                // The second time without a hash.
+                for _ in 0..2 {
+                    assert_eq!(passwords.check(login(USERS, user, password)).await, Ok(()), "{user}");
+                }
+            }
+            for (user, password) in [
+                ("empty", "a"),
+                ("a", ""),
+                ("a", "A"),
+                ("new", "abcd"),
+                ("id", "Password"),
+                ("i", ""),
+                ("two", "b"),
+                ("eve", ""),
+                ("", ""),
+                ("Empty", ""),
+            ] {
+                for _ in 0..2 {
+                    assert_eq!(passwords.check(login(USERS, user, password)).await, WRONG, "{user}");
+                }
+            }
+        });
+        assert_eq!(lock(&passwords.verified).0.len(), 9, "wrong logins are not remembered");
+    }
+
+    #[test]
+    fn a_login_is_recognized_until_its_line_changes() {
+        let passwords = Passwords::start().unwrap();
+        let (users, other) = USERS.split_once("new:").unwrap();
+        let changed = users.replace("a:$2a$06$m0", "a:$2a$06$m1");
+        runtime().block_on(async {
+            assert_eq!(passwords.check(login(users, "a", "a")).await, Ok(()));
+            assert_eq!(passwords.check(login(&changed, "a", "a")).await, WRONG);
+            let without = format!("new:{other}");
+            assert_eq!(passwords.check(login(&without, "a", "a")).await, WRONG);
+            assert_eq!(passwords.check(login(users, "a", "a")).await, Ok(()));
+        });
+    }
+
+    #[test]
+    fn a_login_is_remembered_for_five_minutes_and_not_without_bound() {
+        let (mut verified, now) = (Verified::default(), monotonic());
+        let mark = |n: usize| {
+            let mut mark = [0; 32];
+            mark[..8].copy_from_slice(&n.to_le_bytes());
+            mark
+        };
+        verified.add(mark(0), now);
+        assert!(verified.has(&mark(0), now + Duration::from_secs(299)));
+        assert!(!verified.has(&mark(0), now + Duration::from_secs(300)));
+        for n in 0..=REMEMBERED_MAX {
+            verified.add(mark(n), now);
+        }
+        assert_eq!(verified.0.len(), REMEMBERED_MAX);
+        assert!(!verified.has(&mark(REMEMBERED_MAX), now));
+        verified.add(mark(REMEMBERED_MAX), now + REMEMBER);
+        assert_eq!(verified.0.len(), 1);
+    }
+
+    #[test]
+    fn logins_beyond_those_that_wait_are_refused() {
+        // Nothing takes the jobs.
+        let (jobs, waiting) = sync_channel(WAITING_MAX);
+        let passwords = Passwords {
+            jobs,
+            verified: Arc::default(),
+            key: [7; 32],
+        };
+        {
+            let mut checks: Vec<_> = (0..=WAITING_MAX)
+                .map(|n| Box::pin(passwords.check(login(USERS, "a", &n.to_string()))))
+                .collect();
+            let last = checks.pop().unwrap();
+            for check in &mut checks {
+                assert_eq!(check.now_or_never(), None);
+            }
+            assert_eq!(last.now_or_never(), Some(Err(Refused::Busy)));
+        }
+        // All callers have gone: the thread ends without a hash.
+        drop(passwords);
+        let verified = Mutex::default();
+        run(&waiting, &verified);
+        assert!(lock(&verified).0.is_empty());
+    }
+}

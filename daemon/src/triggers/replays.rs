@@ -1,0 +1,238 @@
+//! Remembers admitted signed requests over a restart, a crash and a reboot: each is appended to a file before its
+//! submission, by a thread of its own, so that a slow disk holds up no one else.
+//!
+//! The file is not synced for each request: after a power cut the last ones may be missing. It is rewritten at the start,
+//! when most of its records have ended, and after a failed write. While it cannot be written, the memory of this process
+//! still refuses repeated requests, and a problem says what follows.
+
+use crate::clock::{monotonic, unix_ms};
+use fnd_core::triggers::credentials::ReplayKey;
+use fnd_core::triggers::replay_file::{self, Content, MAX_BYTES, Newer, RECORD, Record};
+use fnd_core::triggers::replays::{self, Replayed};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// Names in the state directory: the file, and the next one until it is whole.
+const FILE: &str = "replays";
+const NEXT: &str = ".replays";
+/// Records that wait for the disk. If it is further behind, requests are refused as in [`Replayed::Full`].
+const WAITING_MAX: usize = 1024;
+/// The file may have so many records that are of no use, beside as many as are of use.
+const SPARE_RECORDS: usize = 4096;
+/// The pause after a failed write.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The requests that were admitted.
+#[derive(Clone)]
+pub struct Replays {
+    memory: Arc<Mutex<replays::Replays>>,
+    problem: Arc<Mutex<Option<String>>>,
+    jobs: SyncSender<Job>,
+}
+
+struct Job {
+    record: Record,
+    /// The record is in the file, or it cannot be written.
+    written: Option<oneshot::Sender<()>>,
+}
+
+impl Replays {
+    /// Reads the file in the state directory and starts the thread, which ends when the last clone is dropped. A file
+    /// that cannot be read is a problem, not an error.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn open(state: &Path) -> io::Result<Self> {
+        let (jobs, waiting) = sync_channel(WAITING_MAX);
+        let problem = Arc::default();
+        let mut file = File {
+            directory: state.to_owned(),
+            append: None,
+            records: 0,
+            memory: Arc::default(),
+            problem: Arc::clone(&problem),
+            failed: None,
+            is_kept: false,
+        };
+        file.read();
+        let memory = Arc::clone(&file.memory);
+        std::thread::Builder::new()
+            .name("replays".into())
+            .spawn(move || file.run(&waiting))?;
+        Ok(Self { memory, problem, jobs })
+    }
+
+    /// Remembers a request before its submission, unless it was admitted before. If the caller goes away meanwhile, the
+    /// request counts as admitted.
+    ///
+    /// # Errors
+    /// [`Replayed`].
+    pub async fn admit(&self, key: ReplayKey, now_s: u64) -> Result<(), Replayed> {
+        lock(&self.memory).admit(key, now_s)?;
+        let (written, answer) = oneshot::channel();
+        let job = Job {
+            record: Record::Admitted(key),
+            written: Some(written),
+        };
+        if self.jobs.try_send(job).is_err() {
+            lock(&self.memory).forget(&key.digest);
+            return Err(Replayed::Full);
+        }
+        // A failed write is a problem of the node, not of the caller.
+        let _written = answer.await;
+        Ok(())
+    }
+
+    /// Forgets a request whose submission was refused, so that its sender may repeat it.
+    pub fn forget(&self, key: ReplayKey) {
+        lock(&self.memory).forget(&key.digest);
+        let record = Record::Forgotten(key);
+        // Without the record the request stays refused after a restart, until its signature ends.
+        let _behind = self.jobs.try_send(Job { record, written: None });
+    }
+
+    /// Returns why admitted requests are not stored, and what follows.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        lock(&self.problem).clone()
+    }
+}
+
+/// The file, as its thread has it.
+struct File {
+    directory: PathBuf,
+    /// Open for appending if the file has everything that is remembered.
+    append: Option<fs::File>,
+    records: usize,
+    memory: Arc<Mutex<replays::Replays>>,
+    problem: Arc<Mutex<Option<String>>>,
+    /// When a write has failed last.
+    failed: Option<Instant>,
+    /// It belongs to a later fnd or cannot be read, and is not written: what it says would be lost.
+    is_kept: bool,
+}
+
+impl File {
+    fn read(&mut self) {
+        let path = self.directory.join(FILE);
+        let mut bytes = Vec::new();
+        let read = fs::File::open(&path).and_then(|file| file.take(MAX_BYTES as u64).read_to_end(&mut bytes));
+        match read.map(|_| replay_file::read(&bytes)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                self.is_kept = true;
+                self.fails("read", &error);
+            }
+            Ok(Err(Newer)) => {
+                self.is_kept = true;
+                let error = io::Error::other("it was written by a later version of fnd, and is kept as it is");
+                self.fails("read", &error);
+            }
+            Ok(Ok(Content { mut replays, skipped })) => {
+                if skipped > 0 {
+                    let path = path.display();
+                    tracing::warn!(
+                        "`{path}` has {skipped} damaged records: a signed request of the last minutes may be repeated"
+                    );
+                }
+                replays.drop_ended(unix_ms() / 1000);
+                *lock(&self.memory) = replays;
+                self.store(&[]);
+            }
+        }
+    }
+
+    fn run(mut self, waiting: &Receiver<Job>) {
+        loop {
+            let job = match self.failed {
+                // After a failure everything is written again, also if no request comes.
+                Some(_) if !self.is_kept => waiting.recv_timeout(PAUSE),
+                _ => waiting.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            let first = match job {
+                Ok(job) => Some(job),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            // Records that already wait share one write.
+            let jobs: Vec<Job> = first.into_iter().chain(waiting.try_iter()).collect();
+            let records: Vec<Record> = jobs.iter().map(|job| job.record).collect();
+            self.store(&records);
+            for job in jobs {
+                let _gone = job.written.map(|written| written.send(()));
+            }
+        }
+    }
+
+    fn store(&mut self, records: &[Record]) {
+        let pauses = self.failed.is_some_and(|at| monotonic() < at + PAUSE);
+        if self.is_kept || pauses {
+            return;
+        }
+        let is_short = self.records + records.len() <= 2 * lock(&self.memory).len() + SPARE_RECORDS;
+        let stored = match &mut self.append {
+            Some(file) if is_short => {
+                let bytes: Vec<u8> = records.iter().flat_map(Record::bytes).collect();
+                self.records += records.len();
+                file.write_all(&bytes)
+            }
+            // What is in memory has these records already.
+            _ => self.rewrite(),
+        };
+        match stored {
+            Ok(()) => {
+                self.failed = None;
+                *lock(&self.problem) = None;
+            }
+            Err(error) => {
+                // A part of a record may be in the file: only a whole new one helps.
+                self.append = None;
+                self.fails("write", &error);
+            }
+        }
+    }
+
+    fn rewrite(&mut self) -> io::Result<()> {
+        let (path, next) = (self.directory.join(FILE), self.directory.join(NEXT));
+        let bytes = replay_file::write(&lock(&self.memory));
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&next)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(&next, &path)?;
+        fs::File::open(&self.directory)?.sync_all()?;
+        self.records = bytes.len() / RECORD;
+        self.append = Some(file);
+        Ok(())
+    }
+
+    fn fails(&mut self, verb: &str, error: &io::Error) {
+        let path = self.directory.join(FILE);
+        let text = format!(
+            "failed to {verb} `{}`: {error}; admitted signed requests are remembered in memory only, so each could be repeated once after a restart within 5 minutes",
+            path.display()
+        );
+        if self.failed.replace(monotonic()).is_none() {
+            tracing::warn!("{text}");
+        }
+        *lock(&self.problem) = Some(text);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;
