@@ -220,6 +220,85 @@ fn hostile(fine: &[u8]) -> Vec<(String, Vec<u8>, &'static str)> {
     ]
 }
 
+/// The readers of the languages are two programs, so each is the test of the other.
+#[test]
+fn a_damaged_body_has_the_same_answer_in_every_language() {
+    let fine = multipart(&[
+        (&field("a"), b"1"),
+        (
+            &format!("{}\r\nContent-Type: text/plain; charset=utf-8", field("a")),
+            b"",
+        ),
+        (
+            &format!("{}; filename=\"x\\\"y.txt\"\r\nX: y", field("f")),
+            b"--frontiers\r\n--frontier \t\r",
+        ),
+        ("content-disposition:form-data;name=b", b"\xc3\xa9"),
+    ]);
+    let pieces: [&[u8]; 24] = [
+        b"\r\n",
+        b"\r",
+        b"\n",
+        b"--frontier",
+        b"--",
+        b"\"",
+        b"\\",
+        b";",
+        b"=",
+        b" ",
+        b"\t",
+        b"\xc2\xa0",
+        b"\xef\xbb\xbf",
+        b"\x1c",
+        b"\xc2\x85",
+        b"\0",
+        b":",
+        b"%22",
+        b"/..",
+        b"name=",
+        b"filename*=",
+        b"\xe2\x80\xa8",
+        b"\xff",
+        b"__proto__",
+    ];
+    // The same choices in each run.
+    let mut state = 7_u64;
+    let mut choose = |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    let bodies: Vec<Vec<u8>> = (0..400)
+        .map(|_| {
+            let mut body = fine.clone();
+            for _ in 0..=choose(3) {
+                let at = choose(body.len());
+                let to = body.len().min(at + choose(4));
+                body.splice(at..to, pieces[choose(pieces.len())].iter().copied());
+            }
+            body
+        })
+        .collect();
+    let mut first: Option<Vec<(Option<u16>, Option<Vec<u8>>)>> = None;
+    each("form", |runtime, worker| {
+        let answers = bodies.iter().map(|body| match worker.call(&Call::of(TYPE, body)) {
+            Answer::Result(head, Some(body)) => {
+                // Keys of objects are in another order.
+                let value = serde_json::from_slice::<Value>(&body).map(|value| value.to_string().into_bytes());
+                (head.status, Some(value.unwrap_or(body)))
+            }
+            other => panic!("{}: {other:?} for {}", runtime.id, body.escape_ascii()),
+        });
+        let answers: Vec<_> = answers.collect();
+        assert!(answers.iter().any(|(status, _)| status.is_none()), "no body is fine");
+        let expected = first.get_or_insert_with(|| answers.clone());
+        for ((answer, expected), body) in answers.iter().zip(expected).zip(&bodies) {
+            assert_eq!(answer, expected, "{}: {}", runtime.id, body.escape_ascii());
+        }
+    });
+}
+
 /// Checks that a call is answered with status 400 and a text that says why.
 #[track_caller]
 fn refused(runtime: &Runtime, worker: &mut Worker, call: &Call<'_>, why: &str) {
