@@ -93,21 +93,9 @@ pub(crate) enum Answer {
 }
 
 impl Secrets {
-    /// Returns a secret. It is absent while the spawner has not answered yet ([`is_asked`](Self::is_asked)), and if the
-    /// spawner refuses it ([`problem`](Self::problem)).
+    /// Returns a secret. It is absent while the spawner has not answered yet, and if the spawner refuses it.
     pub(crate) fn get(&self, name: &str) -> Option<Rc<Secret>> {
         self.named(name)?.secret.clone()
-    }
-
-    /// Returns whether the spawner has not answered a request for this secret yet.
-    pub(crate) fn is_asked(&self, name: &str) -> bool {
-        self.named(name).is_some_and(|item| item.is_asked)
-    }
-
-    /// Returns why a secret has no value, for people.
-    #[expect(dead_code, reason = "routes use it")]
-    pub(crate) fn problem(&self, name: &str) -> Option<&str> {
-        self.named(name)?.problem.as_deref()
     }
 
     fn named(&self, name: &str) -> Option<&Item> {
