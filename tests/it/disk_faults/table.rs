@@ -69,8 +69,8 @@ pub(super) const ROWS: &[Row] = &[
     row("state/state/backup-*.db"),
     row("state/state/backup-*.db-journal"),
     row("metrics/.fnd-*.tmp"),
-    // Admitted signed requests, and the next file of them: tests of `triggers/replays.rs` try both.
-    row("state/state/replays"),
+    // Admitted signed requests: the next file, which becomes `replays` and is then appended to. Tests of
+    // `triggers/replays.rs` try both.
     row("state/state/.replays"),
     // Written when a functions directory gets its first function, or is replaced; tests of the catalog try it.
     row("state/state/.directories"),
