@@ -2,8 +2,8 @@
 
 use crate::commands::{
     backup, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, enable, events, explain,
-    history, invoke, list, log_level, logs, new, reload, replay, report, restore, result, run, runtimes, schema, show,
-    sizes, status, top, validate, verify, version, wait,
+    history, invoke, list, log_level, logs, new, reload, replay, report, restore, result, run, runtimes, schema,
+    secret, show, sizes, status, top, validate, verify, version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -169,6 +169,8 @@ pub(crate) enum Verb {
     Reload(reload::Args),
     /// List the runtimes and their versions; install and remove interpreters.
     Runtimes(runtimes::Args),
+    /// Make, store, list and remove the secrets that requests are checked with.
+    Secret(secret::Args),
     /// List the sizes: presets of limits.
     Sizes(sizes::Args),
     /// Stop accepting work and wait until running work has finished.

@@ -201,7 +201,7 @@ fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
     }
     if format == Format::Name && !prints_table(verb) && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
         let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `history`, `dead-letters`, \
-                       `runtimes` and `sizes` have it";
+                       `runtimes`, `secret` and `sizes` have it";
         return Err(Failure::usage(message));
     }
     Ok(())
@@ -217,6 +217,7 @@ fn prints_table(verb: &Verb) -> bool {
             | Verb::History(_)
             | Verb::DeadLetters(_)
             | Verb::Runtimes(_)
+            | Verb::Secret(_)
             | Verb::Sizes(_)
     )
 }
@@ -248,6 +249,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Validate(args) => c::validate::run(context, &args).await,
         Verb::Reload(args) => c::reload::run(context, args).await,
         Verb::Runtimes(args) => c::runtimes::run(context, args).await,
+        Verb::Secret(args) => c::secret::run(context, args).await,
         Verb::Sizes(args) => c::sizes::run(context, args).await,
         Verb::Drain(args) => c::drain::run(context, args).await,
         Verb::Backup(args) => c::backup::run(context, args).await,
