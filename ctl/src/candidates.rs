@@ -4,6 +4,7 @@
 
 use crate::client::Client;
 use crate::commands::candidates_of_runs;
+use crate::commands::secret::names as secret_names;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use fnd_core::api::stream::Kind;
 use fnd_core::api::{FunctionList, InvocationList};
@@ -35,6 +36,11 @@ pub(crate) fn runs() -> ArgValueCandidates {
             .map(|(id, about)| CompletionCandidate::new(id).help(Some(about.into())))
             .collect()
     })
+}
+
+/// Names of secrets, for those who may list them.
+pub(crate) fn secrets() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| secret_names().into_iter().map(CompletionCandidate::new).collect())
 }
 
 /// Names of functions, then ids of recent runs.

@@ -3,7 +3,7 @@
 use crate::commands::{
     backup, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, enable, events, explain,
     history, invoke, list, log_level, logs, new, reload, replay, report, restore, result, routes, run, runtimes,
-    schema, show, sizes, status, top, validate, verify, version, wait,
+    schema, secret, show, sizes, status, top, validate, verify, version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -171,6 +171,8 @@ pub(crate) enum Verb {
     Runtimes(runtimes::Args),
     /// List the routes of the public listener; say what would become of a request.
     Routes(routes::Args),
+    /// Make, store, list and remove the secrets that requests are checked with.
+    Secret(secret::Args),
     /// List the sizes: presets of limits.
     Sizes(sizes::Args),
     /// Stop accepting work and wait until running work has finished.

@@ -202,7 +202,7 @@ fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
     }
     if format == Format::Name && !prints_table(verb) && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
         let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `history`, `dead-letters`, \
-                       `runtimes` and `sizes` have it";
+                       `runtimes`, `secret` and `sizes` have it";
         return Err(Failure::usage(message));
     }
     Ok(())
@@ -219,6 +219,7 @@ fn prints_table(verb: &Verb) -> bool {
             | Verb::DeadLetters(_)
             | Verb::Runtimes(_)
             | Verb::Routes(_)
+            | Verb::Secret(_)
             | Verb::Sizes(_)
     )
 }
@@ -251,6 +252,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Reload(args) => c::reload::run(context, args).await,
         Verb::Runtimes(args) => c::runtimes::run(context, args).await,
         Verb::Routes(args) => c::routes::run(context, args).await,
+        Verb::Secret(args) => c::secret::run(context, args).await,
         Verb::Sizes(args) => c::sizes::run(context, args).await,
         Verb::Drain(args) => c::drain::run(context, args).await,
         Verb::Backup(args) => c::backup::run(context, args).await,

@@ -26,7 +26,7 @@ use std::path::Path;
 const CONFIGURATION: &str = include_str!("../../docs/configuration.md");
 const FUNCTIONS: &str = include_str!("../../docs/writing-functions.md");
 /// Pages of section 7: file, description, document.
-const CONCEPTS: [(&str, &str, &str); 6] = [
+const CONCEPTS: [(&str, &str, &str); 7] = [
     (
         "fnd-reasons.7",
         "why runs of the functions of fnd fail, and exit codes",
@@ -41,6 +41,11 @@ const CONCEPTS: [(&str, &str, &str); 6] = [
         "fnd-http.7",
         "functions of fnd that serve HTTP",
         include_str!("../../docs/http-functions.md"),
+    ),
+    (
+        "fnd-secrets.7",
+        "secrets with which fnd checks requests",
+        include_str!("../../docs/secrets.md"),
     ),
     (
         "fnd-services.7",

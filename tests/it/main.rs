@@ -14,6 +14,7 @@
 //! - `lone`: the runtimes inside the program
 //! - `kill`, `retry`, `running`: how runs begin and end
 //! - `ledger`, `memory`, `messages`, `mistakes`, `output`, `status_file`: what is kept and shown
+//! - `secrets`: what requests are checked with
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
 //! - `usage`: what functions use now; a cancelled drain; reports
 //! - `users`: two fnds beside each other
@@ -51,6 +52,7 @@ mod reload;
 mod retry;
 mod run_file;
 mod running;
+mod secrets;
 mod service_mode;
 mod shortage;
 mod status_file;

@@ -154,6 +154,7 @@ impl Session {
         bash.arg(&file).current_dir(self.fnd.path("work")).env_clear();
         bash.env("PATH", path)
             .env("FND_SOCKET", self.fnd.socket())
+            .env("FND_CONFIG", self.fnd.path("fnd.toml"))
             .env("HOME", self.fnd.path("work"))
             .env("TZ", "UTC");
         let status = bash.stdin(Stdio::null()).status().unwrap();

@@ -1,0 +1,306 @@
+//! `fndctl secret [list|new|set|rm]`: the secrets with which fnd checks requests. Values are read from standard input or
+//! a file, never from an argument, and none is shown but a new one, once.
+//!
+//! The directory is the one beside the configuration that the command line names. fnd is not asked for it: fnd has no
+//! privileges, and must not choose where root writes.
+//!
+//! Files:
+//! - `store`: the directory of the files
+//! - `users`: which functions name a secret
+//! - `values`: new values, and where they are pasted
+
+mod store;
+mod users;
+mod values;
+
+use super::Context;
+use super::text::distance;
+use crate::candidates;
+use crate::exit::{Exit, Failure};
+use crate::local::Places;
+use crate::output::{Output, Table, Tone};
+use clap::Subcommand;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use store::{How, Store};
+use values::Sender;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A secret is a file in `secrets/` beside fnd.toml that only root can read. A route names it: `auth = \"github:hook\"`. fnd gets \
+    those secrets only that files of root name; functions do not get them. A file may have two lines: both are valid, until the \
+    sender uses the new one.\n\nExamples:\n  \
+    sudo fndctl secret new hello-token                 a token for `auth = \"token:hello-token\"`\n  \
+    sudo fndctl secret new hook --for github           and where to paste it\n  \
+    sudo fndctl secret new hook --for github --rotate  a new value; the old one stays valid, too\n  \
+    sudo fndctl secret set slack-hook < value          a value that the sender chose\n  \
+    sudo fndctl secret new staff --basic ada           a password for `auth = \"basic:staff\"`\n  \
+    sudo fndctl secret list\n  \
+    sudo fndctl secret rm hook"
+)]
+pub(crate) struct Args {
+    /// Configuration file of fnd, if it is another one than the installed one.
+    #[arg(long, global = true, value_name = "FILE", env = "FND_CONFIG")]
+    config: Option<PathBuf>,
+
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List secrets, and the functions that name them; never values.
+    #[command(alias = "ls")]
+    List,
+    /// Make a new value, store it and print it once.
+    New(New),
+    /// Store a value that is read from standard input.
+    Set(Set),
+    /// Remove a secret.
+    #[command(aliases = ["remove", "delete"])]
+    Rm {
+        /// Name of the secret.
+        #[arg(add = candidates::secrets())]
+        name: String,
+    },
+}
+
+/// What becomes of a value that is there.
+#[derive(Debug, Clone, Copy, clap::Args)]
+struct Existing {
+    /// Keep the first line as the second: both values are valid.
+    #[arg(long, conflicts_with = "force")]
+    rotate: bool,
+
+    /// Replace the value.
+    #[arg(long)]
+    force: bool,
+}
+
+impl Existing {
+    fn how(self) -> How {
+        match self {
+            Self { rotate: true, .. } => How::Rotate,
+            Self { force: true, .. } => How::Replace,
+            Self { .. } => How::New,
+        }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+struct New {
+    /// Name of the secret: letters, digits, `.`, `_` and `-`.
+    #[arg(add = candidates::secrets())]
+    name: String,
+
+    /// Say where a webhook's sender wants the value.
+    #[arg(long)]
+    webhook: bool,
+
+    /// The sender, which decides the form of the value; implies --webhook.
+    #[arg(long = "for", value_enum, value_name = "SENDER")]
+    sender: Option<Sender>,
+
+    /// Add this user with a new password, for `auth = "basic:NAME"`.
+    #[arg(long, value_name = "USER", conflicts_with_all = ["sender", "webhook", "rotate"])]
+    basic: Option<String>,
+
+    /// Read the password from this file; `-` is standard input.
+    #[arg(long, value_name = "FILE", requires = "basic")]
+    password_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    existing: Existing,
+}
+
+#[derive(Debug, clap::Args)]
+struct Set {
+    /// Name of the secret.
+    #[arg(add = candidates::secrets())]
+    name: String,
+
+    /// Read the value from this file instead of standard input.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    #[command(flatten)]
+    existing: Existing,
+}
+
+/// What was stored, as `-o json` prints it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Stored {
+    name: String,
+    file: String,
+    /// The new value; absent if it was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+    /// Functions whose routes name it; absent if fnd was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used_by: Option<Vec<String>>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SecretList {
+    secrets: Vec<Listed>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Listed {
+    name: String,
+    /// Absent: a route names the secret, but there is no file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used_by: Option<Vec<String>>,
+}
+
+/// Returns the names of the secrets, for completion; none if the directory cannot be read.
+pub(crate) fn names() -> Vec<String> {
+    let named = std::env::var_os("FND_CONFIG").map(PathBuf::from);
+    let config = named.or_else(|| Places::of(false).ok().map(|places| places.config));
+    let found = config.and_then(|config| Store::beside(&config).list().ok());
+    found.into_iter().flatten().map(|(name, _)| name).collect()
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// The value can't be stored, or there is one already.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let config = match args.config {
+        Some(config) => std::path::absolute(&config).unwrap_or(config),
+        None => Places::of(context.user)?.config,
+    };
+    let store = Store::beside(&config);
+    match args.what.unwrap_or(What::List) {
+        What::List => list(context, &store).await,
+        What::New(new) => make(context, &store, new).await,
+        What::Set(set) => {
+            let value = values::given(set.file.as_deref())?;
+            store.write(&set.name, &value, set.existing.how())?;
+            report(context, &store, &set.name, None, &[]).await
+        }
+        What::Rm { name } => {
+            store.remove(&name)?;
+            report(context, &store, &name, None, &[]).await
+        }
+    }
+}
+
+async fn make(context: &Context, store: &Store, new: New) -> Result<Exit, Failure> {
+    let name = &new.name;
+    let Some(user) = &new.basic else {
+        let value = values::new(new.sender)?;
+        store.write(name, value.as_bytes(), new.existing.how())?;
+        let advice = values::advice(new.sender, new.webhook, name);
+        return report(context, store, name, Some(value.as_str()), &advice).await;
+    };
+    let given = new.password_file.as_deref().map(values::password).transpose()?;
+    let password = given
+        .as_ref()
+        .map_or_else(|| values::new(None), |given| Ok(given.clone()))?;
+    store.add_user(name, user, &values::hash(password.as_bytes())?, new.existing.force)?;
+    let shown = given.is_none().then_some(password.as_str());
+    report(context, store, name, shown, &[]).await
+}
+
+/// Has fnd read the secrets again, and prints what was stored.
+async fn report(
+    context: &Context,
+    store: &Store,
+    name: &str,
+    value: Option<&str>,
+    advice: &[String],
+) -> Result<Exit, Failure> {
+    // fnd may not run; it reads the secret when it starts.
+    let reloaded = context.client.post("/v1/reload").await;
+    let users = match &reloaded {
+        Ok(_) => users::of_all(context).await.ok(),
+        Err(_) => None,
+    };
+    let stored = Stored {
+        name: name.to_owned(),
+        file: store.path(name).display().to_string(),
+        value: value.map(str::to_owned),
+        used_by: users.map(|users| users.get(name).cloned().unwrap_or_default()),
+    };
+    let there = store.path(name).exists();
+    let body = serde_json::to_vec(&stored).unwrap_or_default(); // its keys are text
+    context.out.document(&body, |stored: &Stored, out: &Output| {
+        if let Some(value) = &stored.value {
+            out.line(value)?;
+        }
+        let what = if there { "is stored" } else { "is removed" };
+        out.remark(&format!("`{}` {what}", stored.file))?;
+        let used = match &stored.used_by {
+            None => match &reloaded {
+                Err(failure) => format!("fnd was not asked to read it: {}", failure.message),
+                Ok(_) => "fnd has read it again".to_owned(),
+            },
+            Some(users) if users.is_empty() => "no route names it yet".to_owned(),
+            Some(users) if there => format!("used by {}", users.join(", ")),
+            Some(users) => format!("routes that need it admit nobody: {}", users.join(", ")),
+        };
+        out.remark(&used)?;
+        advice.iter().try_for_each(|line| out.remark(line))
+    })?;
+    Ok(Exit::Fine)
+}
+
+async fn list(context: &Context, store: &Store) -> Result<Exit, Failure> {
+    let users = users::of_all(context).await.ok();
+    let mut all: BTreeMap<String, Listed> = BTreeMap::new();
+    for name in users.iter().flat_map(BTreeMap::keys) {
+        all.insert(name.clone(), listed(name, None, users.as_ref()));
+    }
+    for (name, about) in store.list()? {
+        all.insert(name.clone(), listed(&name, Some(about), users.as_ref()));
+    }
+    let found = SecretList {
+        secrets: all.into_values().collect(),
+    };
+    let body = serde_json::to_vec(&found).unwrap_or_default(); // its keys are text
+    context.out.document(&body, |list: &SecretList, out: &Output| {
+        let now = Timestamp::now();
+        let mut table = Table::new(&["SECRET", "AGE", "SIZE", "USED BY"]);
+        for secret in &list.secrets {
+            let tone = if secret.changed_at.is_some() {
+                Tone::Plain
+            } else {
+                Tone::Bad
+            };
+            let age = match &secret.changed_at {
+                Some(changed) => distance(Some(changed), now),
+                None => "missing".to_owned(),
+            };
+            let users = secret
+                .used_by
+                .as_ref()
+                .map_or_else(|| "?".to_owned(), |users| users.join(","));
+            let size = secret.size.clone().unwrap_or_default();
+            table.row(tone, [secret.name.clone(), age, size, users]);
+        }
+        out.table(&table)?;
+        if users.is_none() {
+            out.aside("fnd does not answer, so the functions that use the secrets are not known");
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Fine)
+}
+
+fn listed(name: &str, about: Option<store::About>, users: Option<&BTreeMap<String, Vec<String>>>) -> Listed {
+    let (changed_at, size) = about.map(|about| (about.changed_at, about.size)).unzip();
+    Listed {
+        name: name.to_owned(),
+        changed_at,
+        size,
+        used_by: users.map(|users| users.get(name).cloned().unwrap_or_default()),
+    }
+}

@@ -1,0 +1,55 @@
+//! Which functions name a secret, as fnd knows them.
+
+use super::super::{Context, function_path};
+use crate::exit::Failure;
+use crate::output::parse;
+use fnd_core::api::{FunctionDetail, FunctionList};
+use std::collections::BTreeMap;
+
+/// Returns the functions that name each secret in their routes.
+///
+/// # Errors
+/// fnd does not answer, or the caller may not ask.
+pub(super) async fn of_all(context: &Context) -> Result<BTreeMap<String, Vec<String>>, Failure> {
+    let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let list: FunctionList = parse(&context.client.get("/v1/functions").await?.body)?;
+    for function in list.functions {
+        let reply = context.client.get(&function_path(function.function.as_str())?).await?;
+        let detail: FunctionDetail = parse(&reply.body)?;
+        for name in secrets(&detail.more.manifest) {
+            let named = users.entry(name).or_default();
+            if !named.contains(&function.function.to_string()) {
+                named.push(function.function.to_string());
+            }
+        }
+    }
+    Ok(users)
+}
+
+/// Returns the secrets that the routes of a manifest name: `auth` is a list of `SCHEME:SECRET`.
+fn secrets(manifest: &serde_json::Value) -> Vec<String> {
+    let routes = manifest.get("http").and_then(|routes| routes.as_array());
+    let auth = routes
+        .into_iter()
+        .flatten()
+        .filter_map(|route| route.get("auth")?.as_array());
+    let texts = auth.flatten().filter_map(|credential| credential.as_str());
+    texts
+        .filter_map(|text| Some(text.split_once(':')?.1.to_owned()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::secrets;
+
+    #[test]
+    fn every_route_counts() {
+        let manifest = serde_json::json!({ "http": [
+            { "path": "/a", "auth": ["token:one", "github:two"] },
+            { "path": "/b", "auth": [] },
+        ]});
+        assert_eq!(secrets(&manifest), ["one", "two"]);
+        assert!(secrets(&serde_json::Value::Null).is_empty());
+    }
+}
