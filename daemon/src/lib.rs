@@ -22,7 +22,6 @@
 //! - `stream`: the stream of happenings, one line each
 //! - `telemetry`: the destination of fnd's own messages
 //! - `triggers`: what starts functions: the public listener
-//! - `triggers`: what makes functions run besides the control socket
 //! - `workers`: the link to the spawner, and the conversations with workers
 
 mod allocator;
@@ -47,7 +46,6 @@ pub mod start;
 pub mod stream;
 pub mod telemetry;
 pub mod triggers;
-mod triggers;
 pub mod workers;
 
 use cli::Cli;

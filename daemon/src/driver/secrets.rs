@@ -5,6 +5,7 @@ use crate::triggers::secrets::Answer;
 use fnd_wire::frame::{CERTIFICATE, KEY, PROTOCOL_REQUESTS, SecretAsked};
 use fnd_wire::ids::FunctionName;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// What is said where the running spawner cannot open secrets.
 const OLD_SPAWNER: &str = "the running fnd-spawner is older than secrets: start it again (`systemctl stop fnd && systemctl start fnd`, \
@@ -61,6 +62,9 @@ impl State {
         if let Some(asked) = again {
             self.ask_for_secret(asked);
         }
+        if !self.secrets.is_asking() {
+            self.renew_keys();
+        }
         self.problems_changed();
         true
     }
@@ -74,6 +78,19 @@ impl State {
         let names = versions.flat_map(|version| version.manifest.secrets()).collect();
         self.secrets
             .retain(&names, self.node.settings.settings.http.tls.is_some());
+        self.renew_keys();
         self.problems_changed();
+    }
+
+    /// Hands the secrets to the listener.
+    fn renew_keys(&mut self) {
+        let functions = self.functions.registry.iter().map(|(_, function)| function);
+        let versions = functions
+            .flat_map(|function| [&function.newest, &function.before])
+            .flatten();
+        let routes = versions.flat_map(|version| &version.manifest.http);
+        let credentials = routes.flat_map(|route| route.auth.0.iter().cloned()).collect();
+        let now = Duration::from_millis(self.clock.now().unix_ms);
+        self.listener.renew(&self.secrets, credentials, now);
     }
 }

@@ -95,13 +95,11 @@ pub(crate) enum Answer {
 impl Secrets {
     /// Returns a secret. It is absent while the spawner has not answered yet ([`is_asked`](Self::is_asked)), and if the
     /// spawner refuses it ([`problem`](Self::problem)).
-    #[expect(dead_code, reason = "routes use it")]
     pub(crate) fn get(&self, name: &str) -> Option<Rc<Secret>> {
         self.named(name)?.secret.clone()
     }
 
     /// Returns whether the spawner has not answered a request for this secret yet.
-    #[expect(dead_code, reason = "routes use it")]
     pub(crate) fn is_asked(&self, name: &str) -> bool {
         self.named(name).is_some_and(|item| item.is_asked)
     }
@@ -117,7 +115,6 @@ impl Secrets {
     }
 
     /// Returns certificates and private key, PEM, if the spawner gave both.
-    #[expect(dead_code, reason = "the listener uses it")]
     pub(crate) fn tls(&self) -> Option<(Vec<u8>, Zeroizing<Vec<u8>>)> {
         let file = |name: &str| Some(&self.items.get(&Key::Tls(name.to_owned()))?.file);
         let (certificate, key) = (file(CERTIFICATE)?, file(KEY)?);
@@ -125,7 +122,6 @@ impl Secrets {
     }
 
     /// Returns a number that changes whenever a value does.
-    #[expect(dead_code, reason = "the listener uses it")]
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }

@@ -7,8 +7,6 @@
 use crate::control::backend::Bounds;
 use crate::control::call::Call;
 use crate::control::limits::KEY_MAX;
-use crate::http::headers::{given, joined};
-use crate::control::refusal::rejected;
 use crate::http::headers::{given, joined, upgrade};
 use crate::http::query::{INSTANT, instant, wrong};
 use crate::http::response::{Answered, Refusal, refuse};

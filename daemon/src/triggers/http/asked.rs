@@ -39,7 +39,7 @@ impl Asked {
     ///
     /// # Errors
     /// [`Code::BadRequest`] if the path or the host cannot be read.
-    pub(super) fn read(parts: &Parts, (peer, is_tls): (&Peer, bool), trusted: &Trusted) -> Result<Self, Refusal> {
+    pub(super) fn read(parts: &Parts, peer: &Peer, trusted: &Trusted) -> Result<Self, Refusal> {
         let raw_path = parts.uri.path();
         let path = path::normal(raw_path).map_err(|wrong| refuse(Code::BadRequest, wrong.to_string()))?;
         let authority = match parts.headers.get(HOST).map(|host| host.to_str()) {
@@ -54,7 +54,7 @@ impl Asked {
             &texts(&parts.headers, FORWARDED.as_str()),
         );
         let forwarded = texts(&parts.headers, "x-forwarded-proto").pop().filter(|_| is_trusted);
-        let is_secure = forwarded.map_or(is_tls, |scheme| scheme.eq_ignore_ascii_case("https"));
+        let is_secure = forwarded.map_or(peer.is_secure, |scheme| scheme.eq_ignore_ascii_case("https"));
         Ok(Self {
             host: host_of(&authority),
             authority,

@@ -1,32 +1,55 @@
 //! The secrets of routes, ready to verify credentials.
 
+use crate::triggers::secrets::Secrets;
 use fnd_core::triggers::credentials::Verifier;
 use fnd_manifest::function::route::Credential;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 /// A verifier for each credential that a route accepts.
 #[derive(Debug, Default)]
-pub(crate) struct Keyring(HashMap<Credential, Rc<Verifier>>);
+pub(crate) struct Keyring {
+    verifiers: HashMap<Credential, Rc<Verifier>>,
+    /// Secrets that cannot be used for a credential, each with the reason.
+    problems: Vec<String>,
+}
 
 impl Keyring {
+    /// Makes the verifiers of these credentials. One whose secret has no value, or a line that cannot be used, admits
+    /// nobody.
+    pub(super) fn new(credentials: BTreeSet<Credential>, secrets: &Secrets) -> Self {
+        let mut keyring = Self::default();
+        for credential in credentials {
+            // Without a value: the secrets themselves say why.
+            let Some(secret) = secrets.get(&credential.secret) else {
+                continue;
+            };
+            let content = zeroize::Zeroizing::new(
+                secret
+                    .lines
+                    .iter()
+                    .map(|line| line.as_slice())
+                    .collect::<Vec<_>>()
+                    .join(&b'\n'),
+            );
+            match Verifier::new(&credential, &content) {
+                Ok(verifier) => drop(keyring.verifiers.insert(credential, Rc::new(verifier))),
+                Err(why) => {
+                    let name = String::from(credential);
+                    keyring.problems.push(format!("`{name}` admits nobody: {why}"));
+                }
+            }
+        }
+        keyring
+    }
+
     /// Returns the verifier of a credential; nothing while its secret is not known.
-    pub(crate) fn get(&self, credential: &Credential) -> Option<Rc<Verifier>> {
-        self.0.get(credential).cloned()
+    pub(super) fn get(&self, credential: &Credential) -> Option<Rc<Verifier>> {
+        self.verifiers.get(credential).cloned()
     }
 
-    /// Reads the content of a secret for a credential.
-    ///
-    /// # Errors
-    /// Which line cannot be used, for people; the content before it stays valid.
-    pub(crate) fn set(&mut self, credential: &Credential, content: &[u8]) -> Result<(), String> {
-        let verifier = Verifier::new(credential, content).map_err(|error| error.to_string())?;
-        self.0.insert(credential.clone(), Rc::new(verifier));
-        Ok(())
-    }
-
-    /// Forgets all secrets but those of these credentials.
-    pub(crate) fn keep(&mut self, used: impl Fn(&Credential) -> bool) {
-        self.0.retain(|credential, _| used(credential));
+    /// Returns what is wrong with the secrets.
+    pub(super) fn problems(&self) -> &[String] {
+        &self.problems
     }
 }

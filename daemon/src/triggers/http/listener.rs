@@ -4,13 +4,17 @@ use super::Keyring;
 use super::access::RouteCalls;
 use crate::http::connections::{Connections, Places};
 use crate::http::limits::Limits;
+use crate::http::listen::tls::{Security, Tls, TlsPair};
 use crate::http::listen::{Address, Listeners};
 use crate::triggers::passwords::Passwords;
 use crate::triggers::replays::Replays;
+use crate::triggers::secrets::Secrets;
 use fnd_core::triggers::route::forwarded::Trusted;
 use fnd_core::triggers::route::rate::Rates;
+use fnd_manifest::function::route::Credential;
 use fnd_manifest::settings::Http;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -42,6 +46,11 @@ pub(crate) struct Listener {
     pub(super) calls: RefCell<RouteCalls>,
     /// Addresses that could not be used, each with the reason.
     problems: RefCell<Vec<String>>,
+    /// Whether a certificate serves.
+    has_tls: Cell<bool>,
+    tls_problem: RefCell<Option<String>>,
+    /// The generation of secrets from which the certificate was made.
+    pairs: Cell<u64>,
     changed: OnceCell<Changed>,
 }
 
@@ -66,6 +75,9 @@ impl Listener {
             logs: Cell::new(true),
             calls: RefCell::default(),
             problems: RefCell::default(),
+            has_tls: Cell::default(),
+            tls_problem: RefCell::default(),
+            pairs: Cell::default(),
             changed: OnceCell::default(),
         })
     }
@@ -90,9 +102,38 @@ impl Listener {
         self.connections.set_places(places(http));
         *self.trusted.borrow_mut() = Trusted::new(&http.trusted_proxies);
         self.logs.set(http.access_log);
+        if http.tls.is_none() {
+            self.sockets.secure(Security::Plain);
+        } else if !self.has_tls.get() {
+            self.sockets.secure(Security::Broken);
+        }
+        self.has_tls.set(self.has_tls.get() && http.tls.is_some());
         let addresses: Vec<Address> = http.listen.0.iter().filter_map(|text| address(text)).collect();
         self.sockets.apply(&addresses);
         self.check();
+    }
+
+    /// Takes the present secrets into use: those of these credentials, and the certificate if the configuration names
+    /// one. A certificate that cannot be used does not replace the one that serves.
+    pub(crate) fn renew(&self, secrets: &Secrets, credentials: BTreeSet<Credential>, now: Duration) {
+        *self.keyring.borrow_mut() = Keyring::new(credentials, secrets);
+        if self.pairs.replace(secrets.generation()) == secrets.generation() {
+            return;
+        }
+        let Some((certificate, key)) = secrets.tls() else {
+            return;
+        };
+        let made = Tls::new(&TlsPair { certificate, key }, now);
+        let problem = match &made {
+            Ok(tls) => tls.warning().map(|warning| format!("[http] tls: {warning}")),
+            Err(why) if self.has_tls.get() => Some(format!("[http] tls: {why}; the certificate before it serves")),
+            Err(why) => Some(format!("[http] tls: {why}; no address serves TCP connections")),
+        };
+        *self.tls_problem.borrow_mut() = problem;
+        if let Ok(tls) = made {
+            self.has_tls.set(true);
+            self.sockets.secure(Security::Tls(tls));
+        }
     }
 
     /// Notes which addresses could not be used.
@@ -113,6 +154,8 @@ impl Listener {
     /// Returns what keeps it from doing all that the configuration asks for.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = self.problems.borrow().clone();
+        problems.extend(self.tls_problem.borrow().clone());
+        problems.extend(self.keyring.borrow().problems().iter().cloned());
         problems.extend(self.connections.problem());
         problems.extend(self.replays.problem());
         problems

@@ -115,7 +115,7 @@ impl Service for Public {
 
 impl Public {
     async fn route(&self, request: Request, peer: &Peer, access: &mut Access) -> Result<Answered, Refusal> {
-        let asked = Asked::read(&request.parts, (peer, false), &self.listener.trusted.borrow())?;
+        let asked = Asked::read(&request.parts, peer, &self.listener.trusted.borrow())?;
         access.from(asked.caller);
         if asked.path == HEALTH {
             return Ok(self.health(&asked));

@@ -6,7 +6,7 @@ use super::admission::Admitted;
 use super::asked::{Asked, texts};
 use crate::control::backend::{Bounds, FunctionBackend as _, InvocationBackend as _};
 use crate::control::limits::KEY_MAX;
-use crate::http::headers::{given, joined};
+use crate::http::headers::{given, joined, upgrade};
 use crate::http::request::Request;
 use crate::http::response::{Answered, Refusal, internal, refuse, whole};
 use crate::invoke::answer::{of_passed, of_run, wait};
@@ -56,8 +56,10 @@ impl Public {
         // A body that is passed on is answered while the function runs.
         let needs_body = body.is_some() || reads_body(route);
         if bounds.passes && !route.entry.r#async && !needs_body && route.entry.idempotency.is_none() {
-            self.decide(&request, asked, route, &[])?;
-            return self.pass(request, asked, submit, &bounds).await;
+            if let Some(skipped) = self.decide(&request, asked, route, &[])? {
+                return Ok(skipped);
+            }
+            return self.pass(request, submit, &bounds).await;
         }
         let data = match body {
             Some(data) => data,
@@ -166,7 +168,7 @@ impl Public {
     }
 
     /// Passes the body on to the program as a stream, and its answer to the caller.
-    async fn pass(&self, request: Request, _: &Asked, submit: Submit, bounds: &Bounds) -> Result<Answered, Refusal> {
+    async fn pass(&self, request: Request, submit: Submit, bounds: &Bounds) -> Result<Answered, Refusal> {
         request.check_length(bounds.body, "limits.body")?;
         let Some(body) = request.body.borrow_mut().take() else {
             return Err(refuse(
@@ -175,7 +177,7 @@ impl Public {
             ));
         };
         let function = submit.function.clone();
-        let passed = self.control.pass(submit, body);
+        let passed = self.control.pass(submit, body, upgrade(&request.parts.headers));
         of_passed(passed, &function, &request.parts.method).await
     }
 }

@@ -62,8 +62,9 @@ impl Listener {
             address,
             port: None,
             local_port: None,
+            is_secure: false,
         };
-        let asked = match Asked::read(&parts, (&peer, false), &self.trusted.borrow()) {
+        let asked = match Asked::read(&parts, &peer, &self.trusted.borrow()) {
             Ok(asked) => asked,
             Err(refusal) => return Ok(refused(&refusal)),
         };
