@@ -12,6 +12,7 @@
 //! - `documents`, `units`: the documents are true
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `lone`: the runtimes inside the program
+//! - `requests`: what functions see of a request to a route
 //! - `kill`, `retry`, `running`: how runs begin and end
 //! - `ledger`, `memory`, `messages`, `mistakes`, `output`, `status_file`: what is kept and shown
 //! - `secrets`: what requests are checked with
@@ -49,6 +50,7 @@ mod mistakes;
 mod new;
 mod output;
 mod reload;
+mod requests;
 mod retry;
 mod run_file;
 mod running;

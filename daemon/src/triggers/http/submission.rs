@@ -93,9 +93,12 @@ impl Public {
             self.listener.replays.forget(*replay);
         }
         access.ran(&answer);
+        let is_queued = matches!(answer, Answer::Queued(_));
         let mut answer = of_run(answer, function)?;
-        // The control API's paths are not reachable here.
-        answer.headers_mut().remove(LOCATION);
+        if is_queued {
+            // A path of the control API is not reachable here. The `Location` of a function is its own.
+            answer.headers_mut().remove(LOCATION);
+        }
         Ok(answer)
     }
 
