@@ -12,8 +12,9 @@ mod routing;
 mod sockets;
 
 use fnd_tests::client::{Answer, Client};
-use fnd_tests::wait::wait_until;
+use fnd_tests::wait::{PATIENCE, wait_until};
 use fnd_tests::{Fnd, Setup};
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -59,13 +60,11 @@ impl Site {
     /// Waits until a function is ready.
     fn serves(&self, name: &str) {
         let detail = || self.fnd.client().get(&format!("/v1/functions/{name}"));
-        wait_until(
-            || {
-                let answer = detail();
-                answer.status == 200 && answer.json()["state"] == "ready" && answer.json()["error"].is_null()
-            },
-            || format!("{name} serves: {}", detail().text()),
-        );
+        eventually(&format!("{name} to serve"), || {
+            let answer = detail();
+            let is = |key: &str, value: Value| answer.json::<Value>()[key] == value;
+            answer.status == 200 && is("state", "ready".into()) && is("error", Value::Null)
+        });
     }
 
     fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
@@ -77,6 +76,12 @@ impl Site {
         let runs = fs::read_to_string(self.fnd.path(&format!("state/home/{name}/runs")));
         runs.unwrap_or_default().lines().count()
     }
+}
+
+/// Waits until a condition holds.
+#[track_caller]
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    wait_until(what, PATIENCE, || holds().then_some(()));
 }
 
 /// Writes a secret as an administrator does.

@@ -20,10 +20,10 @@ fn a_request_finds_its_route() {
         site.call("PUT", "/files/a/b%20c", &[], "x").text(),
         "PUT /files/a/b%20c x"
     );
-    assert_eq!(site.call("POST", "/users/7", &[], "").text(), "posted");
+    assert_eq!(site.call("POST", "/users/7", &[], "").text(), "posted\n");
     assert_eq!(site.call("POST", "/users/me", &[], "y").text(), "POST /users/me y");
     let head = site.call("HEAD", "/users/7", &[], "");
-    assert_eq!((head.status.as_u16(), head.text()), (200, ""));
+    assert_eq!((head.status.as_u16(), head.text().as_str()), (200, ""));
     let options = site.call("OPTIONS", "/users/7", &[], "");
     assert_eq!(
         (options.status.as_u16(), options.header("allow")),
@@ -58,29 +58,23 @@ fn a_function_keeps_its_route_until_it_gives_it_up() {
     let error = |site: &Site| {
         let detail = site.fnd.client().get("/v1/functions/alfa");
         if detail.status == 200 {
-            detail.json()["error"].as_str().unwrap_or_default().to_owned()
+            detail.json::<Value>()["error"].as_str().unwrap_or_default().to_owned()
         } else {
             String::new()
         }
     };
     let expected = "`alfa` and `zulu` both have the route POST /x; `zulu` keeps it";
-    wait_until(
-        || error(&site).contains(expected),
-        || format!("a refusal: {}", error(&site)),
-    );
-    assert_eq!(site.call("POST", "/x", &[], "").text(), "zulu");
+    eventually("a refusal", || error(&site).contains(expected));
+    assert_eq!(site.call("POST", "/x", &[], "").text(), "zulu\n");
     // At a restart all files are found at once, and the names are in the other order.
     site.fnd.replace(nix::sys::signal::Signal::SIGTERM);
     site.serves("zulu");
-    wait_until(
-        || error(&site).contains(expected),
-        || format!("a refusal: {}", error(&site)),
-    );
-    assert_eq!(site.call("POST", "/x", &[], "").text(), "zulu");
+    eventually("a refusal", || error(&site).contains(expected));
+    assert_eq!(site.call("POST", "/x", &[], "").text(), "zulu\n");
     site.fnd.remove("zulu.sh");
     site.fnd.remove("zulu.toml");
     site.serves("alfa");
-    assert_eq!(site.call("POST", "/x", &[], "").text(), "alfa");
+    assert_eq!(site.call("POST", "/x", &[], "").text(), "alfa\n");
     site.fnd.finish();
 }
 
@@ -88,13 +82,13 @@ fn a_function_keeps_its_route_until_it_gives_it_up() {
 fn an_edit_changes_the_routes() {
     let site = Site::start("", &[]);
     site.script("echo", "echo one\n", &route("/one", "\"none\"", ""));
-    assert_eq!(site.call("POST", "/one", &[], "").text(), "one");
+    assert_eq!(site.call("POST", "/one", &[], "").text(), "one\n");
     site.fnd.drop_file(
         "echo.toml",
         &format!("on_load = false\n{}", route("/two", "\"none\"", "")),
     );
     let status = |path: &str| site.call("POST", path, &[], "").status;
-    wait_until(|| status("/two") == 200, || "the new route".to_owned());
+    eventually("the new route", || status("/two") == 200);
     assert_eq!(
         status("/one"),
         401,
@@ -112,7 +106,7 @@ fn routes_are_listed_and_tried() {
     let signature = format!("X-Hub-Signature-256: sha256={}", hmac("h-1", body));
     let tried = |arguments: &[&str]| {
         let run = site.fnd.ctl(&[&["routes", "test", "POST"], arguments].concat());
-        (run.code, run.stdout)
+        (run.code, run.out())
     };
     let (code, text) = tried(&[
         "/hook/a",
@@ -137,7 +131,7 @@ fn routes_are_listed_and_tried() {
     assert_eq!(site.runs("hook"), 0, "nothing runs");
     assert_eq!(site.call("POST", "/hook/a", &[], "").status, 401);
     let listed = site.fnd.ctl(&["routes", "-o", "json"]);
-    let list: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    let list: serde_json::Value = serde_json::from_str(&listed.out()).unwrap();
     assert_eq!(list["routes"][0]["path"], "/hook/{name}");
     assert_eq!(list["routes"][0]["auth"][0], "github:hook");
     assert!(list["listen"][0].as_str().unwrap().starts_with("unix:"));

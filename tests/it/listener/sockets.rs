@@ -26,7 +26,7 @@ fn configure(fnd: &Fnd, http: &str) {
     let before = text.split("\n[http]\n").next().unwrap();
     fs::write(&path, format!("{before}\n[http]\n{http}\n")).unwrap();
     let run = fnd.ctl(&["reload"]);
-    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    assert_eq!(run.code, 0, "{}{}", run.out(), run.stderr);
 }
 
 #[test]
@@ -133,13 +133,13 @@ fn tls_serves_the_last_good_certificate() {
         "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
     )
     .unwrap();
-    site.fnd.ctl(&["reload"]);
+    let _ = site.fnd.ctl(&["reload"]);
     assert!(call("one.example", &[]).ends_with("200 2"));
     let status = site.fnd.client().get("/v1/status");
     assert!(status.text().contains("[http] tls"), "{}", status.text());
     fs::write(&certificate, good).unwrap();
     make("two.example");
-    site.fnd.ctl(&["reload"]);
+    let _ = site.fnd.ctl(&["reload"]);
     assert!(call("two.example", &[]).ends_with("200 2"));
     site.fnd.finish();
 }
@@ -166,7 +166,7 @@ fn each_request_is_told_once() {
     assert_eq!(site.call("POST", "/echo/1", &[], "x").status, 200);
     assert_eq!(site.call("POST", "/nowhere", &[], "x").status, 404);
     let log = || site.fnd.log();
-    wait_until(|| log().contains("POST /nowhere 404"), log);
+    eventually("the line of a request", || log().contains("POST /nowhere 404"));
     assert!(
         log().contains("POST /echo/1 200") && log().contains("from unix"),
         "{}",
@@ -182,10 +182,6 @@ fn each_request_is_told_once() {
         assert!(metrics.text().contains(line), "{line} in {}", metrics.text());
     }
     let events = site.fnd.ctl(&["events"]);
-    assert!(
-        events.stdout.contains("POST /echo/1 200 from unix"),
-        "{}",
-        events.stdout
-    );
+    assert!(events.out().contains("POST /echo/1 200 from unix"), "{}", events.out());
     site.fnd.finish();
 }
