@@ -11,6 +11,7 @@
 //! - `ctl`, `doctor`, `edit`, `new`, `run_file`, `validate`, `verify`: fndctl
 //! - `documents`, `units`: the documents are true
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
+//! - `listener`: the public listener
 //! - `lone`: the runtimes inside the program
 //! - `requests`: what functions see of a request to a route
 //! - `kill`, `retry`, `running`: how runs begin and end
@@ -42,6 +43,7 @@ mod kill;
 mod last_good;
 mod ledger;
 mod limits;
+mod listener;
 mod lone;
 mod memory;
 mod messages;

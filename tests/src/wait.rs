@@ -27,6 +27,17 @@ pub fn pause() {
     std::thread::sleep(POLL_PAUSE);
 }
 
+/// Returns the wall clock in Unix milliseconds.
+///
+/// # Panics
+/// If it shows a time before 1970.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "signatures of tests are of now")]
+pub fn unix_ms() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    u64::try_from(now.expect("a time after 1970").as_millis()).expect("a time of this age")
+}
+
 /// Pauses for a millisecond, where a test chooses a moment and does not wait for a condition.
 #[expect(
     clippy::disallowed_methods,

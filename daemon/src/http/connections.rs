@@ -11,10 +11,11 @@
 //!             └──────────────┴─ evicted: must close
 //! ```
 
+use fnd_core::triggers::route::rate::network;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::rc::Rc;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -54,10 +55,7 @@ impl Owner {
     /// Returns the owner that an address belongs to.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V6(address) => Self::Address(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into()),
-            address @ IpAddr::V4(_) => Self::Address(address),
-        }
+        Self::Address(network(address))
     }
 
     fn is_limited(self) -> bool {

@@ -141,6 +141,9 @@ fn series<'a>(
     functions.get_mut(function).unwrap_or(other)
 }
 
+/// The labels of a request to the public listener.
+type RequestLabels = Vec<(&'static str, String)>;
+
 /// All metrics that are counted as the events happen.
 pub(crate) struct Metrics {
     registry: Arc<Registry>,
@@ -162,8 +165,8 @@ pub(crate) struct Metrics {
     memory_peak: Values,
     output_dropped: Counts,
     last_success: Values,
-    requests: Family<Vec<(&'static str, String)>, Counter>,
-    request_durations: Family<Vec<(&'static str, String)>, Histogram, fn() -> Histogram>,
+    requests: Family<RequestLabels, Counter>,
+    request_durations: Family<RequestLabels, Histogram, fn() -> Histogram>,
     rescans: Counter,
     put_back: Counter,
     lag: Histogram,

@@ -27,6 +27,7 @@ pub(crate) const CODES: &[&str] = &[
     "history-incomplete",
     "history-lost",
     "history-set-aside",
+    "http-listener",
     "metrics",
     "no-runtimes",
     "node-cannot-start",

@@ -44,7 +44,7 @@ struct At<'a> {
 }
 
 impl At<'_> {
-    fn keep(self, value: impl ToString) {
+    fn keep(self, value: &impl ToString) {
         if self.path.is_empty() && self.values.len() < VALUES_MAX {
             self.values.push(value.to_string());
         }
@@ -67,27 +67,27 @@ impl<'de> Visitor<'de> for At<'_> {
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.keep(value);
+        self.keep(&value);
         Ok(())
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<(), E> {
-        self.keep(value);
+        self.keep(&value);
         Ok(())
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<(), E> {
-        self.keep(value);
+        self.keep(&value);
         Ok(())
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-        self.keep(value);
+        self.keep(&value);
         Ok(())
     }
 
     fn visit_str<E>(self, value: &str) -> Result<(), E> {
-        self.keep(value);
+        self.keep(&value);
         Ok(())
     }
 

@@ -55,7 +55,7 @@ pub fn network(address: IpAddr) -> IpAddr {
             let mask = u128::MAX << 64;
             IpAddr::V6((address.to_bits() & mask).into())
         }
-        v4 => v4,
+        v4 @ IpAddr::V4(_) => v4,
     }
 }
 

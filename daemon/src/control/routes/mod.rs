@@ -22,7 +22,7 @@
 //! - `reload`: `POST /v1/reload`
 //! - `replay`: `POST /v1/invocations/ID/replay`
 //! - `result`: `GET /v1/invocations/ID/result`
-//! - `routes`: `GET /v1/routes`, `POST /v1/routes/test`
+//! - `public`: `GET /v1/routes`, `POST /v1/routes/test`
 //! - `runtimes`: `GET /v1/runtimes`
 //! - `sizes`: `GET /v1/sizes`
 //! - `status`: `GET /v1/status`
@@ -45,10 +45,10 @@ mod log_level;
 mod logs;
 mod metrics;
 mod openapi;
+mod public;
 mod reload;
 mod replay;
 mod result;
-mod routes;
 mod runtimes;
 mod sizes;
 mod status;
@@ -132,8 +132,8 @@ static ROUTES: &[Route] = &[
     route!(GET "/v1/logs" VIEWER, logs::of_all),
     route!(GET "/v1/stream" VIEWER, stream::answer),
     route!(GET "/metrics" VIEWER, metrics::answer),
-    route!(GET "/v1/routes" VIEWER, routes::list),
-    route!(POST "/v1/routes/test" OPERATOR, routes::test),
+    route!(GET "/v1/routes" VIEWER, public::list),
+    route!(POST "/v1/routes/test" OPERATOR, public::test),
     route!(GET "/v1/runtimes" VIEWER, runtimes::answer),
     route!(GET "/v1/sizes" VIEWER, sizes::answer),
     route!(GET "/v1/usage" VIEWER, usage::answer),

@@ -2,6 +2,7 @@
 
 use super::listener::Listener;
 use crate::backend::Control;
+use crate::clock::monotonic;
 use crate::http::listen::socket::Peer;
 use crate::http::request::short;
 use crate::http::response::{Answered, INVOCATION};
@@ -64,7 +65,7 @@ impl Access {
         Self {
             listener: Rc::clone(listener),
             control: control.clone(),
-            begun: Instant::now(),
+            begun: monotonic(),
             method: short(parts.method.as_str()),
             path: short(parts.uri.path()),
             caller: peer.address,

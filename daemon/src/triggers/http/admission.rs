@@ -14,7 +14,6 @@ use fnd_core::triggers::credentials::{Denied, Headers, Proof, ReplayKey, Verifie
 use fnd_core::triggers::route::{Admits, Route};
 use fnd_manifest::function::route::Credential;
 use hyper::header::{AUTHORIZATION, HeaderMap};
-use std::borrow::Cow;
 
 /// What admitted a caller.
 #[derive(Debug)]
@@ -119,7 +118,7 @@ impl Public {
     }
 
     /// Returns the proof of the first signature that holds; all are tried.
-    fn proof(&self, request: &Request, signed: &[Credential], body: &Cow<'_, [u8]>) -> Option<Admitted> {
+    fn proof(&self, request: &Request, signed: &[Credential], body: &[u8]) -> Option<Admitted> {
         let headers = OfRequest(&request.parts.headers);
         let proofs: Vec<_> = signed
             .iter()

@@ -146,7 +146,7 @@ impl Public {
             Found::Route(route, params) => {
                 access.found(route);
                 let answer = self
-                    .submit(request, &asked, (route, params), (proof, body), access)
+                    .submit((request, &asked), (route, params), (proof, body), access)
                     .await;
                 let answer = answer.unwrap_or_else(|refusal| problem(&refusal));
                 Ok(readable(answer, origin.as_ref(), route))

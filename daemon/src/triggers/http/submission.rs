@@ -41,8 +41,7 @@ impl Public {
     /// Every answer of fnd itself.
     pub(super) async fn submit(
         &self,
-        request: Request,
-        asked: &Asked,
+        (request, asked): (Request, &Asked),
         (route, params): (&Rc<Route>, Vec<(String, String)>),
         (admitted, body): (Admitted, Option<Data>),
         access: &mut Access,

@@ -1,0 +1,170 @@
+//! Credentials: who may call, and the one answer for all others.
+
+use super::*;
+use fnd_tests::wait::unix_ms;
+/// Returns the time in seconds since 1970.
+fn now() -> u64 {
+    unix_ms() / 1000
+}
+
+#[test]
+fn a_stranger_gets_the_same_answer_for_every_path() {
+    let site = Site::start("", &[("tok", "t-1\n"), ("hook", "h-1\n")]);
+    site.script("echo", ECHO, &route("/echo", "\"token:tok\"", "methods = [\"POST\"]"));
+    site.script("hook", ECHO, &route("/hook", "\"github:hook\"", ""));
+    let mut answers = Vec::new();
+    for (method, path, headers) in [
+        ("POST", "/echo", &[][..]),
+        ("POST", "/echo", &[("authorization", "Bearer wrong")]),
+        ("GET", "/echo", &[]),
+        ("POST", "/hook", &[]),
+        ("POST", "/hook", &[("x-hub-signature-256", "sha256=00")]),
+        ("POST", "/nowhere", &[]),
+        ("DELETE", "/v1/functions/echo", &[]),
+    ] {
+        let answer = site.call(method, path, headers, "body");
+        assert_eq!(answer.status, 401, "{method} {path}");
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+        answers.push((answer.text(), answer.headers.len()));
+    }
+    answers.dedup();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert_eq!(site.runs("echo") + site.runs("hook"), 0);
+    // Who is admitted learns more.
+    let known = ("authorization", "Bearer t-1");
+    assert_eq!(site.call("GET", "/echo", &[known], "").status, 405);
+    assert_eq!(site.call("GET", "/nowhere", &[known], "").status, 404);
+    let answer = site.call("POST", "/echo", &[known], "x");
+    assert_eq!((answer.status.as_u16(), answer.text().as_str()), (200, "POST /echo x"));
+    // Everybody may ask whether fnd serves.
+    assert_eq!(site.call("GET", "/healthz", &[], "").text(), "ok\n");
+    site.fnd.finish();
+}
+
+#[test]
+fn a_body_is_read_within_the_largest_limit_of_signed_routes() {
+    let site = Site::start("", &[("hook", "h-1\n"), ("tok", "t-1\n")]);
+    let manifest = route("/hook", "\"github:hook\"", "");
+    site.script("hook", ECHO, &format!("limits.body = \"2K\"\n{manifest}"));
+    let manifest = route("/small", "\"token:tok\"", "");
+    site.script("small", ECHO, &format!("limits.body = \"1K\"\n{manifest}"));
+    let (fits, large) = ("x".repeat(1500), "x".repeat(3000));
+    for path in ["/hook", "/small", "/nowhere"] {
+        assert_eq!(site.call("POST", path, &[], &fits).status, 401, "{path}");
+        assert_eq!(site.call("POST", path, &[], &large).status, 413, "{path}");
+    }
+    let known = ("authorization", "Bearer t-1");
+    assert_eq!(site.call("POST", "/small", &[known], &fits).status, 413);
+    let signature = format!("sha256={}", hmac("h-1", &fits));
+    let answer = site.call("POST", "/hook", &[("x-hub-signature-256", &signature)], &fits);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    site.fnd.finish();
+}
+
+#[test]
+fn one_of_several_credentials_is_enough_and_both_lines_of_a_secret_hold() {
+    let site = Site::start("", &[("tok", "new\nold\n"), ("hook", "h\n")]);
+    site.script(
+        "echo",
+        ECHO,
+        &route("/echo", "[\"token:tok\", \"gitlab:hook\", \"gitea:hook\"]", ""),
+    );
+    let signature = hmac("h", "x");
+    for header in [
+        ("authorization", "Bearer new"),
+        ("authorization", "bearer old"),
+        ("x-gitlab-token", "h"),
+        ("x-gitea-signature", &signature),
+    ] {
+        assert_eq!(site.call("POST", "/echo", &[header], "x").status, 200, "{header:?}");
+    }
+    for header in [
+        ("authorization", "Bearer ol"),
+        ("authorization", "Bearer "),
+        ("x-gitlab-token", "new"),
+    ] {
+        assert_eq!(site.call("POST", "/echo", &[header], "x").status, 401, "{header:?}");
+    }
+    site.fnd.finish();
+}
+
+#[test]
+fn a_signed_request_is_admitted_once_also_over_a_restart() {
+    let mut site = Site::start_with(&Setup::default().detached(), "", &[("hook", "h-1\n")]);
+    site.script("echo", ECHO, &route("/echo", "\"hmac:hook\"", ""));
+    let sign = |time: u64| format!("t={time},v1={}", hmac("h-1", &format!("{time}.x")));
+    let send = |site: &Site, time: u64| site.call("POST", "/echo", &[("fnd-signature", &sign(time))], "x");
+    let time = now();
+    assert_eq!(send(&site, time).status, 200);
+    let again = send(&site, time);
+    assert_eq!(
+        (again.status.as_u16(), again.problem().code.as_str()),
+        (409, "replayed")
+    );
+    assert_eq!(send(&site, time - 1).status, 200, "another time");
+    assert_eq!(send(&site, time - 400).status, 401, "too old");
+    assert_eq!(send(&site, time + 400).status, 401, "too new");
+    site.fnd.replace(nix::sys::signal::Signal::SIGTERM);
+    site.serves("echo");
+    assert_eq!(send(&site, time).status, 409, "after a restart");
+    site.fnd.replace(nix::sys::signal::Signal::SIGKILL);
+    site.serves("echo");
+    assert_eq!(send(&site, time).status, 409, "after a crash");
+    assert_eq!(site.runs("echo"), 2);
+    site.fnd.finish();
+}
+
+#[test]
+fn a_refused_run_does_not_use_up_its_signature() {
+    let site = Site::start("", &[("hook", "h-1\n")]);
+    site.script("echo", ECHO, &route("/echo", "\"hmac:hook\"", ""));
+    site.fnd.client().post("/v1/functions/echo/disable", "");
+    let time = now();
+    let signature = format!("t={time},v1={}", hmac("h-1", &format!("{time}.x")));
+    let send = || site.call("POST", "/echo", &[("fnd-signature", &signature)], "x").status;
+    assert_eq!(send(), 503);
+    site.fnd.client().post("/v1/functions/echo/enable", "");
+    assert_eq!(send(), 200);
+    assert_eq!(send(), 409);
+    site.fnd.finish();
+}
+
+#[test]
+fn a_password_is_checked_by_its_hash() {
+    // `Ada` has the password `s3cret` (bcrypt, cost 4).
+    let hash = "$2b$04$abcdefghijklmnopqrstuuWEbkFZVq2tj0d0AJJHHqYtZK6rbOBey";
+    let site = Site::start("", &[("users", &format!("ada:{hash}\n"))]);
+    site.script("echo", ECHO, &route("/echo", "\"basic:users\"", ""));
+    let answer = site.call("POST", "/echo", &[], "x");
+    assert_eq!(answer.status, 401);
+    assert!(
+        answer.header("www-authenticate").unwrap().starts_with("Basic "),
+        "browsers ask"
+    );
+    // ada:wrong, nobody:s3cret
+    for wrong in ["YWRhOndyb25n", "bm9ib2R5OnMzY3JldA==", "?"] {
+        let header = format!("Basic {wrong}");
+        assert_eq!(
+            site.call("POST", "/echo", &[("authorization", &header)], "x").status,
+            401
+        );
+    }
+    assert_eq!(site.runs("echo"), 0);
+    site.fnd.finish();
+}
+
+#[test]
+fn credentials_that_fnd_has_checked_are_not_passed_on() {
+    let site = Site::start("", &[("tok", "t-1\n")]);
+    let code = "printf '%s|%s' \"$HTTP_AUTHORIZATION\" \"$HTTP_X_GITLAB_TOKEN\"\n";
+    let both = format!(
+        "{}{}",
+        route("/checked", "[\"token:tok\", \"gitlab:tok\"]", ""),
+        route("/open", "\"none\"", "")
+    );
+    site.script("echo", code, &both);
+    let headers = [("authorization", "Bearer t-1"), ("x-gitlab-token", "t-1")];
+    assert_eq!(site.call("POST", "/checked", &headers, "").text(), "|");
+    assert_eq!(site.call("POST", "/open", &headers, "").text(), "Bearer t-1|t-1");
+    site.fnd.finish();
+}

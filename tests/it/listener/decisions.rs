@@ -1,0 +1,168 @@
+//! Conditions, idempotency keys, rates, pages of other origins, queued requests.
+
+use super::*;
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+#[test]
+fn a_request_that_does_not_meet_the_conditions_runs_nothing() {
+    let site = Site::start("", &[]);
+    let when = "when = { \"header.x-github-event\" = \"push\", \"body.ref\" = [\"refs/heads/main\"], \"query.dry\" = { not = \"1\" } }";
+    site.script("deploy", ECHO, &route("/deploy", "\"none\"", when));
+    let push = ("x-github-event", "push");
+    let main = r#"{"ref": "refs/heads/main"}"#;
+    for (path, event, body) in [
+        ("/deploy", ("x-github-event", "ping"), main),
+        ("/deploy", push, r#"{"ref": "refs/heads/other"}"#),
+        ("/deploy", push, "no json"),
+        ("/deploy?dry=1", push, main),
+    ] {
+        let answer = site.call("POST", path, &[event, ("content-type", "text/plain")], body);
+        assert_eq!(answer.status, 204, "{path} {event:?} {body}: {}", answer.text());
+        assert_eq!(
+            (answer.header("fnd-skipped"), answer.text().as_str()),
+            (Some("when"), "")
+        );
+    }
+    assert_eq!(site.runs("deploy"), 0);
+    assert_eq!(site.call("POST", "/deploy?dry=0", &[push, JSON], main).status, 200);
+    assert_eq!(site.runs("deploy"), 1);
+    site.fnd.finish();
+}
+
+#[test]
+fn a_redelivery_gets_the_answer_of_the_first_run() {
+    let site = Site::start("", &[]);
+    let slow = "until [ -e \"$STATE_DIRECTORY/go\" ]; do read -rt 0.02 <> <(:) || :; done; echo run >> \"$STATE_DIRECTORY/runs\"; echo \"$RANDOM$RANDOM\"\n";
+    site.script(
+        "deploy",
+        slow,
+        &route("/deploy", "\"none\"", "idempotency = \"header.x-delivery\""),
+    );
+    let send = |id: &str| site.call("POST", "/deploy", &[("x-delivery", id)], "x");
+    let (first, again) = std::thread::scope(|scope| {
+        let first = scope.spawn(|| send("d-1"));
+        eventually("it runs", || {
+            site.fnd.client().get("/v1/functions/deploy").json::<Value>()["running"] == 1
+        });
+        // The sender has waited long enough, and tries again.
+        let again = send("d-1");
+        fs::write(site.fnd.path("state/home/deploy/go"), "").unwrap();
+        (first.join().unwrap(), again)
+    });
+    assert_eq!(
+        (first.status.as_u16(), again.status.as_u16()),
+        (200, 202),
+        "{}",
+        again.text()
+    );
+    let id = first.header("fnd-invocation").unwrap().to_owned();
+    assert_eq!(again.json::<Value>()["id"], id.as_str());
+    assert_eq!(again.header("location"), None, "the control API is not here");
+    let later = send("d-1");
+    assert_eq!((later.status, later.text()), (first.status, first.text()));
+    assert_eq!(later.header("fnd-invocation"), Some(id.as_str()));
+    assert_eq!(site.runs("deploy"), 1);
+    assert_ne!(send("d-2").text(), first.text());
+    // A long key, and none.
+    assert_eq!(send(&"k".repeat(5000)).text(), send(&"k".repeat(5000)).text());
+    let without = || site.call("POST", "/deploy", &[], "x");
+    assert_ne!(without().text(), without().text());
+    assert_eq!(site.runs("deploy"), 5);
+    site.fnd.finish();
+}
+
+#[test]
+fn a_queued_request_is_on_disk_before_it_is_answered() {
+    let site = Site::start("", &[]);
+    site.script("later", ECHO, &route("/later", "\"none\"", "async = true"));
+    let answer = site.call("POST", "/later", &[], "x");
+    assert_eq!(answer.status, 202);
+    let id = answer.json::<Value>()["id"].as_str().unwrap().to_owned();
+    assert_eq!(answer.header("fnd-invocation"), Some(id.as_str()));
+    let done = site.fnd.client().get(&format!("/v1/invocations/{id}?wait=30s"));
+    assert_eq!(
+        (
+            done.json::<Value>()["state"].as_str(),
+            done.json::<Value>()["trigger"].as_str()
+        ),
+        (Some("succeeded"), Some("http"))
+    );
+    site.fnd.finish();
+}
+
+#[test]
+fn a_rate_counts_all_callers_or_each_address() {
+    let site = Site::start("trusted_proxies = [\"unix\"]", &[]);
+    let both = format!(
+        "{}{}",
+        route("/all", "\"none\"", "rate = \"2/h\""),
+        route("/each", "\"none\"", "rate = \"2/h\"\nper = \"ip\"")
+    );
+    site.script("echo", ECHO, &both);
+    let from = |path: &str, address: &str| site.call("POST", path, &[("x-forwarded-for", address)], "x");
+    for (path, address, status) in [
+        ("/all", "192.0.2.1", 200),
+        ("/all", "192.0.2.2", 200),
+        ("/all", "192.0.2.3", 429),
+        ("/each", "192.0.2.1", 200),
+        ("/each", "192.0.2.1", 200),
+        ("/each", "192.0.2.1", 429),
+        ("/each", "192.0.2.2", 200),
+    ] {
+        let answer = from(path, address);
+        assert_eq!(answer.status, status, "{path} {address}: {}", answer.text());
+        assert_eq!(answer.header("retry-after").is_some(), status == 429);
+    }
+    assert_eq!(site.runs("echo"), 5);
+    site.fnd.finish();
+}
+
+#[test]
+fn pages_of_listed_origins_may_call() {
+    let site = Site::start("", &[("tok", "t-1\n")]);
+    site.script(
+        "echo",
+        ECHO,
+        &route("/echo", "\"token:tok\"", "cors = [\"https://example.com\"]"),
+    );
+    let preflight = |origin: &str, path: &str| {
+        let headers = [
+            ("origin", origin),
+            ("access-control-request-method", "POST"),
+            ("access-control-request-headers", "authorization"),
+        ];
+        site.call("OPTIONS", path, &headers, "")
+    };
+    let allowed = preflight("https://example.com", "/echo");
+    assert_eq!(allowed.status, 204, "a preflight has no credential");
+    assert_eq!(
+        allowed.header("access-control-allow-origin"),
+        Some("https://example.com")
+    );
+    assert_eq!(allowed.header("access-control-allow-methods"), Some("GET, HEAD, POST"));
+    assert_eq!(allowed.header("access-control-allow-headers"), Some("authorization"));
+    for refused in [
+        preflight("https://evil.example", "/echo"),
+        preflight("https://example.com", "/nowhere"),
+    ] {
+        assert_eq!(
+            (refused.status.as_u16(), refused.header("access-control-allow-origin")),
+            (204, None)
+        );
+    }
+    let headers = [("origin", "https://example.com"), ("authorization", "Bearer t-1")];
+    let answer = site.call("POST", "/echo", &headers, "x");
+    assert_eq!(
+        (answer.status.as_u16(), answer.header("access-control-allow-origin")),
+        (200, Some("https://example.com"))
+    );
+    assert_eq!(answer.header("vary"), Some("origin"));
+    let headers = [("origin", "https://evil.example"), ("authorization", "Bearer t-1")];
+    assert_eq!(
+        site.call("POST", "/echo", &headers, "x")
+            .header("access-control-allow-origin"),
+        None
+    );
+    site.fnd.finish();
+}
