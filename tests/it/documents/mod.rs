@@ -85,6 +85,7 @@ pages! {
     services: "docs/services.md",
     team: "docs/team.md",
     troubleshooting: "docs/troubleshooting.md",
+    webhooks: "docs/webhooks.md",
     writing_functions: "docs/writing-functions.md",
 }
 

@@ -51,6 +51,11 @@ impl Session {
             ),
             ("/usr/share/doc/fnd/examples", here(&repository().join("packaging"))),
             ("127.0.0.1:9640", crate::metrics::free_address().to_string()),
+            // Another address, so that it is no other place.
+            (
+                "127.0.0.1:8080",
+                format!("127.0.0.2:{}", crate::metrics::free_address().port()),
+            ),
         ];
         // Where a person works: files that are no functions.
         fs::create_dir(fnd.path("work")).unwrap();
