@@ -55,6 +55,9 @@ fn tables() {
         &["logs", "hello"],
         &["sizes"],
         &["runtimes"],
+        &["routes"],
+        &["routes", "test", "POST", "/hooks/x"],
+        &["routes", "test", "POST", "a b"],
     ] {
         let shown = session(&server, arguments);
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");

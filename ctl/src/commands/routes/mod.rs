@@ -92,7 +92,7 @@ fn checks(out: &Output, title: &str, checks: &[fnd_core::api::CheckView]) -> Res
     for check in checks {
         let holds = if check.holds { "holds" } else { "does not hold" };
         let detail = out.printed(&check.detail);
-        out.line(&format!("{title}: {} {holds}: {detail}", out.printed(&check.what)))?;
+        out.wrapped(&format!("{title}: {} {holds}: {detail}", out.printed(&check.what)), 2)?;
     }
     Ok(())
 }
