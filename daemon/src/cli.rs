@@ -1,5 +1,6 @@
 //! The command line of `fnd` and its environment, and the places that follow from them.
 
+use crate::http::listen::Address;
 use clap::Parser;
 use fnd_manifest::runtime::shipped;
 use std::os::unix::fs::MetadataExt as _;
@@ -38,9 +39,9 @@ pub struct Cli {
     /// Directory for the control socket and status files
     #[arg(long, value_name = "DIR", env = "FND_RUN_DIR")]
     pub run_dir: Option<PathBuf>,
-    /// Address of the HTTP listener (not supported yet)
-    #[arg(long, value_name = "ADDR", env = "FND_LISTEN")]
-    pub listen: Option<String>,
+    /// Address of the HTTP listener, in addition to `[http] listen`: a port of the loopback, or `unix:` and a path
+    #[arg(long, value_name = "ADDR", env = "FND_LISTEN", value_parser = local)]
+    pub listen: Option<Address>,
     /// Run as the user who starts it, without root: all places are below the home directory
     #[arg(long, env = "FND_USER")]
     pub user: bool,
@@ -208,6 +209,19 @@ fn user_places() -> Result<Places, PlacesError> {
         state,
         run_dir,
     })
+}
+
+/// Reads an address that only this machine reaches: others have to be in `fnd.toml`, where `public = true` confirms them.
+fn local(text: &str) -> Result<Address, String> {
+    match Address::parse(text) {
+        Some(Address::Tcp(address)) if !address.ip().is_loopback() => {
+            Err("other machines can reach it: set `listen` and `public = true` in `[http]` of fnd.toml".to_owned())
+        }
+        Some(address) => Ok(address),
+        None => {
+            Err("expected an address and a port such as `127.0.0.1:8080`, or `unix:` and an absolute path".to_owned())
+        }
+    }
 }
 
 #[cfg(test)]

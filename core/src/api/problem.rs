@@ -307,6 +307,7 @@ impl JsonSchema for Code {
 pub fn title(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",
+        401 => "Unauthorized",
         403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",

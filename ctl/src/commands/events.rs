@@ -29,7 +29,7 @@ pub(crate) struct Args {
     function: Option<String>,
 
     /// Print only events of these kinds, separated by commas: loaded, refused, removed, state, accepted, started, ended,
-    /// retried, polled, gave-up, scaled, dropped, problem, solved.
+    /// retried, polled, gave-up, scaled, dropped, request, problem, solved.
     #[arg(long = "kind", value_name = "KIND", value_delimiter = ',', add = candidates::kinds())]
     kinds: Vec<String>,
 

@@ -54,7 +54,7 @@ pub(crate) async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let _lock = ledger::lock_state(&own_state(&places))?;
     let connected = Connected::new(cli, &places, colour).await?;
     let opened = Opened::new(connected, &places)?;
-    Serving::new(opened, &places)?.until_stopped(cli, &places).await
+    Serving::new(opened, cli, &places)?.until_stopped(cli, &places).await
 }
 
 /// Returns the directory of fnd's own state. Where fnd-spawner runs as root, the directory above is root's: root writes

@@ -42,7 +42,7 @@ pub(super) struct Serving {
 
 impl Serving {
     /// Makes the driver, which adopts the workers of an earlier fnd.
-    pub(super) fn new(opened: Opened, places: &Places) -> anyhow::Result<Self> {
+    pub(super) fn new(opened: Opened, cli: &Cli, places: &Places) -> anyhow::Result<Self> {
         let Opened {
             connected,
             sender,
@@ -69,7 +69,7 @@ impl Serving {
         connections.on_change(move || drop(problems.send(Message::ProblemsChanged)));
         let problems = sender.clone();
         buffers.on_change(move || drop(problems.send(Message::ProblemsChanged)));
-        let listener = Listener::new(&own_state(places))?;
+        let listener = Listener::new(&own_state(places), cli.listen.clone())?;
         let problems = sender.clone();
         listener.on_change(move || drop(problems.send(Message::ProblemsChanged)));
         let started_ms = clock.now().unix_ms;

@@ -53,7 +53,12 @@ pub(super) fn keys(credential: &Credential, content: &[u8]) -> Result<Keys, BadS
     }
     match credential.scheme {
         Scheme::Token | Scheme::Gitlab => {
-            let digests = lines().map(|(_, line)| Sha256::digest(line).into());
+            // In place: a hasher that is moved leaves a copy of its buffer behind, with the secret in it.
+            let mut hasher = Sha256::new();
+            let digests = lines().map(|(_, line)| {
+                hasher.update(line);
+                hasher.finalize_reset().into()
+            });
             Ok(Keys::Tokens(digests.collect()))
         }
         Scheme::Standard => {

@@ -48,6 +48,17 @@ pub enum Address {
     Unix(PathBuf),
 }
 
+impl Address {
+    /// Parses the form in which addresses are written: `127.0.0.1:8080`, `unix:/run/http.sock`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.strip_prefix("unix:") {
+            Some(path) => path.starts_with('/').then(|| Self::Unix(path.into())),
+            None => text.parse().ok().map(Self::Tcp),
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

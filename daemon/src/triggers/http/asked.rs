@@ -54,7 +54,11 @@ impl Asked {
             &texts(&parts.headers, FORWARDED.as_str()),
         );
         let forwarded = texts(&parts.headers, "x-forwarded-proto").pop().filter(|_| is_trusted);
-        let is_secure = forwarded.map_or(peer.is_secure, |scheme| scheme.eq_ignore_ascii_case("https"));
+        // Of a list, the first one is what the caller used.
+        let first = forwarded
+            .as_deref()
+            .map(|list| list.split(',').next().unwrap_or_default().trim());
+        let is_secure = first.map_or(peer.is_secure, |scheme| scheme.eq_ignore_ascii_case("https"));
         Ok(Self {
             host: host_of(&authority),
             authority,

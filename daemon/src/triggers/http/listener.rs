@@ -36,6 +36,8 @@ pub(super) const LIMITS: Limits = Limits {
 /// The listener's state: what it listens on, whom it trusts, what it remembers.
 pub(crate) struct Listener {
     pub(super) sockets: Listeners,
+    /// The address of the command line.
+    own: Option<Address>,
     pub(super) connections: Rc<Connections>,
     pub(super) trusted: RefCell<Trusted>,
     pub(super) keyring: RefCell<Keyring>,
@@ -58,14 +60,15 @@ pub(crate) struct Listener {
 struct Changed(Box<dyn Fn()>);
 
 impl Listener {
-    /// Returns a listener without addresses.
+    /// Returns a listener that listens nowhere yet; `own` is the address of the command line.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn new(state: &Path) -> io::Result<Self> {
+    pub(crate) fn new(state: &Path, own: Option<Address>) -> io::Result<Self> {
         let http = Http::default();
         Ok(Self {
             sockets: Listeners::new(),
+            own,
             connections: Rc::new(Connections::new("the public listener", places(&http))),
             trusted: RefCell::default(),
             keyring: RefCell::default(),
@@ -108,7 +111,8 @@ impl Listener {
             self.sockets.secure(Security::Broken);
         }
         self.has_tls.set(self.has_tls.get() && http.tls.is_some());
-        let addresses: Vec<Address> = http.listen.0.iter().filter_map(|text| address(text)).collect();
+        let addresses: Vec<Address> = http.listen.0.iter().filter_map(|text| Address::parse(text)).collect();
+        let addresses: Vec<Address> = addresses.into_iter().chain(self.own.clone()).collect();
         self.sockets.apply(&addresses);
         self.check();
     }
@@ -178,13 +182,5 @@ fn places(http: &Http) -> Places {
         all: whole(http.connections),
         of_one: whole(http.connections_per_address),
         for_root: 0,
-    }
-}
-
-/// Returns an address as the configuration writes it; the judge has checked its form.
-fn address(text: &str) -> Option<Address> {
-    match text.strip_prefix("unix:") {
-        Some(path) => Some(Address::Unix(path.into())),
-        None => text.parse().ok().map(Address::Tcp),
     }
 }
