@@ -114,7 +114,13 @@ fn a_rate_counts_all_callers_or_each_address() {
         assert_eq!(answer.status, status, "{path} {address}: {}", answer.text());
         assert_eq!(answer.header("retry-after").is_some(), status == 429);
     }
-    assert_eq!(site.runs("echo"), 5);
+    // Another function's route comes before these; it changes no count.
+    site.script("alfa", ECHO, &route("/alfa", "\"none\"", "rate = \"1/h\""));
+    assert_eq!(from("/all", "192.0.2.4").status, 429);
+    assert_eq!(from("/alfa", "192.0.2.4").status, 200);
+    assert_eq!(from("/each", "192.0.2.2").status, 200);
+    assert_eq!(from("/each", "192.0.2.2").status, 429);
+    assert_eq!(site.runs("echo"), 6);
     site.fnd.finish();
 }
 

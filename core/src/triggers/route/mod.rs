@@ -26,6 +26,7 @@ use fnd_manifest::function::HttpRoute;
 use fnd_manifest::function::route::{Credential, Method, Scheme};
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::rc::Rc;
 
 /// A route of a function.
@@ -33,8 +34,8 @@ use std::rc::Rc;
 pub struct Route {
     /// The function.
     pub function: FunctionName,
-    /// Its number among all routes of a table.
-    pub number: usize,
+    /// A number that the route keeps in every table: of its function, host and path.
+    pub identity: u64,
     /// The entry of the manifest.
     pub entry: HttpRoute,
     /// `limits.body` of the function.
@@ -46,13 +47,15 @@ pub struct Route {
 }
 
 impl Route {
-    fn new(number: usize, (function, entry, body): (FunctionName, HttpRoute, u64)) -> Self {
+    fn new((function, entry, body): (FunctionName, HttpRoute, u64)) -> Self {
+        let mut identity = DefaultHasher::new();
+        (function.as_str(), &entry.host, &entry.path).hash(&mut identity);
         let segments = entry.path.split('/').filter_map(parameter);
         Self {
             names: segments.map(str::to_owned).collect(),
             conditions: entry.when.iter().map(conditions::Test::new).collect(),
+            identity: identity.finish(),
             function,
-            number,
             entry,
             body,
         }
@@ -247,10 +250,7 @@ impl Routes {
     /// Returns the table of routes: function, entry of its manifest, and its `limits.body`.
     #[must_use]
     pub fn new(routes: impl IntoIterator<Item = (FunctionName, HttpRoute, u64)>) -> Self {
-        let numbered = routes.into_iter().enumerate();
-        let all: Vec<Rc<Route>> = numbered
-            .map(|(number, route)| Rc::new(Route::new(number, route)))
-            .collect();
+        let all: Vec<Rc<Route>> = routes.into_iter().map(|route| Rc::new(Route::new(route))).collect();
         let mut table = Self::default();
         for route in &all {
             let host = match route.entry.host.as_deref() {

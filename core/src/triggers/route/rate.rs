@@ -14,15 +14,15 @@ const ADDRESSES_MAX: usize = 100_000;
 #[derive(Debug, Default)]
 pub struct Rates {
     /// Until when the rate of a route, or of an address at a route, is used up; the time since boot.
-    used: HashMap<(usize, Option<IpAddr>), Duration>,
+    used: HashMap<(u64, Option<IpAddr>), Duration>,
 }
 
 impl Rates {
-    /// Accepts a request to the route with this number; `from` is the address for which the rate counts.
+    /// Accepts a request to the route with this identity; `from` is the address for which the rate counts.
     ///
     /// # Errors
     /// How long to wait if the rate is used up.
-    pub fn admit(&mut self, route: usize, from: Option<IpAddr>, rate: Rate, now: Duration) -> Result<(), Duration> {
+    pub fn admit(&mut self, route: u64, from: Option<IpAddr>, rate: Rate, now: Duration) -> Result<(), Duration> {
         let cost = rate.per / rate.count.max(1);
         let key = (route, from.map(network));
         let used = self.used.get(&key).copied().unwrap_or_default().max(now) + cost;
@@ -39,11 +39,6 @@ impl Rates {
         }
         self.used.insert(key, used);
         Ok(())
-    }
-
-    /// Forgets everything: the numbers of routes have changed.
-    pub fn clear(&mut self) {
-        self.used.clear();
     }
 }
 

@@ -127,6 +127,19 @@ fn a_host_narrows_and_wins() {
 }
 
 #[test]
+fn a_route_keeps_its_identity_when_others_come() {
+    let of = |routes: &Routes, path: &str| match routes.find("h", path, Some(Method::Get)) {
+        Found::Route(route, _) => route.identity,
+        other => panic!("{other:?}"),
+    };
+    let one = ("one", entry("/one", &[Method::Get], &[]));
+    let before = of(&table(&[one.clone()]), "/one");
+    let both = table(&[("another", entry("/two", &[Method::Get], &[])), one]);
+    assert_eq!(of(&both, "/one"), before);
+    assert_ne!(of(&both, "/two"), before);
+}
+
+#[test]
 fn two_functions_never_have_the_same_route() {
     let mut owners = Owners::default();
     let first = [entry("/u/{id}", &[Method::Get, Method::Put], &[])];

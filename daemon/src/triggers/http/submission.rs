@@ -145,7 +145,7 @@ impl Public {
         if let Some(rate) = route.entry.rate {
             let from = asked.caller.filter(|_| route.entry.per == Per::Ip);
             let now = self.control.daemon.state.borrow().clock.now().mono;
-            let admitted = self.listener.rates.borrow_mut().admit(route.number, from, rate, now);
+            let admitted = self.listener.rates.borrow_mut().admit(route.identity, from, rate, now);
             admitted.map_err(|wait| {
                 let mut refusal = refuse(Code::Rate, "more requests than the route's rate allows");
                 refusal.retry_after = Some(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
