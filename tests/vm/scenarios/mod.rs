@@ -76,6 +76,7 @@ pub(crate) const ALL: &[Scenario] = &[
     then("service: typing mistake", service::typing_mistake),
     then("service: journal", service::journal),
     then("service: socket", service::socket),
+    then("service: public listener", service::listener),
     then("takeover: restarts and kills", takeover::restarts_and_kills),
     then("takeover: upgrade", takeover::upgrade),
     then("takeover: newer state", takeover::newer_state),

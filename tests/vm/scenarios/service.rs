@@ -85,6 +85,47 @@ pub(crate) fn socket(machine: &mut VirtualMachine) {
     machine.ok("fndctl status && systemctl is-active fnd.service fnd-spawner.service");
 }
 
+/// Asks the public listener until a file is there. Each request gets its answer, or 503 with `Retry-After`; a connection
+/// that is refused, reset or closed without an answer is an error.
+const ASKER: &str = r#"import collections, http.client, os, sys
+seen = collections.Counter()
+while not os.path.exists("/root/asked-enough"):
+    connection = http.client.HTTPConnection("127.0.0.1", 8080, timeout=60)
+    connection.request("POST", "/web", b"x")
+    answer = connection.getresponse()
+    body = answer.read()
+    if answer.status == 503 and answer.getheader("retry-after"): seen["later"] += 1
+    elif answer.status == 200 and body == b"served\n": seen["served"] += 1
+    else: sys.exit(f"{answer.status} {body}")
+    connection.close()
+print(seen["served"], seen["later"])
+"#;
+
+/// The sockets of `fnd-http.socket` stay open over restarts of fnd, and their callers are answered.
+pub(crate) fn listener(machine: &mut VirtualMachine) {
+    machine.drop_bash("web", "[[http]]\npath = \"/web\"\nauth = \"none\"", "echo served\n");
+    machine
+        .ok("systemctl enable fnd-http.socket && systemctl restart fnd.service && systemctl is-active fnd-http.socket");
+    machine.ok(&format!("cat >/root/asker.py <<'EOF'\n{ASKER}EOF"));
+    machine.ok("curl -sSf -d x http://127.0.0.1:8080/web | grep -x served");
+    let asking = machine.start("python3 /root/asker.py");
+    for _ in 0..3 {
+        machine.ok("systemctl restart fnd.service");
+    }
+    machine.ok("touch /root/asked-enough");
+    let asked = machine.wait(&asking, COMMAND);
+    assert_eq!(asked.code, 0, "{asked}");
+    let served: u32 = asked
+        .out()
+        .split(' ')
+        .next()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or_default();
+    assert!(served > 3, "{asked}");
+    machine.ok("systemctl disable fnd-http.socket && systemctl stop fnd.service fnd-http.socket && systemctl start fnd.service");
+    machine.ok("fndctl routes | grep -q 'the listener is off'");
+}
+
 /// If fnd hangs, the watchdog restarts it.
 pub(crate) fn watchdog(machine: &mut VirtualMachine) {
     machine.ok("mkdir -p /etc/systemd/system/fnd.service.d && printf '[Service]\\nWatchdogSec=20s\\nTimeoutAbortSec=2s\\n' >/etc/systemd/system/fnd.service.d/watchdog.conf && systemctl daemon-reload && systemctl restart fnd.service");
