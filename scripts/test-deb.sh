@@ -21,7 +21,7 @@ if [[ ! -f $fresh ]]; then
 fi
 [[ ${1:-} != --fresh ]] || exit 0
 
-debs=("$target"/debian/fnd_*.deb)
+debs=("$target"/debian/fnd_*_"$(dpkg --print-architecture)".deb)
 deb=${1:-${debs[-1]}}
 [[ -f $deb ]] || die "no package: run make deb first"
 

@@ -4,16 +4,15 @@
 //! up to the largest that such a route takes, and then only the secrets of the matched route are tried.
 
 use super::Public;
-use super::asked::Asked;
 use crate::http::request::Request;
 use crate::http::response::{Refusal, internal, refuse};
 use crate::triggers::passwords::Refused;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
-use fnd_core::triggers::credentials::{Denied, Headers, Proof, ReplayKey, Verifier};
+use fnd_core::triggers::credentials::{Denied, Headers, Proof, ReplayKey};
 use fnd_core::triggers::route::{Admits, Route};
 use fnd_manifest::function::route::Credential;
-use hyper::header::{AUTHORIZATION, HeaderMap};
+use hyper::header::HeaderMap;
 
 /// What admitted a caller.
 #[derive(Debug)]
@@ -50,7 +49,6 @@ impl Public {
     pub(super) async fn admitted(
         &self,
         request: &Request,
-        asked: &Asked,
         route: Option<&Route>,
         admits: &Admits,
     ) -> Result<(Admitted, Option<Data>), Refusal> {
@@ -67,7 +65,7 @@ impl Public {
         // All of them are tried, so that the time does not depend on which one holds.
         let mut holds = false;
         for credential in &of_headers {
-            holds |= self.holds(request, credential, asked).await?;
+            holds |= self.holds(request, credential).await?;
         }
         if holds {
             return Ok((Admitted::Known, None));
@@ -91,20 +89,13 @@ impl Public {
     }
 
     /// Says whether a credential of headers alone holds.
-    async fn holds(&self, request: &Request, credential: &Credential, asked: &Asked) -> Result<bool, Refusal> {
+    async fn holds(&self, request: &Request, credential: &Credential) -> Result<bool, Refusal> {
         let headers = OfRequest(&request.parts.headers);
         let verified = self.verify(credential, &headers, &[]);
         let login = match verified {
             Ok(Proof::Holds | Proof::HoldsOnce(_)) => return Ok(true),
             Ok(Proof::Password(login)) => login,
-            Err(why) => {
-                // Most requests with one credential lack the others.
-                if request.parts.headers.contains_key(AUTHORIZATION) {
-                    let (scheme, path) = (credential.scheme.as_str(), &asked.path);
-                    tracing::debug!("a {scheme} credential for {path} does not hold: {why}");
-                }
-                return Ok(false);
-            }
+            Err(_) => return Ok(false),
         };
         match self.listener.passwords.check(login).await {
             Ok(()) => Ok(true),
@@ -134,9 +125,14 @@ impl Public {
     fn verify(&self, credential: &Credential, headers: &OfRequest<'_>, body: &[u8]) -> Result<Proof, Denied> {
         let now_s = self.control.now_ms() / 1000;
         let verifier = self.listener.keyring.borrow().get(credential);
-        match verifier.as_deref() {
-            Some(verifier) => Verifier::verify(verifier, headers, body, now_s),
+        let verified = match verifier.as_deref() {
+            Some(verifier) => verifier.verify(headers, body, now_s),
             None => Err(Denied::NoMatch),
+        };
+        if let Err(why) = &verified {
+            let Credential { scheme, secret } = credential;
+            tracing::debug!("the credential {}:{secret} does not hold: {why}", scheme.as_str());
         }
+        verified
     }
 }

@@ -3,11 +3,12 @@
 use crate::http::listen::socket::Peer;
 use crate::http::response::{Refusal, refuse};
 use fnd_core::api::problem::Code;
+use fnd_core::triggers::route::conditions::Facts;
 use fnd_core::triggers::route::forwarded::Trusted;
 use fnd_core::triggers::route::path;
 use fnd_manifest::function::route::Method;
 use hyper::Version;
-use hyper::header::{FORWARDED, HOST, HeaderMap};
+use hyper::header::{CONTENT_TYPE, FORWARDED, HOST, HeaderMap};
 use hyper::http::request::Parts;
 use std::net::IpAddr;
 
@@ -78,6 +79,18 @@ impl Asked {
         })
     }
 
+    /// Calls a function with the facts that conditions look at.
+    pub(super) fn with_facts<T>(&self, headers: &HeaderMap, body: &[u8], read: impl FnOnce(&Facts<'_>) -> T) -> T {
+        let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        read(&Facts {
+            header: &|name| texts(headers, name),
+            query: &self.query,
+            content_type: content_type.unwrap_or_default(),
+            body,
+            ip: self.caller,
+        })
+    }
+
     /// Returns the caller's address as text; empty for a Unix socket.
     pub(super) fn remote(&self) -> String {
         self.caller.map(|caller| caller.to_string()).unwrap_or_default()
@@ -85,7 +98,7 @@ impl Asked {
 }
 
 /// Returns all values of a header as text; a value that is not ASCII counts as empty.
-pub(super) fn texts(headers: &HeaderMap, name: &str) -> Vec<String> {
+fn texts(headers: &HeaderMap, name: &str) -> Vec<String> {
     let values = headers.get_all(name).iter();
     values
         .map(|value| value.to_str().unwrap_or_default().to_owned())

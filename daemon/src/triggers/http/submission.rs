@@ -3,7 +3,7 @@
 use super::Public;
 use super::access::Access;
 use super::admission::Admitted;
-use super::asked::{Asked, texts};
+use super::asked::Asked;
 use crate::control::backend::{Bounds, FunctionBackend as _, InvocationBackend as _};
 use crate::control::limits::KEY_MAX;
 use crate::http::headers::{given, joined, upgrade};
@@ -21,7 +21,7 @@ use fnd_core::supervisor::{Answer, Rejection, Submit};
 use fnd_core::trace::Trace;
 use fnd_core::triggers::replays::Replayed;
 use fnd_core::triggers::route::Route;
-use fnd_core::triggers::route::conditions::{self, Facts};
+use fnd_core::triggers::route::conditions;
 use fnd_manifest::function::route::{Per, Response, Scheme};
 use fnd_wire::ids::InvocationId;
 use hyper::StatusCode;
@@ -132,7 +132,7 @@ impl Public {
         route: &Route,
         body: &[u8],
     ) -> Result<Option<Answered>, Refusal> {
-        let holds = with_facts(request, asked, body, |facts| {
+        let holds = asked.with_facts(&request.parts.headers, body, |facts| {
             route.conditions.iter().all(|test| test.holds(facts))
         });
         if !holds {
@@ -158,7 +158,7 @@ impl Public {
     /// Returns the idempotency key of a request. A long one is shortened to its hash.
     fn key(&self, request: &Request, asked: &Asked, route: &Route, body: &[u8]) -> Option<Arc<str>> {
         let place = route.entry.idempotency.as_ref()?;
-        let key = with_facts(request, asked, body, |facts| conditions::key(facts, place))?;
+        let key = asked.with_facts(&request.parts.headers, body, |facts| conditions::key(facts, place))?;
         if key.len() <= KEY_MAX {
             return Some(key.into());
         }
@@ -188,21 +188,6 @@ impl Public {
 fn reads_body(route: &Route) -> bool {
     let places = route.conditions.iter().map(conditions::Test::place);
     places.chain(&route.entry.idempotency).any(conditions::needs_body)
-}
-
-/// Calls a function with the facts of a request.
-fn with_facts<T>(request: &Request, asked: &Asked, body: &[u8], read: impl FnOnce(&Facts<'_>) -> T) -> T {
-    let headers = &request.parts.headers;
-    read(&Facts {
-        header: &|name| texts(headers, name),
-        query: &asked.query,
-        content_type: headers
-            .get(CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default(),
-        body,
-        ip: asked.caller,
-    })
 }
 
 /// Returns the request to run a route's function, without its body.

@@ -2,15 +2,15 @@
 
 use super::access::Calls;
 use super::admission::OfRequest;
-use super::asked::{Asked, texts};
+use super::asked::Asked;
 use super::listener::Listener;
 use crate::http::listen::socket::Peer;
 use crate::http::response::Refusal;
 use fnd_core::api::{CheckView, RouteList, RouteTest, RouteTestReport, RouteView, milliseconds};
 use fnd_core::triggers::credentials::Proof;
-use fnd_core::triggers::route::conditions::{self, Facts};
+use fnd_core::triggers::route::conditions;
 use fnd_core::triggers::route::{Found, Route, Routes};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -102,34 +102,23 @@ impl Listener {
                 detail,
             });
         }
-        let headers = &parts.headers;
-        let facts = Facts {
-            header: &|name| texts(headers, name),
-            query: &asked.query,
-            content_type: headers
-                .get(CONTENT_TYPE)
-                .and_then(|value| value.to_str().ok())
-                .unwrap_or_default(),
-            body,
-            ip: asked.caller,
-        };
-        for test in &route.conditions {
-            let found = facts.values(test.place());
-            report.when.push(CheckView {
-                what: String::from(test.place().clone()),
-                holds: test.holds(&facts),
-                detail: if found.is_empty() {
+        asked.with_facts(&parts.headers, body, |facts| {
+            for test in &route.conditions {
+                let found = facts.values(test.place());
+                let detail = if found.is_empty() {
                     "it has no value".to_owned()
                 } else {
                     format!("it is `{}`", found.join("`, `"))
-                },
-            });
-        }
-        report.idempotency_key = route
-            .entry
-            .idempotency
-            .as_ref()
-            .and_then(|place| conditions::key(&facts, place));
+                };
+                report.when.push(CheckView {
+                    what: String::from(test.place().clone()),
+                    holds: test.holds(facts),
+                    detail,
+                });
+            }
+            let place = route.entry.idempotency.as_ref();
+            report.idempotency_key = place.and_then(|place| conditions::key(facts, place));
+        });
         let admitted = route.is_open() || report.credentials.iter().any(|check| check.holds);
         let function = &route.function;
         (report.status, report.verdict) = if !admitted {
