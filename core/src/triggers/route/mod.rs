@@ -226,12 +226,10 @@ impl Admits {
         }
     }
 
-    fn and(&self, other: &Self) -> Self {
-        Self {
-            everybody: self.everybody || other.everybody,
-            credentials: self.credentials.union(&other.credentials).cloned().collect(),
-            signed_body: self.signed_body.max(other.signed_body),
-        }
+    fn join(&mut self, other: &Self) {
+        self.everybody |= other.everybody;
+        self.credentials.extend(other.credentials.iter().cloned());
+        self.signed_body = self.signed_body.max(other.signed_body);
     }
 }
 
@@ -266,6 +264,9 @@ impl Routes {
             if let Some(pattern) = host.patterns.get_mut(place) {
                 pattern.push(Rc::clone(route));
             }
+        }
+        for host in table.hosts.values_mut() {
+            host.admits.join(&table.every.admits);
         }
         table.all = all;
         table
@@ -307,12 +308,9 @@ impl Routes {
         }
     }
 
-    /// Returns what the routes of a host admit.
+    /// Returns what the routes of a host admit, those of every host included.
     #[must_use]
-    pub fn admits(&self, host: &str) -> Admits {
-        match self.hosts.get(host) {
-            Some(host) => host.admits.and(&self.every.admits),
-            None => self.every.admits.clone(),
-        }
+    pub fn admits(&self, host: &str) -> &Admits {
+        &self.hosts.get(host).unwrap_or(&self.every).admits
     }
 }

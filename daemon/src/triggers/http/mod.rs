@@ -95,13 +95,10 @@ impl Service for Public {
             pace: Pace::REMOTE,
         };
         let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
-        let answer = match self.route(request, peer, &mut access).await {
-            Ok(answer) => answer,
-            Err(refusal) => {
-                discard(&unread, Pace::REMOTE).await;
-                problem(&refusal)
-            }
-        };
+        let answer = self.route(request, peer, &mut access).await;
+        // Whatever has not read the body: its sender gets to read the answer.
+        discard(&unread, Pace::REMOTE).await;
+        let answer = answer.unwrap_or_else(|refusal| problem(&refusal));
         let answer = count(answer, &buffers).await;
         access.answered(&answer);
         answer
@@ -131,12 +128,11 @@ impl Public {
         };
         let origin = request.parts.headers.get(ORIGIN).cloned();
         let admits = routes.admits(&asked.host);
-        let admitted = self.admitted(&request, route.map(|route| &***route), &admits).await;
+        let admitted = self.admitted(&request, route.map(|route| &***route), admits).await;
         let (proof, body) = match admitted {
             Ok(admitted) => admitted,
             Err(refusal) if refusal.problem.status == StatusCode::UNAUTHORIZED.as_u16() => {
-                discard(&request.body, Pace::REMOTE).await;
-                return Ok(unauthorized(&refusal, &admits));
+                return Ok(unauthorized(&refusal, admits));
             }
             Err(refusal) => return Err(refusal),
         };
