@@ -7,6 +7,7 @@
 //! - `credentials`: whether a caller proves that it knows a secret
 //! - `replay_file`: the bytes of the file that remembers admitted requests
 //! - `replays`: which signed requests were admitted
+//! - `schedule`: which slots of schedules are due
 //! - `route`: which route of the public listener a request is for, and whether it runs anything
 
 pub mod cause;
@@ -15,3 +16,4 @@ pub mod credentials;
 pub mod replay_file;
 pub mod replays;
 pub mod route;
+pub mod schedule;
