@@ -168,7 +168,7 @@ impl<S: Service> Life<S> {
     pub(super) async fn answer(&self, line: &Line, mut request: Request<Incoming>) -> Result<Answered, Infallible> {
         let busy = self.place.busy();
         name_host(&mut request);
-        let wrong = line.next_request().or_else(|| other_host(&request));
+        let wrong = line.next_request().or_else(|| wrong_host(&request));
         let mut answer = match wrong {
             Some(wrong) => malformed(wrong),
             None => tokio::select! {
@@ -334,24 +334,22 @@ fn name_host(request: &mut Request<Incoming>) {
     }
 }
 
-/// Returns the fault of a request whose target names another host than its headers.
-fn other_host(request: &Request<Incoming>) -> Option<Wrong> {
+/// Returns the fault of a request that does not name its host, or names two.
+fn wrong_host(request: &Request<Incoming>) -> Option<Wrong> {
+    let Some(host) = request.headers().get(HOST) else {
+        // HTTP/1.0 has no such header, and HTTP/2 its own place for the host.
+        return (request.version() == Version::HTTP_11).then_some(Wrong::NoHost);
+    };
     let target = request.uri().authority()?.as_str().as_bytes();
-    let host = request.headers().get(HOST)?;
     (!host.as_bytes().eq_ignore_ascii_case(target)).then_some(Wrong::OtherHost)
 }
 
 /// Returns the answer to a request that is not answered because the server stops.
 fn stopping() -> Answered {
-    let mut refusal = refuse(
-        Code::Unavailable,
-        "fnd is stopping; `fndctl history` shows whether the request was accepted",
-    );
-    refusal.retry_after = Some(1);
-    problem(&refusal)
+    problem(&response::stopping())
 }
 
-/// Returns the answer to a request whose beginning or end is ambiguous; the connection ends with this answer.
+/// Returns the answer to a request whose host, beginning or end is ambiguous; the connection ends with this answer.
 fn malformed(wrong: Wrong) -> Answered {
     let mut answer = problem(&refuse(Code::BadRequest, wrong.to_string()));
     let close = HeaderValue::from_static("close");

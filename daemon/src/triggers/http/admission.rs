@@ -5,7 +5,7 @@
 
 use super::Public;
 use crate::http::request::Request;
-use crate::http::response::{Refusal, internal, refuse};
+use crate::http::response::{Refusal, internal, refuse, refuse_for_now};
 use crate::triggers::passwords::Refused;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
@@ -100,11 +100,10 @@ impl Public {
         match self.listener.passwords.check(login).await {
             Ok(()) => Ok(true),
             Err(Refused::Denied(_)) => Ok(false),
-            Err(Refused::Busy) => {
-                let mut refusal = refuse(Code::Unavailable, "too many passwords wait to be checked");
-                refusal.retry_after = Some(1);
-                Err(refusal)
-            }
+            Err(Refused::Busy) => Err(refuse_for_now(
+                Code::Unavailable,
+                "too many passwords wait to be checked",
+            )),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::control::backend::{Bounds, FunctionBackend as _, InvocationBackend as
 use crate::control::limits::KEY_MAX;
 use crate::http::headers::{given, joined, upgrade};
 use crate::http::request::Request;
-use crate::http::response::{Answered, Refusal, internal, refuse, whole};
+use crate::http::response::{Answered, Refusal, internal, refuse, refuse_for_now, whole};
 use crate::invoke::answer::{of_passed, of_run, wait};
 use crate::invoke::payload::put;
 use crate::invoke::refusal::rejected;
@@ -113,11 +113,7 @@ impl Public {
                 Code::Replayed,
                 "a request with this signature and this time was admitted before",
             ),
-            Replayed::Full => {
-                let mut refusal = refuse(Code::Unavailable, "too many signed requests are remembered");
-                refusal.retry_after = Some(1);
-                refusal
-            }
+            Replayed::Full => refuse_for_now(Code::Unavailable, "too many signed requests are remembered"),
         })
     }
 
