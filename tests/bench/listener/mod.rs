@@ -1,0 +1,182 @@
+//! The public listener (`[[http]]`): the same calls through it and over the control socket, beside others that serve HTTP.
+//!
+//! Files:
+//! - `connections`: the cost of a connection, with TLS and without
+//! - `raw`: requests as bytes, and the echo that is their floor
+//! - `routes`: a large table of routes beside a small one
+
+mod connections;
+mod raw;
+mod routes;
+
+use crate::handlers::WARM;
+use crate::http::{Caller, Server};
+use crate::invocations::bare_like_a_function;
+use crate::language::Language;
+use crate::load::{self, Load, in_turns};
+use crate::peers::{self, Peer};
+use crate::run_directory_in_memory;
+use crate::table::{Table, Times};
+use fnd_tests::{Fnd, Setup};
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+
+/// The secret of the routes with a token.
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// Measures all of it.
+pub(crate) fn measure(rounds: usize, table: &mut Table) {
+    let languages: Vec<Language> = [Some(Language::python()), Language::deno()]
+        .into_iter()
+        .flatten()
+        .collect();
+    let mut setup = Setup::default().file("noop.sh", &with_routes(crate::NOOP, "#", &[("/noop", "none")]));
+    for language in &languages {
+        let (path, token) = (format!("/{}", language.id), format!("/{}/token", language.id));
+        let code = with_routes(
+            &language.function(&[], false),
+            language.comment,
+            &[(&path, "none"), (&token, "token:bench")],
+        );
+        setup = setup.file(&format!("{}-warm.{}", language.id, language.suffix), &code);
+    }
+    let (mut fnd, tcp) = prepare(setup, "");
+    let _run = run_directory_in_memory(&fnd);
+    fnd.launch();
+    fnd.wait_ready("noop");
+    scripts(&tcp, rounds, table);
+    for language in &languages {
+        let peer = match language.id {
+            "python" => peers::framework_python(),
+            _ => peers::framework_node(),
+        };
+        fnd.wait_ready(&format!("{}-warm", language.id));
+        handlers(&fnd, language, &tcp, peer, rounds * WARM, table);
+    }
+    fnd.stop();
+    drop(fnd);
+    routes::measure(rounds * WARM, table);
+    connections::measure(rounds, table);
+}
+
+/// Returns an fnd that listens on a Unix socket and a port, with a secret; `more` is more of `[http]`.
+fn prepare(setup: Setup, more: &str) -> (Fnd, Server) {
+    let port = peers::free_port();
+    let fnd = Fnd::prepare(&setup);
+    let configuration = fnd.path("fnd.toml");
+    let before = fs::read_to_string(&configuration).expect("the configuration of the set-up");
+    let unix = socket(&fnd);
+    let Server::Unix(unix) = &unix else {
+        unreachable!("it is a Unix socket")
+    };
+    let http = format!("\n[http]\nlisten = [\"{port}\", \"unix:{}\"]\n{more}\n", unix.display());
+    fs::write(&configuration, before + &http).expect("the configuration is written");
+    let secrets = fnd.path("secrets");
+    fs::create_dir(&secrets).expect("a directory of secrets");
+    let set = |path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode can be set");
+    set(secrets.clone(), 0o711);
+    fs::write(secrets.join("bench"), TOKEN).expect("the secret is written");
+    set(secrets.join("bench"), 0o400);
+    (fnd, Server::Tcp(port))
+}
+
+/// Returns the listener's Unix socket.
+fn socket(fnd: &Fnd) -> Server {
+    Server::Unix(fnd.path("run/http.sock"))
+}
+
+/// Adds routes to the manifest in a function's file: path, and who may call.
+fn with_routes(code: &str, comment: &str, routes: &[(&str, &str)]) -> String {
+    let end = format!("{comment} ///\n");
+    let lines = routes
+        .iter()
+        .map(|(path, auth)| format!("{comment} [[http]]\n{comment} path = \"{path}\"\n{comment} auth = \"{auth}\"\n"));
+    code.replacen(&end, &(lines.collect::<String>() + &end), 1)
+}
+
+/// A bash script for each request, beside bash alone and webhook.
+fn scripts(tcp: &Server, rounds: usize, table: &mut Table) {
+    let peer = peers::webhook(crate::NOOP);
+    let mut ours = Caller::open(tcp, "/noop");
+    let mut theirs = peer.as_ref().ok().map(Peer::caller);
+    let mut actions: Vec<Box<dyn FnMut() + '_>> = vec![Box::new(bare_like_a_function), Box::new(|| ours.call())];
+    if let Some(theirs) = &mut theirs {
+        actions.push(Box::new(|| theirs.call()));
+    }
+    let mut times = in_turns(rounds, &mut actions).into_iter();
+    drop(actions);
+    let [floor, one, other] = std::array::from_fn(|_| times.next().unwrap_or_default());
+    let floor_load = load::run(rounds, || (), |()| bare_like_a_function());
+    let eight = load::run(rounds, || Caller::open(tcp, "/noop"), Caller::call);
+    table.times("bash -c :, a function's environment", &floor, &floor);
+    table.times("fnd: bash script, listener", &one, &floor);
+    table.load("bash -c :, 8 at once", &floor_load, &floor_load);
+    table.load("fnd: bash script, listener, 8 at once", &eight, &floor_load);
+    rows_of_peer(peer, (&other, rounds), (&floor, &floor_load), table);
+}
+
+/// A warm handler: over the control socket (the floor), through the listener on both kinds of sockets, with a token, and
+/// beside a peer.
+fn handlers(
+    fnd: &Fnd,
+    language: &Language,
+    tcp: &Server,
+    peer: Result<Peer, String>,
+    rounds: usize,
+    table: &mut Table,
+) {
+    let id = language.id;
+    let control = || Caller::open(&Server::Unix(fnd.socket()), &format!("/v1/functions/{id}-warm/invoke"));
+    let unix = || Caller::open(&socket(fnd), &format!("/{id}"));
+    let port = || Caller::open(tcp, &format!("/{id}"));
+    let token = || Caller::open(tcp, &format!("/{id}/token")).with_token(TOKEN);
+    let ways: [(&str, &(dyn Fn() -> Caller + Sync)); 4] = [
+        ("control socket", &control),
+        ("listener, Unix socket", &unix),
+        ("listener, TCP", &port),
+        ("listener, TCP, token", &token),
+    ];
+    let mut callers: Vec<Caller> = ways.iter().map(|(_, open)| open()).collect();
+    callers.extend(peer.as_ref().ok().map(Peer::caller));
+    let mut actions: Vec<Box<dyn FnMut() + '_>> = Vec::new();
+    for caller in &mut callers {
+        actions.push(Box::new(|| caller.call()));
+    }
+    let times = in_turns(rounds, &mut actions);
+    drop(actions);
+    let Some(floor) = times.first() else { return };
+    for ((name, _), times) in ways.iter().zip(&times) {
+        table.times(&format!("fnd: {id} handler, {name}"), times, floor);
+    }
+    let loads: Vec<Load> = ways
+        .iter()
+        .map(|(_, open)| load::run(rounds, open, Caller::call))
+        .collect();
+    let Some(floor_load) = loads.first() else { return };
+    for ((name, _), load) in ways.iter().zip(&loads) {
+        table.load(&format!("fnd: {id} handler, {name}, 8 at once"), load, floor_load);
+    }
+    let other = times.get(ways.len()).cloned().unwrap_or_default();
+    rows_of_peer(peer, (&other, rounds / WARM), (floor, floor_load), table);
+}
+
+/// Adds the rows of a peer whose calls one after the other were measured, or why there is none.
+fn rows_of_peer(peer: Result<Peer, String>, (one, rounds): (&Times, usize), floor: (&Times, &Load), table: &mut Table) {
+    match peer {
+        Ok(peer) => {
+            let eight = load::run(rounds, || peer.caller(), Caller::call);
+            table.times(peer.name, one, floor.0);
+            table.load(&format!("{}, 8 at once", peer.name), &eight, floor.1);
+        }
+        Err(why) => table.value("a peer", why),
+    }
+}
+
+/// Returns the address of a server on a port.
+fn address(server: &Server) -> SocketAddr {
+    match server {
+        Server::Tcp(address) => *address,
+        Server::Unix(_) => unreachable!("it has a port"),
+    }
+}
