@@ -144,6 +144,10 @@ pub(crate) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
             let problem = Problem::new(Code::TooLarge, "the body is larger than limits.body");
             return Err(problem.of(function).in_invocation(id, Some(Reason::Cancelled)).into());
         }
+        Headed::TooSlow(id) => {
+            let problem = Problem::new(Code::SlowRequest, "the body came too slowly");
+            return Err(problem.of(function).in_invocation(id, Some(Reason::Cancelled)).into());
+        }
     };
     let (mut parts, body) = response.into_parts();
     let has_body = *method != Method::HEAD && parts.status != StatusCode::NOT_MODIFIED;

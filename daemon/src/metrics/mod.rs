@@ -167,6 +167,7 @@ pub(crate) struct Metrics {
     last_success: Values,
     requests: Family<RequestLabels, Counter>,
     request_durations: Family<RequestLabels, Histogram, fn() -> Histogram>,
+    upgraded_bytes: Family<RequestLabels, Counter>,
     rescans: Counter,
     put_back: Counter,
     lag: Histogram,
@@ -245,6 +246,12 @@ impl Metrics {
                 let family = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
                 let help = "How long requests to the public listener took until their answer began, by route";
                 r.register_with_unit("fnd_http_request_duration", help, Unit::Seconds, family.clone());
+                family
+            },
+            upgraded_bytes: {
+                let family = Family::default();
+                let help = "Bytes of connections that spoke another protocol after an upgrade, by route and receiver";
+                r.register("fnd_http_upgraded_bytes", help, family.clone());
                 family
             },
             rescans: {
@@ -346,6 +353,12 @@ impl Metrics {
         self.requests.get_or_create(&vec![route(), status]).inc();
         let durations = self.request_durations.get_or_create(&vec![route()]);
         durations.observe(request.took.as_secs_f64());
+        if let Some(upgraded) = request.upgraded {
+            for (to, bytes) in [("caller", upgraded.to_caller), ("function", upgraded.from_caller)] {
+                let labels = vec![route(), ("to", to.to_owned())];
+                self.upgraded_bytes.get_or_create(&labels).inc_by(bytes);
+            }
+        }
     }
 
     /// Counts an attempt that has ended.

@@ -99,8 +99,11 @@ impl Service for Public {
         // Whatever has not read the body: its sender gets to read the answer.
         discard(&unread, Pace::REMOTE).await;
         let answer = answer.unwrap_or_else(|refusal| problem(&refusal));
-        let answer = count(answer, &buffers).await;
+        let mut answer = count(answer, &buffers).await;
         access.answered(&answer);
+        if let Some(tunnel) = answer.body_mut().tunnel_mut() {
+            tunnel.keep(|passed| access.follows(passed));
+        }
         answer
     }
 
