@@ -2,12 +2,14 @@
 //!
 //! Files:
 //! - `admission`: credentials: who may call, and the one answer for all others
+//! - `browser`: what a page may do in a browser
 //! - `decisions`: conditions, idempotency keys, rates, pages of other origins, queued requests
 //! - `programs`: programs that serve HTTP, behind routes
 //! - `routing`: paths, methods and hosts; two functions with one route
 //! - `sockets`: addresses, TLS, proxies, restarts, what is told of requests
 
 mod admission;
+mod browser;
 mod decisions;
 mod programs;
 mod routing;
