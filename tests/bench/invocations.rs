@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The request to fnd.
-const INVOKE: &str = "/v1/functions/noop/invoke";
+pub(crate) const INVOKE: &str = "/v1/functions/noop/invoke";
 
 /// Variables of a function that cost bash time: with `LANG` it loads a locale.
 const ENVIRONMENT: [(&str, &str); 3] = [

@@ -11,7 +11,7 @@ mod routes;
 
 use crate::handlers::WARM;
 use crate::http::{Caller, Server};
-use crate::invocations::bare_like_a_function;
+use crate::invocations::{INVOKE, bare_like_a_function};
 use crate::language::Language;
 use crate::load::{self, Load, in_turns};
 use crate::peers::{self, Peer};
@@ -45,7 +45,7 @@ pub(crate) fn measure(rounds: usize, table: &mut Table) {
     let _run = run_directory_in_memory(&fnd);
     fnd.launch();
     fnd.wait_ready("noop");
-    scripts(&tcp, rounds, table);
+    scripts(&fnd, &tcp, rounds, table);
     for language in &languages {
         let peer = match language.id {
             "python" => peers::framework_python(),
@@ -95,23 +95,35 @@ fn with_routes(code: &str, comment: &str, routes: &[(&str, &str)]) -> String {
     code.replacen(&end, &(lines.collect::<String>() + &end), 1)
 }
 
-/// A bash script for each request, beside bash alone and webhook.
-fn scripts(tcp: &Server, rounds: usize, table: &mut Table) {
+/// A bash script for each request: over the control socket and through the listener, beside bash alone and webhook.
+fn scripts(fnd: &Fnd, tcp: &Server, rounds: usize, table: &mut Table) {
     let peer = peers::webhook(crate::NOOP);
-    let mut ours = Caller::open(tcp, "/noop");
+    let open_control = || Caller::open(&Server::Unix(fnd.socket()), INVOKE);
+    let (mut control, mut ours) = (open_control(), Caller::open(tcp, "/noop"));
     let mut theirs = peer.as_ref().ok().map(Peer::caller);
-    let mut actions: Vec<Box<dyn FnMut() + '_>> = vec![Box::new(bare_like_a_function), Box::new(|| ours.call())];
+    let mut actions: Vec<Box<dyn FnMut() + '_>> = vec![
+        Box::new(bare_like_a_function),
+        Box::new(|| control.call()),
+        Box::new(|| ours.call()),
+    ];
     if let Some(theirs) = &mut theirs {
         actions.push(Box::new(|| theirs.call()));
     }
     let mut times = in_turns(rounds, &mut actions).into_iter();
     drop(actions);
-    let [floor, one, other] = std::array::from_fn(|_| times.next().unwrap_or_default());
+    let [floor, by_control, one, other] = std::array::from_fn(|_| times.next().unwrap_or_default());
     let floor_load = load::run(rounds, || (), |()| bare_like_a_function());
+    let control_load = load::run(rounds, open_control, Caller::call);
     let eight = load::run(rounds, || Caller::open(tcp, "/noop"), Caller::call);
     table.times("bash -c :, a function's environment", &floor, &floor);
+    table.times("fnd: bash script, control socket", &by_control, &floor);
     table.times("fnd: bash script, listener", &one, &floor);
     table.load("bash -c :, 8 at once", &floor_load, &floor_load);
+    table.load(
+        "fnd: bash script, control socket, 8 at once",
+        &control_load,
+        &floor_load,
+    );
     table.load("fnd: bash script, listener, 8 at once", &eight, &floor_load);
     rows_of_peer(peer, (&other, rounds), (&floor, &floor_load), table);
 }
