@@ -63,6 +63,12 @@ impl Site {
         self.fnd.drop_file(&format!("{name}.toml"), manifest);
         self.fnd.drop_file(&format!("{name}.{suffix}"), code);
         self.serves(name);
+        let names_secret = |line: &str| line.starts_with("auth") && line.contains(':');
+        if manifest.lines().any(names_secret) {
+            // A stranger gets 503 while the secret is on its way.
+            let known = || self.call("POST", "/-", &[], "").status != 503;
+            eventually("its secrets to be known", known);
+        }
     }
 
     /// Waits until a function is ready.
