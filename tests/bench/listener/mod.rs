@@ -41,18 +41,24 @@ pub(crate) fn measure(rounds: usize, table: &mut Table) {
         );
         setup = setup.file(&format!("{}-warm.{}", language.id, language.suffix), &code);
     }
-    let (mut fnd, tcp) = prepare(setup, "");
+    let (mut fnd, tcp) = prepare(&setup, "");
     let _run = run_directory_in_memory(&fnd);
     fnd.launch();
     fnd.wait_ready("noop");
-    scripts(&fnd, &tcp, rounds, table);
+    let mut bench = Bench {
+        fnd: &fnd,
+        tcp: &tcp,
+        rounds,
+        table,
+    };
+    bench.scripts();
     for language in &languages {
         let peer = match language.id {
             "python" => peers::framework_python(),
             _ => peers::framework_node(),
         };
         fnd.wait_ready(&format!("{}-warm", language.id));
-        handlers(&fnd, language, &tcp, peer, rounds * WARM, table);
+        bench.handlers(language, peer);
     }
     fnd.stop();
     drop(fnd);
@@ -61,9 +67,9 @@ pub(crate) fn measure(rounds: usize, table: &mut Table) {
 }
 
 /// Returns an fnd that listens on a Unix socket and a port, with a secret; `more` is more of `[http]`.
-fn prepare(setup: Setup, more: &str) -> (Fnd, Server) {
+fn prepare(setup: &Setup, more: &str) -> (Fnd, Server) {
     let port = peers::free_port();
-    let fnd = Fnd::prepare(&setup);
+    let fnd = Fnd::prepare(setup);
     let configuration = fnd.path("fnd.toml");
     let before = fs::read_to_string(&configuration).expect("the configuration of the set-up");
     let unix = socket(&fnd);
@@ -95,82 +101,90 @@ fn with_routes(code: &str, comment: &str, routes: &[(&str, &str)]) -> String {
     code.replacen(&end, &(lines.collect::<String>() + &end), 1)
 }
 
-/// A bash script for each request: over the control socket and through the listener, beside bash alone and webhook.
-fn scripts(fnd: &Fnd, tcp: &Server, rounds: usize, table: &mut Table) {
-    let peer = peers::webhook(crate::NOOP);
-    let open_control = || Caller::open(&Server::Unix(fnd.socket()), INVOKE);
-    let (mut control, mut ours) = (open_control(), Caller::open(tcp, "/noop"));
-    let mut theirs = peer.as_ref().ok().map(Peer::caller);
-    let mut actions: Vec<Box<dyn FnMut() + '_>> = vec![
-        Box::new(bare_like_a_function),
-        Box::new(|| control.call()),
-        Box::new(|| ours.call()),
-    ];
-    if let Some(theirs) = &mut theirs {
-        actions.push(Box::new(|| theirs.call()));
-    }
-    let mut times = in_turns(rounds, &mut actions).into_iter();
-    drop(actions);
-    let [floor, by_control, one, other] = std::array::from_fn(|_| times.next().unwrap_or_default());
-    let floor_load = load::run(rounds, || (), |()| bare_like_a_function());
-    let control_load = load::run(rounds, open_control, Caller::call);
-    let eight = load::run(rounds, || Caller::open(tcp, "/noop"), Caller::call);
-    table.times("bash -c :, a function's environment", &floor, &floor);
-    table.times("fnd: bash script, control socket", &by_control, &floor);
-    table.times("fnd: bash script, listener", &one, &floor);
-    table.load("bash -c :, 8 at once", &floor_load, &floor_load);
-    table.load(
-        "fnd: bash script, control socket, 8 at once",
-        &control_load,
-        &floor_load,
-    );
-    table.load("fnd: bash script, listener, 8 at once", &eight, &floor_load);
-    rows_of_peer(peer, (&other, rounds), (&floor, &floor_load), table);
+/// An fnd with a listener, its port, the number of rounds and the table.
+struct Bench<'a> {
+    fnd: &'a Fnd,
+    tcp: &'a Server,
+    rounds: usize,
+    table: &'a mut Table,
 }
 
-/// A warm handler: over the control socket (the floor), through the listener on both kinds of sockets, with a token, and
-/// beside a peer.
-fn handlers(
-    fnd: &Fnd,
-    language: &Language,
-    tcp: &Server,
-    peer: Result<Peer, String>,
-    rounds: usize,
-    table: &mut Table,
-) {
-    let id = language.id;
-    let control = || Caller::open(&Server::Unix(fnd.socket()), &format!("/v1/functions/{id}-warm/invoke"));
-    let unix = || Caller::open(&socket(fnd), &format!("/{id}"));
-    let port = || Caller::open(tcp, &format!("/{id}"));
-    let token = || Caller::open(tcp, &format!("/{id}/token")).with_token(TOKEN);
-    let ways: [(&str, &(dyn Fn() -> Caller + Sync)); 4] = [
-        ("control socket", &control),
-        ("listener, Unix socket", &unix),
-        ("listener, TCP", &port),
-        ("listener, TCP, token", &token),
-    ];
-    let mut callers: Vec<Caller> = ways.iter().map(|(_, open)| open()).collect();
-    callers.extend(peer.as_ref().ok().map(Peer::caller));
-    let mut actions: Vec<Box<dyn FnMut() + '_>> = Vec::new();
-    for caller in &mut callers {
-        actions.push(Box::new(|| caller.call()));
+impl Bench<'_> {
+    /// A bash script for each request: over the control socket and through the listener, beside bash alone and webhook.
+    fn scripts(&mut self) {
+        let (fnd, tcp, rounds) = (self.fnd, self.tcp, self.rounds);
+        let peer = peers::webhook(crate::NOOP);
+        let open_control = || Caller::open(&Server::Unix(fnd.socket()), INVOKE);
+        let (mut control, mut ours) = (open_control(), Caller::open(tcp, "/noop"));
+        let mut theirs = peer.as_ref().ok().map(Peer::caller);
+        let mut actions: Vec<Box<dyn FnMut() + '_>> = vec![
+            Box::new(bare_like_a_function),
+            Box::new(|| control.call()),
+            Box::new(|| ours.call()),
+        ];
+        if let Some(theirs) = &mut theirs {
+            actions.push(Box::new(|| theirs.call()));
+        }
+        let mut times = in_turns(rounds, &mut actions).into_iter();
+        drop(actions);
+        let [floor, by_control, one, other] = std::array::from_fn(|_| times.next().unwrap_or_default());
+        let floor_load = load::run(rounds, || (), |()| bare_like_a_function());
+        let control_load = load::run(rounds, open_control, Caller::call);
+        let eight = load::run(rounds, || Caller::open(tcp, "/noop"), Caller::call);
+        self.table.times("bash -c :, a function's environment", &floor, &floor);
+        self.table
+            .times("fnd: bash script, control socket", &by_control, &floor);
+        self.table.times("fnd: bash script, listener", &one, &floor);
+        self.table.load("bash -c :, 8 at once", &floor_load, &floor_load);
+        self.table.load(
+            "fnd: bash script, control socket, 8 at once",
+            &control_load,
+            &floor_load,
+        );
+        self.table
+            .load("fnd: bash script, listener, 8 at once", &eight, &floor_load);
+        rows_of_peer(peer, (&other, rounds), (&floor, &floor_load), self.table);
     }
-    let times = in_turns(rounds, &mut actions);
-    drop(actions);
-    let Some(floor) = times.first() else { return };
-    for ((name, _), times) in ways.iter().zip(&times) {
-        table.times(&format!("fnd: {id} handler, {name}"), times, floor);
+
+    /// A warm handler: over the control socket (the floor), through the listener on both kinds of sockets, with a token, and
+    /// beside a peer.
+    fn handlers(&mut self, language: &Language, peer: Result<Peer, String>) {
+        let (fnd, tcp, rounds) = (self.fnd, self.tcp, self.rounds * WARM);
+        let id = language.id;
+        let control = || Caller::open(&Server::Unix(fnd.socket()), &format!("/v1/functions/{id}-warm/invoke"));
+        let unix = || Caller::open(&socket(fnd), &format!("/{id}"));
+        let port = || Caller::open(tcp, &format!("/{id}"));
+        let token = || Caller::open(tcp, &format!("/{id}/token")).with_token(TOKEN);
+        let ways: [(&str, &(dyn Fn() -> Caller + Sync)); 4] = [
+            ("control socket", &control),
+            ("listener, Unix socket", &unix),
+            ("listener, TCP", &port),
+            ("listener, TCP, token", &token),
+        ];
+        let mut callers: Vec<Caller> = ways.iter().map(|(_, open)| open()).collect();
+        callers.extend(peer.as_ref().ok().map(Peer::caller));
+        let mut actions: Vec<Box<dyn FnMut() + '_>> = Vec::new();
+        for caller in &mut callers {
+            actions.push(Box::new(|| caller.call()));
+        }
+        let times = in_turns(rounds, &mut actions);
+        drop(actions);
+        let Some(floor) = times.first() else { return };
+        for ((name, _), times) in ways.iter().zip(&times) {
+            self.table.times(&format!("fnd: {id} handler, {name}"), times, floor);
+        }
+        let loads: Vec<Load> = ways
+            .iter()
+            .map(|(_, open)| load::run(rounds, open, Caller::call))
+            .collect();
+        let Some(floor_load) = loads.first() else { return };
+        for ((name, _), load) in ways.iter().zip(&loads) {
+            self.table
+                .load(&format!("fnd: {id} handler, {name}, 8 at once"), load, floor_load);
+        }
+        let other = times.get(ways.len()).cloned().unwrap_or_default();
+        rows_of_peer(peer, (&other, rounds / WARM), (floor, floor_load), self.table);
     }
-    let loads: Vec<Load> = ways
-        .iter()
-        .map(|(_, open)| load::run(rounds, open, Caller::call))
-        .collect();
-    let Some(floor_load) = loads.first() else { return };
-    for ((name, _), load) in ways.iter().zip(&loads) {
-        table.load(&format!("fnd: {id} handler, {name}, 8 at once"), load, floor_load);
-    }
-    let other = times.get(ways.len()).cloned().unwrap_or_default();
-    rows_of_peer(peer, (&other, rounds / WARM), (floor, floor_load), table);
 }
 
 /// Adds the rows of a peer whose calls one after the other were measured, or why there is none.

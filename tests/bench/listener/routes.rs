@@ -28,7 +28,7 @@ pub(super) fn measure(rounds: usize, table: &mut Table) {
             let routes: Vec<(&str, &str)> = paths.iter().map(|path| (&**path, "none")).collect();
             setup = setup.file(&format!("has-{function}.sh"), &with_routes(crate::NOOP, "#", &routes));
         }
-        let (mut fnd, tcp) = prepare(setup, "");
+        let (mut fnd, tcp) = prepare(&setup, "");
         let run = run_directory_in_memory(&fnd);
         fnd.launch_within(PATIENCE);
         fnd.wait_ready("called");
