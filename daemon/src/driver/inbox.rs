@@ -124,6 +124,7 @@ impl State {
                 self.step(Event::Tick);
                 self.write_due();
                 self.install_due();
+                self.ask_for_tls_if_due();
             }
             Input::Pulse(wanted) => {
                 self.late(Some(wanted));

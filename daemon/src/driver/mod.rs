@@ -175,6 +175,7 @@ impl State {
             self.supervisor.next_deadline(),
             self.reporter.status_files.next_due(),
             self.functions.installer.next_due(),
+            self.secrets.next_due(),
         ];
         due.into_iter().flatten().min()
     }
