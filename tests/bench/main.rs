@@ -2,7 +2,7 @@
 //!
 //! It asserts nothing: on a shared machine, times differ by 30 % between runs, so only the ratios are meaningful.
 //! Prints one table on standard output. Arguments name parts (`scripts`, `handlers`, `http`, `asynchronous`,
-//! `workers`, `flood`, `files`); without any, all are measured. `--quick` does a tenth of the work. `FND_BENCH_ROUNDS` sets how
+//! `workers`, `flood`, `files`, `schedules`); without any, all are measured. `--quick` does a tenth of the work. `FND_BENCH_ROUNDS` sets how
 //! often each thing is measured.
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 
@@ -18,6 +18,7 @@ mod load;
 mod memory;
 mod peers;
 mod raw;
+mod schedules;
 mod table;
 mod workers;
 
@@ -33,7 +34,7 @@ use table::Table;
 const NOOP: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\n# max = 8\n# ///\n:\n";
 
 /// The parts that can be measured alone.
-const PARTS: [&str; 7] = [
+const PARTS: [&str; 8] = [
     "scripts",
     "handlers",
     "http",
@@ -41,6 +42,7 @@ const PARTS: [&str; 7] = [
     "workers",
     "flood",
     "files",
+    "schedules",
 ];
 
 fn main() -> ExitCode {
@@ -80,6 +82,9 @@ fn main() -> ExitCode {
     }
     if wanted("files") {
         files::measure(10_000 / part_of, &mut table);
+    }
+    if wanted("schedules") {
+        schedules::measure(10_000 / part_of, &mut table);
     }
     println!("{table}");
     ExitCode::SUCCESS
