@@ -4,12 +4,14 @@
 //! Files:
 //! - `cgi`: a request as the variables of CGI/1.1, and the answer of a CGI script
 //! - `credentials`: whether a caller proves that it knows a secret
+//! - `event`: what a CloudEvent is, and which functions it starts
 //! - `replay_file`: the bytes of the file that remembers admitted requests
 //! - `replays`: which signed requests were admitted
 //! - `route`: which route of the public listener a request is for, and whether it runs anything
 
 pub mod cgi;
 pub mod credentials;
+pub mod event;
 pub mod replay_file;
 pub mod replays;
 pub mod route;

@@ -20,6 +20,8 @@
 
 pub mod detect;
 pub mod env_file;
+pub mod event_schema;
+mod events;
 pub mod forms;
 pub mod inline;
 pub mod keys;
@@ -33,7 +35,7 @@ mod routes;
 mod server;
 
 pub use keys::{
-    Backoff, History, HttpRoute, HttpServer, Isolation, Jitter, Limits, Listen, Logs, Manifest, Overlap, Poll, Pool,
+    Backoff, EventSubscription, History, HttpRoute, HttpServer, Isolation, Jitter, Limits, Listen, Logs, Manifest, Overlap, Poll, Pool,
     Queue, Rate, Retry, RetryOn, Sandbox, Service,
 };
 

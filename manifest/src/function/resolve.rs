@@ -1,5 +1,6 @@
 //! Resolves checked tables to a [`Manifest`]: applies defaults, size and own keys, and finds impossible combinations.
 
+use super::events;
 use super::pool::pool;
 use super::routes;
 use super::server::{http_server, service};
@@ -78,7 +79,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
         _ if report.doubtful() && !own.contains_key("on_load") => false,
         Some(Value::Bool(on_load)) => *on_load,
         // A script that nothing else would ever run.
-        _ => subject.mode == Mode::Script && manifest.http.is_empty(),
+        _ => subject.mode == Mode::Script && manifest.http.is_empty() && manifest.event.is_empty(),
     };
     if let Some(Value::Table(asked)) = own.get("limits").map(|node| &node.value) {
         manifest.limits.asked = asked.keys().cloned().collect();
@@ -108,6 +109,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
         report.add(Some(&node.at), problem.with_help("remove it"));
     }
     routes::check(&manifest.http, own, &subject, report);
+    events::check(&manifest.event, own, subject.mode, report);
     manifest.http_server = http_server(pick, own, (&subject, &manifest.pool), report);
     check_sandbox(&manifest.sandbox, pick, configuration, subject.trusted, report);
     manifest.permissions = permissions(&manifest.permissions, own, subject.runtime, report);
