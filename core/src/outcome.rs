@@ -291,6 +291,14 @@ words! {
         Manual = "manual",
         /// A request to a route of the public listener.
         Http = "http",
+        /// A slot of a schedule.
+        Schedule = "schedule",
+        /// A CloudEvent that the function subscribes to.
+        Event = "event",
+        /// The end of an invocation of another function.
+        Hook = "hook",
+        /// A function turned bad, or well again.
+        Alert = "alert",
         /// Somebody ran an earlier invocation again with the same payload.
         Replay = "replay",
         /// Somebody ran a dead letter again.

@@ -6,6 +6,7 @@ use crate::data::Data;
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::protocol::{HttpRequest, ResultHead};
 use crate::trace::Trace;
+use crate::triggers::cause::Cause;
 use fnd_wire::form::wire_structs;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,8 @@ pub struct Payload {
     pub trace: Option<Trace>,
     /// The HTTP request; its body is `data`. A script gets it as variables, and only where it came by a route.
     pub request: Option<Arc<HttpRequest>>,
+    /// What made a trigger run the function.
+    pub cause: Option<Arc<Cause>>,
 }
 
 impl Payload {

@@ -54,6 +54,8 @@ impl Worker {
             data: None,
             previous: None,
             context: None,
+            time: None,
+            cause: None,
             variables: None,
             request: None,
         };

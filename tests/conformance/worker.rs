@@ -208,6 +208,8 @@ impl Worker {
             data: None,
             previous: None,
             context: call.context.clone(),
+            time: None,
+            cause: None,
             variables: call.variables.clone(),
             request: call.request.as_ref().map(std::borrow::Cow::Borrowed),
         };

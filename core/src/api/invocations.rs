@@ -3,6 +3,7 @@
 use crate::instant;
 use crate::outcome::{Class, Exhausted, Reason, State, Trigger};
 use crate::record::{AttemptRecord, InvocationRecord};
+use crate::triggers::cause::Cause;
 use fnd_manifest::text;
 use fnd_manifest::words;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
@@ -55,6 +56,9 @@ pub struct InvocationView {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "text::id_or_null")]
     #[schemars(with = "Option<String>", extend("format" = "uuid"))]
     pub replay_of: Option<InvocationId>,
+    /// What made the trigger run the function; only in the view of one invocation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
     /// CPU time of all attempts; only in lists with `usage=1`. It is left out if all attempts shared their workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ms: Option<f64>,
@@ -190,6 +194,7 @@ impl InvocationView {
             attempts: record.attempts,
             polls: record.polls,
             replay_of: None,
+            cause: None,
             cpu_ms: None,
             memory_peak_bytes: None,
             attempt_records: Vec::new(),

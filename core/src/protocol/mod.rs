@@ -16,6 +16,7 @@ pub use read::{Decoder, ProtocolError};
 pub use write::{invoke, stop};
 
 use crate::outcome::Reason;
+use crate::triggers::cause::Cause;
 use fnd_manifest::words;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -121,6 +122,12 @@ pub struct InvokeHead<'a> {
     /// `KEPTN_CONTEXT`, JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Value>,
+    /// When the event happened that the invocation is for, RFC 3339; absent: the shim knows no better time than the request's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<Cow<'a, str>>,
+    /// What made the trigger run the function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cow<'a, Cause>>,
     /// The variables of a request that came by a route, as a script has them; only for a worker that wants them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variables: Option<serde_json::Map<String, Value>>,

@@ -190,6 +190,8 @@ fn a_large_payload_goes_in_several_frames() {
         data: None,
         previous: None,
         context: None,
+        time: None,
+        cause: None,
         variables: None,
         request: None,
     };

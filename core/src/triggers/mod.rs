@@ -2,6 +2,7 @@
 //! every trigger. The daemon's side brings facts and submits.
 //!
 //! Files:
+//! - `cause`: what made a trigger run a function, beside the payload
 //! - `cgi`: a request as the variables of CGI/1.1, and the answer of a CGI script
 //! - `credentials`: whether a caller proves that it knows a secret
 //! - `event`: what a CloudEvent is, and which functions it starts
@@ -9,6 +10,7 @@
 //! - `replays`: which signed requests were admitted
 //! - `route`: which route of the public listener a request is for, and whether it runs anything
 
+pub mod cause;
 pub mod cgi;
 pub mod credentials;
 pub mod event;

@@ -65,15 +65,16 @@ impl InvocationBackend for Control {
         let live = self.settled().supervisor.invocation(id);
         Box::pin(async move {
             let stored = reader.get(id).await.map_err(failure)?;
-            let (record, attempts, replay_of) = match (live, stored) {
-                (Some(live), Some(stored)) => (live, stored.attempts, stored.origin),
-                (Some(live), None) => (live, Vec::new(), None),
-                (None, Some(stored)) => (stored.record, stored.attempts, stored.origin),
+            let mut view = match (&live, &stored) {
+                (Some(record), _) => InvocationView::of(record),
+                (None, Some(stored)) => InvocationView::of(&stored.record),
                 (None, None) => return Ok(None),
             };
-            let mut view = InvocationView::of(&record);
-            view.replay_of = replay_of;
-            view.attempt_records = attempts.iter().map(AttemptView::of).collect();
+            if let Some(stored) = stored {
+                view.replay_of = stored.origin;
+                view.cause = stored.cause.as_deref().cloned();
+                view.attempt_records = stored.attempts.iter().map(AttemptView::of).collect();
+            }
             Ok(Some(view))
         })
     }

@@ -9,6 +9,7 @@ use super::unwritable::Reading;
 use super::writer::Writer;
 use fnd_core::outcome::State;
 use fnd_core::record::{AttemptRecord, InvocationFilter, InvocationRecord, Payload, RunResult, UsageSum};
+use fnd_core::triggers::cause::Cause;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use std::io;
@@ -57,6 +58,8 @@ pub struct Whole {
     pub attempts: Vec<AttemptRecord>,
     /// The invocation whose payload this one repeats.
     pub origin: Option<InvocationId>,
+    /// What made its trigger run it.
+    pub cause: Option<Arc<Cause>>,
 }
 
 /// An invocation with its payload.
@@ -195,13 +198,14 @@ fn get(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<Whole>> {
         .prepare_cached(&sql)?
         .query_map([blob(id)], |row| rows::attempt(row, record.function.clone()))?
         .collect::<rusqlite::Result<_>>()?;
-    let origin: Option<[u8; 16]> = db
-        .prepare_cached("SELECT origin FROM invocation WHERE id = ?1")?
-        .query_row([blob(id)], |row| row.get(0))?;
+    let (origin, cause): (Option<[u8; 16]>, _) = db
+        .prepare_cached("SELECT origin, cause FROM invocation WHERE id = ?1")?
+        .query_row([blob(id)], |row| Ok((row.get(0)?, rows::json_or_none(row, 1)?)))?;
     Ok(Some(Whole {
         record,
         attempts,
         origin: origin.map(|id| InvocationId(u128::from_be_bytes(id))),
+        cause,
     }))
 }
 

@@ -62,10 +62,10 @@ pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
         not_before_ms: row.get(16)?,
         expires_ms: row.get(17)?,
         deadline_ms: row.get(18)?,
-        priority: row.get::<_, Option<i8>>(24)?.unwrap_or(0),
-        key: row.get::<_, Option<String>>(25)?.map(Arc::from),
+        priority: row.get::<_, Option<i8>>(25)?.unwrap_or(0),
+        key: row.get::<_, Option<String>>(26)?.map(Arc::from),
         origin: row
-            .get::<_, Option<[u8; 16]>>(26)?
+            .get::<_, Option<[u8; 16]>>(27)?
             .map(|id| InvocationId(u128::from_be_bytes(id))),
     };
     Ok(Unfinished { accepted, record })

@@ -142,12 +142,13 @@ pub(super) fn payload(row: &Row<'_>, first: usize) -> Result<Payload> {
             .get::<_, Option<String>>(first + 2)?
             .and_then(|text| Trace::parse(&text)),
         request: json_or_none(row, first + 4)?,
+        cause: json_or_none(row, first + 5)?,
     })
 }
 
 /// The columns that [`payload`] reads, in this order.
 pub(super) const PAYLOAD: &str = "content_type, context, traceparent, \
-    (SELECT data FROM body WHERE invocation = id AND kind = 'payload'), request";
+    (SELECT data FROM body WHERE invocation = id AND kind = 'payload'), request, cause";
 
 /// Reads an invocation without its result.
 pub(super) fn find(db: &Connection, id: InvocationId) -> Result<Option<InvocationRecord>> {

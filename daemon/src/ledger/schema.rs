@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavio
 use std::path::Path;
 
 /// The schema that this program writes. An older database is migrated to it; a newer one is refused and not changed.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Largest database that is checked as a whole when it is opened: reading 64 MiB takes under a second, and functions
 /// wait for it. Damage in a larger database is found when the damaged part is read.
@@ -129,9 +129,14 @@ const ASYNCHRONOUS: &str = "
     END;
 ";
 
+/// The column for what made a trigger run the function, as JSON of core. It is kept as long as the row.
+const TRIGGERS: &str = "
+    ALTER TABLE invocation ADD COLUMN cause TEXT;
+";
+
 /// The migration from each schema version to the next, starting with an empty database: a new database takes the same
 /// steps as an old one.
-pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, HANDLERS, ASYNCHRONOUS];
+pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, HANDLERS, ASYNCHRONOUS, TRIGGERS];
 
 /// A table that was added later; programs without it work as before, so the schema version did not change.
 const ADDED: &str = "

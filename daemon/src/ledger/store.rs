@@ -127,8 +127,8 @@ fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
     let id = blob(accepted.id);
     let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message,
             timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent, request, priority,
-            key, origin)
-        VALUES (?1, ?2, ?3, 'queued', ?4, ?5, 0, 0, '', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+            key, origin, cause)
+        VALUES (?1, ?2, ?3, 'queued', ?4, ?5, 0, 0, '', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
         ON CONFLICT (id) DO NOTHING";
     db.prepare_cached(sql)?.execute(params![
         id,
@@ -147,6 +147,7 @@ fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
         accepted.priority,
         accepted.key.as_deref(),
         accepted.origin.map(blob),
+        accepted.payload.cause.as_deref().map(json),
     ])?;
     if let (Trigger::Redrive, Some(origin)) = (accepted.trigger, accepted.origin) {
         // In the same transaction: the original is either still a dead letter, or it runs again; never both and never

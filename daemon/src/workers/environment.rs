@@ -52,11 +52,14 @@ pub fn for_worker(payload: &Payload) -> Option<serde_json::Map<String, serde_jso
     Some(variables.collect()).filter(|variables: &serde_json::Map<_, _>| !variables.is_empty())
 }
 
-/// Returns the variables of a request that came by a route.
+/// Returns the variables of a request that came by a route, and of the trigger's cause.
 fn of_request(payload: &Payload) -> Vec<(String, String)> {
     let length = payload.data.as_ref().map(Data::size);
     let variables = |request: &Arc<HttpRequest>| cgi::variables(request, payload.content_type.as_deref(), length);
-    payload.request.as_ref().map(variables).unwrap_or_default()
+    let mut variables = payload.request.as_ref().map(variables).unwrap_or_default();
+    let of_cause = payload.cause.iter().flat_map(|cause| cause.variables());
+    variables.extend(of_cause.map(|(name, value)| (name.to_owned(), value)));
+    variables
 }
 
 fn of_attempt(attempt: &AttemptOrder, variables: &mut Vec<(&str, String)>) {

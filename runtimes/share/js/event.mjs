@@ -222,9 +222,9 @@ export function eventOf(head, payload, sent) {
   }
   event["event-id"] = request.headers["event-id"] ?? attributes["ce-id"];
   event["event-type"] = request.headers["event-type"] ?? attributes["ce-type"];
-  event["event-time"] = request.headers["event-time"] ?? attributes["ce-time"];
+  event["event-time"] = request.headers["event-time"] ?? attributes["ce-time"] ?? head.time;
   event["event-namespace"] = request.headers["event-namespace"] ?? attributes["ce-source"];
-  event.extensions = { request, response };
+  event.extensions = { ...head.cause, request, response };
   Object.assign(event, attributes);
   return { event, response };
 }

@@ -164,7 +164,6 @@ fn read_headers(
         return Err(refuse(Code::BadRequest, detail));
     }
     let payload = Payload {
-        data: None,
         content_type: call
             .request
             .header("content-type")?
@@ -179,6 +178,7 @@ fn read_headers(
             headers: given(&call.request.parts.headers, &["authorization"])?,
             ..HttpRequest::default()
         })),
+        ..Payload::default()
     };
     // The backend gives the id: it tells when the request was accepted, and its body is still to come.
     let no_id = InvocationId(0);

@@ -35,6 +35,7 @@ use fnd_core::protocol::HttpRequest;
 use fnd_core::record::{
     Accepted, AttemptRecord, InvocationFilter, InvocationRecord, Payload, Response, RunResult, Usage,
 };
+use fnd_core::triggers::cause::{Cause, Slots};
 use fnd_wire::ids::{Attempt, FunctionName, Version, WorkerId};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -219,6 +220,7 @@ fn accepted(second: u64, function: &str) -> Accepted {
                 headers: vec![("event-type".to_owned(), "order \"é\"".to_owned())],
                 ..HttpRequest::default()
             })),
+            cause: Some(Arc::new(Cause::Schedule(Slots::new(1, 2, 2)))),
         },
         durable: true,
         load_key: None,

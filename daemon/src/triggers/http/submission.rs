@@ -223,12 +223,10 @@ fn prepared(
         asked.raw_path.clone()
     };
     let payload = Payload {
-        data: None,
         content_type: request
             .header("content-type")?
             .filter(|text| !text.is_empty())
             .map(str::to_owned),
-        context: None,
         trace: Trace::of(|name| joined(headers, name)),
         request: Some(Arc::new(HttpRequest {
             method: request.parts.method.to_string(),
@@ -243,6 +241,7 @@ fn prepared(
             cgi: route.entry.response == Response::Cgi,
             headers: given(headers, &withheld)?,
         })),
+        ..Payload::default()
     };
     Ok(Submit {
         payload,

@@ -15,7 +15,9 @@ use fnd_core::data::Data;
 use fnd_core::outcome::Reason;
 use fnd_core::protocol::{self, Failure, InvokeHead, Level, LogRecord, ProtocolError};
 use fnd_core::supervisor::{Answered, CallOrder, Event, Rules};
+use fnd_core::triggers::cause::Cause;
 use fnd_wire::ids::WorkerId;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -138,6 +140,8 @@ impl Workers {
                 .context
                 .as_deref()
                 .and_then(|context| serde_json::from_str(context).ok()),
+            time: payload.cause.as_deref().and_then(Cause::time).map(Into::into),
+            cause: payload.cause.as_deref().map(Cow::Borrowed),
             variables: member.variables.then(|| environment::for_worker(payload)).flatten(),
             request: environment::request(attempt),
         };

@@ -14,6 +14,7 @@ use fnd_core::instant;
 use fnd_core::outcome::Reason;
 use fnd_core::record::{RunResult, is_json};
 use fnd_core::supervisor::AttemptOrder;
+use fnd_core::triggers::cause::Cause;
 use fnd_wire::ids::{InvocationId, WorkerId};
 use fnd_wire::units::print_size;
 use hyper::body::Incoming;
@@ -85,7 +86,8 @@ pub(super) fn head(attempt: &AttemptOrder, now_ms: u64) -> Result<Request<Bytes>
     // The event's fields come from the caller's headers, else from its CloudEvent headers. Without either, each
     // invocation is an event of its own.
     let id = || attempt.invocation.to_string();
-    let time = || instant::text(now_ms);
+    let cause = payload.cause.as_deref().and_then(Cause::time);
+    let time = || cause.map_or_else(|| instant::text(now_ms), str::to_owned);
     own.push((
         "event-id",
         find("event-id").or_else(|| find("ce-id")).unwrap_or_else(id),

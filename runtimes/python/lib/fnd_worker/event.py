@@ -229,6 +229,9 @@ class Event(dict):
             self[name] = headers.get(name) or attributes.get(attribute) if headers else None
         if attributes:
             self.update(attributes)
+        if "cause" in head:
+            self["extensions"].update(head["cause"])
+            self["event-time"] = self["event-time"] or head.get("time")
 
     def __getattr__(self, name):
         for key in (name, name.replace("_", "-")):

@@ -244,6 +244,8 @@ fn a_call_and_its_answer_are_quick() {
             data: None,
             previous: None,
             context: None,
+            time: None,
+            cause: None,
             variables: None,
             request: None,
         };
