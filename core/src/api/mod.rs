@@ -3,6 +3,7 @@
 //! Instants are RFC 3339 text in UTC with milliseconds, durations are milliseconds, sizes are bytes. Null means that
 //! the value is known to be absent.
 //!
+//! - `events`: events that were accepted.
 //! - `functions`: functions, with their last execution; the content of status files.
 //! - `invocations`: invocations, attempts and dead letters.
 //! - `node`: the node's status, runtimes and sizes, reload and validation.
@@ -13,6 +14,7 @@
 //! - `components`: their schemas.
 
 mod components;
+mod events;
 mod functions;
 mod invocations;
 mod node;
@@ -22,6 +24,7 @@ pub mod stream;
 mod usage;
 
 pub use components::components;
+pub use events::{BatchAccepted, EventAccepted};
 pub use functions::{
     FunctionChange, FunctionDetail, FunctionList, FunctionMore, FunctionStatus, LastEnd, NewerVersion,
 };

@@ -46,7 +46,19 @@ const VERSIONS: Table = Table::new("versions", &["function"]);
 const INVOCATION: Table = Table::new("invocation", &["id"]);
 const ATTEMPTS: Table = Table::new("attempt", &["invocation", "n"]);
 const BODIES: Table = Table::new("body", &["invocation", "kind"]);
-const TABLES: [&Table; 7] = [&META, &FUNCTION, &LOAD, &VERSIONS, &INVOCATION, &ATTEMPTS, &BODIES];
+const EVENTS: Table = Table::new("event", &["key"]);
+const TABLES: [&Table; 8] = [
+    &META,
+    &FUNCTION,
+    &LOAD,
+    &VERSIONS,
+    &INVOCATION,
+    &ATTEMPTS,
+    &BODIES,
+    &EVENTS,
+];
+/// Tables that a ledger of an earlier fnd may lack.
+const LATER: [&str; 2] = ["versions", "event"];
 
 /// Indexes of `invocation`, with their conditions: they list rows that cannot be reached by key.
 fn indexes() -> [(&'static str, String); 4] {
@@ -131,7 +143,7 @@ impl Source {
 
 /// Returns whether the schema can be read and is that of a ledger.
 fn has_tables(db: &Connection) -> bool {
-    let wanted = TABLES.iter().filter(|table| table.name != "versions");
+    let wanted = TABLES.iter().filter(|table| !LATER.contains(&table.name));
     wanted
         .into_iter()
         .all(|table| db.table_exists(None, table.name) == Ok(true))

@@ -2,8 +2,9 @@
 //! once.
 
 use super::command::Command;
+use super::events::{self, Earlier};
 use super::rows::{INLINE_MAX, blob, int};
-use fnd_core::outcome::{Exhausted, Trigger};
+use fnd_core::outcome::{Exhausted, Reason, Skip, State, Trigger};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, RunResult};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, ErrorCode, params};
@@ -72,9 +73,11 @@ pub(super) fn apply<'a>(
     db: &Connection,
     (command, is_new): (&'a Command, bool),
     counts: &mut Counts<'a>,
+    earlier: &mut Earlier,
 ) -> Result<(), StoreError> {
     match command {
         Command::Store(accepted) => store(db, accepted),
+        Command::Publish { shares, since_ms } => events::publish(db, shares, *since_ms, earlier),
         Command::Claim(record) => {
             let sql =
                 "UPDATE invocation SET state = ?2, attempts = ?3, polls = ?4, started_ms = ?5, next_attempt_ms = NULL
@@ -123,7 +126,7 @@ pub(super) fn apply<'a>(
     }
 }
 
-fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
+pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
     let id = blob(accepted.id);
     let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message,
             timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent, request, priority,
@@ -164,6 +167,22 @@ fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
         db.prepare_cached(sql)?
             .execute(params![accepted.function.as_str(), key.0])?;
     }
+    Ok(())
+}
+
+/// Ends an invocation that was just stored and never runs. If its function only has no room for it, it is a dead letter, so
+/// that it can run later.
+pub(super) fn put_skipped(db: &Connection, accepted: &Accepted, skip: Skip, why: &str) -> Result<(), StoreError> {
+    let sql = "UPDATE invocation SET state = ?2, ended_ms = ?3, reason = ?4, message = ?5, dead = ?6 WHERE id = ?1";
+    let dead = matches!(skip, Skip::QueueFull | Skip::Rate).then_some(1);
+    db.prepare_cached(sql)?.execute(params![
+        blob(accepted.id),
+        State::Skipped.as_str(),
+        int(accepted.accepted_ms),
+        Reason::Skipped(skip).to_string(),
+        why,
+        dead,
+    ])?;
     Ok(())
 }
 
@@ -236,7 +255,7 @@ fn split(result: Option<&RunResult>) -> (Option<bool>, Option<&[u8]>, Option<&[u
 }
 
 /// Returns a record of texts and numbers as JSON; this cannot fail for such values.
-fn json(value: &impl Serialize) -> String {
+pub(super) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 

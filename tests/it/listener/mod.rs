@@ -3,11 +3,13 @@
 //! Files:
 //! - `admission`: credentials: who may call, and the one answer for all others
 //! - `decisions`: conditions, idempotency keys, rates, pages of other origins, queued requests
+//! - `events`: the route for events
 //! - `routing`: paths, methods and hosts; two functions with one route
 //! - `sockets`: addresses, TLS, proxies, restarts, what is told of requests
 
 mod admission;
 mod decisions;
+mod events;
 mod routing;
 mod sockets;
 

@@ -2,6 +2,7 @@
 
 use super::{ATTRIBUTES_MAX, Malformed};
 use crate::record::is_json;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ const VERSION: &str = "1.0";
 const NAME_MAX: usize = 64;
 
 /// The attributes of an event as text. The version is always 1.0.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Attributes {
     /// Identifies the event together with `source`.
     pub id: String,

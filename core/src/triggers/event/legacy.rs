@@ -65,7 +65,7 @@ pub(super) fn event(request: &Request<'_>) -> Option<Result<CloudEvent, Malforme
     if request.header("event-type").is_some() {
         return Some(of_headers(request));
     }
-    if !request.content_type().is_some_and(is_json) {
+    if !request.content_type().is_none_or(is_json) {
         return None;
     }
     let members: BTreeMap<String, &RawValue> = parsed(request.body, "object").ok()?;

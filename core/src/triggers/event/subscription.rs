@@ -169,7 +169,10 @@ impl Subscription {
     fn new(entry: &EventSubscription) -> Self {
         Self {
             conditions: entry.when.iter().map(Test::new).collect(),
-            schema: entry.json_schema.as_ref().map(EventSchema::new),
+            schema: entry.schema.is_some().then(|| {
+                let unread = || "its file was not read".to_owned();
+                EventSchema::new(entry.json_schema.as_ref().ok_or_else(unread)?)
+            }),
             entry: entry.clone(),
         }
     }
@@ -359,7 +362,7 @@ mod tests {
     #[test]
     fn a_function_gets_an_event_once_and_takes_it_by_any_entry() {
         let mut strict = entry("a");
-        strict.json_schema = Some(json!(false));
+        (strict.schema, strict.json_schema) = (Some("a.json".to_owned()), Some(json!(false)));
         let both = [strict.clone(), entry("a*")];
         let (strict, twice) = ([strict], [entry("*"), entry("a")]);
         let table = Subscriptions::new([

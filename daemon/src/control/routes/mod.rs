@@ -7,6 +7,7 @@
 //! - `dead_letters`: `GET /v1/dead-letters[/ID]`, `POST /v1/dead-letters/ID/redrive`, `DELETE /v1/dead-letters/ID`
 //! - `drain`: `POST /v1/drain[?wait=30s]`, `DELETE /v1/drain`
 //! - `enable`: `POST /v1/functions/F/enable` and `disable`
+//! - `events`: `POST /v1/events`, `POST /publish`
 //! - `find`: finds the route of a request
 //! - `functions`: `GET /v1/functions[?label=k=v]` and `GET /v1/functions/F`, both with `watch=1` as a stream of
 //!   changes
@@ -36,6 +37,7 @@ mod config;
 mod dead_letters;
 mod drain;
 mod enable;
+mod events;
 mod find;
 mod functions;
 mod healthz;
@@ -116,6 +118,8 @@ static ROUTES: &[Route] = &[
     route!(OPTIONS "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
     route!(POST "/v1/functions/{function}/enable" OPERATOR, enable::enable),
     route!(POST "/v1/functions/{function}/disable" OPERATOR, enable::disable),
+    route!(POST "/v1/events" OPERATOR, events::publish),
+    route!(POST "/publish" OPERATOR, events::publish),
     route!(GET "/v1/invocations" VIEWER, invocations::list),
     route!(GET "/v1/invocations/{id}" VIEWER, invocations::show),
     route!(GET "/v1/invocations/{id}/result" VIEWER, result::answer),
@@ -150,7 +154,6 @@ static LATER: &[(Method, &str)] = &[
     (Method::GET, "/v1/functions/{function}/versions"),
     (Method::PUT, "/v1/functions/{function}"),
     (Method::DELETE, "/v1/functions/{function}"),
-    (Method::POST, "/v1/events"),
     (Method::GET, "/v1/schedules"),
     (Method::GET, "/v1/state/{scope}/{key}"),
     (Method::PUT, "/v1/state/{scope}/{key}"),
