@@ -35,6 +35,7 @@ pub fn components() -> Map<String, Value> {
         RouteTest,
         RouteTestReport,
         RuntimeList,
+        ScheduleList,
         SizeList,
         UsageList,
         stream::StreamEvent,

@@ -236,6 +236,7 @@ impl Supervisor {
             priority: submit.priority,
             key: None,
             origin: None,
+            mark: None,
         })
     }
 

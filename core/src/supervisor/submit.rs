@@ -16,6 +16,9 @@ use fnd_wire::ids::{InvocationId, Version};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Why an invocation is skipped that must not run beside another one.
+const OVERLAPS: &str = "another invocation was running (`overlap`)";
+
 /// Converts a wall-clock instant to the monotonic clock. Returns now for one that has passed.
 pub(super) fn on_mono(now: Now, unix_ms: u64) -> Duration {
     let ahead = Duration::from_millis(unix_ms.saturating_sub(now.unix_ms));
@@ -62,11 +65,18 @@ impl Supervisor {
             return;
         }
         let id = submit.id;
+        let wanted = submit.skipped.clone();
         match self.take(now, submit, out) {
-            Ok((key, after)) => self.follow(now, (key, id), after, out),
+            Ok((key, after)) => match wanted {
+                Some((skip, why)) => self.give_up(now, id, (skip, &why), out),
+                None => self.follow(now, (key, id), after, out),
+            },
             Err(refused) => {
                 let (submit, rejection) = *refused;
                 let skip = rejection.skip();
+                if let Some(skip) = skip.filter(|skip| submit.is_unattended() && *skip != Skip::Disabled) {
+                    return self.record_refusal(now, submit, skip, out);
+                }
                 reject(submit.reply, rejection, out);
                 let (function, trigger) = (submit.function, submit.trigger);
                 out.extend(skip.map(|skip| {
@@ -88,7 +98,8 @@ impl Supervisor {
         };
         let overlaps = !serving.rules.kind.is_service() && !self.has_place(key, &serving);
         let QueueRules { overlap, rate, .. } = serving.rules.queue;
-        let skipped = overlaps && overlap == Overlap::Skip;
+        let overlap = submit.overlap.unwrap_or(overlap);
+        let skipped = submit.skipped.is_some() || (overlaps && overlap == Overlap::Skip);
         // A skipped request does not count for the rate.
         if let Some(rate) = rate.filter(|_| !skipped) {
             let paid = &mut self.functions[key].rate_paid;
@@ -107,11 +118,25 @@ impl Supervisor {
     pub(super) fn follow(&mut self, now: Now, (key, id): (FunctionKey, InvocationId), after: After, out: &mut Vec<Action>) {
         match after {
             After::Nothing => {}
-            After::Skip => {
-                let why = "another invocation was running (queue.overlap is `skip`)";
-                self.give_up(now, id, (Skip::Overlap, why), out);
-            }
+            After::Skip => self.give_up(now, id, (Skip::Overlap, OVERLAPS), out),
             After::Replace => self.replace_oldest(now, key, id, out),
+        }
+    }
+
+    /// Records a run that a trigger wanted and that is refused: nobody waits who would learn of it otherwise.
+    fn record_refusal(&mut self, now: Now, submit: Submit, skip: Skip, out: &mut Vec<Action>) {
+        let why = match skip {
+            Skip::QueueFull => "too many invocations were waiting (queue.max)",
+            Skip::Rate => "too many invocations were accepted before it (queue.rate)",
+            Skip::Overlap => OVERLAPS,
+            Skip::Expired | Skip::Disabled | Skip::Deleted | Skip::Missed => "its time was over",
+        };
+        let key = self.functions.find(&submit.function);
+        let known = key.and_then(|key| Some((key, self.functions[key].serving()?.clone())));
+        if let Some((key, serving)) = known {
+            let id = submit.id;
+            self.accept(now, (key, &serving), (submit, None), out);
+            self.give_up(now, id, (skip, why), out);
         }
     }
 
@@ -181,6 +206,9 @@ impl Supervisor {
             (false, true) => return skipped(Skip::Overlap, None),
             (false, false) => {}
         }
+        if submit.skipped.is_some() {
+            return Ok((key, Arc::clone(serving)));
+        }
         let queue = &serving.rules.queue;
         if let Some(wait) = queue
             .rate
@@ -192,7 +220,7 @@ impl Supervisor {
         // Every accepted invocation counts, also one that waits for a retry: otherwise failing invocations would pile
         // up without bound.
         let held = to_usize(serving.rules.places()).saturating_add(to_usize(queue.max));
-        match queue.overlap {
+        match submit.overlap.unwrap_or(queue.overlap) {
             Overlap::Reject if !place => skipped(Skip::Overlap, None),
             // A replacing invocation frees as much as it takes, and a skipped one does not wait.
             Overlap::Replace | Overlap::Skip if !place => Ok((key, Arc::clone(serving))),
@@ -237,6 +265,7 @@ impl Supervisor {
             priority: submit.priority,
             key: submit.idempotency_key.clone(),
             origin: submit.origin,
+            mark: submit.mark,
         })));
         let not_before = submit.not_before_ms.map(|at| on_mono(now, at));
         let (acknowledge, waiters) = if submit.wait {

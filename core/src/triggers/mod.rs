@@ -8,6 +8,7 @@
 //! - `event`: what a CloudEvent is, and which functions it starts
 //! - `replay_file`: the bytes of the file that remembers admitted requests
 //! - `replays`: which signed requests were admitted
+//! - `schedule`: which slots of schedules are due
 //! - `route`: which route of the public listener a request is for, and whether it runs anything
 
 pub mod cause;
@@ -17,3 +18,4 @@ pub mod event;
 pub mod replay_file;
 pub mod replays;
 pub mod route;
+pub mod schedule;

@@ -11,6 +11,8 @@ use crate::output::{Output, Table, Tone, escape};
 use clap::ValueEnum;
 use fnd_core::api::{InvocationList, InvocationView};
 use fnd_core::outcome::State;
+use fnd_core::triggers::cause::Cause;
+use fnd_wire::units::counted;
 use jiff::Timestamp;
 use std::cmp::Reverse;
 
@@ -159,6 +161,31 @@ fn tone(state: State) -> Tone {
     }
 }
 
+/// Returns what made a trigger run the function, as lines of a name and a text.
+fn of_cause(cause: &Cause, out: &Output) -> Vec<(&'static str, String)> {
+    match cause {
+        Cause::Schedule(slots) => {
+            let first = slots
+                .first
+                .as_deref()
+                .map(|first| format!(", from {}", out.instant(first)));
+            let count = counted(slots.slots, "slot", "slots");
+            let at = out.instant(&slots.scheduled_at);
+            vec![("scheduled", format!("{at} ({count}{})", first.unwrap_or_default()))]
+        }
+        Cause::Event(event) => {
+            let attributes = &event.attributes;
+            let mut lines = vec![
+                ("event", format!("{} {}", attributes.kind, attributes.id)),
+                ("source", attributes.source.clone()),
+            ];
+            lines.extend(attributes.subject.clone().map(|subject| ("subject", subject)));
+            lines
+        }
+    }
+}
+
+/// Prints all about a run.
 fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Failure> {
     let text = |text: &Option<String>| text.as_deref().map_or("-".to_owned(), |text| out.instant(text));
     let exhausted = view
@@ -201,6 +228,14 @@ fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Failur
         ),
     ];
     for (name, value) in lines {
+        out.line(&format!("{name:13} {}", escape(&value, false)))?;
+    }
+    for (name, value) in view
+        .cause
+        .as_ref()
+        .map(|cause| of_cause(cause, out))
+        .unwrap_or_default()
+    {
         out.line(&format!("{name:13} {}", escape(&value, false)))?;
     }
     if view.attempt_records.is_empty() {

@@ -131,6 +131,7 @@ impl State {
     pub(crate) fn all_known(&mut self) {
         if self.supervisor.is_scanned() {
             self.forget_statuses();
+            self.forget_schedules();
             self.prune_all();
             self.sweep();
             self.retain();

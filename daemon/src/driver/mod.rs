@@ -21,6 +21,7 @@
 //! - `reports`: reports events, and writes status files
 //! - `requests`: requests of people and signals about the whole node
 //! - `said`: turns messages of workers into events of the supervisor
+//! - `schedules`: keeps schedules in step with the functions that serve, and submits what is due
 //! - `secrets`: asks for the secrets that routes name
 //! - `tasks`: the tasks of the main thread
 //! - `view`: builds the documents of the API and the status files from the supervisor's state and the registry
@@ -40,6 +41,7 @@ pub(crate) mod records;
 mod reports;
 mod requests;
 mod said;
+mod schedules;
 mod secrets;
 pub(crate) mod tasks;
 mod view;
@@ -52,6 +54,7 @@ use crate::output::{Captured, Output};
 use crate::report::Reporter;
 use crate::settings::Current;
 use crate::triggers::http::Listener;
+use crate::triggers::schedule;
 use crate::triggers::secrets::Secrets;
 use crate::workers::Workers;
 use crate::workers::link::{ConnectionError, has_room};
@@ -104,6 +107,7 @@ pub(crate) struct State {
     pub(crate) functions: Functions,
     pub(crate) workers: Workers,
     pub(crate) secrets: Secrets,
+    pub(crate) schedules: schedule::Part,
     pub(crate) records: Records,
     pub(crate) output: Output,
     pub(crate) reporter: Reporter,

@@ -136,6 +136,9 @@ impl State {
                 diagnostics: known.map_or(&[], |known| &known.diagnostics),
             });
         }
+        if changes.is_gone || changes.loaded.is_some() {
+            self.reschedule(function);
+        }
         self.report(ReportEvent::StatusChanged(function));
     }
 }

@@ -97,6 +97,7 @@ impl State {
                 // Refused: the disk is so far behind that new work must wait. Work that is not durable goes on
                 // unrecorded until its end; the record of its end has more room.
                 if self.records.ledger.submit(Command::Store(accepted)).is_err() && durable {
+                    self.schedules.stored(id, false, self.clock.now().unix_ms);
                     self.turn.follow_up.push_back(Event::StoreFailed(id));
                 }
             }
@@ -129,6 +130,7 @@ impl State {
                 self.records.store(Command::Update(record));
             }
             Action::StoreEnabled { function, enabled } => {
+                self.reschedule(&function);
                 self.records.store(Command::StoreEnabled { function, enabled });
             }
             Action::Release { function, invocation } => {

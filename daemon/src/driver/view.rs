@@ -62,7 +62,7 @@ impl State {
             memory_peak_bytes: last.and_then(|attempt| attempt.usage.memory_peak()),
             memory_bytes: None,
             next_attempt_at: view.next_attempt_ms.map(instant::text),
-            next_run_at: None,
+            next_run_at: self.schedules.table.next_of(name).map(instant::text),
             result: result.and_then(shown),
             runs: view.runs,
             failures: view.failures,

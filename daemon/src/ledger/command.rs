@@ -5,6 +5,7 @@ use super::retention::Retention;
 use fnd_core::data::Data;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{Delivered, EventShares, Shares};
+use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -35,6 +36,15 @@ pub enum Command {
         /// Whether the function is enabled.
         enabled: bool,
     },
+    /// The marks of a function's schedules, in place of those that are stored.
+    StoreMarks(Marks),
+    /// Whether a user has paused the schedules of a function.
+    StorePaused {
+        /// The function.
+        function: FunctionName,
+        /// Whether the schedules are paused.
+        paused: bool,
+    },
     /// Removes an invocation from the dead letters.
     DiscardDeadLetter(InvocationId),
     /// Which versions of a function are installed.
@@ -52,7 +62,12 @@ impl Command {
     pub(super) fn is_waited_for(&self) -> bool {
         match self {
             Self::Store(accepted) => accepted.durable || accepted.key.is_some(),
-            Self::Publish { .. } | Self::Claim(_) | Self::StoreEnabled { .. } | Self::DiscardDeadLetter(_) => true,
+            Self::Publish { .. }
+            | Self::Claim(_)
+            | Self::StoreEnabled { .. }
+            | Self::StoreMarks(_)
+            | Self::StorePaused { .. }
+            | Self::DiscardDeadLetter(_) => true,
             // If a power cut loses `StoreVersions`, an old version stays on the disk for longer; nothing else happens.
             Self::Record(..) | Self::Update(_) | Self::StoreVersions { .. } => false,
         }
@@ -90,7 +105,8 @@ impl Command {
             }
             Self::Record(attempt, record) => attempt.message.len() + record.message.len() + result(record),
             Self::Update(record) => record.message.len() + result(record),
-            Self::Claim(_) | Self::StoreEnabled { .. } | Self::DiscardDeadLetter(_) => 0,
+            Self::Claim(_) | Self::StoreEnabled { .. } | Self::StorePaused { .. } | Self::DiscardDeadLetter(_) => 0,
+            Self::StoreMarks(marks) => marks.marks.iter().map(|mark| mark.key.len() + 64).sum(),
             Self::StoreVersions { installed, .. } => size_of_val(installed.as_slice()),
         }
     }

@@ -66,7 +66,7 @@ pub use in_flight::Begun;
 #[cfg(fuzzing)]
 pub(crate) use in_flight::fuzzing;
 pub use query::{PAGE_MAX, Page, QueryError, Reader, ResultOf, StoredInvocation, Whole};
-pub use restore::LastRun;
+pub use restore::{LastRun, StoredSchedules};
 pub use retention::{KeepOf, Retention};
 pub use room::Free;
 pub use schema::VERSION;
@@ -112,6 +112,8 @@ pub struct Opened {
     pub last_runs: Vec<LastRun>,
     /// Installed versions of each function, oldest first.
     pub versions: HashMap<FunctionName, Vec<Version>>,
+    /// Marks of schedules, and which ones are paused.
+    pub schedules: StoredSchedules,
     /// Accepts commands to store.
     pub writer: Writer,
     /// Answers queries.
@@ -254,6 +256,7 @@ where
         last_id,
         last_runs,
         versions,
+        schedules,
     } = match find(site, held_attempts) {
         Err(OpenError::Corrupt { detail, .. }) if site.on_damage == OnDamage::SetAside => {
             damage::set_aside(site.state, &detail)?;
@@ -273,6 +276,7 @@ where
         last_id,
         last_runs,
         versions,
+        schedules,
         writer,
         reader,
     })
@@ -289,6 +293,7 @@ struct Start {
     last_id: Option<InvocationId>,
     last_runs: Vec<LastRun>,
     versions: HashMap<FunctionName, Vec<Version>>,
+    schedules: StoredSchedules,
 }
 
 fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]) -> Result<Start, OpenError> {
@@ -325,6 +330,7 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
     let last_id = restore::last_id(&transaction).map_err(failed)?;
     let last_runs = restore::last_runs(&transaction).map_err(failed)?;
     let versions = restore::versions(&transaction).map_err(failed)?;
+    let schedules = restore::schedules(&transaction).map_err(failed)?;
     if makeshift.is_some() {
         drop(transaction);
     } else if let Err(error) = transaction.commit().map_err(failed) {
@@ -357,6 +363,7 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
         last_id,
         last_runs,
         versions,
+        schedules,
         db,
     })
 }

@@ -47,18 +47,20 @@ const INVOCATION: Table = Table::new("invocation", &["id"]);
 const ATTEMPTS: Table = Table::new("attempt", &["invocation", "n"]);
 const BODIES: Table = Table::new("body", &["invocation", "kind"]);
 const EVENTS: Table = Table::new("event", &["key"]);
-const TABLES: [&Table; 8] = [
+const SCHEDULES: Table = Table::new("schedule", &["function", "key"]);
+const TABLES: [&Table; 9] = [
     &META,
     &FUNCTION,
     &LOAD,
     &VERSIONS,
+    &SCHEDULES,
     &INVOCATION,
     &ATTEMPTS,
     &BODIES,
     &EVENTS,
 ];
 /// Tables that a ledger of an earlier fnd may lack.
-const LATER: [&str; 2] = ["versions", "event"];
+const LATER: [&str; 3] = ["versions", "schedule", "event"];
 
 /// Indexes of `invocation`, with their conditions: they list rows that cannot be reached by key.
 fn indexes() -> [(&'static str, String); 4] {
@@ -222,7 +224,8 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
     let mut partial = BTreeSet::new();
     for table in TABLES {
         let read = Copier::new(table, from, to)?.all()?;
-        let added_later = table.name == "versions" && !from.table_exists(None, table.name).unwrap_or(true);
+        let added_later =
+            matches!(table.name, "versions" | "schedule") && !from.table_exists(None, table.name).unwrap_or(true);
         if !(read == Read::All && is_sound(table.name) || added_later) {
             partial.insert(table.name);
         }

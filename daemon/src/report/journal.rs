@@ -37,6 +37,7 @@ pub(super) fn write(event: ReportEvent<'_>) {
         | ReportEvent::WorkerEnded(..)
         | ReportEvent::PoolScaled(..)
         | ReportEvent::AttemptPutBack
+        | ReportEvent::SlotsDue { .. }
         | ReportEvent::InvocationEnded(_) => {}
     }
 }

@@ -15,7 +15,7 @@ mod triggers;
 pub use around::{History, HttpServer, Listen, Logs, Sandbox, Service};
 pub use limits::Limits;
 pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};
-pub use triggers::{EventSubscription, HttpRoute};
+pub use triggers::{EventSubscription, HttpRoute, Schedule};
 
 use super::Mode;
 use crate::schema::Kind::{Either, List, Table, Text};
@@ -26,7 +26,7 @@ use around::{ALERT, CALL, HOOKS};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use triggers::{FILE, SCHEDULE};
+use triggers::FILE;
 
 /// The manifest of a function.
 pub const SCHEMA: Schema = Schema {
@@ -102,7 +102,7 @@ keys! {
         /// Invocations that wait because all processes are busy.
         queue: Queue = Table(Queue::KEYS);
         /// Runs the function at given times.
-        schedule = Tables(SCHEDULE), not_yet [[]];
+        schedule: Vec<Schedule> [default] = Tables(Schedule::KEYS);
         /// Runs the function on HTTP requests.
         http: Vec<HttpRoute> [default] = Tables(HttpRoute::KEYS);
         /// Runs the function on CloudEvents.

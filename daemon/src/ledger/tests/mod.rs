@@ -231,6 +231,7 @@ fn accepted(second: u64, function: &str) -> Accepted {
         priority: 0,
         key: None,
         origin: None,
+        mark: None,
     }
 }
 

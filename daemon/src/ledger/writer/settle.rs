@@ -43,6 +43,8 @@ impl Thread {
                 | Command::Record(..)
                 | Command::Update(_)
                 | Command::StoreEnabled { .. }
+                | Command::StoreMarks(_)
+                | Command::StorePaused { .. }
                 | Command::DiscardDeadLetter(_)
                 | Command::StoreVersions { .. } => {}
             }
@@ -131,6 +133,10 @@ pub(super) fn changes_figures(command: &Command) -> bool {
         Command::Store(accepted) => accepted.origin.is_some(),
         Command::Publish { shares, .. } => shares.events.iter().any(|event| !event.skipped.is_empty()),
         Command::DiscardDeadLetter(_) => true,
-        Command::Claim(_) | Command::StoreEnabled { .. } | Command::StoreVersions { .. } => false,
+        Command::Claim(_)
+        | Command::StoreEnabled { .. }
+        | Command::StoreMarks(_)
+        | Command::StorePaused { .. }
+        | Command::StoreVersions { .. } => false,
     }
 }
