@@ -3,7 +3,8 @@
 //! fnd reports each event once. The journal, the stream, the metrics and the status files each take from it what they
 //! show. An event borrows its data, so that reporting copies only what one of them keeps.
 
-use crate::record::{Accepted, AttemptRecord, InvocationRecord, Usage};
+use crate::outcome::Trigger;
+use crate::record::{AttemptRecord, InvocationRecord, Usage};
 use crate::supervisor::Notice;
 use crate::trace::Span;
 use fnd_manifest::diagnostic::Diagnostic;
@@ -55,7 +56,14 @@ pub enum ReportEvent<'a> {
     /// A notice of the supervisor: an attempt began, a function's state changed, a request was refused on arrival.
     Notice(&'a Notice),
     /// A request to run was accepted.
-    Accepted(&'a Accepted),
+    Accepted {
+        /// Its function.
+        function: &'a FunctionName,
+        /// The invocation.
+        id: InvocationId,
+        /// What started it.
+        trigger: Trigger,
+    },
     /// The spawner was asked for a process.
     WorkerRequested(&'a FunctionName),
     /// A process ended.

@@ -1,7 +1,7 @@
 //! The command line: every verb, its options and its examples.
 
 use crate::commands::{
-    backup, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, enable, events, explain,
+    backup, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, emit, enable, events, explain,
     history, invoke, list, log_level, logs, new, reload, replay, report, restore, result, routes, run, runtimes,
     schedules, schema, secret, show, sizes, status, top, validate, verify, version, wait,
 };
@@ -132,6 +132,8 @@ pub(crate) enum Verb {
     Top(top::Args),
     /// Run a function and print its result.
     Invoke(invoke::Args),
+    /// Send an event to the functions that subscribe to it.
+    Emit(emit::Args),
     /// Run a function of a file without a daemon, and print its result.
     Run(run::Args),
     /// Show what functions printed.

@@ -41,9 +41,12 @@ impl Exit {
     #[must_use]
     pub(crate) fn of(code: Code) -> Self {
         match code {
-            Code::BadRequest | Code::BadJson | Code::MethodNotAllowed | Code::TooLarge | Code::HeadersTooLarge => {
-                Self::Usage
-            }
+            Code::BadRequest
+            | Code::BadJson
+            | Code::MethodNotAllowed
+            | Code::TooLarge
+            | Code::Unprocessable
+            | Code::HeadersTooLarge => Self::Usage,
             Code::NotAllowed | Code::Unauthorized => Self::NotAllowed,
             Code::NotFound | Code::NotSupportedYet => Self::NoSuchThing,
             Code::Timeout | Code::SlowRequest | Code::NotEnded => Self::Timeout,

@@ -202,7 +202,7 @@ fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
         return Err(Failure::usage(message));
     }
     if format == Format::Name && !prints_table(verb) && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
-        let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `history`, `dead-letters`, \
+        let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `emit`, `history`, `dead-letters`, \
                        `runtimes`, `schedules`, `secret` and `sizes` have it";
         return Err(Failure::usage(message));
     }
@@ -216,6 +216,7 @@ fn prints_table(verb: &Verb) -> bool {
         Verb::Status(_)
             | Verb::List(_)
             | Verb::Top(_)
+            | Verb::Emit(_)
             | Verb::History(_)
             | Verb::DeadLetters(_)
             | Verb::Runtimes(_)
@@ -236,6 +237,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Edit(args) => c::edit::run(context, args).await,
         Verb::Top(args) => c::top::run(context, args).await,
         Verb::Invoke(args) => c::invoke::run(context, args).await,
+        Verb::Emit(args) => c::emit::run(context, args).await,
         Verb::Run(args) => c::run::run(context, args).await,
         Verb::Logs(args) => c::logs::run(context, args).await,
         Verb::Tail(args) => c::logs::run(context, args.following()).await,

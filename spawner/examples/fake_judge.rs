@@ -34,7 +34,7 @@ fn main() {
                 let verdict = SettingsVerdict { policy: Some(policy), document: Bytes(b"{}".to_vec()) };
                 let tls = value("tls=").and_then(|paths| paths.split_once(' '));
                 let tls = tls.map(|(certificate, key)| (certificate.to_owned(), key.to_owned()));
-                JudgeReply::Settings(SettingsAndTls { verdict, tls })
+                JudgeReply::Settings(SettingsAndTls { verdict, tls, secrets: Vec::new() })
             }
             JudgeRequest::Function(function) => JudgeReply::Function(Box::new(judge(&function, configured))),
         };

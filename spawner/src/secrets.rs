@@ -1,12 +1,12 @@
 //! Opens the secrets that fnd needs to check requests, and no others: those that routes name in files which are all
-//! root's, and the files of `[http] tls`.
+//! root's, those that a configuration of root names, and the files of `[http] tls`.
 //!
 //! A secret travels in a memory file, sealed against every change. The kernel copies it there, so its bytes are never in
 //! this process, nor in its copies (launchers, helpers).
 
 use crate::grants::{self, Stamps};
 use crate::policy::{Myself, insecure_above, problem};
-use fnd_wire::frame::{CERTIFICATE, KEY, Problem, SECRET_MAX, SecretAsked, TLS_FILE_MAX, is_shortage};
+use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, Problem, SECRET_MAX, SecretAsked, TLS_FILE_MAX, is_shortage};
 use fnd_wire::ids::FunctionName;
 use fnd_wire::trust::is_secret;
 use rustix::fs::{
@@ -47,13 +47,15 @@ pub struct Secrets {
     named: BTreeMap<FunctionName, (Vec<String>, Stamps)>,
     /// `[http] tls`: certificates and private key; absent if the configuration is not root's.
     pub tls: Option<(String, String)>,
+    /// The secrets of `[http] events`; none if the configuration is not root's.
+    pub configured: Vec<String>,
 }
 
 impl Secrets {
     /// Returns the secrets beside a configuration file and in systemd's directory of credentials.
     pub fn new(config: &Path, credentials: Option<PathBuf>, myself: Myself) -> Self {
         let dirs = [config.with_file_name("secrets")].into_iter().chain(credentials).collect();
-        Self { dirs, myself, named: BTreeMap::new(), tls: None }
+        Self { dirs, myself, named: BTreeMap::new(), tls: None, configured: Vec::new() }
     }
 
     /// Records which secrets a function names whose files were just read and installed. None: the files are refused, and
@@ -94,7 +96,12 @@ impl Secrets {
             return match (&self.tls, name.as_str()) {
                 (Some((certificate, _)), CERTIFICATE) => self.linked(certificate, PUBLIC),
                 (Some((_, key)), KEY) => self.linked(key, PRIVATE),
-                _ => Err(refuse("no configuration of root names this file in `[http] tls`".to_owned())),
+                (_, asked)
+                    if let Some(name) = self.configured.iter().find(|name| asked.strip_prefix(NAMED) == Some(name)) =>
+                {
+                    self.secret(name)
+                }
+                _ => Err(refuse("no configuration of root names this in `[http]`".to_owned())),
             };
         };
         let named = self.named.get(function).filter(|(names, _)| names.contains(name));

@@ -6,6 +6,7 @@
 //! - `api`, `asynchronous`, `events`, `metrics`, `traces`, `watch`: the API
 //! - `away`, `drop`, `versions`, `last_good`, `reload`: files, functions and configuration
 //! - `badinput`, `buffers`, `limits`, `shortage`: bounds
+//! - `cloudevents`: events that functions subscribe to
 //! - `corpus`, `examples`: scripts of all kinds
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
 //! - `ctl`, `doctor`, `edit`, `new`, `run_file`, `validate`, `verify`: fndctl
@@ -28,6 +29,7 @@ mod asynchronous;
 mod away;
 mod badinput;
 mod buffers;
+mod cloudevents;
 mod corpus;
 mod crash;
 mod ctl;

@@ -47,6 +47,8 @@ pub const RECORDS_MAX: usize = 64 << 20;
 pub const CERTIFICATE: &str = "certificate";
 /// [`SecretAsked::name`] of the private key in `[http] tls`.
 pub const KEY: &str = "key";
+/// The beginning of [`SecretAsked::name`] of a secret that the configuration names. No secret has a `:` in its name.
+pub const NAMED: &str = "secret:";
 /// Largest number of descriptors with one frame.
 pub const DESCRIPTORS_MAX: usize = 10;
 

@@ -188,12 +188,14 @@ wire_structs! {
         pub secrets: Vec<String>,
     }
 
-    /// A verdict, and the files that the listener needs.
+    /// A verdict, and the files and secrets that the listener needs.
     pub struct SettingsAndTls {
         /// The verdict.
         pub verdict: SettingsVerdict,
         /// Absolute paths of the certificates and of the private key in `[http] tls`.
         pub tls: Option<(String, String)>,
+        /// Names of the secrets of `[http] events`.
+        pub secrets: Vec<String>,
     }
 
     /// The judge's verdict on the settings.

@@ -17,8 +17,10 @@ pub fn components() -> Map<String, Value> {
         ($($body:ty),+ $(,)?) => { $(generator.subschema_for::<$body>();)+ };
     }
     add!(
+        BatchAccepted,
         Changed,
         DeadLetterList,
+        EventAccepted,
         FunctionChange,
         FunctionDetail,
         FunctionList,

@@ -3,6 +3,7 @@
 //! Instants are RFC 3339 text in UTC with milliseconds, durations are milliseconds, sizes are bytes. Null means that
 //! the value is known to be absent.
 //!
+//! - `events`: events that were accepted.
 //! - `functions`: functions, with their last execution; the content of status files.
 //! - `invocations`: invocations, attempts and dead letters.
 //! - `node`: the node's status, runtimes and sizes, reload and validation.
@@ -14,6 +15,7 @@
 //! - `components`: their schemas.
 
 mod components;
+mod events;
 mod functions;
 mod invocations;
 mod node;
@@ -24,6 +26,7 @@ pub mod stream;
 mod usage;
 
 pub use components::components;
+pub use events::{BatchAccepted, EventAccepted};
 pub use functions::{
     FunctionChange, FunctionDetail, FunctionList, FunctionMore, FunctionStatus, LastEnd, NewerVersion,
 };

@@ -64,6 +64,8 @@ pub enum Code {
     NotKept,
     /// The body is larger than the limit.
     TooLarge,
+    /// No subscriber takes the data of an event.
+    Unprocessable,
     /// The function's queue is full.
     QueueFull,
     /// The function's rate limit was reached.
@@ -95,7 +97,7 @@ pub enum Code {
 }
 
 /// Code, text form, HTTP status, meaning.
-const TABLE: [(Code, &str, u16, &str); 27] = [
+const TABLE: [(Code, &str, u16, &str); 28] = [
     (
         Code::BadRequest,
         "bad-request",
@@ -173,6 +175,12 @@ const TABLE: [(Code, &str, u16, &str); 27] = [
         "too-large",
         413,
         "The body is larger than `limits.body` of the function, or than the control socket accepts.",
+    ),
+    (
+        Code::Unprocessable,
+        "unprocessable",
+        422,
+        "No function that subscribes to the event takes its data: it does not match their `schema`. The detail names the place in the data. Nothing ran.",
     ),
     (
         Code::QueueFull,

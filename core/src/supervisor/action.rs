@@ -1,6 +1,7 @@
 //! Actions that the supervisor requests and the edges carry out.
 
 use super::event::ReplyTo;
+use super::publish::{Delivered, Shares};
 use super::rules::Rules;
 use crate::outcome::{Skip, Trigger};
 use crate::record::{Accepted, AttemptRecord, InvocationRecord, Payload, RunResult};
@@ -13,6 +14,8 @@ use std::time::Duration;
 pub enum Action {
     /// Store a new invocation. If it is durable, `Stored` or `StoreFailed` must follow.
     Store(Box<Accepted>),
+    /// Store the shares of events, all in one transaction; `Published` or `PublishFailed` must follow.
+    Publish(Box<Shares>),
     /// Store durably that the next attempt of a durable invocation begins, with the record as it will be then;
     /// `Claimed` or `ClaimFailed` must follow. No function sees the attempt before that. Later records of the
     /// invocation replace this one.
@@ -135,6 +138,17 @@ pub enum Answer {
     },
     /// Not accepted.
     Rejected(Rejection),
+    /// The shares of each event are on disk.
+    Published(Vec<Delivered>),
+    /// No function takes one of the events, so that nothing was accepted.
+    NotPublished {
+        /// Place of the event in the request.
+        event: usize,
+        /// The first function that would have taken it.
+        function: FunctionName,
+        /// Why it does not.
+        rejection: Rejection,
+    },
     /// The request was carried out (cancel accepted, enabled, disabled).
     Done,
     /// There is no such function or invocation, or it has ended.
@@ -167,6 +181,36 @@ pub enum Rejection {
         /// Why.
         reason: String,
     },
+}
+
+impl Rejection {
+    /// Returns the reason with which the request would be recorded as skipped; absent if it would not be.
+    pub(super) fn skip(&self) -> Option<Skip> {
+        match self {
+            Self::Skipped { skip, .. } => Some(*skip),
+            Self::NoSuchFunction | Self::Service | Self::Invalid { .. } | Self::Unavailable { .. } => None,
+        }
+    }
+
+    /// Returns the reason in words.
+    #[must_use]
+    pub fn words(&self, function: &FunctionName) -> String {
+        match self {
+            Self::NoSuchFunction => format!("there is no function `{function}`: `fndctl list` shows all functions"),
+            Self::Service => format!("`{function}` is a service: it runs by itself and cannot be invoked"),
+            Self::Invalid { error } => format!("`{function}` has no version that can run: {error}"),
+            Self::Unavailable { reason } => reason.clone(),
+            Self::Skipped { skip, .. } => match skip {
+                Skip::QueueFull => format!("the queue of `{function}` is full (queue.max)"),
+                Skip::Rate => format!("more requests for `{function}` than its rate allows (queue.rate)"),
+                Skip::Overlap => format!("`{function}` is running and refuses overlap (queue.overlap)"),
+                Skip::Disabled => format!("`{function}` is disabled: `fndctl enable {function}` enables it"),
+                Skip::Expired => "it expired before it could start".to_owned(),
+                Skip::Deleted => format!("`{function}` was deleted"),
+                Skip::Missed => "its time had passed".to_owned(),
+            },
+        }
+    }
 }
 
 /// A notice for people, besides the records.

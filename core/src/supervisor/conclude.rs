@@ -161,7 +161,8 @@ impl Supervisor {
         });
         let over = (end.reason, lasted);
         let key = invocation.function;
-        let holds = invocation.holds_place();
+        // The next one of its order key may begin.
+        let frees = invocation.holds_place() || invocation.order_key.is_some();
         let record = Box::new(invocation.ended(&function.name, now, end, result));
         debug_assert!(record.state.is_final(), "{:?}", record.state);
         if record.has_run() {
@@ -189,7 +190,7 @@ impl Supervisor {
                 None => function.unreleased.push(id),
             }
         }
-        if holds {
+        if frees {
             self.line_up(now, key);
         }
         self.service_over(now, key, over, out);

@@ -2,6 +2,7 @@
 
 use super::calls::Answered;
 use super::handover::AdoptedMember;
+use super::publish::{Delivered, Publish};
 use super::rules::{Overlap, Rules};
 use super::takeover::Adopted;
 use crate::outcome::{Skip, Trigger};
@@ -70,6 +71,17 @@ pub enum Event {
     Quiet(BTreeSet<FunctionName>),
     /// A request to run.
     Submit(Box<Submit>),
+    /// Events for the functions that subscribe to them.
+    Publish(Box<Publish>),
+    /// The shares of events are on disk.
+    Published {
+        /// The number of the shares.
+        number: u64,
+        /// For each event, what came of it when it was sent before; absent: it was not.
+        earlier: Vec<Option<Delivered>>,
+    },
+    /// The shares of events with this number could not be stored: nothing of them runs.
+    PublishFailed(u64),
     /// A durable invocation is on disk.
     Stored(InvocationId),
     /// A durable invocation could not be stored: the caller gets an error, nothing runs.

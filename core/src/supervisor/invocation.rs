@@ -40,6 +40,8 @@ pub(super) struct Invocation {
     /// Whether the invocation outlives this fnd.
     pub(super) durable: bool,
     pub(super) key: Option<Arc<str>>,
+    /// Invocations of the function with the same value run one after the other, in the order of acceptance.
+    pub(super) order_key: Option<Arc<str>>,
     /// Callers to answer once the invocation is on disk.
     pub(super) acknowledge: Vec<ReplyTo>,
     /// Callers to answer once the invocation has ended or timed out.

@@ -55,6 +55,7 @@ mod function;
 mod handover;
 mod invocation;
 mod pool;
+mod publish;
 mod queue;
 mod restore;
 mod rules;
@@ -77,6 +78,7 @@ pub use action::{Action, Answer, AttemptOrder, CallOrder, Notice, Rejection, Spa
 pub use calls::Answered;
 pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit};
 pub use handover::{AdoptedMember, CallRecord, MemberRecord};
+pub use publish::{Delivered, EventShares, NotTaken, Publication, Publish, Shares, Taken};
 pub use rules::{FunctionKind, Http, NodeBudget, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
 pub use run_record::{RunRecord, Times};
 pub use takeover::{Adopted, ScriptRecord};
@@ -135,6 +137,8 @@ pub struct Supervisor {
     unsettled: BTreeSet<FunctionKey>,
     /// Ends of an earlier fnd's workers that wait for the first complete scan.
     early: Vec<takeover::EarlyEnd>,
+    /// Events whose shares are being stored.
+    publishing: BTreeMap<u64, publish::Publishing>,
     next_worker: u64,
     /// Number of the last call to a handler's worker.
     next_call: u64,
@@ -163,6 +167,7 @@ impl Supervisor {
             scanned: false,
             unsettled: BTreeSet::new(),
             early: Vec::new(),
+            publishing: BTreeMap::new(),
             next_worker: next_worker.0,
             next_call: 0,
             next_number: 0,
@@ -183,6 +188,9 @@ impl Supervisor {
             Event::Scanned { whole } => self.scanned(now, whole, out),
             Event::Quiet(held) => self.directories_quiet(now, &held, out),
             Event::Submit(submit) => self.submit(now, *submit, out),
+            Event::Publish(publish) => self.publish(now, *publish, out),
+            Event::Published { number, earlier } => self.published(now, number, earlier, out),
+            Event::PublishFailed(number) => self.publish_failed(now, number, out),
             Event::Stored(id) => self.stored(now, id, out),
             Event::StoreFailed(id) => self.store_failed(now, id, out),
             Event::Claimed(ids) => self.claimed(now, &ids, out),

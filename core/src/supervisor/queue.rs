@@ -6,7 +6,7 @@
 //! | stage | books, besides `live` |
 //! |---|---|
 //! | Storing | `storing`; if it was ended meanwhile, `ended` and not `live` |
-//! | Ready | `unclaimed` if it is durable, else `ready` |
+//! | Ready | `held_back` if an earlier one with the same order key is live, else `unclaimed` if it is durable, else `ready` |
 //! | Claiming | `claiming`, and `held` if it holds a place in the node's budget |
 //! | Claimed | `claimed` and `ready` |
 //! | `BackingOff` | `backing_off` |
@@ -49,6 +49,10 @@ pub(super) struct Queue {
     live: BTreeSet<InvocationId>,
     /// Their idempotency keys.
     keys: BTreeMap<Arc<str>, InvocationId>,
+    /// Those with an order key, by key, in the order of acceptance. Only the first of each may begin.
+    lanes: BTreeMap<Arc<str>, BTreeMap<u64, InvocationId>>,
+    /// Ready ones that are not the first of their lane: their place, and whether they must be claimed.
+    held_back: BTreeMap<InvocationId, (Place, bool)>,
     /// Number of invocations that are being stored and then run.
     storing: usize,
     /// Number of invocations that are being stored and were ended meanwhile.
@@ -74,6 +78,10 @@ impl Queue {
         if let Some(key) = &invocation.key {
             self.keys.insert(Arc::clone(key), invocation.id);
         }
+        if let Some(key) = &invocation.order_key {
+            let lane = self.lanes.entry(Arc::clone(key)).or_default();
+            lane.insert(invocation.number, invocation.id);
+        }
         self.enter(invocation);
     }
 
@@ -91,6 +99,36 @@ impl Queue {
             self.keys.remove(key);
         }
         self.live.remove(&invocation.id);
+        self.leave_lane(invocation);
+    }
+
+    /// Lets the next invocation of a lane begin.
+    fn leave_lane(&mut self, invocation: &Invocation) {
+        let Some(key) = &invocation.order_key else { return };
+        let Some(lane) = self.lanes.get_mut(key) else { return };
+        lane.remove(&invocation.number);
+        match lane.first_key_value().map(|(_, id)| *id) {
+            None => {
+                self.lanes.remove(key);
+            }
+            Some(next) => {
+                if let Some((place, durable)) = self.held_back.remove(&next) {
+                    self.let_begin(next, place, durable);
+                }
+            }
+        }
+    }
+
+    /// Says whether an invocation waits for an earlier one with the same order key.
+    fn is_held_back(&self, invocation: &Invocation) -> bool {
+        let lane = invocation.order_key.as_ref().and_then(|key| self.lanes.get(key));
+        lane.and_then(|lane| lane.first_key_value())
+            .is_some_and(|(first, _)| *first != invocation.number)
+    }
+
+    fn let_begin(&mut self, id: InvocationId, place: Place, durable: bool) {
+        let book = if durable { &mut self.unclaimed } else { &mut self.ready };
+        book.insert(place, id);
     }
 
     fn enter(&mut self, invocation: &Invocation) {
@@ -101,12 +139,10 @@ impl Queue {
                 self.ended += 1;
                 self.live.remove(&id);
             }
-            Stage::Ready if invocation.durable => {
-                self.unclaimed.insert(place, id);
+            Stage::Ready if self.is_held_back(invocation) => {
+                self.held_back.insert(id, (place, invocation.durable));
             }
-            Stage::Ready => {
-                self.ready.insert(place, id);
-            }
+            Stage::Ready => self.let_begin(id, place, invocation.durable),
             Stage::Claiming { holds, .. } => {
                 self.claiming += 1;
                 self.held += usize::from(holds);
@@ -130,6 +166,7 @@ impl Queue {
                 self.ended = self.ended.saturating_sub(1);
                 self.live.insert(id);
             }
+            Stage::Ready if self.held_back.remove(&id).is_some() => {}
             Stage::Ready if invocation.durable => {
                 self.unclaimed.remove(&place);
             }
@@ -181,14 +218,21 @@ impl Queue {
         }
     }
 
-    /// Returns how many invocations wait to be claimed, are being claimed, or may begin.
+    /// Returns how many invocations wait to be claimed, are being claimed, may begin, or wait for another one of their
+    /// order key.
     pub(super) fn waiting(&self) -> usize {
-        self.ready.len() + self.unclaimed.len() + self.claiming
+        self.ready.len() + self.unclaimed.len() + self.claiming + self.held_back.len()
     }
 
-    /// Returns the invocations that may begin, then those that must be claimed first, each in order.
+    /// Returns the invocations that may begin, then those that must be claimed first, then those that wait for another
+    /// one of their order key, each in order.
     pub(super) fn ready_and_unclaimed(&self) -> impl Iterator<Item = InvocationId> {
-        self.ready.values().chain(self.unclaimed.values()).copied()
+        let held_back = self.held_back.keys();
+        self.ready
+            .values()
+            .chain(self.unclaimed.values())
+            .chain(held_back)
+            .copied()
     }
 
     /// Says whether an invocation must be claimed.
@@ -245,7 +289,10 @@ impl Supervisor {
             return true;
         }
         let mut counted = BTreeMap::<FunctionKey, Queue>::new();
-        for invocation in self.invocations.values() {
+        // In the order of acceptance, in which the lanes were filled.
+        let mut invocations: Vec<&Invocation> = self.invocations.values().collect();
+        invocations.sort_unstable_by_key(|invocation| invocation.number);
+        for invocation in invocations {
             counted.entry(invocation.function).or_default().add(invocation);
         }
         let mut keys = self.functions.keys().take(RECOUNT_MAX);

@@ -9,8 +9,10 @@ use super::submit::{on_mono, on_wall};
 use super::timers::Timer;
 use crate::outcome::{Reason, State};
 use crate::record::{AttemptRecord, Unfinished, Usage};
+use crate::triggers::cause::Cause;
 use fnd_wire::ids::{Attempt, InvocationId};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) const LOST: &str = "fnd went down during the attempt";
@@ -92,7 +94,6 @@ impl Supervisor {
             function: key,
             trigger: accepted.trigger,
             accepted_ms: accepted.accepted_ms,
-            payload: accepted.payload,
             load_key: accepted.load_key,
             timeout: accepted.timeout_ms.map(Duration::from_millis),
             deadline: accepted.deadline_ms.map(|unix_ms| {
@@ -107,6 +108,13 @@ impl Supervisor {
             stage,
             durable: accepted.durable,
             key: accepted.key,
+            order_key: accepted
+                .payload
+                .cause
+                .as_deref()
+                .and_then(Cause::order_key)
+                .map(Arc::from),
+            payload: accepted.payload,
             acknowledge: Vec::new(),
             waiters: Vec::new(),
             caller_gone: !accepted.durable,

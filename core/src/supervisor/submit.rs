@@ -6,11 +6,12 @@ use super::admission::{rate_cost, rate_wait};
 use super::event::{Now, ReplyTo, Submit};
 use super::function::{FunctionKey, Presence, Serving, to_usize};
 use super::invocation::{Deadline, End, Invocation, Stage};
-use super::rules::{Overlap, QueueRules};
+use super::rules::{Overlap, QueueRules, Rules};
 use super::timers::Timer;
 use super::verdict::Ending;
 use crate::outcome::{Reason, Skip, Trigger};
-use crate::record::Accepted;
+use crate::record::{Accepted, Payload};
+use crate::triggers::cause::Cause;
 use fnd_wire::ids::{InvocationId, Version};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,20 @@ pub(super) fn on_wall(now: Now, at: Duration) -> u64 {
     let ahead = u64::try_from(at.saturating_sub(now.mono).as_millis()).unwrap_or(u64::MAX);
     now.unix_ms.saturating_add(ahead)
 }
+
+/// What follows from an acceptance while all places are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum After {
+    /// It waits.
+    Nothing,
+    /// It is skipped.
+    Skip,
+    /// The oldest invocation ends in its favour.
+    Replace,
+}
+
+/// A request that its function does not take, and why.
+pub(super) type Refused = Box<(Submit, Rejection)>;
 
 impl Supervisor {
     pub(super) fn submit(&mut self, now: Now, submit: Submit, out: &mut Vec<Action>) {
@@ -49,19 +64,19 @@ impl Supervisor {
         if self.join(&submit, out) {
             return;
         }
-        let (key, serving) = match self.admit(now, &submit) {
-            Ok(admitted) => admitted,
-            Err(Rejection::Skipped { skip, .. }) if submit.is_unattended() && skip != Skip::Disabled => {
-                return self.record_refusal(now, submit, skip, out);
-            }
-            Err(rejection) => {
-                let skip = match rejection {
-                    Rejection::Skipped { skip, .. } => Some(skip),
-                    Rejection::NoSuchFunction
-                    | Rejection::Invalid { .. }
-                    | Rejection::Service
-                    | Rejection::Unavailable { .. } => None,
-                };
+        let id = submit.id;
+        let wanted = submit.skipped.clone();
+        match self.take(now, submit, out) {
+            Ok((key, after)) => match wanted {
+                Some((skip, why)) => self.give_up(now, id, (skip, &why), out),
+                None => self.follow(now, (key, id), after, out),
+            },
+            Err(refused) => {
+                let (submit, rejection) = *refused;
+                let skip = rejection.skip();
+                if let Some(skip) = skip.filter(|skip| submit.is_unattended() && *skip != Skip::Disabled) {
+                    return self.record_refusal(now, submit, skip, out);
+                }
                 reject(submit.reply, rejection, out);
                 let (function, trigger) = (submit.function, submit.trigger);
                 out.extend(skip.map(|skip| {
@@ -71,29 +86,51 @@ impl Supervisor {
                         skip,
                     })
                 }));
-                return;
             }
-        };
-        if let Some((skip, why)) = submit.skipped.clone() {
-            let id = submit.id;
-            self.accept(now, (key, &serving), (submit, None), out);
-            return self.give_up(now, id, (skip, &why), out);
         }
+    }
+
+    /// Accepts a request if its function takes it now. What it means for other invocations follows later.
+    pub(super) fn take(
+        &mut self,
+        now: Now,
+        submit: Submit,
+        out: &mut Vec<Action>,
+    ) -> Result<(FunctionKey, After), Refused> {
+        let (key, serving) = match self.admit(now, &submit) {
+            Ok(admitted) => admitted,
+            Err(rejection) => return Err(Box::new((submit, rejection))),
+        };
         let overlaps = !serving.rules.kind.is_service() && !self.has_place(key, &serving);
         let QueueRules { overlap, rate, .. } = serving.rules.queue;
         let overlap = submit.overlap.unwrap_or(overlap);
-        let skipped = overlaps && overlap == Overlap::Skip;
+        let skipped = submit.skipped.is_some() || (overlaps && overlap == Overlap::Skip);
         // A skipped request does not count for the rate.
         if let Some(rate) = rate.filter(|_| !skipped) {
             let paid = &mut self.functions[key].rate_paid;
             *paid = (*paid).max(now.mono).saturating_add(rate_cost(rate));
         }
-        let id = submit.id;
         self.accept(now, (key, &serving), (submit, None), out);
-        if skipped {
-            self.give_up(now, id, (Skip::Overlap, OVERLAPS), out);
-        } else if overlaps && overlap == Overlap::Replace {
-            self.replace_oldest(now, key, id, out);
+        let after = match overlap {
+            Overlap::Skip if overlaps => After::Skip,
+            Overlap::Replace if overlaps => After::Replace,
+            Overlap::Queue | Overlap::Reject | Overlap::Replace | Overlap::Skip => After::Nothing,
+        };
+        Ok((key, after))
+    }
+
+    /// Does what follows from an acceptance for the invocation itself and for others.
+    pub(super) fn follow(
+        &mut self,
+        now: Now,
+        (key, id): (FunctionKey, InvocationId),
+        after: After,
+        out: &mut Vec<Action>,
+    ) {
+        match after {
+            After::Nothing => {}
+            After::Skip => self.give_up(now, id, (Skip::Overlap, OVERLAPS), out),
+            After::Replace => self.replace_oldest(now, key, id, out),
         }
     }
 
@@ -216,14 +253,7 @@ impl Supervisor {
         out: &mut Vec<Action>,
     ) {
         let rules = &serving.rules;
-        let mut payload = submit.payload;
-        if payload.data.is_none() {
-            payload.data.clone_from(&rules.default_payload.data);
-            payload.content_type.clone_from(&rules.default_payload.content_type);
-        }
-        if payload.context.is_none() {
-            payload.context.clone_from(&rules.default_payload.context);
-        }
+        let payload = filled_in(submit.payload, rules);
         let deadline = rules.deadline.map(|limit| {
             let at = now.mono.saturating_add(limit);
             let unix_ms = on_wall(now, at);
@@ -259,7 +289,6 @@ impl Supervisor {
             function: key,
             trigger: submit.trigger,
             accepted_ms: now.unix_ms,
-            payload,
             load_key,
             timeout: submit.timeout,
             deadline,
@@ -268,6 +297,8 @@ impl Supervisor {
             number: self.next_number(),
             stage: Stage::Storing { not_before, end: None },
             durable,
+            order_key: payload.cause.as_deref().and_then(Cause::order_key).map(Arc::from),
+            payload,
             key: submit.idempotency_key,
             acknowledge: acknowledge.into_iter().collect(),
             waiters: waiters.into_iter().collect(),
@@ -361,6 +392,8 @@ impl Supervisor {
         for reply in invocation.acknowledge.into_iter().chain(invocation.waiters) {
             out.push(Action::Reply(reply, Box::new(Answer::StoreFailed)));
         }
+        // The next one of its order key may begin.
+        self.line_up(now, invocation.function);
         // The next run of a service waits as after a failed one.
         self.service_over(now, invocation.function, (Reason::Spawn, Duration::ZERO), out);
     }
@@ -418,6 +451,18 @@ impl Supervisor {
         };
         self.end(now, id, end, out);
     }
+}
+
+/// Returns a payload with the values of the manifest where it has none.
+pub(super) fn filled_in(mut payload: Payload, rules: &Rules) -> Payload {
+    if payload.data.is_none() {
+        payload.data.clone_from(&rules.default_payload.data);
+        payload.content_type.clone_from(&rules.default_payload.content_type);
+    }
+    if payload.context.is_none() {
+        payload.context.clone_from(&rules.default_payload.context);
+    }
+    payload
 }
 
 fn reject(reply: Option<ReplyTo>, rejection: Rejection, out: &mut Vec<Action>) {

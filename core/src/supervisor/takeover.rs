@@ -136,6 +136,7 @@ impl Supervisor {
             stage: Stage::Lost,
             durable: false,
             key: None,
+            order_key: None,
             acknowledge: Vec::new(),
             waiters: Vec::new(),
             caller_gone: true,

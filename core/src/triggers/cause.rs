@@ -1,6 +1,7 @@
 //! What made a trigger run a function, beside the payload: it travels with the payload and is stored with it, so a retry,
 //! a replay and the next fnd see the same.
 
+use super::event::Attributes;
 use crate::instant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,19 @@ use serde::{Deserialize, Serialize};
 pub enum Cause {
     /// A slot of a schedule.
     Schedule(Slots),
+    /// An event that the function subscribes to.
+    Event(EventCause),
+}
+
+/// An event, without its data, which is the payload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EventCause {
+    /// The attributes of CloudEvents.
+    #[serde(flatten)]
+    pub attributes: Attributes,
+    /// The value of `key` of the subscription: events with the same value run one after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order_key: Option<String>,
 }
 
 /// The slots of a schedule that one invocation stands for.
@@ -49,6 +63,23 @@ impl Cause {
                 ("FND_SCHEDULED_AT", slots.scheduled_at.clone()),
                 ("FND_MISSED", slots.slots.to_string()),
             ],
+            Self::Event(event) => {
+                let attributes = &event.attributes;
+                let mut variables = vec![
+                    ("FND_EVENT_ID", attributes.id.clone()),
+                    ("FND_EVENT_TYPE", attributes.kind.clone()),
+                    ("FND_EVENT_SOURCE", attributes.source.clone()),
+                ];
+                let more = [
+                    ("FND_EVENT_SUBJECT", &attributes.subject),
+                    ("FND_EVENT_TIME", &attributes.time),
+                ];
+                let there = more
+                    .into_iter()
+                    .filter_map(|(name, value)| Some((name, value.clone()?)));
+                variables.extend(there);
+                variables
+            }
         }
     }
 
@@ -57,6 +88,31 @@ impl Cause {
     pub fn time(&self) -> Option<&str> {
         match self {
             Self::Schedule(slots) => Some(&slots.scheduled_at),
+            Self::Event(event) => event.attributes.time.as_deref(),
+        }
+    }
+
+    /// Returns the key whose invocations run one after the other.
+    #[must_use]
+    pub fn order_key(&self) -> Option<&str> {
+        match self {
+            Self::Schedule(_) => None,
+            Self::Event(event) => event.order_key.as_deref(),
+        }
+    }
+
+    /// Returns headers that carry the cause to a handler and to a program that serves HTTP: an event has the headers of its
+    /// binary form. Names are in lower case; there is no `content-type`, which the payload has.
+    #[must_use]
+    pub fn headers(&self) -> Vec<(String, String)> {
+        match self {
+            Self::Schedule(_) => Vec::new(),
+            Self::Event(event) => {
+                let attributes = event.attributes.all().filter(|(name, _)| *name != "datacontenttype");
+                attributes
+                    .map(|(name, value)| (format!("ce-{name}"), value.to_owned()))
+                    .collect()
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 //! - `cause`: what made a trigger run a function, beside the payload
 //! - `cgi`: a request as the variables of CGI/1.1, and the answer of a CGI script
 //! - `credentials`: whether a caller proves that it knows a secret
+//! - `event`: what a CloudEvent is, and which functions it starts
 //! - `replay_file`: the bytes of the file that remembers admitted requests
 //! - `replays`: which signed requests were admitted
 //! - `schedule`: which slots of schedules are due
@@ -13,6 +14,7 @@
 pub mod cause;
 pub mod cgi;
 pub mod credentials;
+pub mod event;
 pub mod replay_file;
 pub mod replays;
 pub mod route;

@@ -173,6 +173,15 @@ fn of_cause(cause: &Cause, out: &Output) -> Vec<(&'static str, String)> {
             let at = out.instant(&slots.scheduled_at);
             vec![("scheduled", format!("{at} ({count}{})", first.unwrap_or_default()))]
         }
+        Cause::Event(event) => {
+            let attributes = &event.attributes;
+            let mut lines = vec![
+                ("event", format!("{} {}", attributes.kind, attributes.id)),
+                ("source", attributes.source.clone()),
+            ];
+            lines.extend(attributes.subject.clone().map(|subject| ("subject", subject)));
+            lines
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Files:
 //! - `status`, `list`, `show`, `top`, `cat`, `edit`: functions
+//! - `emit`: sends an event
 //! - `invoke`, `cancel`, `replay`, `result`, `wait`: one run
 //! - `history`, `dead_letters`, `report`: many runs
 //! - `logs`, `events`: what is printed and what happens
@@ -16,7 +17,7 @@
 //! - `interpreters`: what `runtimes` installs and removes
 //! - `filter`: the options that select runs, and pages put together
 //! - `names`: names of functions, with patterns
-//! - `payload`: the payload of `invoke`
+//! - `payload`: the payload of `invoke` and `emit`
 //! - `runs`: the run that an id, the end of one, or `--last` names
 //! - `source`: the files of a function
 //! - `selection`: the options of `status` and `list` that select and sort functions
@@ -35,6 +36,7 @@ pub(crate) mod dead_letters;
 pub(crate) mod doctor;
 pub(crate) mod drain;
 pub(crate) mod edit;
+pub(crate) mod emit;
 pub(crate) mod enable;
 pub(crate) mod events;
 mod examine;

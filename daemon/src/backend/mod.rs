@@ -3,6 +3,7 @@
 //!
 //! Files:
 //! - `backup`: copies the ledger for a backup
+//! - `events`: events
 //! - `functions`: functions
 //! - `idempotency`: idempotency keys
 //! - `invocations`: invocations
@@ -11,6 +12,7 @@
 //! - `watch_functions`: the watchers of the list of functions, and the changes that each has not been sent yet
 
 mod backup;
+mod events;
 mod functions;
 pub(crate) mod idempotency;
 mod invocations;

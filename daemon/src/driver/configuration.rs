@@ -32,6 +32,7 @@ impl State {
         self.expose_metrics();
         self.listener.apply(&self.node.settings.settings.http);
         self.ask_for_tls();
+        self.ask_for_events();
         let problems = self.node.settings.resolve_access();
         // Where fnd was started by hand the default group may not exist, and only the person who started fnd uses the
         // socket.

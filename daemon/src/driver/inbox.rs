@@ -5,9 +5,10 @@ use super::{Daemon, Message, State, exited};
 use crate::ledger::Acknowledged;
 use crate::triggers::schedule::Ring;
 use crate::workers::link::Incoming;
-use fnd_core::outcome::Reason;
+use fnd_core::outcome::{Reason, Trigger};
 use fnd_core::protocol::WorkerMessage;
 use fnd_core::record::RunResult;
+use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
 use fnd_wire::frame::Exited;
 use fnd_wire::ids::WorkerId;
@@ -157,6 +158,22 @@ impl State {
                     Err(_) => Event::StoreFailed(id),
                 });
             }
+            Message::Stored(Acknowledged::Published { number, result }) => match result {
+                Ok((stored, earlier)) => {
+                    for (function, id) in &stored {
+                        self.report(ReportEvent::Accepted {
+                            function,
+                            id: *id,
+                            trigger: Trigger::Event,
+                        });
+                    }
+                    self.step(Event::Published { number, earlier });
+                }
+                Err(error) => {
+                    tracing::error!("failed to store the invocations of an event: {error}");
+                    self.step(Event::PublishFailed(number));
+                }
+            },
             Message::Stored(Acknowledged::Claimed { ids, result }) => {
                 if let Err(error) = &result {
                     let count = ids.len();

@@ -28,6 +28,9 @@ impl State {
             | Event::Scanned { .. }
             | Event::Quiet(_)
             | Event::Submit(_)
+            | Event::Publish(_)
+            | Event::Published { .. }
+            | Event::PublishFailed(_)
             | Event::Stored(_)
             | Event::StoreFailed(_)
             | Event::Claimed(_)
@@ -122,7 +125,7 @@ impl State {
             self.reporter.report(ReportEvent::FunctionKnown(function));
         }
         if let Some(version) = changes.loaded {
-            self.functions.routes.changed();
+            self.functions.serves_another();
             self.reporter.report(ReportEvent::VersionLoaded(function, version));
         }
         if let Some((_, Some(message))) = now.filter(|_| changes.refused) {

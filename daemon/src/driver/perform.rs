@@ -88,13 +88,31 @@ impl State {
             Action::Term(worker) => self.workers.request(&Request::Term(worker), Vec::new()),
             Action::Kill(worker) => self.workers.kill(worker),
             Action::Store(accepted) => {
-                self.report(ReportEvent::Accepted(&accepted));
+                self.report(ReportEvent::Accepted {
+                    function: &accepted.function,
+                    id: accepted.id,
+                    trigger: accepted.trigger,
+                });
                 let (id, durable) = (accepted.id, accepted.durable);
                 // Refused: the disk is so far behind that new work must wait. Work that is not durable goes on
                 // unrecorded until its end; the record of its end has more room.
                 if self.records.ledger.submit(Command::Store(accepted)).is_err() && durable {
                     self.schedules.stored(id, false, self.clock.now().unix_ms);
                     self.turn.follow_up.push_back(Event::StoreFailed(id));
+                }
+            }
+            Action::Publish(shares) => {
+                let number = shares.number;
+                let remember =
+                    u64::try_from(self.node.settings.settings.events.remember.as_millis()).unwrap_or(u64::MAX);
+                let since_ms = shares.accepted_ms.saturating_sub(remember);
+                if self
+                    .records
+                    .ledger
+                    .submit(Command::Publish { shares, since_ms })
+                    .is_err()
+                {
+                    self.turn.follow_up.push_back(Event::PublishFailed(number));
                 }
             }
             Action::Record(attempt, record) => {

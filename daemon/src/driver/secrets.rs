@@ -1,8 +1,9 @@
-//! Asks the spawner for the secrets that routes name and for the files of `[http] tls`, and hands on its answers.
+//! Asks the spawner for the secrets that routes and `[http] events` name and for the files of `[http] tls`, and hands on its answers.
 
 use super::State;
 use crate::triggers::secrets::Answer;
-use fnd_wire::frame::{CERTIFICATE, KEY, PROTOCOL_REQUESTS, SecretAsked};
+use fnd_manifest::function::route::Credential;
+use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, PROTOCOL_REQUESTS, SecretAsked};
 use fnd_wire::ids::FunctionName;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -51,6 +52,22 @@ impl State {
         }
     }
 
+    /// Asks for the secrets of `[http] events`.
+    pub(crate) fn ask_for_events(&mut self) {
+        for credential in self.credentials_of_events() {
+            self.ask_for_secret(SecretAsked {
+                function: None,
+                name: format!("{NAMED}{}", credential.secret),
+            });
+        }
+        self.forget_secrets();
+    }
+
+    fn credentials_of_events(&self) -> Vec<Credential> {
+        let events = &self.node.settings.settings.http.events;
+        events.as_ref().map(|events| events.auth.0.clone()).unwrap_or_default()
+    }
+
     fn ask_for_secret(&mut self, asked: SecretAsked) {
         if self.workers.welcome.protocol < PROTOCOL_REQUESTS {
             self.secrets.cannot(&asked, OLD_SPAWNER);
@@ -86,7 +103,11 @@ impl State {
         let versions = functions
             .flat_map(|function| [&function.newest, &function.before])
             .flatten();
-        let names = versions.flat_map(|version| version.manifest.secrets()).collect();
+        let names = versions.flat_map(|version| version.manifest.secrets());
+        let of_events = self.credentials_of_events();
+        let names = names
+            .chain(of_events.into_iter().map(|credential| credential.secret))
+            .collect();
         self.secrets
             .retain(&names, self.node.settings.settings.http.tls.is_some());
         self.renew_keys();
@@ -100,7 +121,8 @@ impl State {
             .flat_map(|function| [&function.newest, &function.before])
             .flatten();
         let routes = versions.flat_map(|version| &version.manifest.http);
-        let credentials = routes.flat_map(|route| route.auth.0.iter().cloned()).collect();
+        let credentials = routes.flat_map(|route| route.auth.0.iter().cloned());
+        let credentials = credentials.chain(self.credentials_of_events()).collect();
         let now = Duration::from_millis(self.clock.now().unix_ms);
         self.listener.renew(&self.secrets, credentials, now);
     }

@@ -99,6 +99,7 @@ impl Functions {
                 for name in &names {
                     self.installer.forget(name);
                     self.registry.remove(name);
+                    self.subscriptions = None;
                     let free = self.routes.set(name, []);
                     self.installer.want(free);
                 }
@@ -171,6 +172,7 @@ impl Functions {
         self.unsettled = true;
         let function = self.registry.get(&name)?;
         let versions = function.newest.iter().chain(&function.before);
+        self.subscriptions = None;
         let free = self.routes.set(&name, versions.map(|serving| &*serving.manifest));
         self.installer.want(free);
         let serving = self.registry.get(&name)?.newest.as_ref()?;

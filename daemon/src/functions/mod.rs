@@ -13,6 +13,7 @@
 //! - `retention_policy`: how much history and output are kept
 //! - `routes`: the table of routes, and functions whose route another one has
 //! - `rules`: what the supervisor has to know of a manifest
+//! - `subscriptions`: the table of subscriptions to events
 
 pub mod catalog;
 pub(crate) mod directories;
@@ -26,6 +27,7 @@ mod reported;
 pub(crate) mod retention_policy;
 pub(crate) mod routes;
 pub mod rules;
+mod subscriptions;
 
 use crate::functions::catalog::{Catalog, Unclaimed, Versions};
 use crate::functions::directories::Unread;
@@ -33,8 +35,10 @@ use crate::functions::install::Judged;
 use crate::functions::installer::Installer;
 use crate::functions::interpreters::Interpreters;
 use crate::functions::registry::Registry;
+use fnd_core::triggers::event::subscription::Subscriptions;
 use fnd_manifest::diagnostic::Diagnostic;
 use std::collections::HashMap;
+use std::rc::Rc;
 use tokio::sync::oneshot;
 
 /// The functions: their files, installations and versions.
@@ -44,6 +48,8 @@ pub(crate) struct Functions {
     pub(crate) installer: Installer,
     pub(crate) versions: Versions,
     pub(crate) routes: routes::FunctionRoutes,
+    /// The table of the subscriptions that serve; absent: something has changed since it was made.
+    subscriptions: Option<Rc<Subscriptions>>,
     /// Whether the directories have been quiet since the last change in them.
     quiet: bool,
     /// Whether a version was installed since the supervisor learned that they are quiet.
@@ -76,6 +82,7 @@ impl Functions {
             installer: Installer::default(),
             versions,
             routes: routes::FunctionRoutes::default(),
+            subscriptions: None,
             quiet: false,
             unsettled: false,
             catalog,

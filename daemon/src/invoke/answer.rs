@@ -44,7 +44,10 @@ pub(crate) fn of_run(answer: Answer, function: &FunctionName) -> Result<Answered
             let detail = "the invocation could not be stored durably, so it was not accepted; see fnd's journal";
             Err(Problem::new(Code::Unavailable, detail).of(function).into())
         }
-        Answer::Done => Err(internal("run", &"the supervisor answered a request to run with `done`")),
+        Answer::Done | Answer::Published(_) | Answer::NotPublished { .. } => Err(internal(
+            "run",
+            &"the supervisor answered a request to run with another answer",
+        )),
     }
 }
 

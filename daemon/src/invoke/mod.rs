@@ -2,9 +2,11 @@
 //!
 //! Files:
 //! - `answer`: translates the end of a run into HTTP
+//! - `events`: a request that brings events, and its answer
 //! - `payload`: the body as payload
 //! - `refusal`: requests that were not accepted, functions that are unknown
 
 pub(crate) mod answer;
+pub(crate) mod events;
 pub(crate) mod payload;
 pub(crate) mod refusal;

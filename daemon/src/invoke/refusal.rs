@@ -9,40 +9,20 @@ use fnd_wire::ids::FunctionName;
 
 /// Returns the refusal of a request that was not accepted.
 pub(crate) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal {
-    let (code, detail, retry_after) = match rejection {
-        Rejection::NoSuchFunction => return no_function(function),
-        Rejection::Service => {
-            let detail = format!("`{function}` is a service: it runs by itself and cannot be invoked");
-            (Code::BadRequest, detail, None)
-        }
-        Rejection::Invalid { error } => (
-            Code::Invalid,
-            format!("`{function}` has no version that can run: {error}"),
-            None,
-        ),
-        Rejection::Unavailable { reason } => (Code::Unavailable, reason, Some(AGAIN)),
+    let (code, retry_after) = match &rejection {
+        Rejection::NoSuchFunction => (Code::NotFound, None),
+        Rejection::Service => (Code::BadRequest, None),
+        Rejection::Invalid { .. } => (Code::Invalid, None),
+        Rejection::Unavailable { .. } => (Code::Unavailable, Some(AGAIN)),
         Rejection::Skipped { skip, retry_after } => {
-            let detail = match skip {
-                Skip::QueueFull => format!("the queue of `{function}` is full (queue.max)"),
-                Skip::Rate => format!("more requests for `{function}` than its rate allows (queue.rate)"),
-                Skip::Overlap => format!("`{function}` is running and refuses overlap (queue.overlap)"),
-                Skip::Disabled => format!("`{function}` is disabled: `fndctl enable {function}` enables it"),
-                Skip::Expired => "it expired before it could start".to_owned(),
-                Skip::Deleted => format!("`{function}` was deleted"),
-                Skip::Missed => "its time had passed".to_owned(),
-            };
-            let code = code_of_skip(skip);
+            let code = code_of_skip(*skip);
             // An answer with 429 always has a `Retry-After`.
-            let retry_after = if code.status() == 429 {
-                Some(retry_after.unwrap_or(AGAIN))
-            } else {
-                None
-            };
-            (code, detail, retry_after)
+            let retry_after = (code.status() == 429).then(|| retry_after.unwrap_or(AGAIN));
+            (code, retry_after)
         }
     };
     Box::new(Refused {
-        problem: Problem::new(code, detail).of(function),
+        problem: Problem::new(code, rejection.words(function)).of(function),
         retry_after: retry_after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0)),
         allow: None,
     })
@@ -60,8 +40,7 @@ fn code_of_skip(skip: Skip) -> Code {
 
 /// Returns the refusal for an unknown function.
 pub(crate) fn no_function(function: &FunctionName) -> Refusal {
-    let detail = format!("there is no function `{function}`: `fndctl list` shows all functions");
-    Problem::new(Code::NotFound, detail).of(function).into()
+    rejected(Rejection::NoSuchFunction, function)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::notices::Notices;
 use super::retention::Retention;
 use fnd_core::data::Data;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
+use fnd_core::supervisor::{Delivered, EventShares, Shares};
 use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
@@ -15,6 +16,13 @@ use std::time::{Duration, Instant};
 pub enum Command {
     /// A new invocation; its load key is stored in the same transaction.
     Store(Box<Accepted>),
+    /// The shares of events, all in this transaction. Events that were accepted at `since_ms` or later are remembered.
+    Publish {
+        /// The shares.
+        shares: Box<Shares>,
+        /// Unix milliseconds.
+        since_ms: u64,
+    },
     /// The next attempt of a durable invocation begins.
     Claim(Box<InvocationRecord>),
     /// An ended attempt, and the state of its invocation after it.
@@ -54,7 +62,8 @@ impl Command {
     pub(super) fn is_waited_for(&self) -> bool {
         match self {
             Self::Store(accepted) => accepted.durable || accepted.key.is_some(),
-            Self::Claim(_)
+            Self::Publish { .. }
+            | Self::Claim(_)
             | Self::StoreEnabled { .. }
             | Self::StoreMarks(_)
             | Self::StorePaused { .. }
@@ -82,6 +91,18 @@ impl Command {
                 let data = payload.data.as_ref().map_or(0, Data::size);
                 usize::try_from(data).unwrap_or(usize::MAX).saturating_add(request)
             }
+            // The shares of an event have their data and their cause in common.
+            Self::Publish { shares, .. } => {
+                let of_event = |event: &EventShares| {
+                    let skipped = event.skipped.iter().map(|(accepted, ..)| accepted);
+                    let mut each = event.accepted.iter().chain(skipped);
+                    let data = each.next().and_then(|accepted| accepted.payload.data.as_ref());
+                    let count = event.accepted.len() + event.skipped.len();
+                    let data = usize::try_from(data.map_or(0, Data::size)).unwrap_or(usize::MAX);
+                    data.saturating_add(512 * count)
+                };
+                shares.events.iter().map(of_event).fold(0, usize::saturating_add)
+            }
             Self::Record(attempt, record) => attempt.message.len() + record.message.len() + result(record),
             Self::Update(record) => record.message.len() + result(record),
             Self::Claim(_) | Self::StoreEnabled { .. } | Self::StorePaused { .. } | Self::DiscardDeadLetter(_) => 0,
@@ -100,6 +121,14 @@ pub enum Acknowledged {
         id: InvocationId,
         /// Why it is not on disk; `Ok` if it is.
         result: Result<(), Arc<str>>,
+    },
+    /// The shares of events.
+    Published {
+        /// Their number.
+        number: u64,
+        /// The invocations that are stored, and what came of those events that were sent before; why not, if they are not
+        /// on disk.
+        result: Result<(Vec<(FunctionName, InvocationId)>, Vec<Option<Delivered>>), Arc<str>>,
     },
     /// Claims of these invocations.
     Claimed {
@@ -221,7 +250,11 @@ impl Queue {
     /// Accepts a command. Returns the command if there is no room.
     pub(super) fn push(&self, command: Command) -> Result<(), Command> {
         let size = command.size();
-        let share = if matches!(command, Command::Store(_)) { 2 } else { 1 };
+        let share = if matches!(command, Command::Store(_) | Command::Publish { .. }) {
+            2
+        } else {
+            1
+        };
         let now = crate::clock::monotonic();
         let mut inner = self.lock();
         let full = inner.waiting.len() >= COMMANDS_MAX / share || inner.bytes + size > BYTES_MAX / share;

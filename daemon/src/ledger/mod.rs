@@ -11,6 +11,7 @@
 //! - `damage`: replaces a damaged database with a new one that has all readable rows, and keeps the damaged one under
 //!   another name
 //! - `dead`: queries for dead letters, and the copy of the whole ledger
+//! - `events`: stores the shares of events in one transaction, and remembers the events
 //! - `examine`: checks a whole ledger for `fndctl verify` and `fndctl backup --verify`; for `--repair` it also
 //!   confirms notices and sets a damaged ledger aside
 //! - `forget`: the statements that forget records, in steps of a few milliseconds, so that new work never waits long
@@ -37,6 +38,7 @@ mod age;
 mod command;
 mod damage;
 mod dead;
+mod events;
 pub mod examine;
 mod forget;
 mod in_flight;

@@ -46,8 +46,9 @@ const VERSIONS: Table = Table::new("versions", &["function"]);
 const INVOCATION: Table = Table::new("invocation", &["id"]);
 const ATTEMPTS: Table = Table::new("attempt", &["invocation", "n"]);
 const BODIES: Table = Table::new("body", &["invocation", "kind"]);
+const EVENTS: Table = Table::new("event", &["key"]);
 const SCHEDULES: Table = Table::new("schedule", &["function", "key"]);
-const TABLES: [&Table; 8] = [
+const TABLES: [&Table; 9] = [
     &META,
     &FUNCTION,
     &LOAD,
@@ -56,7 +57,10 @@ const TABLES: [&Table; 8] = [
     &INVOCATION,
     &ATTEMPTS,
     &BODIES,
+    &EVENTS,
 ];
+/// Tables that a ledger of an earlier fnd may lack.
+const LATER: [&str; 3] = ["versions", "schedule", "event"];
 
 /// Indexes of `invocation`, with their conditions: they list rows that cannot be reached by key.
 fn indexes() -> [(&'static str, String); 4] {
@@ -141,9 +145,7 @@ impl Source {
 
 /// Returns whether the schema can be read and is that of a ledger.
 fn has_tables(db: &Connection) -> bool {
-    let wanted = TABLES
-        .iter()
-        .filter(|table| !matches!(table.name, "versions" | "schedule"));
+    let wanted = TABLES.iter().filter(|table| !LATER.contains(&table.name));
     wanted
         .into_iter()
         .all(|table| db.table_exists(None, table.name) == Ok(true))

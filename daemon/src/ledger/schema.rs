@@ -146,10 +146,14 @@ const TRIGGERS: &str = "
 /// steps as an old one.
 pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, HANDLERS, ASYNCHRONOUS, TRIGGERS];
 
-/// A table that was added later; programs without it work as before, so the schema version did not change.
+/// Tables that were added later; programs without them work as before, so the schema version did not change.
 const ADDED: &str = "
     -- Installed versions that are on the disk, oldest first, 32 bytes each.
     CREATE TABLE IF NOT EXISTS versions (function TEXT PRIMARY KEY, installed BLOB NOT NULL) WITHOUT ROWID, STRICT;
+    -- Events that were accepted: a digest of source and id, and what came of the event, as JSON of core.
+    CREATE TABLE IF NOT EXISTS event (key TEXT PRIMARY KEY, accepted_ms INTEGER NOT NULL, delivered TEXT NOT NULL)
+        WITHOUT ROWID, STRICT;
+    CREATE INDEX IF NOT EXISTS event_by_time ON event (accepted_ms);
 ";
 
 /// Opens the database for writing; creates it if it does not exist, and checks it if it does.

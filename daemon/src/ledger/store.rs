@@ -2,8 +2,9 @@
 //! once.
 
 use super::command::Command;
+use super::events::{self, Earlier};
 use super::rows::{INLINE_MAX, blob, int};
-use fnd_core::outcome::{Exhausted, Trigger};
+use fnd_core::outcome::{Exhausted, Reason, Skip, State, Trigger};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, RunResult};
 use fnd_core::triggers::schedule::{Mark, Marks};
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -73,9 +74,11 @@ pub(super) fn apply<'a>(
     db: &Connection,
     (command, is_new): (&'a Command, bool),
     counts: &mut Counts<'a>,
+    earlier: &mut Earlier,
 ) -> Result<(), StoreError> {
     match command {
         Command::Store(accepted) => store(db, accepted),
+        Command::Publish { shares, since_ms } => events::publish(db, shares, *since_ms, earlier),
         Command::Claim(record) => {
             let sql =
                 "UPDATE invocation SET state = ?2, attempts = ?3, polls = ?4, started_ms = ?5, next_attempt_ms = NULL
@@ -131,7 +134,7 @@ pub(super) fn apply<'a>(
     }
 }
 
-fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
+pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
     let id = blob(accepted.id);
     let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message,
             timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent, request, priority,
@@ -193,6 +196,22 @@ fn put_mark(db: &Connection, function: &FunctionName, mark: &Mark) -> Result<(),
     let sql = "INSERT OR REPLACE INTO schedule (function, key, last_ms) VALUES (?1, ?2, ?3)";
     db.prepare_cached(sql)?
         .execute(params![function.as_str(), &*mark.key, int(mark.last_ms)])?;
+    Ok(())
+}
+
+/// Ends an invocation that was just stored and never runs. If its function only has no room for it, it is a dead letter, so
+/// that it can run later.
+pub(super) fn put_skipped(db: &Connection, accepted: &Accepted, skip: Skip, why: &str) -> Result<(), StoreError> {
+    let sql = "UPDATE invocation SET state = ?2, ended_ms = ?3, reason = ?4, message = ?5, dead = ?6 WHERE id = ?1";
+    let dead = matches!(skip, Skip::QueueFull | Skip::Rate).then_some(1);
+    db.prepare_cached(sql)?.execute(params![
+        blob(accepted.id),
+        State::Skipped.as_str(),
+        int(accepted.accepted_ms),
+        Reason::Skipped(skip).to_string(),
+        why,
+        dead,
+    ])?;
     Ok(())
 }
 
@@ -265,7 +284,7 @@ fn split(result: Option<&RunResult>) -> (Option<bool>, Option<&[u8]>, Option<&[u
 }
 
 /// Returns a record of texts and numbers as JSON; this cannot fail for such values.
-fn json(value: &impl Serialize) -> String {
+pub(super) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 

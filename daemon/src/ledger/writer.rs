@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transaction::Unwritten;
+use transaction::{Unwritten, Written};
 
 pub(super) use handle::StartError;
 pub use handle::Writer;
@@ -114,12 +114,12 @@ impl Thread {
             let makes_up = self.later.is_some();
             // While writes fail, an empty transaction is tried too: it shows when the disk works again.
             let outcome = if all.is_empty() && failing.is_none() {
-                Ok(0)
+                Ok(Written::default())
             } else {
                 self.write(&all)
             };
             match outcome {
-                Ok(refused) => {
+                Ok(Written { refused, earlier }) => {
                     failing = None;
                     if makes_up || all.iter().any(changes_figures) {
                         self.count(queue);
@@ -127,7 +127,7 @@ impl Thread {
                     // Update the health first: a caller that is acknowledged may ask for it at once.
                     queue.done(count, None);
                     queue.lose(refused);
-                    self.settle(&all, &Ok(()));
+                    self.settle(&all, &Ok(earlier));
                     self.sweep(queue, last);
                 }
                 Err(error) => {
@@ -182,9 +182,11 @@ impl Thread {
         let Some(hold) = self.notices.hold.clone() else {
             return commands;
         };
-        let (refused, rest): (Vec<_>, Vec<_>) = commands
-            .into_iter()
-            .partition(|command| matches!(command, Command::Store(accepted) if accepted.durable));
+        let (refused, rest): (Vec<_>, Vec<_>) = commands.into_iter().partition(|command| match command {
+            Command::Store(accepted) => accepted.durable,
+            Command::Publish { .. } => true,
+            _ => false,
+        });
         self.settle(&refused, &Err(hold));
         rest
     }

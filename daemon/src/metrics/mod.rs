@@ -167,6 +167,7 @@ pub(crate) struct Metrics {
     last_success: Values,
     requests: Family<RequestLabels, Counter>,
     request_durations: Family<RequestLabels, Histogram, fn() -> Histogram>,
+    events: Family<[(&'static str, &'static str); 1], Counter>,
     missed: Counts,
     lateness: Histogram,
     upgraded_bytes: Family<RequestLabels, Counter>,
@@ -263,6 +264,15 @@ impl Metrics {
                 r.register("fnd_http_upgraded_bytes", help, family.clone());
                 family
             },
+            events: {
+                let family = Family::default();
+                r.register(
+                    "fnd_events",
+                    "Events that were sent, by what became of them",
+                    family.clone(),
+                );
+                family
+            },
             rescans: {
                 let counter = Counter::default();
                 r.register(
@@ -297,6 +307,11 @@ impl Metrics {
     /// Counts a start that is repeated.
     pub(crate) fn put_back(&self) {
         self.put_back.inc();
+    }
+
+    /// Counts events that were sent, by what became of them.
+    pub(crate) fn events(&self, outcome: &'static str, events: u64) {
+        self.events.get_or_create(&[("outcome", outcome)]).inc_by(events);
     }
 
     /// Counts a late turn of the main loop.

@@ -99,7 +99,8 @@ mod tests {
     /// Returns the answers to settings with TLS and a function with two routes, in the form of a protocol.
     fn answers(protocol: u16) -> Vec<JudgeReply> {
         let runtime = include_str!("../../../runtimes/bash/runtime.toml");
-        let tls = "[http]\nlisten = \"127.0.0.1:8443\"\ntls = { certificate = \"/c.pem\", key = \"/k.pem\" }\n";
+        let tls = "[http]\nlisten = \"127.0.0.1:8443\"\ntls = { certificate = \"/c.pem\", key = \"/k.pem\" }\n\
+            events = { path = \"/events\", auth = \"token:events-token\" }\n";
         let settings = JudgeSettings {
             files: vec![file("/fnd.toml", tls)],
             runtimes: vec![file("runtime.toml", runtime)],
@@ -137,6 +138,7 @@ mod tests {
         };
         assert!(settings.verdict.policy.is_some());
         assert_eq!(settings.tls, Some(("/c.pem".to_owned(), "/k.pem".to_owned())));
+        assert_eq!(settings.secrets, ["events-token"]);
         assert_eq!(function.verdict.plan.as_ref().unwrap().runtime, "bash");
         assert_eq!(function.secrets, ["b", "z"]);
     }

@@ -32,7 +32,7 @@ pub(super) fn write(event: ReportEvent<'_>) {
         | ReportEvent::VersionRefused { .. }
         | ReportEvent::Rescanned
         | ReportEvent::StatusChanged(_)
-        | ReportEvent::Accepted(_)
+        | ReportEvent::Accepted { .. }
         | ReportEvent::WorkerRequested(_)
         | ReportEvent::WorkerEnded(..)
         | ReportEvent::PoolScaled(..)

@@ -59,7 +59,7 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
         | ReportEvent::ContentRefused { .. }
         | ReportEvent::InterpreterChanged { .. }
         | ReportEvent::StatusChanged(_)
-        | ReportEvent::Accepted(_)
+        | ReportEvent::Accepted { .. }
         | ReportEvent::PoolScaled(..)
         | ReportEvent::Problem { .. } => {}
     }

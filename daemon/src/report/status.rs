@@ -16,7 +16,7 @@ pub(crate) fn changed_by(event: ReportEvent<'_>) -> Option<&FunctionName> {
         | ReportEvent::InterpreterChanged { .. }
         | ReportEvent::Rescanned
         | ReportEvent::Notice(_)
-        | ReportEvent::Accepted(_)
+        | ReportEvent::Accepted { .. }
         | ReportEvent::WorkerRequested(_)
         | ReportEvent::WorkerEnded(..)
         | ReportEvent::PoolScaled(..)

@@ -25,8 +25,8 @@ pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&Func
             },
         ),
         ReportEvent::Notice(notice) => describe_notice(notice, push),
-        ReportEvent::Accepted(accepted) => {
-            push(Some(&accepted.function), What::Accepted(accepted.id, accepted.trigger));
+        ReportEvent::Accepted { function, id, trigger } => {
+            push(Some(function), What::Accepted(id, trigger));
         }
         ReportEvent::PoolScaled(function, (from, to)) => push(Some(function), What::Scaled(from, to)),
         ReportEvent::AttemptEnded {

@@ -3,7 +3,7 @@
 //! The spawner decides which of them fnd gets. This part opens no file and sends nothing: the driver sends its requests
 //! and brings the answers. Values are overwritten before their memory is freed; no message and no document has them.
 
-use fnd_wire::frame::{CERTIFICATE, KEY, Problem, SecretAsked, TLS_FILE_MAX};
+use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, Problem, SecretAsked, TLS_FILE_MAX};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::fs::File;
@@ -50,7 +50,9 @@ enum Key {
 impl From<&SecretAsked> for Key {
     fn from(asked: &SecretAsked) -> Self {
         let name = asked.name.clone();
-        if asked.function.is_some() {
+        if let Some(name) = asked.name.strip_prefix(NAMED) {
+            Self::Named(name.to_owned())
+        } else if asked.function.is_some() {
             Self::Named(name)
         } else {
             Self::Tls(name)

@@ -110,10 +110,13 @@ pub fn span(attempt: &AttemptOrder) -> Span {
     Span::of(attempt.payload.trace.as_ref(), attempt.invocation, attempt.attempt)
 }
 
-/// Returns the request for a handler: headers that name the caller's span name the attempt's instead.
+/// Returns the request for a handler: headers that name the caller's span name the attempt's instead. An event is the
+/// request that brings it in its binary form, so that a handler finds its attributes where a caller's would be.
 #[must_use]
 pub fn request(attempt: &AttemptOrder) -> Option<Cow<'_, HttpRequest>> {
-    let request = attempt.payload.request.as_deref()?;
+    let Some(request) = attempt.payload.request.as_deref() else {
+        return of_cause(attempt).map(Cow::Owned);
+    };
     if attempt.payload.trace.is_none() {
         return Some(Cow::Borrowed(request));
     }
@@ -129,6 +132,29 @@ pub fn request(attempt: &AttemptOrder) -> Option<Cow<'_, HttpRequest>> {
         }
     }
     Some(Cow::Owned(request))
+}
+
+fn of_cause(attempt: &AttemptOrder) -> Option<HttpRequest> {
+    let payload = &attempt.payload;
+    let mut headers = payload.cause.as_deref()?.headers();
+    if headers.is_empty() {
+        return None;
+    }
+    headers.extend(
+        payload
+            .content_type
+            .clone()
+            .map(|kind| ("content-type".to_owned(), kind)),
+    );
+    if payload.trace.is_some() {
+        headers.push(("traceparent".to_owned(), span(attempt).traceparent()));
+    }
+    Some(HttpRequest {
+        method: "POST".to_owned(),
+        path: "/".to_owned(),
+        headers,
+        ..HttpRequest::default()
+    })
 }
 
 /// An attempt's documents: descriptors in the order of [`fnd_wire::frame::Spawn`].

@@ -68,6 +68,11 @@ fn every_route() {
         ("POST /v1/functions/hello/invocations".to_owned(), "x"),
         ("POST /v1/functions/hello/enable".to_owned(), ""),
         ("POST /v1/functions/hello/disable".to_owned(), ""),
+        (
+            "POST /v1/events".to_owned(),
+            r#"{"event-type": "order.created", "event-id": "7", "data": {"order": 7}}"#,
+        ),
+        ("POST /publish".to_owned(), r#"{"event-type": "full", "event-id": "7"}"#),
         ("GET /v1/invocations".to_owned(), ""),
         (format!("GET /v1/invocations/{ENDED}"), ""),
         (format!("GET /v1/invocations/{ENDED}/result"), ""),

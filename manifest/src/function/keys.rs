@@ -15,7 +15,7 @@ mod triggers;
 pub use around::{History, HttpServer, Listen, Logs, Sandbox, Service};
 pub use limits::Limits;
 pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};
-pub use triggers::{HttpRoute, Schedule};
+pub use triggers::{EventSubscription, HttpRoute, Schedule};
 
 use super::Mode;
 use crate::schema::Kind::{Either, List, Table, Text};
@@ -26,7 +26,7 @@ use around::{ALERT, CALL, HOOKS};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use triggers::{EVENT, FILE};
+use triggers::FILE;
 
 /// The manifest of a function.
 pub const SCHEMA: Schema = Schema {
@@ -106,7 +106,7 @@ keys! {
         /// Runs the function on HTTP requests.
         http: Vec<HttpRoute> [default] = Tables(HttpRoute::KEYS);
         /// Runs the function on CloudEvents.
-        event = Tables(EVENT), not_yet [[]];
+        event: Vec<EventSubscription> [default] = Tables(EventSubscription::KEYS);
         /// Runs the function when files change.
         file = Tables(FILE), not_yet [[]];
         /// Functions called when an invocation ends; their payload is its final record.

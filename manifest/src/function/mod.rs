@@ -21,6 +21,8 @@
 
 pub mod detect;
 pub mod env_file;
+pub mod event_schema;
+mod events;
 pub mod forms;
 pub mod inline;
 pub mod keys;
@@ -35,8 +37,8 @@ mod schedules;
 mod server;
 
 pub use keys::{
-    Backoff, History, HttpRoute, HttpServer, Isolation, Jitter, Limits, Listen, Logs, Manifest, Overlap, Poll, Pool,
-    Queue, Rate, Retry, RetryOn, Sandbox, Schedule, Service,
+    Backoff, EventSubscription, History, HttpRoute, HttpServer, Isolation, Jitter, Limits, Listen, Logs, Manifest,
+    Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn, Sandbox, Schedule, Service,
 };
 
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,6 @@
 //! Resolves checked tables to a [`Manifest`]: applies defaults, size and own keys, and finds impossible combinations.
 
+use super::events;
 use super::pool::pool;
 use super::routes;
 use super::schedules;
@@ -79,7 +80,10 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
         _ if report.doubtful() && !own.contains_key("on_load") => false,
         Some(Value::Bool(on_load)) => *on_load,
         // A script that nothing else would ever run.
-        _ => subject.mode == Mode::Script && manifest.http.is_empty() && manifest.schedule.is_empty(),
+        _ => {
+            let triggers = manifest.http.len() + manifest.schedule.len() + manifest.event.len();
+            subject.mode == Mode::Script && triggers == 0
+        }
     };
     if let Some(Value::Table(asked)) = own.get("limits").map(|node| &node.value) {
         manifest.limits.asked = asked.keys().cloned().collect();
@@ -110,6 +114,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
         report.add(Some(&node.at), problem.with_help("remove it"));
     }
     routes::check(&manifest.http, own, &subject, report);
+    events::check(&manifest.event, own, subject.mode, report);
     schedules::check(&manifest.schedule, own, &subject, report);
     manifest.http_server = http_server(pick, own, (&subject, &manifest.pool), report);
     check_sandbox(&manifest.sandbox, pick, configuration, subject.trusted, report);

@@ -6,11 +6,11 @@ use crate::diagnostic::Diagnostic;
 use crate::function::detect::{self, Handler};
 use crate::function::keys::SCHEMA;
 use crate::function::resolve::{Report, Subject, manifest};
-use crate::function::{Listen, Manifest, Mode, env_file, inline};
+use crate::function::{Listen, Manifest, Mode, env_file, event_schema, inline};
 use crate::runtime::Phase;
 use crate::schema::read::{list, read};
 use crate::schema::source::Source;
-use crate::schema::tree::{Table, find};
+use crate::schema::tree::{Node, Table, Value, find};
 use crate::settings::resolve::unknown_size;
 use fnd_wire::plan::{JudgeFunction, JudgedFile, Limits, Plan, RunMode, Text, User};
 use fnd_wire::units::counted;
@@ -152,7 +152,8 @@ impl Judge {
             env_file,
             trusted,
         };
-        let manifest = manifest(own, &self.configuration, subject, report);
+        let mut manifest = manifest(own, &self.configuration, subject, report);
+        read_schemas(&mut manifest, function, own, report);
         let argv = command::arguments(&choice, phase, &manifest, &file.path, report);
         let environment = command::environment(&choice, phase, &manifest);
         let mut plan = plan(function, &choice, &manifest, (argv, environment));
@@ -465,6 +466,39 @@ fn shown(function: &JudgeFunction, file: &JudgedFile) -> String {
     {
         Some((directory, _)) if function.directory => format!("{directory}/{}", file.path),
         _ => file.path.clone(),
+    }
+}
+
+/// Reads the JSON Schemas of events. Only the directory form has them, as with `env_file`.
+fn read_schemas(manifest: &mut Manifest, function: &JudgeFunction, own: &Table, report: &mut Report<'_>) {
+    let entries: &[Node] = match own.get("event").map(|node| &node.value) {
+        Some(Value::List(entries)) => entries,
+        _ => &[],
+    };
+    for (number, subscription) in manifest.event.iter_mut().enumerate() {
+        let Some(name) = &subscription.schema else { continue };
+        let at = match entries.get(number).map(|node| &node.value) {
+            Some(Value::Table(keys)) => keys.get("schema").map(|node| &node.at),
+            _ => None,
+        };
+        if !function.directory {
+            let message = "`schema` is only for the directory form (`NAME/function.toml`)";
+            let help = "make the function a directory, with the schema beside its code";
+            report.add(at, Diagnostic::error("impossible", message).with_help(help));
+            continue;
+        }
+        let Some(file) = function.files.iter().find(|file| file.path == *name) else {
+            let message = format!("`schema`: there is no file `{name}` in the directory");
+            report.add(at, Diagnostic::error("no-schema", message));
+            continue;
+        };
+        match event_schema::read(&file.bytes.0) {
+            Ok(schema) => subscription.json_schema = Some(schema),
+            Err(why) => {
+                let message = format!("`{name}` is no JSON Schema that fnd can use: {why}");
+                report.add(at, Diagnostic::error("bad-schema", message));
+            }
+        }
     }
 }
 

@@ -101,16 +101,18 @@ impl Judge {
         match request {
             JudgeRequest::Settings(settings) => {
                 let (policy, document) = self.settings(settings);
-                let tls = document
-                    .settings
-                    .as_ref()
-                    .and_then(|settings| settings.http.tls.clone());
+                let http = document.settings.as_ref().map(|settings| &settings.http);
+                let tls = http.and_then(|http| http.tls.clone());
+                let events = http.and_then(|http| http.events.as_ref());
+                let credentials = events.into_iter().flat_map(|events| &events.auth.0);
+                let secrets = credentials.map(|credential| credential.secret.clone()).collect();
                 JudgeReply::Settings(SettingsAndTls {
                     verdict: SettingsVerdict {
                         policy,
                         document: json(&document),
                     },
                     tls: tls.map(|tls| (tls.certificate, tls.key)),
+                    secrets,
                 })
             }
             JudgeRequest::Function(function) => {

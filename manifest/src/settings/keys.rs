@@ -1,6 +1,7 @@
 //! Every key of `fnd.toml`: its values, its default and its meaning.
 
 use crate::function::Limits;
+use crate::function::route::Credentials;
 use crate::schema::Kind::{List, Text};
 use crate::schema::keys::keys;
 use crate::schema::pick::FromValue;
@@ -64,7 +65,7 @@ keys! {
         /// Interpreters of runtimes, and whether a runtime is enabled.
         runtimes: BTreeMap<String, RuntimeSettings> = Map(Form::Name, &Table(RuntimeSettings::KEYS));
         /// Sources of events.
-        events = Table(EVENTS);
+        events: Events [default] = Table(Events::KEYS);
         /// The web page that shows and manages functions.
         ui = Table(UI);
     } and {
@@ -141,7 +142,7 @@ keys! {
         /// Certificate and key: with them every TCP address speaks TLS.
         tls: Option<Tls> = Table(Tls::KEYS), example { certificate = "/etc/fnd/tls/cert.pem", key = "/etc/fnd/tls/key.pem" };
         /// The route that accepts CloudEvents.
-        events = Table(HTTP_EVENTS), example { path = "/events", auth = "token:events-token" }, not_yet [];
+        events: Option<HttpEvents> [default] = Table(HttpEvents::KEYS), example { path = "/events", auth = "token:events-token" };
         /// Proxies whose `Forwarded` or `X-Forwarded-For` names the caller: addresses, networks, `unix`.
         trusted_proxies: Vec<String> = List(&Text(Form::Network)), example ["127.0.0.1"];
         /// Most connections at once.
@@ -188,11 +189,13 @@ impl FromValue for OneOrMore {
 }
 
 keys! {
-    const HTTP_EVENTS {
+    /// `[http] events`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct HttpEvents {
         /// Path of the route.
-        path = Text(Form::UrlPath), example "/events", required true;
+        path: String = Text(Form::UrlPath), example "/events", required true;
         /// How a caller proves who it is.
-        auth = Text(Form::Auth), example "token:events-token", required true;
+        auth: Credentials = Text(Form::Auth), example "token:events-token", required true;
     }
 }
 
@@ -279,9 +282,20 @@ keys! {
 }
 
 keys! {
-    const EVENTS {
+    /// `[events]`: CloudEvents.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Events {
+        /// How long an event is remembered: another one with the same source and id is the same event.
+        remember: Duration [with = "text::duration"] = Duration(Zero::Refused), default "24h", example "1h";
         /// A work queue of NATS JetStream.
         nats = Table(NATS), example { servers = ["nats://127.0.0.1:4222"], stream = "fnd" }, not_yet [];
+    }
+}
+
+/// The values for a configuration from an fnd that did not have this table.
+impl Default for Events {
+    fn default() -> Self {
+        Self::from_value(None).expect("every key has a default")
     }
 }
 

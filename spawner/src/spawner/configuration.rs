@@ -25,7 +25,7 @@ impl Spawner {
     pub(super) fn settings_judged(
         &mut self,
         (request, trusted, refused): (u32, bool, Option<SettingsRead>),
-        SettingsAndTls { verdict, tls }: SettingsAndTls,
+        SettingsAndTls { verdict, tls, secrets }: SettingsAndTls,
     ) {
         let document = verdict.document;
         let mut problems = Vec::new();
@@ -48,6 +48,7 @@ impl Spawner {
         policy.allow_root &= trusted;
         policy.allow_users.retain(|_| trusted);
         self.secrets.tls = tls.filter(|_| trusted);
+        self.secrets.configured = secrets.into_iter().filter(|_| trusted).collect();
         self.bound_memory(&policy);
         self.policy = Some(policy);
         self.configured = true;

@@ -4,6 +4,7 @@
 //! - `admission`: credentials: who may call, and the one answer for all others
 //! - `browser`: what a page may do in a browser
 //! - `decisions`: conditions, idempotency keys, rates, pages of other origins, queued requests
+//! - `events`: the route for events
 //! - `programs`: programs that serve HTTP, behind routes
 //! - `routing`: paths, methods and hosts; two functions with one route
 //! - `sockets`: addresses, TLS, proxies, restarts, what is told of requests
@@ -11,6 +12,7 @@
 mod admission;
 mod browser;
 mod decisions;
+mod events;
 mod programs;
 mod routing;
 mod sockets;

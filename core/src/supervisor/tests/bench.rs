@@ -127,6 +127,8 @@ pub(super) struct Bench {
     pub(super) s: Supervisor,
     pub(super) now: Now,
     pub(super) last: Vec<Action>,
+    /// The number of the shares that were to be stored last.
+    pub(super) published: Option<u64>,
     /// Whether claims are stored at once; otherwise the test sends the event.
     pub(super) claims: bool,
 }
@@ -149,6 +151,7 @@ impl Bench {
             s,
             now,
             last: vec![],
+            published: None,
             claims: true,
         }
     }
@@ -175,6 +178,11 @@ impl Bench {
             self.s.handle(self.now, Event::Claimed(claimed), &mut self.last);
         }
         assert!(self.s.next_deadline().is_none_or(|at| at > self.now.mono));
+        let number = |action: &Action| match action {
+            Action::Publish(shares) => Some(shares.number),
+            _ => None,
+        };
+        self.published = self.last.iter().find_map(number).or(self.published);
         self.actions()
     }
 
@@ -197,6 +205,10 @@ impl Bench {
 
     pub(super) fn submit(&mut self, n: u128) -> String {
         self.event(Event::Submit(Box::new(submit("f", n))))
+    }
+
+    pub(super) fn submit_of(&mut self, function: &str, n: u128) -> String {
+        self.event(Event::Submit(Box::new(submit(function, n))))
     }
 
     /// Submits without waiting and stores the invocation.
@@ -263,6 +275,18 @@ fn word(action: &Action) -> Option<String> {
     Some(match action {
         Action::Store(accepted) if accepted.durable => format!("store {}", accepted.id.0),
         Action::Store(accepted) => format!("note {}", accepted.id.0),
+        Action::Publish(shares) => {
+            let ids = |event: &crate::supervisor::EventShares| {
+                let accepted = event.accepted.iter().map(|accepted| accepted.id.0.to_string());
+                let skipped = event
+                    .skipped
+                    .iter()
+                    .map(|(accepted, skip, _)| format!("{} {skip:?}", accepted.id.0));
+                accepted.chain(skipped).collect::<Vec<_>>().join(",")
+            };
+            let events: Vec<_> = shares.events.iter().map(ids).collect();
+            format!("publish {}", events.join(" | "))
+        }
         Action::Spawn(order) => match &order.attempt {
             Some(run) => format!("spawn {} a{} {}", order.worker, run.attempt.0, run.invocation.0),
             None => format!("spawn {}", order.worker),
@@ -300,6 +324,22 @@ fn word(action: &Action) -> Option<String> {
                 Answer::Rejected(Rejection::Service) => "a service".to_owned(),
                 Answer::Rejected(Rejection::NoSuchFunction) => "no such function".to_owned(),
                 Answer::Rejected(Rejection::Unavailable { .. }) => "unavailable".to_owned(),
+                Answer::Published(events) => {
+                    let ids = |delivered: &crate::supervisor::Delivered| {
+                        let ids = delivered.invocations.iter().map(|taken| taken.id.0.to_string());
+                        let again = if delivered.duplicate { "again " } else { "" };
+                        format!("{again}{}", ids.collect::<Vec<_>>().join(","))
+                    };
+                    let events: Vec<_> = events.iter().map(ids).collect();
+                    format!("published {}", events.join(" | "))
+                }
+                Answer::NotPublished {
+                    event,
+                    function,
+                    rejection,
+                } => {
+                    format!("not published: event {event}, {function} {:?}", rejection.skip())
+                }
                 Answer::Done => "done".to_owned(),
                 Answer::NotFound => "not found".to_owned(),
                 Answer::StoreFailed => "store failed".to_owned(),

@@ -24,6 +24,7 @@ fn invocation(n: u64, durable: bool, stage: Stage) -> Invocation {
         stage,
         durable,
         key: Some(format!("key {n}").into()),
+        order_key: None,
         acknowledge: Vec::new(),
         waiters: Vec::new(),
         caller_gone: false,

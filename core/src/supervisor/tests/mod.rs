@@ -10,6 +10,7 @@
 //! - `limits`: drain, stop, ten thousand functions
 //! - `model`: random events
 //! - `pool`: workers of handlers
+//! - `publish`: events
 //! - `queue`: what is accepted
 //! - `restart`: what an earlier fnd left
 //! - `retry`: retries and polls
@@ -27,6 +28,7 @@ mod functions;
 mod limits;
 mod model;
 mod pool;
+mod publish;
 mod queue;
 mod restart;
 mod retry;

@@ -20,6 +20,7 @@ fn step() -> impl Strategy<Value = Step> {
             let [later, expires, keyed] = rare.map(|n| n < 40);
             Step::Submit { function, wait, timeout, later, expires, keyed }
         }),
+        8 => (0..16u8, 0..40u8, 0..3u8).prop_map(|(functions, event, order)| Step::Publish { functions, event, order }),
         14 => (any::<u8>(), 0..10u8).prop_map(|(which, n)| Step::Store { which, fine: n > 0 }),
         18 => (0..10u8).prop_map(|n| Step::Claim { fine: n > 0 }),
         18 => (any::<u8>(), 0..8u8).prop_map(|(which, n)| Step::Spawn { which, fine: n > 0 }),

@@ -16,9 +16,12 @@ use super::bench::{EPOCH_MS, MIB, exit, id, name, quiet, rules, secs, text};
 use crate::outcome::{Class, Reason, Trigger};
 use crate::record::{Accepted, InvocationRecord};
 use crate::supervisor::{
-    Action, Adopted, AdoptedMember, Answered, Event, Exited, FunctionKind, Http, Installed, NodeBudget, Now, Overlap,
-    Poll, Pool, QueueRules, ReplyTo, Restored, Rules, Service, SpawnOrder, Submit, Supervisor,
+    Action, Adopted, AdoptedMember, Answered, Delivered, Event, Exited, FunctionKind, Http, Installed, NodeBudget, Now,
+    Overlap, Poll, Pool, Publication, Publish, QueueRules, ReplyTo, Restored, Rules, Service, Shares, SpawnOrder,
+    Submit, Supervisor,
 };
+use crate::triggers::cause::{Cause, EventCause};
+use crate::triggers::event::Attributes;
 use fnd_manifest::function::Listen;
 use fnd_wire::frame::{ExitStatus, TermCause};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
@@ -99,6 +102,9 @@ pub(super) struct World {
     loaded: BTreeSet<(FunctionName, Version)>,
     ledger: BTreeMap<InvocationId, Entry>,
     to_store: Vec<InvocationId>,
+    /// Shares of events that are being stored, and the events that are stored.
+    to_publish: Vec<Shares>,
+    events: BTreeMap<std::sync::Arc<str>, Delivered>,
     to_claim: Vec<InvocationId>,
     processes: BTreeMap<WorkerId, Process>,
     /// Services for which a run was requested.
@@ -136,6 +142,8 @@ impl World {
             loaded: BTreeSet::new(),
             ledger: BTreeMap::new(),
             to_store: Vec::new(),
+            to_publish: Vec::new(),
+            events: BTreeMap::new(),
             to_claim: Vec::new(),
             processes: BTreeMap::new(),
             requested: Vec::new(),
@@ -157,10 +165,17 @@ impl World {
     pub(super) fn step(&mut self, step: &Step) {
         match *step {
             Step::Submit { .. } => self.submit(step),
+            Step::Publish { .. } => self.publish(step),
             Step::Store { which, fine } => {
-                if let Some(at) = choose(which, self.to_store.len()) {
+                let Some(at) = choose(which, self.to_store.len() + self.to_publish.len()) else {
+                    return;
+                };
+                if at < self.to_store.len() {
                     let id = self.to_store.remove(at);
                     self.stored(id, fine);
+                } else {
+                    let shares = self.to_publish.remove(at - self.to_store.len());
+                    self.published(&shares, fine);
                 }
             }
             Step::Claim { fine } => self.answer_claims(fine),
@@ -291,6 +306,38 @@ impl World {
             ..submit_of(nth(function), id)
         };
         self.handle(Event::Submit(Box::new(submit)));
+    }
+
+    fn publish(&mut self, step: &Step) {
+        let Step::Publish {
+            functions,
+            event,
+            order,
+        } = *step
+        else {
+            unreachable!("the caller matched it");
+        };
+        let cause = Cause::Event(EventCause {
+            attributes: Attributes::default(),
+            order_key: (order < 2).then(|| order.to_string()),
+        });
+        // The second event of the request is the same for every second request.
+        let events = [event, event % 2].map(|event| {
+            let chosen = (0..FUNCTIONS).filter(|n| functions & (1 << n) != 0);
+            let submits = chosen.map(|n| {
+                let mut submit = Submit::new(self.id(), nth(n), Trigger::Event);
+                submit.payload.cause = Some(std::sync::Arc::new(cause.clone()));
+                submit
+            });
+            Publication {
+                key: event.to_string().into(),
+                submits: submits.collect(),
+                refused: Vec::new(),
+            }
+        });
+        let reply = self.reply();
+        let events = events.into_iter().take(1 + usize::from(functions % 2)).collect();
+        self.handle(Event::Publish(Box::new(Publish { reply, events })));
     }
 
     fn install(&mut self, function: u8, n: u8) {

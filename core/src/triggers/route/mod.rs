@@ -61,6 +61,16 @@ impl Route {
         }
     }
 
+    /// Returns the route for events (`[http] events`), which no table has and no function owns.
+    ///
+    /// # Panics
+    /// Never: the name that stands for a function is one.
+    #[must_use]
+    pub fn of_events(entry: HttpRoute, body: u64) -> Self {
+        let name = FunctionName::new("events").expect("it is a name of a function");
+        Self::new((name, entry, body))
+    }
+
     /// Returns the fixed beginning of a path that the route matches: `/files` for `/files/{*rest}`.
     #[must_use]
     pub fn prefix(&self) -> &str {
@@ -210,6 +220,14 @@ impl Admits {
         self.credentials
             .iter()
             .any(|credential| credential.scheme == Scheme::Basic)
+    }
+
+    /// Returns what they admit together with another route.
+    #[must_use]
+    pub fn with(&self, route: &Route) -> Self {
+        let mut with = self.clone();
+        with.add(route);
+        with
     }
 
     fn add(&mut self, route: &Route) {

@@ -5,6 +5,7 @@
 //! on disk and slow operations are a [`Pending`]. It knows nothing about HTTP.
 //!
 //! ```text
+//! events.rs       publish
 //! functions.rs    list, show, limits, enable, watch
 //! invocations.rs  submit, cancel, history, results, dead letters
 //! streams.rs      output, events
@@ -14,18 +15,21 @@
 //!
 //! Files:
 //! - `answering`: the answers of the supervisor, and callers that leave before theirs
+//! - `events`: requests about events
 //! - `functions`: requests about functions
 //! - `invocations`: requests about invocations
 //! - `node`: requests about the node
 //! - `streams`: requests for data that is still arriving
 
 mod answering;
+mod events;
 mod functions;
 mod invocations;
 mod node;
 mod streams;
 
 pub use answering::{Answering, Leaving};
+pub use events::{EventBackend, EventOutcome, NewEvent, NotPublished};
 pub use functions::{Bounds, Changes, FunctionBackend, FunctionFilter};
 pub use invocations::{InvocationBackend, PassedOn, Repeated};
 pub use node::{NodeBackend, Pieces};
@@ -34,9 +38,9 @@ pub use streams::{LogLines, LogQuery, StreamBackend};
 use futures_util::future::LocalBoxFuture;
 
 /// The daemon behind the control socket.
-pub trait Backend: FunctionBackend + InvocationBackend + StreamBackend + NodeBackend {}
+pub trait Backend: EventBackend + FunctionBackend + InvocationBackend + StreamBackend + NodeBackend {}
 
-impl<T: FunctionBackend + InvocationBackend + StreamBackend + NodeBackend> Backend for T {}
+impl<T: EventBackend + FunctionBackend + InvocationBackend + StreamBackend + NodeBackend> Backend for T {}
 
 /// A value that comes later.
 pub type Pending<T> = LocalBoxFuture<'static, T>;

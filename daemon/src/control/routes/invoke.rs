@@ -118,7 +118,13 @@ async fn in_status_file(call: &Call, answer: &Answer, function: &FunctionName) {
                 let _ = ended.await; // it has ended, or fnd stops
             }
         }
-        Answer::Queued(_) | Answer::Rejected(_) | Answer::NotFound | Answer::StoreFailed | Answer::Done => return,
+        Answer::Queued(_)
+        | Answer::Rejected(_)
+        | Answer::NotFound
+        | Answer::StoreFailed
+        | Answer::Published(_)
+        | Answer::NotPublished { .. }
+        | Answer::Done => return,
     }
     call.backend.status_written(function).await;
 }

@@ -7,6 +7,7 @@
 //! - `dead_letters`: `GET /v1/dead-letters[/ID]`, `POST /v1/dead-letters/ID/redrive`, `DELETE /v1/dead-letters/ID`
 //! - `drain`: `POST /v1/drain[?wait=30s]`, `DELETE /v1/drain`
 //! - `enable`: `POST /v1/functions/F/enable` and `disable`
+//! - `events`: `POST /v1/events`, `POST /publish`
 //! - `find`: finds the route of a request
 //! - `functions`: `GET /v1/functions[?label=k=v]` and `GET /v1/functions/F`, both with `watch=1` as a stream of
 //!   changes
@@ -37,6 +38,7 @@ mod config;
 mod dead_letters;
 mod drain;
 mod enable;
+mod events;
 mod find;
 mod functions;
 mod healthz;
@@ -118,6 +120,8 @@ static ROUTES: &[Route] = &[
     route!(OPTIONS "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
     route!(POST "/v1/functions/{function}/enable" OPERATOR, enable::enable),
     route!(POST "/v1/functions/{function}/disable" OPERATOR, enable::disable),
+    route!(POST "/v1/events" OPERATOR, events::publish),
+    route!(POST "/publish" OPERATOR, events::publish),
     route!(POST "/v1/functions/{function}/schedules/pause" OPERATOR, schedules::pause),
     route!(POST "/v1/functions/{function}/schedules/resume" OPERATOR, schedules::resume),
     route!(GET "/v1/invocations" VIEWER, invocations::list),
@@ -155,7 +159,6 @@ static LATER: &[(Method, &str)] = &[
     (Method::GET, "/v1/functions/{function}/versions"),
     (Method::PUT, "/v1/functions/{function}"),
     (Method::DELETE, "/v1/functions/{function}"),
-    (Method::POST, "/v1/events"),
     (Method::GET, "/v1/state/{scope}/{key}"),
     (Method::PUT, "/v1/state/{scope}/{key}"),
     (Method::DELETE, "/v1/state/{scope}/{key}"),

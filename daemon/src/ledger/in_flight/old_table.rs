@@ -1,5 +1,6 @@
 //! Reads the table that an earlier fnd left, and applies it to the database.
 
+use super::super::events::Earlier;
 use super::super::rows::{self, UNFINISHED, blob, int};
 use super::super::store::{self, Counts, StoreError};
 use super::slot::{self, Begun, Header, Over, Slot};
@@ -173,7 +174,8 @@ fn over(
     }
     let command = Command::Record(Box::new(attempt), Box::new(record));
     let mut counts = Counts::default();
-    let stored = store::apply(db, (&command, false), &mut counts).and_then(|()| counts.store(db));
+    let stored = store::apply(db, (&command, false), &mut counts, &mut Earlier::new());
+    let stored = stored.and_then(|()| counts.store(db));
     stored.map_err(|(StoreError::Disk(error) | StoreError::Refused(error))| error)
 }
 

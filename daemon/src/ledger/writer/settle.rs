@@ -2,7 +2,9 @@
 
 use super::Thread;
 use crate::ledger::command::{self, Acknowledged, Command, Queue};
+use crate::ledger::events::Earlier;
 use fnd_core::outcome::State;
+use fnd_core::supervisor::Shares;
 use fnd_wire::ids::WorkerId;
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ const BACKLOG_MAX: usize = 65_536;
 
 impl Thread {
     /// Acknowledges durable invocations, claims and recorded ends.
-    pub(super) fn settle(&mut self, commands: &[Command], result: &Result<(), Arc<str>>) {
+    pub(super) fn settle(&mut self, commands: &[Command], result: &Result<Earlier, Arc<str>>) {
         let (mut recorded, mut claimed) = (Vec::new(), Vec::new());
         for command in commands {
             if let Command::Record(attempt, _) = command {
@@ -27,9 +29,10 @@ impl Thread {
                 Command::Store(accepted) if accepted.durable => {
                     (self.acknowledge)(Acknowledged::Stored {
                         id: accepted.id,
-                        result: result.clone(),
+                        result: result.as_ref().map(|_| ()).map_err(Arc::clone),
                     });
                 }
+                Command::Publish { shares, .. } => self.settle_events(shares, result),
                 Command::Claim(record) => claimed.push(record.id),
                 Command::Record(_, record) | Command::Update(record) if record.state.is_final() => {
                     if result.is_ok() {
@@ -49,10 +52,30 @@ impl Thread {
         if !claimed.is_empty() {
             (self.acknowledge)(Acknowledged::Claimed {
                 ids: claimed,
-                result: result.clone(),
+                result: result.as_ref().map(|_| ()).map_err(Arc::clone),
             });
         }
         self.forget(recorded);
+    }
+
+    /// Acknowledges the shares of events.
+    fn settle_events(&mut self, shares: &Shares, result: &Result<Earlier, Arc<str>>) {
+        let number = shares.number;
+        let result = result.as_ref().map_err(Arc::clone).map(|earlier| {
+            let earlier = earlier.get(&number).cloned().unwrap_or_default();
+            let is_new = |place: usize| earlier.get(place).is_none_or(Option::is_none);
+            let new = shares.events.iter().enumerate().filter(|(place, _)| is_new(*place));
+            let mut stored = Vec::new();
+            for (_, event) in new {
+                let accepted = event.accepted.iter();
+                stored.extend(accepted.map(|accepted| (accepted.function.clone(), accepted.id)));
+                for (accepted, ..) in &event.skipped {
+                    self.sweeper.ended(&accepted.function, accepted.id);
+                }
+            }
+            (stored, earlier)
+        });
+        (self.acknowledge)(Acknowledged::Published { number, result });
     }
 
     /// Empties the slots of attempts whose end, or whose invocation's end, is now stored.
@@ -75,7 +98,7 @@ impl Thread {
         for command in commands {
             let is_kept = match &command {
                 Command::Store(accepted) => !accepted.durable,
-                Command::Claim(_) => false,
+                Command::Publish { .. } | Command::Claim(_) => false,
                 _ => true,
             };
             if is_kept {
@@ -108,6 +131,7 @@ pub(super) fn changes_figures(command: &Command) -> bool {
             matches!(record.state, State::Failed | State::Interrupted)
         }
         Command::Store(accepted) => accepted.origin.is_some(),
+        Command::Publish { shares, .. } => shares.events.iter().any(|event| !event.skipped.is_empty()),
         Command::DiscardDeadLetter(_) => true,
         Command::Claim(_)
         | Command::StoreEnabled { .. }

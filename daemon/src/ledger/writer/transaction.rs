@@ -2,10 +2,20 @@
 
 use super::Thread;
 use crate::ledger::command::Command;
+use crate::ledger::events::Earlier;
 use crate::ledger::store::{self, Counts, StoreError};
 use crate::ledger::unwritable;
 use fnd_core::record::Accepted;
 use std::collections::HashSet;
+
+/// What a transaction reports.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// Number of commands that SQLite refused because of their content.
+    pub(super) refused: u64,
+    /// Events that were sent before.
+    pub(super) earlier: Earlier,
+}
 
 /// Why no command was written.
 #[derive(Debug)]
@@ -28,8 +38,8 @@ impl std::fmt::Display for Unwritten {
 }
 
 impl Thread {
-    /// Writes commands in one transaction. Returns how many of them SQLite refused because of their content.
-    pub(super) fn write(&mut self, commands: &[Command]) -> Result<u64, Unwritten> {
+    /// Writes commands in one transaction.
+    pub(super) fn write(&mut self, commands: &[Command]) -> Result<Written, Unwritten> {
         if let Some(later) = &mut self.later {
             let made_up = later.make_up(&self.path, &mut self.db, &self.present, &self.in_flight);
             self.full_sync = true; // every new connection starts with full sync
@@ -44,7 +54,7 @@ impl Thread {
         written.map_err(Unwritten::Sqlite)
     }
 
-    fn write_now(&mut self, commands: &[Command]) -> rusqlite::Result<u64> {
+    fn write_now(&mut self, commands: &[Command]) -> rusqlite::Result<Written> {
         let sync = commands.iter().any(Command::is_waited_for);
         if sync != self.full_sync {
             // Without sync a commit does not wait for the disk; the next synced commit includes it.
@@ -60,8 +70,8 @@ impl Thread {
         .map_err(|(StoreError::Disk(error) | StoreError::Refused(error))| error)
     }
 
-    fn transact(&mut self, commands: &[Command], one_by_one: bool) -> Result<u64, StoreError> {
-        let mut refused = 0;
+    fn transact(&mut self, commands: &[Command], one_by_one: bool) -> Result<Written, StoreError> {
+        let (mut refused, mut earlier) = (0, Earlier::new());
         let mut transaction = self.db.transaction()?;
         if commands.is_empty() {
             transaction.execute("UPDATE meta SET value = value", [])?;
@@ -69,12 +79,13 @@ impl Thread {
         let mut counts = Counts::default();
         for (command, is_new) in needed(commands) {
             if !one_by_one {
-                store::apply(&transaction, (command, is_new), &mut counts)?;
+                store::apply(&transaction, (command, is_new), &mut counts, &mut earlier)?;
                 continue;
             }
             let step = transaction.savepoint()?;
             let mut counts = Counts::default();
-            let stored = store::apply(&step, (command, is_new), &mut counts).and_then(|()| counts.store(&step));
+            let stored = store::apply(&step, (command, is_new), &mut counts, &mut earlier);
+            let stored = stored.and_then(|()| counts.store(&step));
             match stored {
                 Ok(()) => step.commit()?,
                 Err(StoreError::Disk(error)) => return Err(StoreError::Disk(error)),
@@ -87,7 +98,7 @@ impl Thread {
         }
         counts.store(&transaction)?;
         transaction.commit()?;
-        Ok(refused)
+        Ok(Written { refused, earlier })
     }
 }
 
@@ -100,6 +111,7 @@ fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
     let end = |command: &Command| match command {
         Command::Record(_, record) | Command::Update(record) => Some(record.id).filter(|_| !record.keeps_payload()),
         Command::Store(_)
+        | Command::Publish { .. }
         | Command::Claim(_)
         | Command::StoreEnabled { .. }
         | Command::StoreMarks(_)
@@ -131,7 +143,8 @@ fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
             true
         }
         Command::Store(accepted) => !is_left_out(accepted),
-        Command::StoreEnabled { .. }
+        Command::Publish { .. }
+        | Command::StoreEnabled { .. }
         | Command::StoreMarks(_)
         | Command::StorePaused { .. }
         | Command::DiscardDeadLetter(_)

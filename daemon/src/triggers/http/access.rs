@@ -98,7 +98,12 @@ impl Access {
         self.invocation = match answer {
             Answer::Queued(id) | Answer::TimedOut { id, .. } => Some(*id),
             Answer::Finished(record) => Some(record.id),
-            Answer::Rejected(_) | Answer::NotFound | Answer::StoreFailed | Answer::Done => None,
+            Answer::Rejected(_)
+            | Answer::NotFound
+            | Answer::StoreFailed
+            | Answer::Published(_)
+            | Answer::NotPublished { .. }
+            | Answer::Done => None,
         };
     }
 

@@ -12,7 +12,7 @@ use crate::triggers::secrets::Secrets;
 use fnd_core::triggers::route::forwarded::Trusted;
 use fnd_core::triggers::route::rate::Rates;
 use fnd_manifest::function::route::Credential;
-use fnd_manifest::settings::Http;
+use fnd_manifest::settings::{Http, HttpEvents};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::io;
@@ -40,6 +40,8 @@ pub(crate) struct Listener {
     own: Option<Address>,
     pub(super) connections: Rc<Connections>,
     pub(super) trusted: RefCell<Trusted>,
+    /// The route for events.
+    pub(super) events: RefCell<Option<HttpEvents>>,
     pub(super) keyring: RefCell<Keyring>,
     pub(super) passwords: Passwords,
     pub(super) replays: Replays,
@@ -71,6 +73,7 @@ impl Listener {
             own,
             connections: Rc::new(Connections::new("the public listener", places(&http))),
             trusted: RefCell::default(),
+            events: RefCell::default(),
             keyring: RefCell::default(),
             passwords: Passwords::start()?,
             replays: Replays::open(state)?,
@@ -104,6 +107,7 @@ impl Listener {
     pub(crate) fn apply(&self, http: &Http) {
         self.connections.set_places(places(http));
         *self.trusted.borrow_mut() = Trusted::new(&http.trusted_proxies);
+        self.events.borrow_mut().clone_from(&http.events);
         self.logs.set(http.access_log);
         if http.tls.is_none() {
             self.sockets.secure(Security::Plain);

@@ -11,6 +11,7 @@
 //! - `access`: what is told of each request: a line in the journal, counters, the list of routes
 //! - `admission`: who may call
 //! - `asked`: the facts of a request that its route depends on
+//! - `events`: the route for events (`[http] events`)
 //! - `keyring`: the secrets, ready to verify credentials
 //! - `listener`: the addresses, TLS and limits of the configuration
 //! - `submission`: what a request runs, and its answer
@@ -19,6 +20,7 @@
 mod access;
 mod admission;
 mod asked;
+mod events;
 mod keyring;
 mod listener;
 mod submission;
@@ -129,6 +131,9 @@ impl Public {
             Found::Route(route, _) => Some(route),
             Found::Methods(_) | Found::Nothing => None,
         };
+        if let Some(route) = events::route(self, &asked) {
+            return self.events(request, &asked, &route, routes.admits(&asked.host)).await;
+        }
         let origin = request.parts.headers.get(ORIGIN).cloned();
         let admits = routes.admits(&asked.host);
         let admitted = self.admitted(&request, route.map(|route| &***route), admits).await;

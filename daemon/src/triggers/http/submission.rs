@@ -103,7 +103,7 @@ impl Public {
     }
 
     /// Remembers a signature that holds once.
-    async fn first_time(&self, admitted: &Admitted) -> Result<(), Refusal> {
+    pub(super) async fn first_time(&self, admitted: &Admitted) -> Result<(), Refusal> {
         let Admitted::Once(key) = admitted else {
             return Ok(());
         };

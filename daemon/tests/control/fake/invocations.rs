@@ -4,8 +4,11 @@ use super::{BEGAN, BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, Fake, Hears, RUNNI
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
 use fnd_core::outcome::{Reason, Skip, State, Trigger};
 use fnd_core::record::{InvocationFilter, InvocationRecord, Response, RunResult};
-use fnd_core::supervisor::{Answer, Rejection, ReplyTo, Submit};
-use fnd_daemon::control::backend::{Answering, Failure, InvocationBackend, PassedOn, Pending, Repeated};
+use fnd_core::supervisor::{Answer, Delivered, NotTaken, Rejection, ReplyTo, Submit, Taken};
+use fnd_daemon::control::backend::{
+    Answering, EventBackend, EventOutcome, Failure, InvocationBackend, NewEvent, NotPublished, PassedOn, Pending,
+    Repeated,
+};
 use fnd_daemon::http::paced::Paced;
 use fnd_wire::ids::{InvocationId, Version};
 use std::rc::Rc;
@@ -71,6 +74,53 @@ fn letter(wanted: InvocationId) -> Option<DeadLetter> {
         payload_bytes: Some(13),
         content_type: Some("application/json".to_owned()),
     })
+}
+
+impl EventBackend for Fake {
+    fn event_bytes_max(&self) -> u64 {
+        1000
+    }
+
+    fn fresh_id(&self) -> InvocationId {
+        id(ENDED)
+    }
+
+    /// The type of an event says what becomes of it.
+    fn publish(&self, events: Vec<NewEvent>) -> Pending<Result<Vec<Delivered>, NotPublished>> {
+        let published = events.iter().enumerate().map(|(event, new)| {
+            let function = name("hello");
+            let why = "the data does not match `order.json`: `/id`: value is not of type \"integer\"".to_owned();
+            match new.attributes.kind.as_str() {
+                "nobody" => Ok(Delivered::default()),
+                "wrong" => Err(NotPublished::Refused {
+                    event,
+                    subscribers: vec![NotTaken { function, why }],
+                    too_large: false,
+                }),
+                "full" => Err(NotPublished::Rejected {
+                    event,
+                    function,
+                    rejection: Rejection::Skipped {
+                        skip: Skip::QueueFull,
+                        retry_after: None,
+                    },
+                }),
+                kind => Ok(Delivered {
+                    invocations: vec![Taken {
+                        id: id(ENDED),
+                        function,
+                    }],
+                    refused: Vec::new(),
+                    duplicate: kind == "again",
+                }),
+            }
+        });
+        let published = published.collect();
+        self.seen.lock().unwrap().published = events;
+        later(published)
+    }
+
+    fn count_events(&self, _: EventOutcome, _: u64) {}
 }
 
 impl InvocationBackend for Fake {

@@ -9,7 +9,7 @@ use fnd_core::api::LogLine;
 use fnd_core::record::InvocationFilter;
 use fnd_core::supervisor::{Answer, ReplyTo, Submit};
 use fnd_daemon::buffers::Buffers;
-use fnd_daemon::control::backend::{Answering, Leaving, LogQuery, Pending};
+use fnd_daemon::control::backend::{Answering, Leaving, LogQuery, NewEvent, Pending};
 use fnd_daemon::control::peer::Access;
 use fnd_daemon::control::{Stop, listen, serve};
 use fnd_daemon::http::connections::Connections;
@@ -46,6 +46,7 @@ pub(crate) static BEGAN: LazyLock<u64> = LazyLock::new(|| {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Seen {
     pub(crate) submitted: Option<Submit>,
+    pub(crate) published: Vec<NewEvent>,
     pub(crate) filter: Option<InvocationFilter>,
     pub(crate) logs: Option<LogQuery>,
     pub(crate) stream: Option<StreamQuery>,

@@ -71,15 +71,28 @@ keys! {
 }
 
 keys! {
-    pub(super) const EVENT {
+    /// An entry of `[[event]]`: the events that run the function.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct EventSubscription {
         /// CloudEvents type; a `*` at the end matches any rest.
-        type = Text(Form::Some), example "order.created", required true;
-        /// CloudEvents source.
-        source = Text(Form::Some), example "shop";
-        /// Version of the type.
-        version = Text(Form::Some), example "v1";
-        /// JSON schema that the data must match.
-        schema = Text(Form::Relative), example "order.schema.json";
+        r#type: String = Text(Form::Some), example "order.created", required true;
+        /// CloudEvents source. Default: every source.
+        source: Option<String> = Text(Form::Some), example "shop";
+        /// CloudEvents subject; `*` matches any text. Default: every subject, and none.
+        subject: Option<String> = Text(Form::Some), example "orders/*";
+        /// Version of the type, which senders name in the extension `eventtypeversion`.
+        version: Option<String> = Text(Form::Some), example "v1";
+        /// JSON Schema that the data must match, a file beside the code.
+        schema: Option<String> = Text(Form::Relative), example "order.schema.json";
+        /// Conditions on the event that must all hold: `body.NAME` looks into the data, `header.ce-NAME` is an attribute.
+        when: Vec<Condition> = Map(Form::Place, &Either(&Text(Form::Any), &Either(&TEXTS, &Table(TEST)))),
+            example { "body.total" = { matches = "^[0-9]{4,}$" } };
+        /// Events with the same value at this place run one after the other, in the order in which they were accepted.
+        key: Option<Place> = Text(Form::Place), example "body.order";
+    } and {
+        /// The content of the schema's file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        json_schema: Option<serde_json::Value>,
     }
 }
 

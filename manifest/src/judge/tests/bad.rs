@@ -320,3 +320,34 @@ fn diagnostics_are_shown_with_their_line_and_cannot_forge_another() {
         );
     }
 }
+
+#[test]
+fn subscriptions_that_cannot_be() {
+    let of = |schema: Option<&str>| {
+        let mut files = vec![file("main.sh", b"")];
+        files.extend(schema.map(|schema| file("a.json", schema.as_bytes())));
+        let own = "[[event]]\ntype = \"a\"\nschema = \"a.json\"\n";
+        shown(&judge("").function(&directory(files, own)).verdict.diagnostics)
+    };
+    let refused = refused(&[
+        "[[event]]\nsource = \"s\"\n",
+        "[[event]]\ntype = \"a.*.b\"\n",
+        "[[event]]\ntype = \"a\"\nsource = \"s/*\"\n",
+        "[[event]]\ntype = \"a\"\nwhen = { \"query.x\" = \"1\", \"header.host\" = \"1\" }\n",
+        "[[event]]\ntype = \"a\"\nkey = \"ip\"\n",
+        "[[event]]\ntype = \"a\"\n[[event]]\ntype = \"a\"\n",
+        "mode = \"service\"\n[[event]]\ntype = \"a\"\n",
+        "[[event]]\ntype = \"a\"\nschema = \"a.json\"\n",
+        "[[event]]\ntype = \"a\"\nschema = \"../a.json\"\n",
+    ]);
+    snapshot!(
+        [
+            refused,
+            of(None),
+            of(Some("{")),
+            of(Some("{\"type\": \"objekt\"}")),
+            of(Some("{\"$ref\": \"https://example.com/a.json\"}")),
+        ]
+        .join("===\n")
+    );
+}

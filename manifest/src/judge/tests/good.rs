@@ -1,7 +1,7 @@
 //! Accepted input and its result.
 
 use super::*;
-use crate::function::{Mode, RetryOn};
+use crate::function::{Manifest, Mode, RetryOn};
 use fnd_wire::plan::User;
 use std::time::Duration;
 
@@ -410,4 +410,22 @@ fn a_verdict_without_interpreters_is_read() {
     let read: Verdict = serde_json::from_value(document).unwrap();
     assert_eq!(read.interpreters, Vec::<String>::new());
     assert_eq!(read.manifest, judged.verdict.manifest);
+}
+
+#[test]
+fn events_are_subscribed_to_with_a_schema_beside_the_code() {
+    let own = "[[event]]\ntype = \"order.*\"\nsubject = \"orders/*\"\nschema = \"order.json\"\nkey = \"body.order\"\n\
+        when = { \"header.ce-source\" = \"shop\" }\n";
+    let files = vec![file("main.sh", b""), file("order.json", b"{\"type\": \"object\"}")];
+    let manifest = judge("").function(&directory(files, own)).verdict.manifest.unwrap();
+    assert!(!manifest.on_load, "a script with a trigger does not run by itself");
+    let [event] = manifest.event.as_slice() else { panic!() };
+    assert_eq!(
+        (event.r#type.as_str(), event.subject.as_deref()),
+        ("order.*", Some("orders/*"))
+    );
+    assert_eq!(event.json_schema, Some(serde_json::json!({"type": "object"})));
+    assert_eq!((event.when.len(), event.key.is_some()), (1, true));
+    let text = serde_json::to_string(&manifest).unwrap();
+    assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), manifest);
 }

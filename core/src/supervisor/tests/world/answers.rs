@@ -18,6 +18,30 @@ impl World {
         }
     }
 
+    /// The ledger has stored the shares of events in one transaction, or not.
+    pub(super) fn published(&mut self, shares: &Shares, fine: bool) {
+        let number = shares.number;
+        let mut earlier = Vec::new();
+        for event in &shares.events {
+            let known = self.events.get(&event.key).cloned().filter(|_| fine);
+            for accepted in &event.accepted {
+                if fine && known.is_none() {
+                    self.ledger.get_mut(&accepted.id).unwrap().stored = true;
+                } else {
+                    self.ledger.remove(&accepted.id);
+                }
+            }
+            if fine && known.is_none() && !event.accepted.is_empty() {
+                self.events.insert(event.key.clone(), event.delivered.clone());
+            }
+            earlier.push(known);
+        }
+        self.handle(match fine {
+            true => Event::Published { number, earlier },
+            false => Event::PublishFailed(number),
+        });
+    }
+
     pub(super) fn answer_claims(&mut self, fine: bool) {
         let ids = std::mem::take(&mut self.to_claim);
         for id in &ids {

@@ -2,7 +2,7 @@
 
 use super::{Entry, Process, RETRIES, Step, World};
 use crate::outcome::{Class, Reason, State};
-use crate::record::{InvocationRecord, Unfinished};
+use crate::record::{Accepted, InvocationRecord, Unfinished};
 use crate::supervisor::{Action, Answer, AttemptOrder, CallOrder, Event, Notice, SpawnOrder};
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::collections::BTreeMap;
@@ -13,20 +13,22 @@ impl World {
             Action::Store(accepted) => {
                 let settled = accepted.load_key.is_none() || !self.unsettled.contains(&accepted.function);
                 assert!(settled, "a content ran by itself before the directories were quiet");
-                let id = accepted.id;
                 if accepted.durable {
-                    self.to_store.push(id);
+                    self.to_store.push(accepted.id);
                 }
-                let entry = Entry {
-                    stored: !accepted.durable,
-                    accepted: *accepted,
-                    record: None,
-                    ended: 0,
-                    claim: None,
-                    claimed: None,
-                    begun: 0,
-                };
-                assert!(self.ledger.insert(id, entry).is_none(), "{id} accepted twice");
+                self.accepted(*accepted);
+            }
+            Action::Publish(shares) => {
+                for event in &shares.events {
+                    let told: Vec<_> = event.delivered.invocations.iter().map(|taken| taken.id).collect();
+                    let accepted: Vec<_> = event.accepted.iter().map(|accepted| accepted.id).collect();
+                    assert_eq!(told, accepted);
+                    event
+                        .accepted
+                        .iter()
+                        .for_each(|accepted| self.accepted(accepted.clone()));
+                }
+                self.to_publish.push(*shares);
             }
             Action::Claim(stands) => self.claim(*stands),
             Action::Spawn(order) => self.spawn(*order),
@@ -74,8 +76,14 @@ impl World {
             }
             Action::Reply(to, answer) => {
                 assert!(self.owed.remove(&to), "{to:?} answered twice");
-                if let Answer::Queued(id) = *answer {
-                    assert!(self.ledger[&id].stored, "acknowledged before it was on disk");
+                match *answer {
+                    Answer::Queued(id) => assert!(self.ledger[&id].stored, "acknowledged before it was on disk"),
+                    Answer::Published(events) => {
+                        for taken in events.iter().flat_map(|event| &event.invocations) {
+                            assert!(self.ledger[&taken.id].stored, "acknowledged before it was on disk");
+                        }
+                    }
+                    _ => {}
                 }
             }
             Action::StoreEnabled {
@@ -96,7 +104,7 @@ impl World {
             Action::Drained => {
                 assert!(!self.drained && (!self.draining || self.processes.is_empty()));
                 assert!(
-                    self.stopping || self.to_store.is_empty(),
+                    self.stopping || (self.to_store.is_empty() && self.to_publish.is_empty()),
                     "an acceptance is not answered"
                 );
                 self.drained = true;
@@ -104,6 +112,20 @@ impl World {
             Action::Notice(Notice::Defect(text)) => panic!("{text}"),
             Action::Notice(_) | Action::Status(_) => {}
         }
+    }
+
+    fn accepted(&mut self, accepted: Accepted) {
+        let id = accepted.id;
+        let entry = Entry {
+            stored: !accepted.durable,
+            accepted,
+            record: None,
+            ended: 0,
+            claim: None,
+            claimed: None,
+            begun: 0,
+        };
+        assert!(self.ledger.insert(id, entry).is_none(), "{id} accepted twice");
     }
 
     fn spawn(&mut self, order: SpawnOrder) {
@@ -168,6 +190,17 @@ impl World {
     fn may_begin(&self, attempt: &AttemptOrder) {
         let entry = &self.ledger[&attempt.invocation];
         assert!(entry.stored && !entry.is_final());
+        if let Some(key) = order_key(entry) {
+            let earlier = self.ledger.range(..attempt.invocation).map(|(_, earlier)| earlier);
+            let same = |earlier: &&Entry| {
+                earlier.accepted.function == entry.accepted.function && order_key(earlier) == Some(key)
+            };
+            let unfinished = earlier.filter(same).find(|earlier| !earlier.is_final());
+            assert!(
+                unfinished.is_none(),
+                "it begins before an earlier one of its order key has ended"
+            );
+        }
         let claimed = entry.claimed == Some(attempt.attempt.0);
         assert!(!entry.accepted.durable || claimed, "it begins before that is on disk");
         assert_eq!(attempt.attempt.0, entry.ended + 1, "the one before has not ended");
@@ -268,7 +301,7 @@ impl World {
             self.step(&Step::WaitForDeadline);
             let coming = |process: &Process| !process.started || (process.is_pooled() && process.ready.is_none());
             let quiet = before == self.log.len() && self.s.next_deadline().is_none();
-            let stored = self.to_store.is_empty() && self.to_claim.is_empty();
+            let stored = self.to_store.is_empty() && self.to_publish.is_empty() && self.to_claim.is_empty();
             if quiet && stored && !self.processes.values().any(coming) {
                 break;
             }
@@ -307,7 +340,7 @@ impl World {
             self.ready(0, n % 7 > 0);
             self.answer(0, Reason::Transient);
             self.exit(0, 75, (false, false));
-            if self.drained && self.to_store.is_empty() {
+            if self.drained && self.to_store.is_empty() && self.to_publish.is_empty() {
                 break;
             }
         }
@@ -319,6 +352,10 @@ impl World {
             "a caller's work is left behind"
         );
     }
+}
+
+fn order_key(entry: &Entry) -> Option<&str> {
+    entry.accepted.payload.cause.as_deref()?.order_key()
 }
 
 impl Entry {

@@ -10,7 +10,7 @@ impl World {
         }
         if in_order {
             self.handle(Event::HandOver);
-            while !self.to_store.is_empty() {
+            while !self.to_store.is_empty() || !self.to_publish.is_empty() {
                 self.step(&Step::Store { which: 0, fine: true });
             }
             // These claims come too late: nothing begins any more.
@@ -33,6 +33,11 @@ impl World {
         self.owed.clear();
         for id in std::mem::take(&mut self.to_store) {
             self.ledger.remove(&id);
+        }
+        for shares in std::mem::take(&mut self.to_publish) {
+            for accepted in shares.events.iter().flat_map(|event| &event.accepted) {
+                self.ledger.remove(&accepted.id);
+            }
         }
         for id in std::mem::take(&mut self.to_claim) {
             // The claim may be on disk although fnd has not heard of it.

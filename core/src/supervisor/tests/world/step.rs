@@ -13,6 +13,13 @@ pub(in crate::supervisor::tests) enum Step {
         expires: bool,
         keyed: bool,
     },
+    /// A request with one event or two for some functions (bits).
+    Publish {
+        functions: u8,
+        event: u8,
+        /// Below 2: the order key.
+        order: u8,
+    },
     Store {
         which: u8,
         fine: bool,

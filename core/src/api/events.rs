@@ -1,0 +1,22 @@
+//! Bodies about events.
+
+use crate::supervisor::Delivered;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// An event that was accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EventAccepted {
+    /// The attribute `id` of the event.
+    pub id: String,
+    /// What came of it.
+    #[serde(flatten)]
+    pub delivered: Delivered,
+}
+
+/// A batch of events that was accepted, in the order of the batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BatchAccepted {
+    /// The events.
+    pub events: Vec<EventAccepted>,
+}

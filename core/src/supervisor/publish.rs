@@ -1,0 +1,295 @@
+//! Accepts the shares of events: one invocation for each function that takes an event, all of a request in one
+//! transaction.
+//!
+//! ```text
+//! Publish ─▶ every share is admitted ─┬─ each event has a function that takes it ─▶ Action::Publish ─▶ Published ─▶ reply
+//!                                     └─ one has none: nothing is accepted ─▶ reply
+//! ```
+//! The ledger decides in the transaction whether an event was there before: then its shares are dropped, and the reply is
+//! what came of it the first time.
+
+use super::Supervisor;
+use super::action::{Action, Answer, Notice, Rejection};
+use super::event::{Now, ReplyTo, Submit};
+use super::function::{FunctionKey, Presence};
+use super::submit::{After, filled_in};
+use crate::outcome::Skip;
+use crate::record::Accepted;
+use fnd_manifest::text;
+use fnd_wire::ids::{FunctionName, InvocationId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The events of a request. All of them are accepted, or none.
+#[derive(Debug)]
+pub struct Publish {
+    /// Where the answer goes.
+    pub reply: ReplyTo,
+    /// The events.
+    pub events: Vec<Publication>,
+}
+
+/// An event for the functions that subscribe to it.
+#[derive(Debug)]
+pub struct Publication {
+    /// Identifies the event: one with the same key is the same event.
+    pub key: Arc<str>,
+    /// A request for each function that takes the data.
+    pub submits: Vec<Submit>,
+    /// The functions that do not.
+    pub refused: Vec<NotTaken>,
+}
+
+/// An invocation that an event started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Taken {
+    /// Its id.
+    #[serde(with = "text::id")]
+    #[schemars(with = "String", extend("format" = "uuid"))]
+    pub id: InvocationId,
+    /// Its function.
+    #[serde(with = "text::id")]
+    #[schemars(with = "String")]
+    pub function: FunctionName,
+}
+
+/// A function that subscribes to an event and does not take it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotTaken {
+    /// The function.
+    #[serde(with = "text::id")]
+    #[schemars(with = "String")]
+    pub function: FunctionName,
+    /// Why.
+    pub why: String,
+}
+
+/// What came of an event.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Delivered {
+    /// The invocations.
+    pub invocations: Vec<Taken>,
+    /// The functions that do not take it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<NotTaken>,
+    /// Whether the event was sent before: then this is what came of it the first time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub duplicate: bool,
+}
+
+/// The shares of events, to be stored in one transaction.
+#[derive(Debug, Clone)]
+pub struct Shares {
+    /// Their number, by which they are acknowledged.
+    pub number: u64,
+    /// When they were accepted.
+    pub accepted_ms: u64,
+    /// The events.
+    pub events: Vec<EventShares>,
+}
+
+/// The shares of an event.
+#[derive(Debug, Clone)]
+pub struct EventShares {
+    /// [`Publication::key`].
+    pub key: Arc<str>,
+    /// The invocations.
+    pub accepted: Vec<Accepted>,
+    /// Invocations that the function has no room for, each with the reason and its words. They are stored as skipped.
+    pub skipped: Vec<(Accepted, Skip, String)>,
+    /// What is answered to a sender that sends the event again.
+    pub delivered: Delivered,
+}
+
+/// Events whose shares are being stored.
+#[derive(Debug)]
+pub(super) struct Publishing {
+    reply: ReplyTo,
+    events: Vec<Delivered>,
+    /// What follows for other invocations, once the shares are on disk.
+    after: Vec<(FunctionKey, InvocationId, After)>,
+}
+
+impl Supervisor {
+    pub(super) fn publish(&mut self, now: Now, publish: Publish, out: &mut Vec<Action>) {
+        let mut publishing = Publishing {
+            reply: publish.reply,
+            events: Vec::new(),
+            after: Vec::new(),
+        };
+        let mut shares = Shares {
+            number: self.next_number(),
+            accepted_ms: now.unix_ms,
+            events: Vec::new(),
+        };
+        let mut notices = Vec::new();
+        let mut paid = Vec::new();
+        for publication in publish.events {
+            let (event, first) = self.share(now, publication, (&mut publishing.after, &mut paid), &mut notices);
+            if let (true, Some((function, rejection))) = (event.accepted.is_empty(), first) {
+                let number = shares.events.len();
+                let accepted = shares.events.iter().flat_map(|event| &event.accepted);
+                for id in accepted.map(|accepted| accepted.id).collect::<Vec<_>>() {
+                    self.remove_invocation(id);
+                }
+                for (key, before) in paid.into_iter().rev() {
+                    self.functions[key].rate_paid = before;
+                }
+                let answer = Answer::NotPublished {
+                    event: number,
+                    function,
+                    rejection,
+                };
+                out.push(Action::Reply(publishing.reply, Box::new(answer)));
+                return;
+            }
+            publishing.events.push(event.delivered.clone());
+            shares.events.push(event);
+        }
+        out.append(&mut notices);
+        self.publishing.insert(shares.number, publishing);
+        out.push(Action::Publish(Box::new(shares)));
+    }
+
+    /// Admits the requests of an event. Returns its shares, and the first function that has no room for it.
+    fn share(
+        &mut self,
+        now: Now,
+        publication: Publication,
+        (after, paid): (
+            &mut Vec<(FunctionKey, InvocationId, After)>,
+            &mut Vec<(FunctionKey, Duration)>,
+        ),
+        notices: &mut Vec<Action>,
+    ) -> (EventShares, Option<(FunctionName, Rejection)>) {
+        let mut event = EventShares {
+            key: publication.key,
+            accepted: Vec::new(),
+            skipped: Vec::new(),
+            delivered: Delivered {
+                refused: publication.refused,
+                ..Delivered::default()
+            },
+        };
+        let mut first = None;
+        let mut actions = Vec::new();
+        for submit in publication.submits {
+            let (id, function) = (submit.id, submit.function.clone());
+            let before = self
+                .functions
+                .find(&function)
+                .map(|key| (key, self.functions[key].rate_paid));
+            match self.take(now, submit, &mut actions) {
+                Ok((key, follows)) => {
+                    paid.extend(before);
+                    if follows != After::Nothing {
+                        after.push((key, id, follows));
+                    }
+                    event.delivered.invocations.push(Taken { id, function });
+                }
+                Err(refused) => {
+                    let (submit, rejection) = *refused;
+                    let why = rejection.words(&function);
+                    event.delivered.refused.push(NotTaken {
+                        function: function.clone(),
+                        why: why.clone(),
+                    });
+                    if let (Some(skip), Some(accepted)) = (rejection.skip(), self.as_skipped(now, &submit)) {
+                        notices.push(Action::Notice(Notice::Rejected {
+                            function: function.clone(),
+                            trigger: submit.trigger,
+                            skip,
+                        }));
+                        event.skipped.push((accepted, skip, why));
+                    }
+                    // A full queue is the reason that tells a sender to come again.
+                    let is_busy =
+                        |rejection: &Rejection| matches!(rejection.skip(), Some(Skip::QueueFull | Skip::Rate));
+                    if first
+                        .as_ref()
+                        .is_none_or(|(_, first)| !is_busy(first) && is_busy(&rejection))
+                    {
+                        first = Some((function, rejection));
+                    }
+                }
+            }
+        }
+        for action in actions {
+            match action {
+                Action::Store(accepted) => event.accepted.push(*accepted),
+                other => notices.push(other),
+            }
+        }
+        (event, first)
+    }
+
+    /// Returns the record of a share that its function has no room for, with which it can run later.
+    fn as_skipped(&self, now: Now, submit: &Submit) -> Option<Accepted> {
+        let function = &self.functions[self.functions.find(&submit.function)?];
+        let Presence::Serving(serving) = &function.presence else {
+            return None;
+        };
+        Some(Accepted {
+            id: submit.id,
+            function: submit.function.clone(),
+            trigger: submit.trigger,
+            accepted_ms: now.unix_ms,
+            payload: filled_in(submit.payload.clone(), &serving.rules),
+            durable: true,
+            load_key: None,
+            timeout_ms: None,
+            not_before_ms: None,
+            expires_ms: None,
+            deadline_ms: None,
+            priority: submit.priority,
+            key: None,
+            origin: None,
+            mark: None,
+        })
+    }
+
+    pub(super) fn published(&mut self, now: Now, number: u64, earlier: Vec<Option<Delivered>>, out: &mut Vec<Action>) {
+        let Some(mut publishing) = self.publishing.remove(&number) else {
+            // A second answer of the ledger.
+            return;
+        };
+        let mut earlier = earlier.into_iter();
+        for delivered in &mut publishing.events {
+            let before = earlier.next().flatten();
+            for taken in &delivered.invocations {
+                match before {
+                    // Nothing of it was stored, and nobody has heard of it.
+                    Some(_) => self.store_failed(now, taken.id, out),
+                    None => self.stored(now, taken.id, out),
+                }
+            }
+            if let Some(before) = before {
+                *delivered = Delivered {
+                    duplicate: true,
+                    ..before
+                };
+            }
+        }
+        for (key, id, after) in publishing.after {
+            if self.invocations.contains_key(&id) {
+                self.follow(now, (key, id), after, out);
+            }
+        }
+        out.push(Action::Reply(
+            publishing.reply,
+            Box::new(Answer::Published(publishing.events)),
+        ));
+    }
+
+    pub(super) fn publish_failed(&mut self, now: Now, number: u64, out: &mut Vec<Action>) {
+        let Some(publishing) = self.publishing.remove(&number) else {
+            return;
+        };
+        for taken in publishing.events.iter().flat_map(|delivered| &delivered.invocations) {
+            self.store_failed(now, taken.id, out);
+        }
+        out.push(Action::Reply(publishing.reply, Box::new(Answer::StoreFailed)));
+    }
+}

@@ -1,0 +1,206 @@
+//! The attributes of an event, and the rules for their names and values (CloudEvents 1.0.2, sections 3 and 4).
+
+use super::{ATTRIBUTES_MAX, Malformed};
+use crate::record::is_json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of `CloudEvents` that functions see, whatever form the event came in.
+const VERSION: &str = "1.0";
+/// Longest name of an attribute. The specification asks senders for at most 20 characters.
+const NAME_MAX: usize = 64;
+
+/// The attributes of an event as text. The version is always 1.0.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Attributes {
+    /// Identifies the event together with `source`.
+    pub id: String,
+    /// Where the event comes from, a URI reference.
+    pub source: String,
+    /// The kind of event.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What the event is about, within `source`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// When the event happened, RFC 3339, as the sender wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+    /// Media type of the data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datacontenttype: Option<String>,
+    /// The schema of the data, a URI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dataschema: Option<String>,
+    /// Further attributes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extensions: BTreeMap<String, String>,
+}
+
+impl Attributes {
+    /// Returns an attribute by its name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        match name {
+            "specversion" => Some(VERSION),
+            "id" => Some(&self.id),
+            "source" => Some(&self.source),
+            "type" => Some(&self.kind),
+            "subject" => self.subject.as_deref(),
+            "time" => self.time.as_deref(),
+            "datacontenttype" => self.datacontenttype.as_deref(),
+            "dataschema" => self.dataschema.as_deref(),
+            name => self.extensions.get(name).map(String::as_str),
+        }
+    }
+
+    /// Returns every attribute that the event has, the version included.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        const NAMES: [&str; 8] = [
+            "specversion",
+            "id",
+            "source",
+            "type",
+            "subject",
+            "time",
+            "datacontenttype",
+            "dataschema",
+        ];
+        let named = NAMES.into_iter().filter_map(|name| Some((name, self.get(name)?)));
+        let more = self
+            .extensions
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
+        named.chain(more)
+    }
+
+    /// Returns the version of the type, as Kyma sends it.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.get("eventtypeversion")
+    }
+
+    /// Says whether the data is JSON: also where no media type says what it is.
+    #[must_use]
+    pub fn has_json(&self) -> bool {
+        self.datacontenttype.as_deref().is_none_or(is_json)
+    }
+
+    /// Sets an attribute.
+    ///
+    /// # Errors
+    /// The name or the value breaks a rule.
+    pub(super) fn set(&mut self, name: &str, value: String) -> Result<(), Malformed> {
+        let wrong = |problem: &'static str| Err(Malformed::attribute(name, problem));
+        if value.chars().any(char::is_control) {
+            return wrong("has a control character");
+        }
+        if value.is_empty() && name != "specversion" && !self.is_extension(name) {
+            return wrong("is empty");
+        }
+        let field = match name {
+            "specversion" if value == VERSION => return Ok(()),
+            "specversion" => {
+                let problem = format!("is `{}`: only the version {VERSION} is read", shortened(&value));
+                return Err(Malformed::attribute(name, problem));
+            }
+            "id" => {
+                self.id = value;
+                return Ok(());
+            }
+            "source" if is_uri_reference(&value) => {
+                self.source = value;
+                return Ok(());
+            }
+            "source" => return wrong("is not a URI reference"),
+            "type" => {
+                self.kind = value;
+                return Ok(());
+            }
+            "subject" => &mut self.subject,
+            "time" if value.parse::<jiff::Timestamp>().is_ok() => &mut self.time,
+            "time" => return wrong("is not a time such as `2026-11-21T08:00:00Z` (RFC 3339)"),
+            "datacontenttype" if is_media_type(&value) => &mut self.datacontenttype,
+            "datacontenttype" => return wrong("is not a media type such as `application/json`"),
+            "dataschema" if is_uri_reference(&value) && value.contains(':') => &mut self.dataschema,
+            "dataschema" => return wrong("is not a URI"),
+            "data" | "data_base64" => return wrong("is the data, and no attribute"),
+            name if is_name(name) => {
+                self.extensions.insert(name.to_owned(), value);
+                return Ok(());
+            }
+            name => {
+                let problem = format!("has a name that is not made of 1 to {NAME_MAX} lower-case letters and digits");
+                return Err(Malformed::attribute(shortened(name), problem));
+            }
+        };
+        *field = Some(value);
+        Ok(())
+    }
+
+    fn is_extension(&self, name: &str) -> bool {
+        let own = [
+            "id",
+            "source",
+            "type",
+            "subject",
+            "time",
+            "datacontenttype",
+            "dataschema",
+        ];
+        !own.contains(&name)
+    }
+
+    /// Returns the attributes if the event has all that it needs. `versioned` says whether a version was set.
+    ///
+    /// # Errors
+    /// The first attribute that is missing, or the size of all.
+    pub(super) fn complete(self, versioned: bool) -> Result<Self, Malformed> {
+        let required = [
+            ("specversion", !versioned),
+            ("id", self.id.is_empty()),
+            ("source", self.source.is_empty()),
+            ("type", self.kind.is_empty()),
+        ];
+        if let Some((name, _)) = required.iter().find(|(_, missing)| *missing) {
+            return Err(Malformed::attribute(*name, "is missing"));
+        }
+        let size = |(name, value): (&str, &str)| name.len() + value.len();
+        if self.all().map(size).sum::<usize>() > ATTRIBUTES_MAX {
+            let longest = self.all().max_by_key(|attribute| size(*attribute));
+            let name = longest.map_or("id", |(name, _)| name).to_owned();
+            let problem = format!("is too long: the attributes have more than {ATTRIBUTES_MAX} bytes together");
+            return Err(Malformed::attribute(name, problem));
+        }
+        Ok(self)
+    }
+}
+
+/// Returns a text of a sender for a message.
+fn shortened(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(NAME_MAX).collect()
+}
+
+/// Says whether a text can be the name of an attribute.
+pub(super) fn is_name(name: &str) -> bool {
+    (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+}
+
+/// Says whether a text has no character that RFC 3986 keeps out of a URI reference. Letters of other scripts are
+/// tolerated: many senders do not encode them.
+fn is_uri_reference(text: &str) -> bool {
+    !text.chars().any(|c| c.is_whitespace() || "\"<>\\^`{|}".contains(c))
+}
+
+/// Says whether a text is `TYPE/SUBTYPE`, with or without parameters.
+fn is_media_type(text: &str) -> bool {
+    let is_token = |part: &str| {
+        let fine = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+        !part.is_empty() && part.bytes().all(fine)
+    };
+    super::essence(text)
+        .split_once('/')
+        .is_some_and(|(kind, sub)| is_token(kind) && is_token(sub))
+        && text.is_ascii()
+}

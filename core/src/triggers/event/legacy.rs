@@ -1,0 +1,123 @@
+//! Forms of events that are older than CloudEvents 1.0: headers of Kubeless and Kyma, the body that Kyma's publisher takes,
+//! and the headers of CloudEvents 0.1. They become events of version 1.0.
+//!
+//! None of them has a required source or id. The source is `event-namespace`, `event-source` or `source-id`, else `/`; an
+//! event without an id gets one from fnd, and so is never taken for the same as another.
+
+use super::read::Request;
+use super::structured::parsed;
+use super::{Attributes, CloudEvent, Content, Malformed, binary};
+use crate::record::is_json;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// Source of an event that names none.
+const NO_SOURCE: &str = "/";
+
+/// Names of CloudEvents 0.1, in headers after `ce-`, and those of 1.0.
+const VERSION_0_1: [(&str, &str); 6] = [
+    ("eventtype", "type"),
+    ("eventtypeversion", "eventtypeversion"),
+    ("eventid", "id"),
+    ("eventtime", "time"),
+    ("source", "source"),
+    ("schemaurl", "dataschema"),
+];
+
+/// Names of Kubeless and Kyma, in headers and in the body, and those of 1.0.
+const EVENT: [(&str, &str); 7] = [
+    ("event-type", "type"),
+    ("event-type-version", "eventtypeversion"),
+    ("event-id", "id"),
+    ("event-time", "time"),
+    ("event-namespace", "source"),
+    ("event-source", "source"),
+    ("source-id", "source"),
+];
+
+/// Says whether headers are those of CloudEvents 0.1.
+pub(super) fn is_version_0_1(request: &Request<'_>) -> bool {
+    request.header("ce-cloudeventsversion").is_some()
+}
+
+/// Reads an event of CloudEvents 0.1.
+///
+/// # Errors
+/// An attribute is missing or wrong.
+pub(super) fn version_0_1(request: &Request<'_>) -> Result<CloudEvent, Malformed> {
+    let mut attributes = Attributes::default();
+    for (name, value) in request.headers {
+        let Some(name) = name.strip_prefix("ce-").filter(|name| *name != "cloudeventsversion") else {
+            continue;
+        };
+        let new = VERSION_0_1.iter().find(|(old, _)| *old == name).map(|(_, new)| *new);
+        // `CE-EventSource` is what the SDK of that time sent. Extensions begin with `x-`.
+        let new = new.or((name == "eventsource").then_some("source"));
+        let new = new.unwrap_or_else(|| name.strip_prefix("x-").unwrap_or(name));
+        let value = str::from_utf8(value).map_err(|_| Malformed::attribute(name, "is not UTF-8"))?;
+        attributes.set(new, value.trim().trim_matches('"').to_owned())?;
+    }
+    with_body(attributes, request)
+}
+
+/// Reads an event of Kubeless or Kyma; nothing if the request is none.
+pub(super) fn event(request: &Request<'_>) -> Option<Result<CloudEvent, Malformed>> {
+    if request.header("event-type").is_some() {
+        return Some(of_headers(request));
+    }
+    if !request.content_type().is_none_or(is_json) {
+        return None;
+    }
+    let members: BTreeMap<String, &RawValue> = parsed(request.body, "object").ok()?;
+    members.contains_key("event-type").then(|| of_body(&members, request))
+}
+
+fn of_headers(request: &Request<'_>) -> Result<CloudEvent, Malformed> {
+    let mut attributes = Attributes::default();
+    for (old, new) in EVENT {
+        if let Some(value) = request.header(old).filter(|value| !value.is_empty()) {
+            attributes.set(new, value.to_owned())?;
+        }
+    }
+    with_body(attributes, request)
+}
+
+fn of_body(members: &BTreeMap<String, &RawValue>, request: &Request<'_>) -> Result<CloudEvent, Malformed> {
+    let mut attributes = Attributes::default();
+    for (old, new) in EVENT {
+        if let Some(value) = members.get(old).filter(|value| value.get() != "null") {
+            let value: String =
+                serde_json::from_str(value.get()).map_err(|_| Malformed::attribute(old, "is not a text"))?;
+            attributes.set(new, value)?;
+        }
+    }
+    attributes.set("datacontenttype", "application/json".to_owned())?;
+    let data = match members.get("data") {
+        Some(data) => {
+            super::structured::check_json(data.get().as_bytes())?;
+            Content::Part(data.get().as_bytes().to_vec())
+        }
+        None => Content::None,
+    };
+    let attributes = completed(attributes, request)?;
+    Ok(CloudEvent { attributes, data })
+}
+
+fn with_body(mut attributes: Attributes, request: &Request<'_>) -> Result<CloudEvent, Malformed> {
+    if let Some(content_type) = request.content_type() {
+        attributes.set("datacontenttype", content_type.to_owned())?;
+    }
+    let attributes = completed(attributes, request)?;
+    let data = binary::body(&attributes, request.body)?;
+    Ok(CloudEvent { attributes, data })
+}
+
+fn completed(mut attributes: Attributes, request: &Request<'_>) -> Result<Attributes, Malformed> {
+    if attributes.id.is_empty() {
+        request.id.clone_into(&mut attributes.id);
+    }
+    if attributes.source.is_empty() {
+        NO_SOURCE.clone_into(&mut attributes.source);
+    }
+    attributes.complete(true)
+}

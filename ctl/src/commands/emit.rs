@@ -1,0 +1,131 @@
+//! `fndctl emit TYPE`: sends an event to the functions that subscribe to it.
+
+use super::Context;
+use super::payload::Payload;
+use crate::client::request;
+use crate::exit::{Exit, Failure};
+use crate::output::{Table, Tone};
+use fnd_core::api::EventAccepted;
+use hyper::Method;
+use hyper::body::Bytes;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::fmt::Write as _;
+
+/// Source of events that name none.
+const SOURCE: &str = "fndctl";
+
+/// Characters that a header of an event carries as `%XX` (HTTP Protocol Binding for CloudEvents, section 3.1.3.2).
+const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A function subscribes with `[[event]]` in its manifest: `type = \"order.*\"`. Every function that matches gets a \
+    run of its own, which is queued and on the disk when this command ends. An event with the source and the id of an earlier \
+    one is the same event and runs nothing.\n\nExamples:\n  \
+    fndctl emit order.created -d '{\"order\": 7}'\n  \
+    fndctl emit order.created -d @order.json --source shop --subject orders/7\n  \
+    fndctl emit nightly --id \"nightly-$(date +%F)\"        once a day, however often it is sent\n  \
+    fndctl emit order.created -o name | xargs fndctl wait"
+)]
+pub(crate) struct Args {
+    /// Type of the event, such as `order.created`.
+    #[arg(value_name = "TYPE")]
+    kind: String,
+
+    #[command(flatten)]
+    payload: Payload,
+
+    /// Where the event comes from.
+    #[arg(long, value_name = "URI", default_value = SOURCE)]
+    source: String,
+
+    /// What the event is about.
+    #[arg(long, value_name = "TEXT")]
+    subject: Option<String>,
+
+    /// Identifies the event together with its source. Without it, each event is a new one.
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+
+    /// A further attribute of the event, such as `eventtypeversion=v1`; may be repeated.
+    #[arg(long = "attribute", value_name = "NAME=VALUE")]
+    attributes: Vec<String>,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// The event is malformed, no subscriber takes it, or the daemon cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let id = match &args.id {
+        Some(id) => id.clone(),
+        None => fresh_id()?,
+    };
+    let mut attributes = vec![
+        ("specversion".to_owned(), "1.0".to_owned()),
+        ("id".to_owned(), id),
+        ("source".to_owned(), args.source.clone()),
+        ("type".to_owned(), args.kind.clone()),
+    ];
+    attributes.extend(args.subject.clone().map(|subject| ("subject".to_owned(), subject)));
+    for attribute in &args.attributes {
+        let (name, value) = attribute
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format!("`--attribute {attribute}`: expected NAME=VALUE")))?;
+        attributes.push((name.to_owned(), value.to_owned()));
+    }
+    let encoded = attributes.into_iter().map(|(name, value)| {
+        let value = utf8_percent_encode(&value, ENCODED).to_string();
+        (format!("ce-{name}"), value)
+    });
+    let mut headers: Vec<(String, String)> = encoded.collect();
+    let body = match args.payload.read(context, false)? {
+        Some((bytes, media_type)) => {
+            headers.push(("Content-Type".to_owned(), media_type.to_owned()));
+            bytes.into()
+        }
+        None => Bytes::new(),
+    };
+    let reply = context
+        .client
+        .send(request(Method::POST, "/v1/events", &headers, body)?)
+        .await?;
+    context.out.document(&reply.body, |event: &EventAccepted, out| {
+        let delivered = &event.delivered;
+        if delivered.duplicate {
+            out.aside(&format!(
+                "the event `{}` of `{}` was sent before; it ran then",
+                event.id, args.source
+            ));
+        }
+        for refused in &delivered.refused {
+            out.aside(&format!("`{}` does not take it: {}", refused.function, refused.why));
+        }
+        if delivered.invocations.is_empty() {
+            out.aside(&format!(
+                "no function subscribes to `{}` from `{}`",
+                args.kind, args.source
+            ));
+            return Ok(());
+        }
+        let mut table = Table::new(&["ID", "FUNCTION"]);
+        for taken in &delivered.invocations {
+            table.row(Tone::Plain, [taken.id.to_string(), taken.function.to_string()]);
+        }
+        out.table(&table)
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Returns an id that no other event has.
+fn fresh_id() -> Result<String, Failure> {
+    let mut bytes = [0; 16];
+    getrandom(&mut bytes[..], GetRandomFlags::empty())
+        .map_err(|errno| Failure::new(Exit::FunctionFailed, format!("failed to get random bytes: {errno}")))?;
+    Ok(bytes.iter().fold(String::new(), |mut id, byte| {
+        let _ = write!(id, "{byte:02x}"); // writing to a text cannot fail
+        id
+    }))
+}

@@ -1,0 +1,174 @@
+//! Events: who subscribes to them, and their shares in one transaction.
+
+use super::Control;
+use crate::control::backend::{EventBackend, EventOutcome, NewEvent, NotPublished, Pending};
+use fnd_core::outcome::Trigger;
+use fnd_core::record::Payload;
+use fnd_core::supervisor::{Answer, Delivered, Event, NotTaken, Publication, Publish, Submit};
+use fnd_core::triggers::cause::{Cause, EventCause};
+use fnd_core::triggers::event::Attributes;
+use fnd_core::triggers::event::subscription::{Refused, Seen, Subscriptions};
+use fnd_wire::ids::{FunctionName, InvocationId};
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Least size that a request with events may have, whatever the subscribers take: the default of `limits.body`.
+const BYTES_LEAST: u64 = 6 << 20;
+
+impl EventBackend for Control {
+    fn event_bytes_max(&self) -> u64 {
+        self.subscriptions().body_max().unwrap_or(0).max(BYTES_LEAST)
+    }
+
+    fn fresh_id(&self) -> InvocationId {
+        self.next_id()
+    }
+
+    fn publish(&self, events: Vec<NewEvent>) -> Pending<Result<Vec<Delivered>, NotPublished>> {
+        let control = self.clone();
+        Box::pin(async move {
+            let count = events.len() as u64;
+            let published = control.publish_all(events).await;
+            if published.is_err() {
+                control.count_events(EventOutcome::Refused, count);
+            }
+            for delivered in published.iter().flatten() {
+                let outcome = match delivered {
+                    Delivered { duplicate: true, .. } => EventOutcome::Duplicate,
+                    Delivered { invocations, .. } if invocations.is_empty() => EventOutcome::Unmatched,
+                    Delivered { .. } => EventOutcome::Accepted,
+                };
+                control.count_events(outcome, 1);
+            }
+            published
+        })
+    }
+
+    fn count_events(&self, outcome: EventOutcome, events: u64) {
+        let state = self.daemon.state.borrow();
+        state.reporter.metrics.borrow_mut().events(outcome.as_str(), events);
+    }
+}
+
+impl Control {
+    /// Returns the subscriptions of the functions that serve.
+    fn subscriptions(&self) -> Rc<Subscriptions> {
+        let state = &mut *self.daemon.state.borrow_mut();
+        let supervisor = &state.supervisor;
+        let version = |name: &FunctionName| supervisor.version_and_error(name)?.0;
+        state.functions.subscriptions(version)
+    }
+
+    async fn publish_all(&self, events: Vec<NewEvent>) -> Result<Vec<Delivered>, NotPublished> {
+        let table = self.subscriptions();
+        let mut delivered: Vec<Delivered> = events.iter().map(|_| Delivered::default()).collect();
+        // The places of the events that have subscribers.
+        let (mut places, mut publications) = (Vec::new(), Vec::new());
+        for (place, event) in events.into_iter().enumerate() {
+            if let Some(publication) = self.publication(&table, place, event)? {
+                places.push(place);
+                publications.push(publication);
+            }
+        }
+        if publications.is_empty() {
+            return Ok(delivered);
+        }
+        let answer = self.ask(|reply| {
+            Event::Publish(Box::new(Publish {
+                reply,
+                events: publications,
+            }))
+        });
+        match answer.await {
+            Ok(Answer::Published(published)) => {
+                for (place, published) in places.into_iter().zip(published) {
+                    if let Some(delivered) = delivered.get_mut(place) {
+                        *delivered = published;
+                    }
+                }
+                Ok(delivered)
+            }
+            Ok(Answer::NotPublished {
+                event,
+                function,
+                rejection,
+            }) => Err(NotPublished::Rejected {
+                event: places.get(event).copied().unwrap_or(event),
+                function,
+                rejection,
+            }),
+            Ok(_) => Err(NotPublished::StoreFailed),
+            Err(_) => Err(NotPublished::Stopping),
+        }
+    }
+
+    /// Returns the requests for the functions that take an event; nothing if no function subscribes to it.
+    fn publication(
+        &self,
+        table: &Subscriptions,
+        place: usize,
+        event: NewEvent,
+    ) -> Result<Option<Publication>, NotPublished> {
+        let unreadable = |error: std::io::Error| NotPublished::Unreadable(error.to_string());
+        let seen = Seen::new(&event.attributes, event.data.as_ref()).map_err(unreadable)?;
+        let shares = table.shares(&seen);
+        let (mut submits, mut refused, mut too_large) = (Vec::new(), Vec::new(), true);
+        for share in shares {
+            match share.taken {
+                Ok(order_key) => submits.push(self.share(share.function, &event, order_key)),
+                Err(why) => {
+                    too_large &= matches!(why, Refused::TooLarge { .. });
+                    refused.push(NotTaken {
+                        function: share.function.clone(),
+                        why: why.to_string(),
+                    });
+                }
+            }
+        }
+        match (submits.is_empty(), refused.is_empty()) {
+            (true, true) => Ok(None),
+            (true, false) => Err(NotPublished::Refused {
+                event: place,
+                subscribers: refused,
+                too_large,
+            }),
+            (false, _) => Ok(Some(Publication {
+                key: key(&event.attributes),
+                submits,
+                refused,
+            })),
+        }
+    }
+
+    fn share(&self, function: &FunctionName, event: &NewEvent, order_key: Option<String>) -> Submit {
+        let cause = Cause::Event(EventCause {
+            attributes: event.attributes.clone(),
+            order_key,
+        });
+        Submit {
+            payload: Payload {
+                data: event.data.clone(),
+                content_type: event.content_type.clone(),
+                trace: event.trace.clone(),
+                cause: Some(Arc::new(cause)),
+                ..Payload::default()
+            },
+            ..Submit::new(self.next_id(), function.clone(), Trigger::Event)
+        }
+    }
+}
+
+/// Returns a digest of what identifies an event. The length keeps source and id apart.
+fn key(attributes: &Attributes) -> Arc<str> {
+    let mut digest = Sha256::new();
+    digest.update((attributes.source.len() as u64).to_be_bytes());
+    digest.update(&attributes.source);
+    digest.update(&attributes.id);
+    let mut text = String::with_capacity(32);
+    for byte in digest.finalize().iter().take(16) {
+        let _ = write!(text, "{byte:02x}"); // writing to a text cannot fail
+    }
+    text.into()
+}

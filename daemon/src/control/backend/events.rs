@@ -1,0 +1,95 @@
+//! Requests of routes about events.
+
+use super::Pending;
+use fnd_core::data::Data;
+use fnd_core::supervisor::{Delivered, NotTaken, Rejection};
+use fnd_core::trace::Trace;
+use fnd_core::triggers::event::Attributes;
+use fnd_wire::ids::{FunctionName, InvocationId};
+
+/// Events and their subscribers.
+pub trait EventBackend {
+    /// Returns the most bytes of a request with events: the largest `limits.body` of a subscriber.
+    fn event_bytes_max(&self) -> u64;
+
+    /// Returns a fresh id.
+    fn fresh_id(&self) -> InvocationId;
+
+    /// Queues an invocation for each function that takes one of the events, all in one transaction. The result has one
+    /// item for each event.
+    fn publish(&self, events: Vec<NewEvent>) -> Pending<Result<Vec<Delivered>, NotPublished>>;
+
+    /// Counts events.
+    fn count_events(&self, outcome: EventOutcome, events: u64);
+}
+
+/// An event that came in a request.
+#[derive(Debug, Clone)]
+pub struct NewEvent {
+    /// Its attributes.
+    pub attributes: Attributes,
+    /// Its data.
+    pub data: Option<Data>,
+    /// Media type of the data.
+    pub content_type: Option<String>,
+    /// The sender's trace.
+    pub trace: Option<Trace>,
+}
+
+/// Why nothing of a request was accepted.
+#[derive(Debug)]
+pub enum NotPublished {
+    /// No subscriber takes the data of an event.
+    Refused {
+        /// Place of the event in the request.
+        event: usize,
+        /// The subscribers.
+        subscribers: Vec<NotTaken>,
+        /// Whether the data is too large for each of them.
+        too_large: bool,
+    },
+    /// No subscriber has room for an event.
+    Rejected {
+        /// Place of the event in the request.
+        event: usize,
+        /// The first of them.
+        function: FunctionName,
+        /// Why.
+        rejection: Rejection,
+    },
+    /// The ledger could not store it.
+    StoreFailed,
+    /// fnd stops.
+    Stopping,
+    /// The data waited on the disk and cannot be read.
+    Unreadable(String),
+}
+
+/// What became of an event, for the metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventOutcome {
+    /// At least one function takes it.
+    Accepted,
+    /// It was sent before.
+    Duplicate,
+    /// No function subscribes to it.
+    Unmatched,
+    /// No subscriber takes it.
+    Refused,
+    /// It is no CloudEvent.
+    Malformed,
+}
+
+impl EventOutcome {
+    /// Returns the label of the metric.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Duplicate => "duplicate",
+            Self::Unmatched => "unmatched",
+            Self::Refused => "refused",
+            Self::Malformed => "malformed",
+        }
+    }
+}

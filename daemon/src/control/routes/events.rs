@@ -1,0 +1,15 @@
+//! `POST /v1/events` and `POST /publish`: CloudEvents for the functions that subscribe to them. The second path is that of
+//! Kyma's publisher proxy.
+
+use crate::control::backend::EventBackend;
+use crate::control::call::Call;
+use crate::http::response::{Answered, Refusal};
+use crate::invoke::events::accept;
+
+pub(super) async fn publish(call: Call) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let limit = call.backend.event_bytes_max();
+    let body = call.read_body(limit, "the largest limits.body of a subscriber").await?;
+    let backend: &dyn EventBackend = &*call.backend;
+    accept(backend, &call.backend.buffers(), (&call.request, body)).await
+}

@@ -1,0 +1,133 @@
+//! Events in HTTP: a request that brings them, and the answer. The control API and the public listener share it.
+
+use super::refusal::rejected;
+use crate::buffers::Buffers;
+use crate::control::backend::{EventBackend, EventOutcome, NewEvent, NotPublished};
+use crate::http::headers::joined;
+use crate::http::request::Request;
+use crate::http::response::{Answered, Refusal, internal, json, refuse, refuse_for_now};
+use fnd_core::api::problem::Code;
+use fnd_core::api::{BatchAccepted, EventAccepted};
+use fnd_core::data::Data;
+use fnd_core::trace::Trace;
+use fnd_core::triggers::event::{self, CloudEvent, Content, Events};
+use hyper::StatusCode;
+use std::sync::Arc;
+
+/// Most subscribers that a refusal names.
+const NAMED_MAX: usize = 5;
+
+/// Accepts the events of a request whose body is read, and returns the answer: 202.
+///
+/// # Errors
+/// The request is malformed, no subscriber takes an event, or fnd cannot store it.
+pub(crate) async fn accept(
+    backend: &dyn EventBackend,
+    buffers: &Arc<Buffers>,
+    (request, body): (&Request, Data),
+) -> Result<Answered, Refusal> {
+    let headers = &request.parts.headers;
+    let events = {
+        let bytes = body
+            .bytes()
+            .map_err(|error| internal("read a body from the disk", &error))?;
+        let id = backend.fresh_id().to_string();
+        let headers: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_bytes()))
+            .collect();
+        event::read(&event::Request {
+            headers: &headers,
+            body: &bytes,
+            id: &id,
+        })
+    };
+    let events = events.map_err(|problem| {
+        backend.count_events(EventOutcome::Malformed, 1);
+        refuse(Code::BadRequest, problem.to_string())
+    })?;
+    let (events, is_batch) = match events {
+        Events::One(event) => (vec![*event], false),
+        Events::Batch(events) => (events, true),
+    };
+    let trace = Trace::of(|name| joined(headers, name));
+    let ids: Vec<String> = events.iter().map(|event| event.attributes.id.clone()).collect();
+    let held = |data: Vec<u8>| buffers.hold(&data.into());
+    let new = events
+        .into_iter()
+        .map(|event| new_event(event, trace.as_ref(), (&body, held)));
+    let published = backend.publish(new.collect()).await;
+    let published = published.map_err(|problem| not_published(problem, is_batch))?;
+    let accepted = ids.into_iter().zip(published);
+    let accepted: Vec<_> = accepted
+        .map(|(id, delivered)| EventAccepted { id, delivered })
+        .collect();
+    let mut answer = match accepted.as_slice() {
+        [one] if !is_batch => json(one)?,
+        _ => json(&BatchAccepted { events: accepted })?,
+    };
+    *answer.status_mut() = StatusCode::ACCEPTED;
+    Ok(answer)
+}
+
+fn new_event(event: CloudEvent, trace: Option<&Trace>, (body, held): (&Data, impl Fn(Vec<u8>) -> Data)) -> NewEvent {
+    let CloudEvent { attributes, data } = event;
+    let stated = attributes.datacontenttype.clone();
+    let (data, content_type) = match data {
+        Content::None => (None, stated),
+        Content::Body => (Some(body.clone()), stated),
+        // In an event's JSON, data without a media type is JSON.
+        Content::Part(data) => (Some(held(data)), stated.or_else(|| Some("application/json".to_owned()))),
+    };
+    // The extension for traces counts where no header names one.
+    let of_extension = || Trace::of(|name| attributes.extensions.get(name).cloned());
+    NewEvent {
+        trace: trace.cloned().or_else(of_extension),
+        attributes,
+        data,
+        content_type,
+    }
+}
+
+/// Returns the refusal of a request of which nothing was accepted.
+fn not_published(problem: NotPublished, is_batch: bool) -> Refusal {
+    let named = |event: usize| match is_batch {
+        true => format!("event {} of the batch: ", event + 1),
+        false => String::new(),
+    };
+    match problem {
+        NotPublished::Refused {
+            event,
+            subscribers,
+            too_large,
+        } => {
+            let code = if too_large { Code::TooLarge } else { Code::Unprocessable };
+            let why: Vec<String> = subscribers
+                .iter()
+                .take(NAMED_MAX)
+                .map(|refused| format!("`{}`: {}", refused.function, refused.why))
+                .collect();
+            let detail = format!("{}no subscriber takes it: {}", named(event), why.join("; "));
+            refuse(code, detail)
+        }
+        NotPublished::Rejected {
+            event,
+            function,
+            rejection,
+        } => {
+            let mut refusal = rejected(rejection, &function);
+            let detail = &mut refusal.problem.detail;
+            *detail = format!("{}no subscriber has room for it: {detail}", named(event));
+            refusal
+        }
+        NotPublished::StoreFailed => {
+            let detail = "the event could not be stored durably, so it was not accepted; see fnd's journal";
+            refuse(Code::Unavailable, detail)
+        }
+        NotPublished::Stopping => refuse_for_now(
+            Code::Unavailable,
+            "fnd is stopping; send the event again with the same id",
+        ),
+        NotPublished::Unreadable(error) => internal("read data from the disk", &error),
+    }
+}

@@ -1,0 +1,61 @@
+//! Stores the shares of events in one transaction, and remembers the events.
+
+use super::rows::int;
+use super::store::{StoreError, json, put_skipped, store};
+use fnd_core::supervisor::{Delivered, Shares};
+use rusqlite::{Connection, OptionalExtension as _, params};
+use std::collections::BTreeMap;
+
+/// What came of events that were sent before: by the number of the shares, for each event.
+pub(super) type Earlier = BTreeMap<u64, Vec<Option<Delivered>>>;
+
+/// Old events that are forgotten for each new one: more than one, so that the table shrinks after a burst.
+const FORGET_EACH: usize = 4;
+
+/// Stores the shares of events inside the caller's transaction, except those of an event that is remembered: an event
+/// that was accepted at `since_ms` or later. Such an event may also be one of the same request.
+pub(super) fn publish(
+    db: &Connection,
+    shares: &Shares,
+    since_ms: u64,
+    earlier: &mut Earlier,
+) -> Result<(), StoreError> {
+    let mut known = Vec::with_capacity(shares.events.len());
+    for event in &shares.events {
+        let delivered = remembered(db, &event.key, since_ms)?;
+        if delivered.is_none() {
+            for accepted in &event.accepted {
+                store(db, accepted)?;
+            }
+            for (accepted, skip, why) in &event.skipped {
+                store(db, accepted)?;
+                put_skipped(db, accepted, *skip, why)?;
+            }
+            if !event.accepted.is_empty() {
+                let sql = "INSERT OR REPLACE INTO event (key, accepted_ms, delivered) VALUES (?1, ?2, ?3)";
+                db.prepare_cached(sql)?.execute(params![
+                    &*event.key,
+                    int(shares.accepted_ms),
+                    json(&event.delivered)
+                ])?;
+            }
+        }
+        known.push(delivered);
+    }
+    let sql =
+        "DELETE FROM event WHERE key IN (SELECT key FROM event WHERE accepted_ms < ?1 ORDER BY accepted_ms LIMIT ?2)";
+    let forgets = FORGET_EACH.saturating_mul(shares.events.len());
+    db.prepare_cached(sql)?.execute(params![int(since_ms), forgets])?;
+    earlier.insert(shares.number, known);
+    Ok(())
+}
+
+fn remembered(db: &Connection, key: &str, since_ms: u64) -> Result<Option<Delivered>, StoreError> {
+    let sql = "SELECT delivered FROM event WHERE key = ?1 AND accepted_ms >= ?2";
+    let text: Option<String> = db
+        .prepare_cached(sql)?
+        .query_row(params![key, int(since_ms)], |row| row.get(0))
+        .optional()?;
+    // An unreadable answer still says that the event was accepted.
+    Ok(text.map(|text| serde_json::from_str(&text).unwrap_or_default()))
+}

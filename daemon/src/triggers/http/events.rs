@@ -1,0 +1,78 @@
+//! The route for events (`[http] events`): its path and its credentials come from the configuration.
+
+use super::admission::Admitted;
+use super::asked::Asked;
+use super::{Public, not_allowed, unauthorized};
+use crate::control::backend::EventBackend as _;
+use crate::http::request::Request;
+use crate::http::response::{Answered, Refusal};
+use crate::invoke::events::accept;
+use fnd_core::triggers::route::{Admits, Route, path};
+use fnd_manifest::function::HttpRoute;
+use fnd_manifest::function::route::{Method, Per, Response};
+use hyper::StatusCode;
+
+/// Returns the route for events, if a request has its path.
+pub(super) fn route(public: &Public, asked: &Asked) -> Option<Route> {
+    let events = public.listener.events.borrow();
+    let events = events.as_ref()?;
+    if path::normal(&events.path).ok()? != asked.path {
+        return None;
+    }
+    let entry = HttpRoute {
+        path: events.path.clone(),
+        host: None,
+        methods: vec![Method::Post],
+        auth: events.auth.clone(),
+        when: Vec::new(),
+        r#async: true,
+        idempotency: None,
+        cors: Vec::new(),
+        rate: None,
+        per: Per::All,
+        response: Response::Result,
+        strip: false,
+    };
+    Some(Route::of_events(entry, public.control.event_bytes_max()))
+}
+
+impl Public {
+    /// Answers a request to the route for events.
+    ///
+    /// # Errors
+    /// Every answer but 202, 401 and 405.
+    pub(super) async fn events(
+        &self,
+        request: Request,
+        asked: &Asked,
+        route: &Route,
+        admits: &Admits,
+    ) -> Result<Answered, Refusal> {
+        let admits = admits.with(route);
+        let (admitted, body) = match self.admitted(&request, Some(route), &admits).await {
+            Ok(admitted) => admitted,
+            Err(refusal) if refusal.problem.status == StatusCode::UNAUTHORIZED.as_u16() => {
+                return Ok(unauthorized(&refusal, &admits));
+            }
+            Err(refusal) => return Err(refusal),
+        };
+        if asked.method != Some(Method::Post) {
+            return Ok(not_allowed(&[Method::Post].into(), asked));
+        }
+        let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
+        let body = match body {
+            Some(body) => body,
+            None => {
+                let limit = "the largest limits.body of a subscriber";
+                request.read_body(&buffers, route.body, limit).await?
+            }
+        };
+        self.first_time(&admitted).await?;
+        let answer = accept(&self.control, &buffers, (&request, body)).await;
+        if let (Admitted::Once(replay), Err(_)) = (&admitted, &answer) {
+            // Nothing was accepted, so the sender may try again with the same signature.
+            self.listener.replays.forget(*replay);
+        }
+        answer
+    }
+}

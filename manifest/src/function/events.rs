@@ -1,0 +1,85 @@
+//! Checks the entries of `[[event]]`: what they exclude.
+
+use super::Mode;
+use super::keys::EventSubscription;
+use super::resolve::Report;
+use super::route::Place;
+use crate::diagnostic::Diagnostic;
+use crate::schema::tree::{At, Node, Table, Value};
+
+/// Reports what is wrong with the subscriptions; `own` is the manifest in which they are written.
+pub(super) fn check(subscriptions: &[EventSubscription], own: &Table, mode: Mode, report: &mut Report<'_>) {
+    let written: &[Node] = match own.get("event").map(|node| &node.value) {
+        Some(Value::List(items)) => items,
+        _ => &[],
+    };
+    for (number, subscription) in subscriptions.iter().enumerate() {
+        let node = written.get(number);
+        let mut wrong = |key: &str, code, message: String, help: &str| {
+            report.add(place(node, key), Diagnostic::error(code, message).with_help(help));
+        };
+        let impossible = "impossible";
+        if mode == Mode::Service {
+            let message = "`[[event]]` has no effect on a service, which is kept running and never invoked".to_owned();
+            wrong("type", impossible, message, "remove it");
+        }
+        if subscription
+            .r#type
+            .find('*')
+            .is_some_and(|at| at + 1 < subscription.r#type.len())
+        {
+            let message = format!("`{}`: a `*` is only possible at the end of `type`", subscription.r#type);
+            wrong(
+                "type",
+                "bad-value",
+                message,
+                "match the rest with `when`: `{ \"header.ce-type\" = { matches = \"...\" } }`",
+            );
+        }
+        if subscription
+            .source
+            .as_deref()
+            .is_some_and(|source| source.contains('*'))
+        {
+            let message = "`source` is compared as it is, so a `*` in it matches no other text".to_owned();
+            let help = "match with `when`: `{ \"header.ce-source\" = { matches = \"^shop/\" } }`";
+            wrong("source", impossible, message, help);
+        }
+        for condition in &subscription.when {
+            if let Some(name) = elsewhere(&condition.place) {
+                let message = format!("`{name}` in `when`: an event has only `body.NAME` and `header.ce-NAME`");
+                wrong("when", impossible, message, HELP);
+            }
+        }
+        if let Some(name) = subscription.key.as_ref().and_then(elsewhere) {
+            let message = format!("`key = \"{name}\"`: an event has only `body.NAME` and `header.ce-NAME`");
+            wrong("key", impossible, message, HELP);
+        }
+        let same = |other: &&EventSubscription| *other == subscription;
+        if subscriptions.iter().take(number).any(|other| same(&other)) {
+            let message = "two entries of `[[event]]` are the same".to_owned();
+            wrong("type", "twice", message, "remove one of the two");
+        }
+    }
+}
+
+const HELP: &str =
+    "`body.order` looks into the data, `header.ce-subject` is the attribute `subject` in every form of event";
+
+/// Returns the text of a place that events do not have: it depends on how the event was sent.
+fn elsewhere(place: &Place) -> Option<String> {
+    match place {
+        Place::Body(_) => None,
+        Place::Header(name) if name.strip_prefix("ce-").is_some_and(|name| !name.is_empty()) => None,
+        Place::Header(_) | Place::Query(_) | Place::Ip => Some(place.clone().into()),
+    }
+}
+
+/// Returns where a key of an entry is written; the entry itself where the key is not.
+fn place<'a>(entry: Option<&'a Node>, key: &str) -> Option<&'a At> {
+    let found = match &entry?.value {
+        Value::Table(table) => table.get(key),
+        _ => None,
+    };
+    Some(&found.or(entry)?.at)
+}
