@@ -26,7 +26,7 @@ pub use functions::{
     FunctionChange, FunctionDetail, FunctionList, FunctionMore, FunctionStatus, LastEnd, NewerVersion,
 };
 pub use invocations::{
-    AttemptView, DeadLetter, DeadLetterList, InvocationList, InvocationView, Queued, UsageScope, milliseconds,
+    AttemptView, DeadLetter, DeadLetterList, HookEnd, InvocationList, InvocationView, Queued, UsageScope, milliseconds,
 };
 pub use node::{
     Changed, DiskUse, LogLevel, NodePlaces, NodeState, NodeStatus, ReloadReport, RuntimeList, SizeList, SizeView,

@@ -39,6 +39,9 @@ pub enum Action {
     /// Store the current state of an invocation whose attempt could not be started. The attempt has not begun, whatever
     /// was stored before.
     PutBack(Attempt, Box<InvocationRecord>),
+    /// The final record of this invocation follows, and with it the calls of its function's hooks. Only for functions
+    /// that have hooks, and for calls whose failure the record of another invocation shows.
+    Follow(InvocationId, Box<Payload>),
     /// Delete the invocation's temporary files.
     Release {
         /// The function.

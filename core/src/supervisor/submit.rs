@@ -113,6 +113,12 @@ impl Supervisor {
         entitled < to_usize(serving.rules.places())
     }
 
+    /// Returns why a request would not be accepted now, if it would not.
+    #[must_use]
+    pub fn refusal(&self, now: Now, submit: &Submit) -> Option<Rejection> {
+        self.admit(now, submit).err()
+    }
+
     fn admit(&self, now: Now, submit: &Submit) -> Result<(FunctionKey, Arc<Serving>), Rejection> {
         let skipped = |skip, retry_after| Err(Rejection::Skipped { skip, retry_after });
         let key = self.functions.find(&submit.function).ok_or(Rejection::NoSuchFunction)?;
@@ -135,7 +141,9 @@ impl Supervisor {
         if !function.is_enabled() {
             return skipped(Skip::Disabled, None);
         }
-        if !self.phase.is_serving() {
+        // Nobody could repeat a call that follows something stored: it is stored too, and the next fnd runs it.
+        let follows = matches!(submit.trigger, Trigger::Hook | Trigger::Alert) && !submit.wait;
+        if !self.phase.is_serving() && !follows {
             let reason = "fnd is draining: it finishes running work and accepts nothing new".to_owned();
             return Err(Rejection::Unavailable { reason });
         }

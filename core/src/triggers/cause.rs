@@ -1,7 +1,10 @@
 //! What made a trigger run a function, beside the payload: it travels with the payload and is stored with it, so a retry,
 //! a replay and the next fnd see the same.
 
+use super::alerts::Word;
 use crate::instant;
+use fnd_manifest::text;
+use fnd_wire::ids::{FunctionName, InvocationId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +15,39 @@ use serde::{Deserialize, Serialize};
 pub enum Cause {
     /// A slot of a schedule.
     Schedule(Slots),
+    /// The end of an invocation whose function has this one in its `[hooks]`.
+    Hook(HookCause),
+    /// A change that `[alert]` names.
+    Alert(AlertCause),
+}
+
+/// The invocation that a hook follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HookCause {
+    /// The invocation.
+    #[serde(with = "text::id")]
+    #[schemars(with = "String", extend("format" = "uuid"))]
+    pub invocation: InvocationId,
+    /// Its function.
+    #[serde(with = "text::id")]
+    #[schemars(with = "String")]
+    pub function: FunctionName,
+    /// The number of calls in the chain of hooks, with this one.
+    pub depth: u8,
+    /// Whether a failure of this call is shown in the record of the invocation that it follows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub marks: bool,
+}
+
+/// The change of which a function is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AlertCause {
+    /// The word of the change.
+    pub alert: Word,
+    /// The function that has changed; absent: the node.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text::id_or_null")]
+    #[schemars(with = "Option<String>")]
+    pub function: Option<FunctionName>,
 }
 
 /// The slots of a schedule that one invocation stands for.
@@ -41,6 +77,24 @@ impl Slots {
 }
 
 impl Cause {
+    /// Returns how many calls of hooks led to an invocation with this cause.
+    #[must_use]
+    pub fn depth(&self) -> u8 {
+        match self {
+            Self::Hook(after) => after.depth,
+            Self::Schedule(_) | Self::Alert(_) => 0,
+        }
+    }
+
+    /// Returns the invocation whose record shows a failure of the invocation with this cause.
+    #[must_use]
+    pub fn marks(&self) -> Option<InvocationId> {
+        match self {
+            Self::Hook(after) => after.marks.then_some(after.invocation),
+            Self::Schedule(_) | Self::Alert(_) => None,
+        }
+    }
+
     /// Returns the variables that a function sees of the cause. All names begin with `FND_`.
     #[must_use]
     pub fn variables(&self) -> Vec<(&'static str, String)> {
@@ -49,6 +103,8 @@ impl Cause {
                 ("FND_SCHEDULED_AT", slots.scheduled_at.clone()),
                 ("FND_MISSED", slots.slots.to_string()),
             ],
+            // Their payload says it all.
+            Self::Hook(_) | Self::Alert(_) => Vec::new(),
         }
     }
 
@@ -57,6 +113,7 @@ impl Cause {
     pub fn time(&self) -> Option<&str> {
         match self {
             Self::Schedule(slots) => Some(&slots.scheduled_at),
+            Self::Hook(_) | Self::Alert(_) => None,
         }
     }
 }

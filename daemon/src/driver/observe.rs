@@ -121,8 +121,10 @@ impl State {
         if changes.is_new {
             self.reporter.report(ReportEvent::FunctionKnown(function));
         }
+        let is_loaded = changes.loaded.is_some();
         if let Some(version) = changes.loaded {
             self.functions.routes.changed();
+            self.functions.calls_of_serving(function, version);
             self.reporter.report(ReportEvent::VersionLoaded(function, version));
         }
         if let Some((_, Some(message))) = now.filter(|_| changes.refused) {
@@ -133,6 +135,10 @@ impl State {
                 diagnostics: known.map_or(&[], |known| &known.diagnostics),
             });
         }
+        if is_loaded {
+            self.ask_for_installs();
+        }
+        self.check_facts(function);
         self.report(ReportEvent::StatusChanged(function));
     }
 }

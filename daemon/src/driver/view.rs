@@ -115,6 +115,7 @@ impl State {
         let status = self.function_now(name)?;
         let function = self.functions.registry.get(name)?;
         let serving = function.serving(status.version);
+        let calls = serving.map(|serving| self.functions.call_warnings(name, &serving.manifest)).unwrap_or_default();
         let json = |value| serde_json::to_value(value).unwrap_or_default();
         let candidate = &function.candidate;
         let root = self
@@ -135,6 +136,7 @@ impl State {
             diagnostics: function
                 .diagnostics
                 .iter()
+                .chain(&calls)
                 .map(|d| serde_json::to_value(d).unwrap_or_default())
                 .collect(),
         };

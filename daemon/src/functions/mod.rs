@@ -3,6 +3,7 @@
 //! Files:
 //! - `catalog`: watches and scans the functions directories
 //! - `directories`: directories that cannot be read
+//! - `hooks`: which functions call which, and functions that would close a cycle
 //! - `install`: what follows from the spawner's and the catalog's answers, as a list of changes
 //! - `installer`: the queue of functions to install, a bounded number at a time
 //! - `interpreters`: an interpreter that changes makes a new version
@@ -16,6 +17,7 @@
 
 pub mod catalog;
 pub(crate) mod directories;
+pub(crate) mod hooks;
 pub(crate) mod install;
 pub mod installer;
 pub(crate) mod interpreters;
@@ -44,6 +46,7 @@ pub(crate) struct Functions {
     pub(crate) installer: Installer,
     pub(crate) versions: Versions,
     pub(crate) routes: routes::FunctionRoutes,
+    pub(crate) hooks: hooks::FunctionHooks,
     /// Whether the directories have been quiet since the last change in them.
     quiet: bool,
     /// Whether a version was installed since the supervisor learned that they are quiet.
@@ -76,6 +79,7 @@ impl Functions {
             installer: Installer::default(),
             versions,
             routes: routes::FunctionRoutes::default(),
+            hooks: hooks::FunctionHooks::default(),
             quiet: false,
             unsettled: false,
             catalog,

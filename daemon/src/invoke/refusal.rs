@@ -26,15 +26,7 @@ pub(crate) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal
         ),
         Rejection::Unavailable { reason } => (Code::Unavailable, reason, Some(AGAIN)),
         Rejection::Skipped { skip, retry_after } => {
-            let detail = match skip {
-                Skip::QueueFull => format!("the queue of `{function}` is full (queue.max)"),
-                Skip::Rate => format!("more requests for `{function}` than its rate allows (queue.rate)"),
-                Skip::Overlap => format!("`{function}` is running and refuses overlap (queue.overlap)"),
-                Skip::Disabled => format!("`{function}` is disabled: `fndctl enable {function}` enables it"),
-                Skip::Expired => "it expired before it could start".to_owned(),
-                Skip::Deleted => format!("`{function}` was deleted"),
-                Skip::Missed => "its time had passed".to_owned(),
-            };
+            let detail = why(function, skip);
             let code = code_of_skip(skip);
             // An answer with 429 always has a `Retry-After`.
             let retry_after = if code.status() == 429 {
@@ -52,13 +44,29 @@ pub(crate) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal
     })
 }
 
+/// Returns why a request to a function was skipped, for people.
+pub(crate) fn why(function: &FunctionName, skip: Skip) -> String {
+    match skip {
+        Skip::QueueFull => format!("the queue of `{function}` is full (queue.max)"),
+        Skip::Rate => format!("more requests for `{function}` than its rate allows (queue.rate)"),
+        Skip::Overlap => format!("`{function}` is running and refuses overlap (queue.overlap)"),
+        Skip::Disabled => format!("`{function}` is disabled: `fndctl enable {function}` enables it"),
+        Skip::Expired => "it expired before it could start".to_owned(),
+        Skip::Deleted => format!("`{function}` was deleted"),
+        Skip::Missed => "its time had passed".to_owned(),
+        Skip::Unknown => format!("there is no function `{function}`"),
+        Skip::Invalid => format!("`{function}` cannot be called"),
+        Skip::Depth => "the chain of hooks is too long".to_owned(),
+    }
+}
+
 fn code_of_skip(skip: Skip) -> Code {
     match skip {
         Skip::Overlap => Code::Overlap,
         Skip::QueueFull => Code::QueueFull,
         Skip::Rate => Code::Rate,
         Skip::Disabled => Code::Disabled,
-        Skip::Expired | Skip::Deleted | Skip::Missed => Code::Skipped,
+        Skip::Expired | Skip::Deleted | Skip::Missed | Skip::Unknown | Skip::Invalid | Skip::Depth => Code::Skipped,
     }
 }
 

@@ -64,7 +64,7 @@ pub use in_flight::Begun;
 #[cfg(fuzzing)]
 pub(crate) use in_flight::fuzzing;
 pub use query::{PAGE_MAX, Page, QueryError, Reader, ResultOf, StoredInvocation, Whole};
-pub use restore::LastRun;
+pub use restore::{LastRun, Unfollowed};
 pub use retention::{KeepOf, Retention};
 pub use room::Free;
 pub use schema::VERSION;
@@ -110,6 +110,10 @@ pub struct Opened {
     pub last_runs: Vec<LastRun>,
     /// Installed versions of each function, oldest first.
     pub versions: HashMap<FunctionName, Vec<Version>>,
+    /// Ended invocations of which it is not decided yet what follows.
+    pub unfollowed: Vec<Unfollowed>,
+    /// What was told of functions, and with an empty name of the node, as JSON.
+    pub alerts: Vec<(String, String)>,
     /// Accepts commands to store.
     pub writer: Writer,
     /// Answers queries.
@@ -252,6 +256,8 @@ where
         last_id,
         last_runs,
         versions,
+        unfollowed,
+        alerts,
     } = match find(site, held_attempts) {
         Err(OpenError::Corrupt { detail, .. }) if site.on_damage == OnDamage::SetAside => {
             damage::set_aside(site.state, &detail)?;
@@ -271,6 +277,8 @@ where
         last_id,
         last_runs,
         versions,
+        unfollowed,
+        alerts,
         writer,
         reader,
     })
@@ -287,6 +295,8 @@ struct Start {
     last_id: Option<InvocationId>,
     last_runs: Vec<LastRun>,
     versions: HashMap<FunctionName, Vec<Version>>,
+    unfollowed: Vec<Unfollowed>,
+    alerts: Vec<(String, String)>,
 }
 
 fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]) -> Result<Start, OpenError> {
@@ -323,6 +333,8 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
     let last_id = restore::last_id(&transaction).map_err(failed)?;
     let last_runs = restore::last_runs(&transaction).map_err(failed)?;
     let versions = restore::versions(&transaction).map_err(failed)?;
+    let unfollowed = restore::unfollowed(&transaction).map_err(failed)?;
+    let alerts = restore::alerts(&transaction).map_err(failed)?;
     if makeshift.is_some() {
         drop(transaction);
     } else if let Err(error) = transaction.commit().map_err(failed) {
@@ -355,6 +367,8 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
         last_id,
         last_runs,
         versions,
+        unfollowed,
+        alerts,
         db,
     })
 }

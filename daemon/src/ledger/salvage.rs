@@ -46,7 +46,21 @@ const VERSIONS: Table = Table::new("versions", &["function"]);
 const INVOCATION: Table = Table::new("invocation", &["id"]);
 const ATTEMPTS: Table = Table::new("attempt", &["invocation", "n"]);
 const BODIES: Table = Table::new("body", &["invocation", "kind"]);
-const TABLES: [&Table; 7] = [&META, &FUNCTION, &LOAD, &VERSIONS, &INVOCATION, &ATTEMPTS, &BODIES];
+const UNFOLLOWED: Table = Table::new("unfollowed", &["invocation"]);
+const ALERT: Table = Table::new("alert", &["about"]);
+const TABLES: [&Table; 9] = [
+    &META,
+    &FUNCTION,
+    &LOAD,
+    &VERSIONS,
+    &INVOCATION,
+    &ATTEMPTS,
+    &BODIES,
+    &UNFOLLOWED,
+    &ALERT,
+];
+/// Tables that a ledger of an earlier fnd does not have.
+const ADDED_LATER: [&str; 3] = ["versions", "unfollowed", "alert"];
 
 /// Indexes of `invocation`, with their conditions: they list rows that cannot be reached by key.
 fn indexes() -> [(&'static str, String); 4] {
@@ -131,7 +145,7 @@ impl Source {
 
 /// Returns whether the schema can be read and is that of a ledger.
 fn has_tables(db: &Connection) -> bool {
-    let wanted = TABLES.iter().filter(|table| table.name != "versions");
+    let wanted = TABLES.iter().filter(|table| !ADDED_LATER.contains(&table.name));
     wanted
         .into_iter()
         .all(|table| db.table_exists(None, table.name) == Ok(true))
@@ -210,7 +224,7 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
     let mut partial = BTreeSet::new();
     for table in TABLES {
         let read = Copier::new(table, from, to)?.all()?;
-        let added_later = table.name == "versions" && !from.table_exists(None, table.name).unwrap_or(true);
+        let added_later = ADDED_LATER.contains(&table.name) && !from.table_exists(None, table.name).unwrap_or(true);
         if !(read == Read::All && is_sound(table.name) || added_later) {
             partial.insert(table.name);
         }

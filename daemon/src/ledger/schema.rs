@@ -129,19 +129,25 @@ const ASYNCHRONOUS: &str = "
     END;
 ";
 
-/// The column for what made a trigger run the function, as JSON of core. It is kept as long as the row.
+/// The column for what made a trigger run the function, as JSON of core, which is kept as long as the row; and `failed`
+/// in `hook` if a function that a hook of the invocation called has failed.
 const TRIGGERS: &str = "
     ALTER TABLE invocation ADD COLUMN cause TEXT;
+    ALTER TABLE invocation ADD COLUMN hook TEXT;
 ";
 
 /// The migration from each schema version to the next, starting with an empty database: a new database takes the same
 /// steps as an old one.
 pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, HANDLERS, ASYNCHRONOUS, TRIGGERS];
 
-/// A table that was added later; programs without it work as before, so the schema version did not change.
+/// Tables that were added later; programs without them work as before, so the schema version did not change.
 const ADDED: &str = "
     -- Installed versions that are on the disk, oldest first, 32 bytes each.
     CREATE TABLE IF NOT EXISTS versions (function TEXT PRIMARY KEY, installed BLOB NOT NULL) WITHOUT ROWID, STRICT;
+    -- Ended invocations of which it is not decided yet what follows: hooks and alerts.
+    CREATE TABLE IF NOT EXISTS unfollowed (invocation BLOB PRIMARY KEY) WITHOUT ROWID, STRICT;
+    -- What was told of a function, as JSON of core; the empty name stands for the node.
+    CREATE TABLE IF NOT EXISTS alert (about TEXT PRIMARY KEY, health TEXT NOT NULL) WITHOUT ROWID, STRICT;
 ";
 
 /// Opens the database for writing; creates it if it does not exist, and checks it if it does.

@@ -25,6 +25,7 @@ pub(crate) fn changed_by(event: ReportEvent<'_>) -> Option<&FunctionName> {
         | ReportEvent::EndedWaiting(_)
         | ReportEvent::InvocationEnded(_)
         | ReportEvent::Requested(_)
+        | ReportEvent::Alert { .. }
         | ReportEvent::Problem { .. } => None,
     }
 }

@@ -6,6 +6,7 @@
 //! Files:
 //! - `detect`: whether code is a handler, one scanner a language
 //! - `env_file`: files of `KEY=VALUE` lines
+//! - `follow_ups`: what `[hooks]` and `[alert]` exclude
 //! - `forms`: which files of a directory are functions
 //! - `inline`: manifests in comments of the code
 //! - `keys`: every key, in one file a kind of table
@@ -20,6 +21,7 @@
 
 pub mod detect;
 pub mod env_file;
+mod follow_ups;
 pub mod forms;
 pub mod inline;
 pub mod keys;
@@ -33,8 +35,8 @@ mod routes;
 mod server;
 
 pub use keys::{
-    Backoff, History, HttpRoute, HttpServer, Isolation, Jitter, Limits, Listen, Logs, Manifest, Overlap, Poll, Pool,
-    Queue, Rate, Retry, RetryOn, Sandbox, Service,
+    Alert, AlertOn, Backoff, Call, History, Hooks, HttpRoute, HttpServer, Isolation, Jitter, Limits, Listen, Logs,
+    Manifest, OnHookFailure, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn, Sandbox, Service,
 };
 
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,6 @@
 //! Resolves checked tables to a [`Manifest`]: applies defaults, size and own keys, and finds impossible combinations.
 
+use super::follow_ups;
 use super::pool::pool;
 use super::routes;
 use super::server::{http_server, service};
@@ -108,6 +109,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
         report.add(Some(&node.at), problem.with_help("remove it"));
     }
     routes::check(&manifest.http, own, &subject, report);
+    follow_ups::check(&mut manifest, pick, configuration, subject.mode, report);
     manifest.http_server = http_server(pick, own, (&subject, &manifest.pool), report);
     check_sandbox(&manifest.sandbox, pick, configuration, subject.trusted, report);
     manifest.permissions = permissions(&manifest.permissions, own, subject.runtime, report);

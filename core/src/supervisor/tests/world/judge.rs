@@ -102,7 +102,7 @@ impl World {
                 self.drained = true;
             }
             Action::Notice(Notice::Defect(text)) => panic!("{text}"),
-            Action::Notice(_) | Action::Status(_) => {}
+            Action::Notice(_) | Action::Status(_) | Action::Follow(..) => {}
         }
     }
 
