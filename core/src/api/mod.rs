@@ -23,7 +23,7 @@ mod usage;
 
 pub use components::components;
 pub use functions::{
-    FunctionChange, FunctionDetail, FunctionList, FunctionMore, FunctionStatus, LastEnd, NewerVersion,
+    AlertState, FunctionChange, FunctionDetail, FunctionList, FunctionMore, FunctionStatus, LastEnd, NewerVersion,
 };
 pub use invocations::{
     AttemptView, DeadLetter, DeadLetterList, HookEnd, InvocationList, InvocationView, Queued, UsageScope, milliseconds,

@@ -6,7 +6,7 @@ use crate::ledger::Free;
 use crate::workers::listening::Listening;
 use crate::workers::usage;
 use fnd_core::api::{
-    DiskUse, FunctionDetail, FunctionMore, FunctionStatus, FunctionUsage, LastEnd, NewerVersion, NodePlaces, NodeState,
+    AlertState, DiskUse, FunctionDetail, FunctionMore, FunctionStatus, FunctionUsage, LastEnd, NewerVersion, NodePlaces, NodeState,
     NodeStatus, UsageList, milliseconds,
 };
 use fnd_core::instant;
@@ -73,6 +73,10 @@ impl State {
             error: known
                 .and_then(|function| function.error.clone())
                 .or_else(|| view.error.as_deref().map(str::to_owned)),
+            alert: self.follow_ups.alerts.bad(name).map(|(alert, since_ms)| AlertState {
+                alert,
+                since: instant::text(since_ms),
+            }),
             warning: known.and_then(Function::doubt),
             runtime: serving.map(|serving| serving.runtime.clone()).unwrap_or_default(),
             labels: serving

@@ -277,6 +277,13 @@ impl Metrics {
             asking: Arc::default(),
             registry: Arc::default(),
         };
+        // Prometheus does not see an increase in a counter that first appears with the value 1.
+        for word in Word::ALL {
+            metrics.alerts(word);
+        }
+        for state in State::ALL.into_iter().filter(|state| state.is_final()) {
+            metrics.hooks(state);
+        }
         Self {
             registry: Arc::new(registry),
             ..metrics
@@ -285,14 +292,22 @@ impl Metrics {
 
     /// Counts a call of a hook that is over.
     pub(crate) fn hook_ended(&self, state: State) {
-        let labels = Labels(None, Some(("outcome", state.as_str())));
-        self.hooks.get_or_create(&labels).inc();
+        self.hooks(state).inc();
     }
 
     /// Counts a call of an alert.
     pub(crate) fn told(&self, word: Word) {
+        self.alerts(word).inc();
+    }
+
+    fn hooks(&self, state: State) -> Counter {
+        let labels = Labels(None, Some(("outcome", state.as_str())));
+        self.hooks.get_or_create_owned(&labels)
+    }
+
+    fn alerts(&self, word: Word) -> Counter {
         let labels = Labels(None, Some(("alert", word.as_str())));
-        self.alerts.get_or_create(&labels).inc();
+        self.alerts.get_or_create_owned(&labels)
     }
 
     /// Counts a start that is repeated.

@@ -50,8 +50,10 @@ impl FromValue for Call {
                     table: &table,
                     keys: CALL,
                 };
+                // A table without `call` is refused, and its value is never used.
+                let call = pick.get::<Option<FunctionName>>("call").or_else(|| FunctionName::new("absent").ok())?;
                 Some(Self {
-                    call: pick.get("call"),
+                    call,
                     on_failure: pick.get("on_failure"),
                 })
             }
