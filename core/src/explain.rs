@@ -76,9 +76,7 @@ fn of(reason: Reason) -> &'static str {
         Reason::Skipped(Skip::Invalid) => {
             "Never started: a hook or an alert called this function, and no version of it could run, or it is a service."
         }
-        Reason::Skipped(Skip::Depth) => {
-            "Never started: the chain of hooks that led here already had 8 calls."
-        }
+        Reason::Skipped(Skip::Depth) => "Never started: the chain of hooks that led here already had 8 calls.",
     }
 }
 

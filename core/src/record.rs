@@ -7,6 +7,7 @@ use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::protocol::{HttpRequest, ResultHead};
 use crate::trace::Trace;
 use crate::triggers::cause::Cause;
+use crate::triggers::schedule::Mark;
 use fnd_wire::form::wire_structs;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,8 @@ pub struct Accepted {
     pub key: Option<Arc<str>>,
     /// The invocation from which the payload was copied (triggers `replay` and `redrive`).
     pub origin: Option<InvocationId>,
+    /// For trigger `schedule`: the schedule's mark after it, stored in the same transaction.
+    pub mark: Option<Mark>,
 }
 
 /// The function's answer.

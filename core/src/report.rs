@@ -80,6 +80,17 @@ pub enum ReportEvent<'a> {
     EndedWaiting(&'a InvocationRecord),
     /// An invocation ended. It follows the end of its last attempt, or [`ReportEvent::EndedWaiting`].
     InvocationEnded(&'a InvocationRecord),
+    /// Slots of a schedule are due.
+    SlotsDue {
+        /// The function.
+        function: &'a FunctionName,
+        /// How late the latest slot is.
+        late: Duration,
+        /// Whether the function runs.
+        runs: bool,
+        /// Number of slots that were missed for too long.
+        missed: u64,
+    },
     /// A request to the public listener is over.
     Requested(&'a RequestEnd<'a>),
     /// Somebody is told of a change of a function or of the node.

@@ -3,7 +3,7 @@
 use crate::commands::{
     backup, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, enable, events, explain,
     history, invoke, list, log_level, logs, new, reload, replay, report, restore, result, routes, run, runtimes,
-    schema, secret, show, sizes, status, top, validate, verify, version, wait,
+    schedules, schema, secret, show, sizes, status, top, validate, verify, version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -169,6 +169,9 @@ pub(crate) enum Verb {
     Reload(reload::Args),
     /// List the runtimes and their versions; install and remove interpreters.
     Runtimes(runtimes::Args),
+    /// List schedules with their next runs; pause and resume them.
+    #[command(visible_alias = "timers")]
+    Schedules(schedules::Args),
     /// List the routes of the public listener; say what would become of a request.
     Routes(routes::Args),
     /// Make, store, list and remove the secrets that requests are checked with.

@@ -67,8 +67,8 @@ const VERBS: &[(&str, &str)] = &[
         "`fndctl status F` shows the state of a function, `fndctl status --failed` those that failed",
     ),
     (
-        "timers list-timers crontab",
-        "`fndctl status` shows in NEXT when each function runs next",
+        "list-timers crontab cron",
+        "`fndctl schedules` shows when each function runs next",
     ),
     (
         "clean prune reset-failed clear",

@@ -176,6 +176,7 @@ fn pages(verb: &Verb) -> bool {
         Verb::Logs(args) => !args.follow,
         Verb::Events(args) => !args.follow,
         Verb::DeadLetters(args) => args.only_reads(),
+        Verb::Schedules(args) => args.only_reads(),
         Verb::Show(_)
         | Verb::History(_)
         | Verb::Report(_)
@@ -202,7 +203,7 @@ fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
     }
     if format == Format::Name && !prints_table(verb) && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
         let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `history`, `dead-letters`, \
-                       `runtimes`, `secret` and `sizes` have it";
+                       `runtimes`, `schedules`, `secret` and `sizes` have it";
         return Err(Failure::usage(message));
     }
     Ok(())
@@ -219,6 +220,7 @@ fn prints_table(verb: &Verb) -> bool {
             | Verb::DeadLetters(_)
             | Verb::Runtimes(_)
             | Verb::Routes(_)
+            | Verb::Schedules(_)
             | Verb::Secret(_)
             | Verb::Sizes(_)
     )
@@ -251,6 +253,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Validate(args) => c::validate::run(context, &args).await,
         Verb::Reload(args) => c::reload::run(context, args).await,
         Verb::Runtimes(args) => c::runtimes::run(context, args).await,
+        Verb::Schedules(args) => c::schedules::run(context, args).await,
         Verb::Routes(args) => c::routes::run(context, args).await,
         Verb::Secret(args) => c::secret::run(context, args).await,
         Verb::Sizes(args) => c::sizes::run(context, args).await,

@@ -6,6 +6,7 @@
 //!
 //! Files:
 //! - `check`: judges directories without a daemon
+//! - `cron`: lines of cron, and the slots they have
 //! - `diagnostic`: one problem at one place of a file
 //! - `explain`: the keys' and diagnostics' texts of `fndctl explain`
 //! - `function`: the keys of a function's manifest, resolved
@@ -17,6 +18,7 @@
 //! - `words`: the macro for enums whose values are words, in files and in the API
 
 pub mod check;
+pub mod cron;
 pub mod diagnostic;
 pub mod explain;
 pub mod function;

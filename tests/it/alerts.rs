@@ -19,11 +19,16 @@ fn told(fnd: &Fnd, about: Option<&str>) -> Vec<Value> {
     assert!(calls.iter().all(|view| view.trigger == Trigger::Alert));
     let ended = calls.iter().filter(|view| view.state == State::Succeeded);
     let payloads = ended.map(|view| fnd.result(view.id).json::<Value>());
-    payloads.filter(|payload| payload["function"].as_str() == about).collect()
+    payloads
+        .filter(|payload| payload["function"].as_str() == about)
+        .collect()
 }
 
 fn words(calls: &[Value]) -> Vec<String> {
-    calls.iter().map(|call| call["alert"].as_str().unwrap().to_owned()).collect()
+    calls
+        .iter()
+        .map(|call| call["alert"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// Waits until so many calls were made about a function, and returns their words.
@@ -82,7 +87,10 @@ fn a_success_that_does_not_come_is_missed_once_over_a_restart() {
     let mut fnd = Fnd::prepare(&Setup::default().detached());
     let gate = fnd.shared_directory("gate");
     fnd.drop_file("page.sh", ECHO);
-    fnd.drop_file("job.sh", &manifest(&gate, "[alert]\ncall = \"page\"\nexpect_success_every = \"2s\""));
+    fnd.drop_file(
+        "job.sh",
+        &manifest(&gate, "[alert]\ncall = \"page\"\nexpect_success_every = \"2s\""),
+    );
     fnd.launch();
     fnd.wait_ready("job");
     assert_eq!(wait_told(&fnd, "job", 1), ["missed"]);
@@ -100,12 +108,19 @@ fn a_success_that_does_not_come_is_missed_once_over_a_restart() {
 
 #[test]
 fn content_that_cannot_serve_is_told_by_the_alert_of_the_node() {
-    let setup = Setup::default().config("[alert]\ncall = \"page\"\n").file("page.sh", ECHO);
+    let setup = Setup::default()
+        .config("[alert]\ncall = \"page\"\n")
+        .file("page.sh", ECHO);
     let fnd = Fnd::start_with(&setup);
     fnd.install("job.sh", "on_load = false\n", "true\n");
     fnd.drop_file("job.sh", "# /// fnd\n# on_laod = false\n# ///\ntrue\n");
     assert_eq!(wait_told(&fnd, "job", 1), ["invalid"]);
-    assert!(told(&fnd, Some("job"))[0]["message"].as_str().unwrap().contains("on_laod"));
+    assert!(
+        told(&fnd, Some("job"))[0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("on_laod")
+    );
     fnd.drop_file("job.sh", "# /// fnd\n# on_load = false\n# ///\ntrue # corrected\n");
     assert_eq!(wait_told(&fnd, "job", 2), ["invalid", "recovered"]);
     // Nobody is told of the function that is called.
@@ -119,7 +134,9 @@ fn content_that_cannot_serve_is_told_by_the_alert_of_the_node() {
 
 #[test]
 fn a_full_queue_is_told_once() {
-    let setup = Setup::default().config("[alert]\ncall = \"page\"\n").file("page.sh", ECHO);
+    let setup = Setup::default()
+        .config("[alert]\ncall = \"page\"\n")
+        .file("page.sh", ECHO);
     let fnd = Fnd::start_with(&setup);
     let gate = fnd.shared_directory("gate");
     let code = format!("until [[ -e {}/go ]]; do sleep 0.02; done\n", gate.display());

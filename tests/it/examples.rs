@@ -297,16 +297,27 @@ fn mail() {
     let report = result_of(&fnd, "mail", &alert("failed"));
     assert_eq!(report, json!({"sent": "root@localhost", "subject": "backup: failed"}));
     let session = sent.recv_timeout(PATIENCE).unwrap();
-    for expected in ["FROM:<fnd@localhost>", "TO:<root@localhost>", "Subject: backup: failed", "no space", "make room"] {
+    for expected in [
+        "FROM:<fnd@localhost>",
+        "TO:<root@localhost>",
+        "Subject: backup: failed",
+        "no space",
+        "make room",
+    ] {
         assert!(session.contains(expected), "{expected}: {session}");
     }
-    let record = json!({"record": {"id": "1", "function": "job", "state": "failed", "message": "broken"}, "output": "x"});
+    let record =
+        json!({"record": {"id": "1", "function": "job", "state": "failed", "message": "broken"}, "output": "x"});
     assert_eq!(result_of(&fnd, "mail", &record)["subject"], "job: failed");
     fnd.finish();
     for (refusal, reason) in [("550 no such mailbox", "failed"), ("451 later", "transient")] {
         let (port, _sent) = mail_server(refusal);
         let to = format!("SMTP = \"127.0.0.1:{port}\"");
-        let fnd = with_env("mail", "mail.py", &[("SMTP = \"127.0.0.1:25\"", &to), ("retries = 10", "retries = 0")]);
+        let fnd = with_env(
+            "mail",
+            "mail.py",
+            &[("SMTP = \"127.0.0.1:25\"", &to), ("retries = 10", "retries = 0")],
+        );
         assert_eq!(reason_of(&fnd, "mail", &alert("failed")), reason);
         fnd.finish();
     }
@@ -314,7 +325,11 @@ fn mail() {
 
 #[test]
 fn desktop() {
-    let fnd = with_env("desktop", "desktop.sh", &[("NOTIFY_SEND = \"notify-send\"", "NOTIFY_SEND = \"echo\"")]);
+    let fnd = with_env(
+        "desktop",
+        "desktop.sh",
+        &[("NOTIFY_SEND = \"notify-send\"", "NOTIFY_SEND = \"echo\"")],
+    );
     for (word, urgency) in [("failed", "critical"), ("recovered", "normal")] {
         let (answer, _) = fnd.run("desktop", &alert(word).to_string());
         let expected = format!("--app-name=fnd --urgency={urgency} backup {word} no space");
@@ -334,7 +349,9 @@ fn ping() {
     for code in ["0", "3"] {
         let _ = fnd.run("job", code);
     }
-    let seen = wait_until("two pings", PATIENCE, || Some(server.seen()).filter(|seen| seen.len() == 2));
+    let seen = wait_until("two pings", PATIENCE, || {
+        Some(server.seen()).filter(|seen| seen.len() == 2)
+    });
     let mut lines: Vec<&str> = seen.iter().map(|seen| seen.line.as_str()).collect();
     lines.sort_unstable();
     assert_eq!(lines, ["POST /uuid", "POST /uuid/fail"]);

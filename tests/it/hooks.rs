@@ -59,7 +59,14 @@ fn each_end_calls_its_functions_with_the_record() {
         put(&fnd, name, ECHO);
     }
     let hooks = "[hooks]\non_success = [\"good\"]\non_failure = [\"bad\"]\non_completion = [\"always\"]";
-    put(&fnd, "job.sh", &with(hooks, "echo one\necho two >&2\nprintf '{\"n\": 7}' >$FND_RESULT\nexit ${DATA//[^0-9]/}\n"));
+    put(
+        &fnd,
+        "job.sh",
+        &with(
+            hooks,
+            "echo one\necho two >&2\nprintf '{\"n\": 7}' >$FND_RESULT\nexit ${DATA//[^0-9]/}\n",
+        ),
+    );
     let succeeded = fnd.queue("job", "{\"exit\": 0}");
     let called = wait_call(&fnd, "good", succeeded);
     assert_eq!(called["record"]["state"], "succeeded");
@@ -73,13 +80,24 @@ fn each_end_calls_its_functions_with_the_record() {
 
     let failed = fnd.queue("job", "{\"exit\": 3}");
     let called = wait_call(&fnd, "bad", failed);
-    assert_eq!((&called["record"]["reason"], &called["record"]["message"]), (&json!("exit-3"), &json!("two")));
+    assert_eq!(
+        (&called["record"]["reason"], &called["record"]["message"]),
+        (&json!("exit-3"), &json!("two"))
+    );
     let _ = wait_call(&fnd, "always", failed);
     assert_eq!((calls(&fnd, "good").len(), calls(&fnd, "bad").len()), (1, 1));
     let view = fnd.wait_run("bad");
     let cause = serde_json::to_value(view.cause).unwrap();
-    assert_eq!(cause["hook"], json!({"invocation": failed.to_string(), "function": "job", "depth": 1}));
-    assert!(fnd.client().get("/metrics").text().contains("fnd_hooks_total{outcome=\"succeeded\"} 4"));
+    assert_eq!(
+        cause["hook"],
+        json!({"invocation": failed.to_string(), "function": "job", "depth": 1})
+    );
+    assert!(
+        fnd.client()
+            .get("/metrics")
+            .text()
+            .contains("fnd_hooks_total{outcome=\"succeeded\"} 4")
+    );
     fnd.finish();
 }
 
@@ -113,13 +131,20 @@ fn a_call_that_fails_is_shown_where_the_hook_says_so() {
         assert_eq!(fnd.history(name)[0].hook, Some(HookEnd::Failed));
     }
     wait_until("both calls to fail", PATIENCE, || {
-        let failed = fnd.history("fails").iter().filter(|view| view.state == State::Failed).count();
+        let failed = fnd
+            .history("fails")
+            .iter()
+            .filter(|view| view.state == State::Failed)
+            .count();
         (failed == 2).then_some(())
     });
     assert_eq!(fnd.invocation(quiet).hook, None);
     // The call of a function that does not exist is in the history under its name.
     let skipped = &fnd.history("nobody")[0];
-    assert_eq!((skipped.state, skipped.reason.unwrap().to_string().as_str()), (State::Skipped, "skipped-unknown"));
+    assert_eq!(
+        (skipped.state, skipped.reason.unwrap().to_string().as_str()),
+        (State::Skipped, "skipped-unknown")
+    );
     let shown = fnd.ctl(&["show", "lost"]);
     assert!(shown.out().contains("there is no such function"), "{shown}");
     fnd.finish();
@@ -132,7 +157,9 @@ fn a_disabled_function_is_not_called_and_that_is_recorded() {
     put(&fnd, "job.sh", &with("[hooks]\non_success = [\"told\"]", "true\n"));
     let _ = fnd.ctl(&["disable", "told"]).expect_code(0);
     let _ = fnd.wait_end(fnd.queue("job", ""));
-    let skipped = wait_until("the call to be recorded", PATIENCE, || fnd.history("told").into_iter().next());
+    let skipped = wait_until("the call to be recorded", PATIENCE, || {
+        fnd.history("told").into_iter().next()
+    });
     assert_eq!(skipped.reason.unwrap().to_string(), "skipped-disabled");
     assert_eq!(skipped.trigger, Trigger::Hook);
     fnd.finish();
@@ -147,7 +174,10 @@ fn a_chain_ends_after_eight_calls() {
     }
     let _ = fnd.wait_end(fnd.queue("f0", ""));
     let skipped = fnd.wait_run("f9");
-    assert_eq!((skipped.state, skipped.reason.unwrap().to_string().as_str()), (State::Skipped, "skipped-depth"));
+    assert_eq!(
+        (skipped.state, skipped.reason.unwrap().to_string().as_str()),
+        (State::Skipped, "skipped-depth")
+    );
     assert_eq!(fnd.history("f8").len(), 1);
     assert_eq!(fnd.history("f10").len(), 0);
     fnd.finish();
@@ -159,12 +189,16 @@ fn the_version_that_closes_a_cycle_is_refused() {
     put(&fnd, "a.sh", &with("[hooks]\non_success = [\"b\"]", "echo a\n"));
     put(&fnd, "b.sh", &with("", "echo b\n"));
     fnd.drop_file("b.sh", &with("[hooks]\non_success = [\"a\"]", "echo b2\n"));
-    let error = wait_until("the new version to be refused", PATIENCE, || fnd.function("b").unwrap().error.clone());
+    let error = wait_until("the new version to be refused", PATIENCE, || {
+        fnd.function("b").unwrap().error.clone()
+    });
     assert!(error.contains("b -> a -> b"), "{error}");
     assert_eq!(fnd.run("b", "").0.text().trim(), "b", "the version before serves");
     // When the cycle is broken elsewhere, the version is taken by itself.
     put(&fnd, "a.sh", &with("", "echo a2\n"));
-    wait_until("the new version to serve", PATIENCE, || fnd.function("b").unwrap().error.is_none().then_some(()));
+    wait_until("the new version to serve", PATIENCE, || {
+        fnd.function("b").unwrap().error.is_none().then_some(())
+    });
     assert_eq!(fnd.run("b", "").0.text().trim(), "b2");
     fnd.finish();
 }
@@ -179,7 +213,10 @@ fn at_a_first_start_the_hooks_of_a_cycle_are_off() {
     let fnd = Fnd::start_with(&setup);
     for name in ["a", "b"] {
         let shown = fnd.ctl(&["show", name]);
-        assert!(shown.out().contains("its hooks are off") && shown.out().contains("-> a"), "{shown}");
+        assert!(
+            shown.out().contains("its hooks are off") && shown.out().contains("-> a"),
+            "{shown}"
+        );
         assert_eq!(fnd.run(name, "").1.state, State::Succeeded);
     }
     let id = fnd.queue("c", "");
@@ -195,7 +232,8 @@ fn a_kill_loses_no_call_and_doubles_none() {
     fnd.drop_file("told.sh", ECHO);
     let hooks = "[pool]\nmax = 4\n[queue]\nmax = 1000\n[hooks]\non_completion = [\"told\"]";
     fnd.drop_file("job.sh", &with(hooks, "sleep 0.0$((RANDOM % 6))\n"));
-    let code = "import time, random\ndef handler(event, context):\n    time.sleep(random.random() / 20)\n    return 1\n";
+    let code =
+        "import time, random\ndef handler(event, context):\n    time.sleep(random.random() / 20)\n    return 1\n";
     fnd.drop_file("api.py", &with(hooks, code));
     fnd.launch();
     let mut ids = Vec::new();
@@ -214,12 +252,17 @@ fn a_kill_loses_no_call_and_doubles_none() {
     let called = wait_until("every invocation to be followed", PATIENCE, || {
         let all = fnd.client().get("/v1/invocations?function=told&limit=1000");
         let all = all.json::<fnd_core::api::InvocationList>().invocations;
-        all.iter().all(|view| view.state.is_final()).then_some(all).filter(|all| all.len() >= ids.len())
+        all.iter()
+            .all(|view| view.state.is_final())
+            .then_some(all)
+            .filter(|all| all.len() >= ids.len())
     });
     let mut followed: BTreeMap<String, u32> = BTreeMap::new();
     for view in &called {
         let cause = serde_json::to_value(fnd.invocation(view.id).cause).unwrap();
-        *followed.entry(cause["hook"]["invocation"].as_str().unwrap().to_owned()).or_default() += 1;
+        *followed
+            .entry(cause["hook"]["invocation"].as_str().unwrap().to_owned())
+            .or_default() += 1;
     }
     let expected: BTreeMap<String, u32> = ids.iter().map(|id| (id.to_string(), 1)).collect();
     assert_eq!(followed, expected);

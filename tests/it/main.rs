@@ -17,6 +17,7 @@
 //! - `requests`: what functions see of a request to a route
 //! - `kill`, `retry`, `running`: how runs begin and end
 //! - `ledger`, `memory`, `messages`, `mistakes`, `output`, `status_file`: what is kept and shown
+//! - `schedules`: each slot is handled once
 //! - `secrets`: what requests are checked with
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
 //! - `usage`: what functions use now; a cancelled drain; reports
@@ -59,6 +60,7 @@ mod requests;
 mod retry;
 mod run_file;
 mod running;
+mod schedules;
 mod secrets;
 mod service_mode;
 mod shortage;

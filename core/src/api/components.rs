@@ -33,6 +33,7 @@ pub fn components() -> Map<String, Value> {
         RouteTest,
         RouteTestReport,
         RuntimeList,
+        ScheduleList,
         SizeList,
         UsageList,
         stream::StreamEvent,

@@ -8,6 +8,7 @@
 //! - `node`: the node's status, runtimes and sizes, reload and validation.
 //! - `problem`: refusals, and the one table of their codes.
 //! - `routes`: the routes of the public listener.
+//! - `schedules`: schedules and their next slots.
 //! - `stream`: what comes line by line: events and output.
 //! - `usage`: what functions use now.
 //! - `components`: their schemas.
@@ -18,6 +19,7 @@ mod invocations;
 mod node;
 pub mod problem;
 mod routes;
+mod schedules;
 pub mod stream;
 mod usage;
 
@@ -34,5 +36,6 @@ pub use node::{
 };
 pub use problem::Problem;
 pub use routes::{CheckView, RouteList, RouteTest, RouteTestReport, RouteView};
+pub use schedules::{ScheduleList, ScheduleState, ScheduleView};
 pub use stream::{LogLine, LogList, LogStream};
 pub use usage::{FunctionUsage, UsageList};

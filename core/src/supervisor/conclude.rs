@@ -168,7 +168,11 @@ impl Supervisor {
             function.runs = function.runs.saturating_add(1);
             function.failures = function.failures.saturating_add(record.state.is_failure().into());
         }
-        let marks = invocation.payload.cause.as_ref().is_some_and(|cause| cause.marks().is_some());
+        let marks = invocation
+            .payload
+            .cause
+            .as_ref()
+            .is_some_and(|cause| cause.marks().is_some());
         if marks || function.serving().is_some_and(|serving| serving.rules.has_hooks) {
             out.push(Action::Follow(id, Box::new(invocation.payload.clone())));
         }

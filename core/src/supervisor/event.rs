@@ -2,10 +2,11 @@
 
 use super::calls::Answered;
 use super::handover::AdoptedMember;
-use super::rules::Rules;
+use super::rules::{Overlap, Rules};
 use super::takeover::Adopted;
-use crate::outcome::Trigger;
+use crate::outcome::{Skip, Trigger};
 use crate::record::{AttemptRecord, Payload, RunResult, Unfinished, Usage};
+use crate::triggers::schedule::Mark;
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::BTreeSet;
@@ -250,6 +251,12 @@ pub struct Submit {
     pub idempotency_key: Option<Arc<str>>,
     /// The invocation from which the payload was copied.
     pub origin: Option<InvocationId>,
+    /// What happens if all processes are busy, in place of the function's own rule.
+    pub overlap: Option<Overlap>,
+    /// Why the invocation is only recorded and never begins; a sentence for people beside the word.
+    pub skipped: Option<(Skip, Box<str>)>,
+    /// For trigger `schedule`: the schedule's mark after it.
+    pub mark: Option<Mark>,
 }
 
 impl Submit {
@@ -269,7 +276,16 @@ impl Submit {
             priority: 0,
             idempotency_key: None,
             origin: None,
+            overlap: None,
+            skipped: None,
+            mark: None,
         }
+    }
+
+    /// Says whether nobody waits for the answer: then a refusal is recorded, because nobody else would tell of it.
+    #[must_use]
+    pub fn is_unattended(&self) -> bool {
+        self.reply.is_none() && self.trigger != Trigger::Load
     }
 }
 

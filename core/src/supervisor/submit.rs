@@ -15,6 +15,9 @@ use fnd_wire::ids::{InvocationId, Version};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Why an invocation is skipped that must not run beside another one.
+const OVERLAPS: &str = "another invocation was running (`overlap`)";
+
 /// Converts a wall-clock instant to the monotonic clock. Returns now for one that has passed.
 pub(super) fn on_mono(now: Now, unix_ms: u64) -> Duration {
     let ahead = Duration::from_millis(unix_ms.saturating_sub(now.unix_ms));
@@ -48,6 +51,9 @@ impl Supervisor {
         }
         let (key, serving) = match self.admit(now, &submit) {
             Ok(admitted) => admitted,
+            Err(Rejection::Skipped { skip, .. }) if submit.is_unattended() && skip != Skip::Disabled => {
+                return self.record_refusal(now, submit, skip, out);
+            }
             Err(rejection) => {
                 let skip = match rejection {
                     Rejection::Skipped { skip, .. } => Some(skip),
@@ -68,8 +74,14 @@ impl Supervisor {
                 return;
             }
         };
+        if let Some((skip, why)) = submit.skipped.clone() {
+            let id = submit.id;
+            self.accept(now, (key, &serving), (submit, None), out);
+            return self.give_up(now, id, (skip, &why), out);
+        }
         let overlaps = !serving.rules.kind.is_service() && !self.has_place(key, &serving);
         let QueueRules { overlap, rate, .. } = serving.rules.queue;
+        let overlap = submit.overlap.unwrap_or(overlap);
         let skipped = overlaps && overlap == Overlap::Skip;
         // A skipped request does not count for the rate.
         if let Some(rate) = rate.filter(|_| !skipped) {
@@ -79,10 +91,32 @@ impl Supervisor {
         let id = submit.id;
         self.accept(now, (key, &serving), (submit, None), out);
         if skipped {
-            let why = "another invocation was running (queue.overlap is `skip`)";
-            self.give_up(now, id, (Skip::Overlap, why), out);
+            self.give_up(now, id, (Skip::Overlap, OVERLAPS), out);
         } else if overlaps && overlap == Overlap::Replace {
             self.replace_oldest(now, key, id, out);
+        }
+    }
+
+    /// Records a run that a trigger wanted and that is refused: nobody waits who would learn of it otherwise.
+    fn record_refusal(&mut self, now: Now, submit: Submit, skip: Skip, out: &mut Vec<Action>) {
+        let why = match skip {
+            Skip::QueueFull => "too many invocations were waiting (queue.max)",
+            Skip::Rate => "too many invocations were accepted before it (queue.rate)",
+            Skip::Overlap => OVERLAPS,
+            Skip::Expired
+            | Skip::Disabled
+            | Skip::Deleted
+            | Skip::Missed
+            | Skip::Unknown
+            | Skip::Invalid
+            | Skip::Depth => "its time was over",
+        };
+        let key = self.functions.find(&submit.function);
+        let known = key.and_then(|key| Some((key, self.functions[key].serving()?.clone())));
+        if let Some((key, serving)) = known {
+            let id = submit.id;
+            self.accept(now, (key, &serving), (submit, None), out);
+            self.give_up(now, id, (skip, why), out);
         }
     }
 
@@ -160,6 +194,9 @@ impl Supervisor {
             (false, true) => return skipped(Skip::Overlap, None),
             (false, false) => {}
         }
+        if submit.skipped.is_some() {
+            return Ok((key, Arc::clone(serving)));
+        }
         let queue = &serving.rules.queue;
         if let Some(wait) = queue
             .rate
@@ -171,7 +208,7 @@ impl Supervisor {
         // Every accepted invocation counts, also one that waits for a retry: otherwise failing invocations would pile
         // up without bound.
         let held = to_usize(serving.rules.places()).saturating_add(to_usize(queue.max));
-        match queue.overlap {
+        match submit.overlap.unwrap_or(queue.overlap) {
             Overlap::Reject if !place => skipped(Skip::Overlap, None),
             // A replacing invocation frees as much as it takes, and a skipped one does not wait.
             Overlap::Replace | Overlap::Skip if !place => Ok((key, Arc::clone(serving))),
@@ -223,6 +260,7 @@ impl Supervisor {
             priority: submit.priority,
             key: submit.idempotency_key.clone(),
             origin: submit.origin,
+            mark: submit.mark,
         })));
         let not_before = submit.not_before_ms.map(|at| on_mono(now, at));
         let (acknowledge, waiters) = if submit.wait {

@@ -9,6 +9,7 @@
 //! - `hooks`: which functions are called after an invocation
 //! - `replay_file`: the bytes of the file that remembers admitted requests
 //! - `replays`: which signed requests were admitted
+//! - `schedule`: which slots of schedules are due
 //! - `route`: which route of the public listener a request is for, and whether it runs anything
 
 pub mod alerts;
@@ -19,3 +20,4 @@ pub mod hooks;
 pub mod replay_file;
 pub mod replays;
 pub mod route;
+pub mod schedule;

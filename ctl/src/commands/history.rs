@@ -11,6 +11,8 @@ use crate::output::{Output, Table, Tone, escape};
 use clap::ValueEnum;
 use fnd_core::api::{InvocationList, InvocationView};
 use fnd_core::outcome::State;
+use fnd_core::triggers::cause::Cause;
+use fnd_wire::units::counted;
 use jiff::Timestamp;
 use std::cmp::Reverse;
 
@@ -159,18 +161,45 @@ fn tone(state: State) -> Tone {
     }
 }
 
+/// Returns what made a trigger run the function, as lines of a name and a text.
+fn of_cause(cause: &Cause, out: &Output) -> Vec<(&'static str, String)> {
+    match cause {
+        Cause::Schedule(slots) => {
+            let first = slots
+                .first
+                .as_deref()
+                .map(|first| format!(", from {}", out.instant(first)));
+            let count = counted(slots.slots, "slot", "slots");
+            let at = out.instant(&slots.scheduled_at);
+            vec![("scheduled", format!("{at} ({count}{})", first.unwrap_or_default()))]
+        }
+        Cause::Hook(hook) => vec![("hook of", format!("{} {}", hook.function, hook.invocation))],
+        Cause::Alert(told) => {
+            let about = told.function.as_ref().map_or("the node", |function| function.as_str());
+            vec![("alert", format!("{about}: {}", told.alert.as_str()))]
+        }
+    }
+}
+
+/// Prints all about a run.
 fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Failure> {
     let text = |text: &Option<String>| text.as_deref().map_or("-".to_owned(), |text| out.instant(text));
     let exhausted = view
         .exhausted
         .map(|what| format!(" ({} exhausted)", format!("{what:?}").to_lowercase()));
+    let hook = view.hook.map(|hook| format!(" (a hook {})", hook.as_str()));
     let lines = [
         ("id", view.id.to_string()),
         ("function", view.function.to_string()),
         ("trigger", view.trigger.as_str().to_owned()),
         (
             "state",
-            format!("{}{}", view.state.as_str(), exhausted.unwrap_or_default()),
+            format!(
+                "{}{}{}",
+                view.state.as_str(),
+                exhausted.unwrap_or_default(),
+                hook.unwrap_or_default()
+            ),
         ),
         (
             "reason",
@@ -201,6 +230,14 @@ fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Failur
         ),
     ];
     for (name, value) in lines {
+        out.line(&format!("{name:13} {}", escape(&value, false)))?;
+    }
+    for (name, value) in view
+        .cause
+        .as_ref()
+        .map(|cause| of_cause(cause, out))
+        .unwrap_or_default()
+    {
         out.line(&format!("{name:13} {}", escape(&value, false)))?;
     }
     if view.attempt_records.is_empty() {

@@ -8,6 +8,7 @@
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
 //! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
 //! - `runtimes`, `sizes`, `routes`, `config`, `version`: what is there
+//! - `schedules`: when functions run by themselves
 //! - `secret`: the secrets that requests are checked with
 //! - `backup`, `restore`: everything in one archive, and back
 //! - `verify`, `doctor`, `bundle`: find out what is wrong
@@ -57,6 +58,7 @@ pub(crate) mod routes;
 pub(crate) mod run;
 mod runs;
 pub(crate) mod runtimes;
+pub(crate) mod schedules;
 pub(crate) mod schema;
 pub(crate) mod secret;
 mod selection;

@@ -219,7 +219,11 @@ fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result
         }
         if let Some(told) = &function.alert {
             let since = distance(Some(&told.since), now);
-            lines.push(format!("{}: alert `{}`, {since}", function.function, told.alert.as_str()));
+            lines.push(format!(
+                "{}: alert `{}`, {since}",
+                function.function,
+                told.alert.as_str()
+            ));
         }
         if let Some(warning) = &function.warning {
             lines.push(format!("{}: {warning}", function.function));

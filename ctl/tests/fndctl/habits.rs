@@ -30,7 +30,7 @@ fn verbs_of_other_tools_work_or_name_what_does_it() {
         (&["add", "hello.py"], "save a file"),
         (&["view", "hello"], "fndctl history --id ID"),
         (&["is-active", "hello"], "fndctl status F"),
-        (&["list-timers"], "NEXT"),
+        (&["list-timers"], "fndctl schedules"),
         (&["prune"], "fndctl dead-letters drop"),
         (&["undrain"], "fndctl drain --cancel"),
         (&["watch"], "fndctl top"),

@@ -3,7 +3,11 @@
 use super::{Control, failure};
 use crate::control::backend::{Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, Pending};
 use crate::workers::usage::counters::Groups;
-use fnd_core::api::{FunctionDetail, FunctionStatus, RouteList, RouteTest, RouteTestReport, UsageList, milliseconds};
+use fnd_core::api::{
+    FunctionDetail, FunctionStatus, InvocationView, RouteList, RouteTest, RouteTestReport, ScheduleList, UsageList,
+    milliseconds,
+};
+use fnd_core::outcome::Trigger;
 use fnd_core::supervisor::{Event, Rejection};
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::FunctionName;
@@ -66,6 +70,34 @@ impl FunctionBackend for Control {
         let (routes, now_s) = (self.routes(), self.now_ms() / 1000);
         let listener = Rc::clone(&self.daemon.state.borrow().listener);
         Box::pin(async move { listener.try_request(&routes, &test, now_s).await })
+    }
+
+    fn schedules(&self, function: Option<FunctionName>, next: usize) -> Pending<Result<ScheduleList, Failure>> {
+        let mut list = self.settled().schedule_list(function.as_ref(), next);
+        let (reader, daemon) = (self.reader.clone(), Rc::clone(&self.daemon));
+        Box::pin(async move {
+            let mut functions: Vec<_> = list.schedules.iter().map(|view| view.function.clone()).collect();
+            functions.dedup();
+            let last = reader.last_of(functions, Trigger::Schedule).await.map_err(failure)?;
+            let state = daemon.state.borrow();
+            for view in &mut list.schedules {
+                let Some((record, cause)) = last.get(&view.function) else {
+                    continue;
+                };
+                // The record in memory is newer than the one on disk.
+                let live = state.supervisor.invocation(record.id);
+                let mut last = InvocationView::of(live.as_ref().unwrap_or(record));
+                last.cause = cause.as_deref().cloned();
+                view.last = Some(last);
+            }
+            Ok(list)
+        })
+    }
+
+    fn pause_schedules(&self, name: &FunctionName, paused: bool) -> Option<bool> {
+        let mut state = self.settled();
+        state.supervisor.function(name)?;
+        Some(state.pause_schedules(name, paused))
     }
 
     fn set_enabled(&self, name: &FunctionName, enabled: bool) -> Answering {

@@ -92,7 +92,10 @@ impl InvocationBackend for Control {
         Box::pin(async move {
             let page = reader.list(filter).await.map_err(failure)?;
             let mut invocations: Vec<_> = page.records.iter().map(InvocationView::of).collect();
-            for view in invocations.iter_mut().filter(|view| page.hook_failed.contains(&view.id)) {
+            for view in invocations
+                .iter_mut()
+                .filter(|view| page.hook_failed.contains(&view.id))
+            {
                 view.hook = Some(HookEnd::Failed);
             }
             for (view, usage) in invocations.iter_mut().zip(page.usage) {

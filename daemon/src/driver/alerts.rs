@@ -20,7 +20,11 @@ impl State {
     pub(super) fn alerts_next_due(&self) -> Option<Duration> {
         let follow_ups = &self.follow_ups;
         let due = [follow_ups.alerts.next_due_ms(), follow_ups.node.due_ms()];
-        let at_ms = due.into_iter().flatten().min().filter(|_| self.supervisor.has_scanned())?;
+        let at_ms = due
+            .into_iter()
+            .flatten()
+            .min()
+            .filter(|_| self.supervisor.has_scanned())?;
         let Now { mono, unix_ms } = self.clock.now();
         Some(mono.saturating_add(Duration::from_millis(at_ms.saturating_sub(unix_ms))))
     }
@@ -81,7 +85,11 @@ impl State {
         let Some(view) = self.supervisor.function(function) else {
             return;
         };
-        let refused = self.functions.registry.get(function).and_then(|known| known.error.clone());
+        let refused = self
+            .functions
+            .registry
+            .get(function)
+            .and_then(|known| known.error.clone());
         let error = refused.or_else(|| view.error.as_deref().map(str::to_owned));
         let facts = match view.state {
             // It is not known yet.
@@ -110,8 +118,13 @@ impl State {
     /// Returns the rules of a function: its own, else those of the node. Nobody is told of the function that is called.
     fn alert_rules(&self, function: &FunctionName) -> Option<Rules> {
         let node = &self.node.settings.settings.alert;
-        let own = self.serving(function).and_then(|serving| serving.manifest.alert.clone());
-        let call = own.as_ref().and_then(|own| own.call.clone()).or_else(|| node.call.clone())?;
+        let own = self
+            .serving(function)
+            .and_then(|serving| serving.manifest.alert.clone());
+        let call = own
+            .as_ref()
+            .and_then(|own| own.call.clone())
+            .or_else(|| node.call.clone())?;
         if call == *function {
             return None;
         }
@@ -143,7 +156,10 @@ impl State {
         let call = self.follow_ups.alerts.call(&change.function).cloned();
         let mut parts = vec![Command::StoreAlert {
             about: change.function.to_string(),
-            health: change.health.as_ref().and_then(|health| serde_json::to_string(health).ok()),
+            health: change
+                .health
+                .as_ref()
+                .and_then(|health| serde_json::to_string(health).ok()),
         }];
         if let (Some(alert), Some(call)) = (change.alert, call) {
             parts.extend(self.tell(&alert, call, output));

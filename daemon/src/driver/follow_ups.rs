@@ -85,7 +85,10 @@ impl State {
         if let Err(Command::Together(parts)) = self.records.ledger.submit(Command::Together(parts)) {
             for part in parts {
                 if let Command::Store(accepted) = part {
-                    tracing::error!("the call of `{}` is lost: the ledger has no room for it", accepted.function);
+                    tracing::error!(
+                        "the call of `{}` is lost: the ledger has no room for it",
+                        accepted.function
+                    );
                     self.turn.follow_up.push_back(Event::StoreFailed(accepted.id));
                 }
             }
@@ -133,7 +136,10 @@ impl State {
 
     fn call_hooks(&mut self, record: &InvocationRecord, first: &Payload, output: &str) -> Vec<Command> {
         let function = &record.function;
-        let Some(manifest) = self.serving(function).map(|serving| Arc::new(serving.manifest.hooks.clone())) else {
+        let Some(manifest) = self
+            .serving(function)
+            .map(|serving| Arc::new(serving.manifest.hooks.clone()))
+        else {
             return Vec::new();
         };
         if manifest.is_empty() || self.functions.hooks.is_off(function) {
@@ -165,7 +171,11 @@ impl State {
                 at_once: false,
             }
         });
-        calls.collect::<Vec<_>>().into_iter().flat_map(|call| self.call(call)).collect()
+        calls
+            .collect::<Vec<_>>()
+            .into_iter()
+            .flat_map(|call| self.call(call))
+            .collect()
     }
 
     /// Submits a call and returns what to store of it: the accepted invocation, or the record of one that is skipped.
@@ -182,7 +192,9 @@ impl State {
             cause: Some(Arc::new(call.cause)),
             ..Payload::default()
         };
-        let refused = call.skip.or_else(|| Some(words(&submit.function, self.supervisor.refusal(now, &submit)?)));
+        let refused = call
+            .skip
+            .or_else(|| Some(words(&submit.function, self.supervisor.refusal(now, &submit)?)));
         if let Some((skip, message)) = refused {
             let record = InvocationRecord {
                 id,
@@ -205,7 +217,9 @@ impl State {
             self.report(ReportEvent::EndedWaiting(&record));
             self.report(ReportEvent::InvocationEnded(&record));
             let marked = marks.map(Command::HookFailed);
-            return std::iter::once(Command::Update(Box::new(record))).chain(marked).collect();
+            return std::iter::once(Command::Update(Box::new(record)))
+                .chain(marked)
+                .collect();
         }
         let mut actions = self.decide(Event::Submit(Box::new(submit)));
         let mut parts = Vec::new();

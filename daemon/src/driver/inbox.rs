@@ -3,6 +3,7 @@
 use super::tasks::{Owner, Tasks};
 use super::{Daemon, Message, State, exited};
 use crate::ledger::Acknowledged;
+use crate::triggers::schedule::Ring;
 use crate::workers::link::Incoming;
 use fnd_core::outcome::Reason;
 use fnd_core::protocol::WorkerMessage;
@@ -34,6 +35,8 @@ pub(crate) enum Input {
     ReadOut(Exited),
     /// A file on the way to an interpreter may have changed.
     Interpreters,
+    /// The timer of the schedules rings.
+    Alarm(Ring),
     /// The problem of a place where metrics are exposed, or that it has none.
     MetricsPlace(&'static str, Option<String>),
     /// A task ended unexpectedly, and why.
@@ -132,6 +135,7 @@ impl State {
             Input::ReadOut(frame) => self.ended_with_all(frame),
             Input::TaskEnded(owner, why) => self.task_ended(owner, &why),
             Input::Interpreters => self.check_interpreters(),
+            Input::Alarm(ring) => self.alarm(ring),
             Input::MetricsPlace(place, problem) => {
                 if self.reporter.exposed.set_problem(place, problem) {
                     self.problems_changed();
@@ -147,6 +151,7 @@ impl State {
                 if let Err(error) = &result {
                     tracing::error!("failed to store the invocation {id}: {error}");
                 }
+                self.schedules.stored(id, result.is_ok(), self.clock.now().unix_ms);
                 self.step(match result {
                     Ok(()) => Event::Stored(id),
                     Err(_) => Event::StoreFailed(id),

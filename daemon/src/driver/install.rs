@@ -151,6 +151,7 @@ impl State {
         }
         if self.supervisor.is_scanned() {
             self.forget_statuses();
+            self.forget_schedules();
             self.prune_all();
             self.sweep();
             self.retain();

@@ -23,6 +23,7 @@
 //! - `reports`: reports events, and writes status files
 //! - `requests`: requests of people and signals about the whole node
 //! - `said`: turns messages of workers into events of the supervisor
+//! - `schedules`: keeps schedules in step with the functions that serve, and submits what is due
 //! - `secrets`: asks for the secrets that routes name
 //! - `tasks`: the tasks of the main thread
 //! - `view`: builds the documents of the API and the status files from the supervisor's state and the registry
@@ -44,6 +45,7 @@ pub(crate) mod records;
 mod reports;
 mod requests;
 mod said;
+mod schedules;
 mod secrets;
 pub(crate) mod tasks;
 mod view;
@@ -56,16 +58,17 @@ use crate::output::{Captured, Output};
 use crate::report::Reporter;
 use crate::settings::Current;
 use crate::triggers::http::Listener;
+use crate::triggers::schedule;
 use crate::triggers::secrets::Secrets;
 use crate::workers::Workers;
 use crate::workers::link::{ConnectionError, has_room};
 use callers::Callers;
-use follow_ups::FollowUps;
 use fnd_core::api::NodePlaces;
 use fnd_core::supervisor::{Action, Event, Exited, Supervisor};
 use fnd_core::triggers::alerts::Word;
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, InvocationId};
+use follow_ups::FollowUps;
 use inbox::{Inbox, Input};
 use records::Records;
 use std::cell::RefCell;
@@ -110,6 +113,7 @@ pub(crate) struct State {
     pub(crate) functions: Functions,
     pub(crate) workers: Workers,
     pub(crate) secrets: Secrets,
+    pub(crate) schedules: schedule::Part,
     pub(crate) records: Records,
     pub(crate) follow_ups: FollowUps,
     pub(crate) output: Output,

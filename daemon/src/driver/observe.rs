@@ -139,6 +139,9 @@ impl State {
             self.ask_for_installs();
         }
         self.check_facts(function);
+        if changes.is_gone || changes.loaded.is_some() {
+            self.reschedule(function);
+        }
         self.report(ReportEvent::StatusChanged(function));
     }
 }

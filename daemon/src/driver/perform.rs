@@ -8,7 +8,7 @@ use crate::workers::adoption;
 use crate::workers::environment;
 use crate::workers::http;
 use crate::workers::{Asked, Starting};
-use fnd_core::outcome::{Skip, Trigger};
+use fnd_core::outcome::{Reason, Skip, Trigger};
 use fnd_core::record::InvocationRecord;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{Action, Event, Notice, SpawnOrder, Submit};
@@ -93,6 +93,7 @@ impl State {
                 // Refused: the disk is so far behind that new work must wait. Work that is not durable goes on
                 // unrecorded until its end; the record of its end has more room.
                 if self.records.ledger.submit(Command::Store(accepted)).is_err() && durable {
+                    self.schedules.stored(id, false, self.clock.now().unix_ms);
                     self.turn.follow_up.push_back(Event::StoreFailed(id));
                 }
             }
@@ -115,11 +116,15 @@ impl State {
                     self.report(ReportEvent::InvocationEnded(&record));
                 }
                 self.ended(&record);
+                if record.reason == Some(Reason::Skipped(Skip::QueueFull)) {
+                    self.queue_full(&record.function);
+                }
                 let parts = self.after_end(&record, "");
                 self.store_end(Command::Update(record), parts);
             }
             Action::Follow(id, payload) => self.follow_ups.expect(id, *payload),
             Action::StoreEnabled { function, enabled } => {
+                self.reschedule(&function);
                 self.records.store(Command::StoreEnabled { function, enabled });
             }
             Action::Release { function, invocation } => {

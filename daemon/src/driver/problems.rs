@@ -109,7 +109,10 @@ impl State {
             return;
         }
         let now = self.problems();
-        let lasting: Vec<_> = now.iter().filter_map(|problem| NodeHealth::word(problem.code)).collect();
+        let lasting: Vec<_> = now
+            .iter()
+            .filter_map(|problem| NodeHealth::word(problem.code))
+            .collect();
         let (began, over) = self.reporter.problems.update(now);
         for Problem { code, text, .. } in &over {
             self.report(ReportEvent::Problem {

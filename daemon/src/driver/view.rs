@@ -6,8 +6,8 @@ use crate::ledger::Free;
 use crate::workers::listening::Listening;
 use crate::workers::usage;
 use fnd_core::api::{
-    AlertState, DiskUse, FunctionDetail, FunctionMore, FunctionStatus, FunctionUsage, LastEnd, NewerVersion, NodePlaces, NodeState,
-    NodeStatus, UsageList, milliseconds,
+    AlertState, DiskUse, FunctionDetail, FunctionMore, FunctionStatus, FunctionUsage, LastEnd, NewerVersion,
+    NodePlaces, NodeState, NodeStatus, UsageList, milliseconds,
 };
 use fnd_core::instant;
 use fnd_core::outcome::Class;
@@ -62,7 +62,7 @@ impl State {
             memory_peak_bytes: last.and_then(|attempt| attempt.usage.memory_peak()),
             memory_bytes: None,
             next_attempt_at: view.next_attempt_ms.map(instant::text),
-            next_run_at: None,
+            next_run_at: self.schedules.table.next_of(name).map(instant::text),
             result: result.and_then(shown),
             runs: view.runs,
             failures: view.failures,
@@ -119,7 +119,9 @@ impl State {
         let status = self.function_now(name)?;
         let function = self.functions.registry.get(name)?;
         let serving = function.serving(status.version);
-        let calls = serving.map(|serving| self.functions.call_warnings(name, &serving.manifest)).unwrap_or_default();
+        let calls = serving
+            .map(|serving| self.functions.call_warnings(name, &serving.manifest))
+            .unwrap_or_default();
         let json = |value| serde_json::to_value(value).unwrap_or_default();
         let candidate = &function.candidate;
         let root = self

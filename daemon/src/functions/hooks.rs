@@ -66,7 +66,10 @@ impl FunctionHooks {
             return None;
         }
         let cycle = self.graph.cycle(function)?;
-        let message = format!("its hooks are off, because they are part of a cycle: {}", spelled(&cycle));
+        let message = format!(
+            "its hooks are off, because they are part of a cycle: {}",
+            spelled(&cycle)
+        );
         Some(Diagnostic::warning("hook-cycle", message).with_help("remove one of the calls from `[hooks]`"))
     }
 }

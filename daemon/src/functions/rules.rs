@@ -38,12 +38,7 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
         }),
         queue: QueueRules {
             max: manifest.queue.max,
-            overlap: match manifest.queue.overlap {
-                manifest::Overlap::Queue => Overlap::Queue,
-                manifest::Overlap::Skip => Overlap::Skip,
-                manifest::Overlap::Replace => Overlap::Replace,
-                manifest::Overlap::Reject => Overlap::Reject,
-            },
+            overlap: overlap(manifest.queue.overlap),
             rate: manifest.queue.rate.map(|rate| (rate.count, rate.per)),
         },
         result_max: limits.result,
@@ -51,6 +46,16 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
         output_max: limits.output,
         has_hooks: !manifest.hooks.is_empty(),
         runtime: manifest.runtime.clone(),
+    }
+}
+
+/// Returns the rule of the supervisor for a rule of a manifest.
+pub(crate) fn overlap(overlap: manifest::Overlap) -> Overlap {
+    match overlap {
+        manifest::Overlap::Queue => Overlap::Queue,
+        manifest::Overlap::Skip => Overlap::Skip,
+        manifest::Overlap::Replace => Overlap::Replace,
+        manifest::Overlap::Reject => Overlap::Reject,
     }
 }
 

@@ -4,6 +4,7 @@ use super::notices::Notices;
 use super::retention::Retention;
 use fnd_core::data::Data;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
+use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,6 +27,15 @@ pub enum Command {
         function: FunctionName,
         /// Whether the function is enabled.
         enabled: bool,
+    },
+    /// The marks of a function's schedules, in place of those that are stored.
+    StoreMarks(Marks),
+    /// Whether a user has paused the schedules of a function.
+    StorePaused {
+        /// The function.
+        function: FunctionName,
+        /// Whether the schedules are paused.
+        paused: bool,
     },
     /// Removes an invocation from the dead letters.
     DiscardDeadLetter(InvocationId),
@@ -60,7 +70,11 @@ impl Command {
     pub(super) fn is_waited_for(&self) -> bool {
         match self {
             Self::Store(accepted) => accepted.durable || accepted.key.is_some(),
-            Self::Claim(_) | Self::StoreEnabled { .. } | Self::DiscardDeadLetter(_) => true,
+            Self::Claim(_)
+            | Self::StoreEnabled { .. }
+            | Self::StoreMarks(_)
+            | Self::StorePaused { .. }
+            | Self::DiscardDeadLetter(_) => true,
             // If a power cut loses `StoreVersions`, an old version stays on the disk for longer; nothing else happens.
             // What follows an end is lost together with the end, or not at all.
             Self::Record(..)
@@ -105,11 +119,13 @@ impl Command {
             Self::Claim(_)
             | Self::StoreEnabled { .. }
             | Self::DiscardDeadLetter(_)
+            | Self::StorePaused { .. }
             | Self::FollowLater(_)
             | Self::Followed(_)
             | Self::HookFailed(_) => 0,
             Self::StoreAlert { health, .. } => health.as_ref().map_or(0, String::len),
             Self::Together(parts) => parts.iter().map(Self::size).sum(),
+            Self::StoreMarks(marks) => marks.marks.iter().map(|mark| mark.key.len() + 64).sum(),
             Self::StoreVersions { installed, .. } => size_of_val(installed.as_slice()),
         }
     }

@@ -76,7 +76,10 @@ pub(super) fn statement(filter: &InvocationFilter) -> Statement {
         (_, None) => ("NOT INDEXED", "1"),
     };
     let mut all = Statement {
-        sql: format!("SELECT {RECORD}, ({}), hook IS NOT NULL FROM invocation {index} WHERE {only}", fits.sql),
+        sql: format!(
+            "SELECT {RECORD}, ({}), hook IS NOT NULL FROM invocation {index} WHERE {only}",
+            fits.sql
+        ),
         values: fits.values,
     };
     if let Some(function) = filter.function.as_ref().filter(|_| !filter.dead) {

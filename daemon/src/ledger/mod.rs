@@ -64,7 +64,7 @@ pub use in_flight::Begun;
 #[cfg(fuzzing)]
 pub(crate) use in_flight::fuzzing;
 pub use query::{PAGE_MAX, Page, QueryError, Reader, ResultOf, StoredInvocation, Whole};
-pub use restore::{LastRun, Unfollowed};
+pub use restore::{LastRun, StoredSchedules, Unfollowed};
 pub use retention::{KeepOf, Retention};
 pub use room::Free;
 pub use schema::VERSION;
@@ -114,6 +114,8 @@ pub struct Opened {
     pub unfollowed: Vec<Unfollowed>,
     /// What was told of functions, and with an empty name of the node, as JSON.
     pub alerts: Vec<(String, String)>,
+    /// Marks of schedules, and which ones are paused.
+    pub schedules: StoredSchedules,
     /// Accepts commands to store.
     pub writer: Writer,
     /// Answers queries.
@@ -258,6 +260,7 @@ where
         versions,
         unfollowed,
         alerts,
+        schedules,
     } = match find(site, held_attempts) {
         Err(OpenError::Corrupt { detail, .. }) if site.on_damage == OnDamage::SetAside => {
             damage::set_aside(site.state, &detail)?;
@@ -279,6 +282,7 @@ where
         versions,
         unfollowed,
         alerts,
+        schedules,
         writer,
         reader,
     })
@@ -297,6 +301,7 @@ struct Start {
     versions: HashMap<FunctionName, Vec<Version>>,
     unfollowed: Vec<Unfollowed>,
     alerts: Vec<(String, String)>,
+    schedules: StoredSchedules,
 }
 
 fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]) -> Result<Start, OpenError> {
@@ -335,6 +340,7 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
     let versions = restore::versions(&transaction).map_err(failed)?;
     let unfollowed = restore::unfollowed(&transaction).map_err(failed)?;
     let alerts = restore::alerts(&transaction).map_err(failed)?;
+    let schedules = restore::schedules(&transaction).map_err(failed)?;
     if makeshift.is_some() {
         drop(transaction);
     } else if let Err(error) = transaction.commit().map_err(failed) {
@@ -369,6 +375,7 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
         versions,
         unfollowed,
         alerts,
+        schedules,
         db,
     })
 }

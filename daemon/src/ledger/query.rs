@@ -7,12 +7,12 @@ use super::list::list;
 use super::rows::{self, ATTEMPT, PAYLOAD, RECORD, blob};
 use super::unwritable::Reading;
 use super::writer::Writer;
-use fnd_core::outcome::State;
+use fnd_core::outcome::{State, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationFilter, InvocationRecord, Payload, RunResult, UsageSum};
 use fnd_core::triggers::cause::Cause;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, PoisonError};
@@ -131,6 +131,32 @@ impl Reader {
     /// [`QueryError`].
     pub async fn get(&self, id: InvocationId) -> Result<Option<Whole>, QueryError> {
         self.ask(move |db| get(db, id)).await
+    }
+
+    /// Returns the newest invocation that a trigger made of each function, and its cause.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn last_of(
+        &self,
+        functions: Vec<FunctionName>,
+        trigger: Trigger,
+    ) -> Result<HashMap<FunctionName, (InvocationRecord, Option<Arc<Cause>>)>, QueryError> {
+        self.ask(move |db| {
+            let sql = format!(
+                "SELECT {RECORD}, cause FROM invocation INDEXED BY by_function
+                WHERE function = ?1 AND trigger = ?2 ORDER BY id DESC LIMIT 1"
+            );
+            let mut statement = db.prepare_cached(&sql)?;
+            let mut last = HashMap::new();
+            for function in functions {
+                let read = |row: &Row<'_>| Ok((rows::record(row)?, rows::json_or_none(row, 15)?));
+                let found = statement.query_row(params![function.as_str(), trigger.as_str()], read);
+                last.extend(found.optional()?.map(|found| (function, found)));
+            }
+            Ok(last)
+        })
+        .await
     }
 
     /// Returns an invocation with its payload.

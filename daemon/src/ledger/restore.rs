@@ -3,6 +3,7 @@
 use super::rows::{self, ATTEMPT, PAYLOAD, RECORD, UNFINISHED};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, Unfinished};
 use fnd_core::supervisor::Restored;
+use fnd_core::triggers::schedule::{Mark, Marks};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use rusqlite::{Connection, OptionalExtension as _, Result, Row, params};
 use std::collections::{BTreeSet, HashMap};
@@ -67,6 +68,8 @@ pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
         origin: row
             .get::<_, Option<[u8; 16]>>(27)?
             .map(|id| InvocationId(u128::from_be_bytes(id))),
+        // The mark is already in the table `schedule`.
+        mark: None,
     };
     Ok(Unfinished { accepted, record })
 }
@@ -117,6 +120,42 @@ pub(super) fn alerts(db: &Connection) -> Result<Vec<(String, String)>> {
     let mut statement = db.prepare("SELECT about, health FROM alert")?;
     let alerts = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     alerts.collect()
+}
+
+/// The schedules as they were when fnd ended.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct StoredSchedules {
+    /// The marks of each function.
+    pub marks: Vec<Marks>,
+    /// Functions whose schedules a user has paused.
+    pub paused: BTreeSet<FunctionName>,
+}
+
+/// Reads the marks of schedules, and which ones are paused.
+pub(super) fn schedules(db: &Connection) -> Result<StoredSchedules> {
+    let mut statement = db.prepare("SELECT function, key, last_ms FROM schedule ORDER BY function, key")?;
+    let mut rows = statement.query([])?;
+    let mut marks: Vec<Marks> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let function = rows::function(row, 0)?;
+        let mark = Mark {
+            key: row.get::<_, String>(1)?.into(),
+            last_ms: row.get(2)?,
+        };
+        match marks.last_mut() {
+            Some(last) if last.function == function => last.marks.push(mark),
+            _ => marks.push(Marks {
+                function,
+                marks: vec![mark],
+            }),
+        }
+    }
+    let mut statement = db.prepare("SELECT name FROM function WHERE paused")?;
+    let paused = statement.query_map([], |row| rows::function(row, 0))?;
+    Ok(StoredSchedules {
+        marks,
+        paused: paused.collect::<Result<_>>()?,
+    })
 }
 
 /// Reads the installed versions of each function, oldest first.

@@ -48,11 +48,13 @@ const ATTEMPTS: Table = Table::new("attempt", &["invocation", "n"]);
 const BODIES: Table = Table::new("body", &["invocation", "kind"]);
 const UNFOLLOWED: Table = Table::new("unfollowed", &["invocation"]);
 const ALERT: Table = Table::new("alert", &["about"]);
-const TABLES: [&Table; 9] = [
+const SCHEDULES: Table = Table::new("schedule", &["function", "key"]);
+const TABLES: [&Table; 10] = [
     &META,
     &FUNCTION,
     &LOAD,
     &VERSIONS,
+    &SCHEDULES,
     &INVOCATION,
     &ATTEMPTS,
     &BODIES,
@@ -60,7 +62,7 @@ const TABLES: [&Table; 9] = [
     &ALERT,
 ];
 /// Tables that a ledger of an earlier fnd does not have.
-const ADDED_LATER: [&str; 3] = ["versions", "unfollowed", "alert"];
+const ADDED_LATER: [&str; 4] = ["versions", "schedule", "unfollowed", "alert"];
 
 /// Indexes of `invocation`, with their conditions: they list rows that cannot be reached by key.
 fn indexes() -> [(&'static str, String); 4] {

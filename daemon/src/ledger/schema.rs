@@ -129,11 +129,19 @@ const ASYNCHRONOUS: &str = "
     END;
 ";
 
-/// The column for what made a trigger run the function, as JSON of core, which is kept as long as the row; and `failed`
-/// in `hook` if a function that a hook of the invocation called has failed.
+/// The column for what made a trigger run the function, as JSON of core; it is kept as long as the row. The marks of
+/// schedules: the last slot of each that was handled. And `failed` in `hook` if a function that a hook of the invocation
+/// called has failed.
 const TRIGGERS: &str = "
     ALTER TABLE invocation ADD COLUMN cause TEXT;
     ALTER TABLE invocation ADD COLUMN hook TEXT;
+    ALTER TABLE function ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE schedule (
+        function TEXT NOT NULL,
+        key TEXT NOT NULL,
+        last_ms INTEGER NOT NULL,
+        PRIMARY KEY (function, key)
+    ) WITHOUT ROWID, STRICT;
 ";
 
 /// The migration from each schema version to the next, starting with an empty database: a new database takes the same

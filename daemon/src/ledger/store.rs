@@ -5,6 +5,7 @@ use super::command::Command;
 use super::rows::{INLINE_MAX, blob, int};
 use fnd_core::outcome::{Exhausted, Trigger};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, RunResult};
+use fnd_core::triggers::schedule::{Mark, Marks};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, ErrorCode, params};
 use serde::Serialize;
@@ -113,6 +114,13 @@ pub(super) fn apply<'a>(
             db.prepare_cached(sql)?.execute(params![function.as_str(), enabled])?;
             Ok(())
         }
+        Command::StoreMarks(marks) => store_marks(db, marks),
+        Command::StorePaused { function, paused } => {
+            let sql = "INSERT INTO function (name, paused) VALUES (?1, ?2)
+                ON CONFLICT (name) DO UPDATE SET paused = excluded.paused";
+            db.prepare_cached(sql)?.execute(params![function.as_str(), paused])?;
+            Ok(())
+        }
         Command::StoreVersions { function, installed } => {
             let sql = "INSERT INTO versions (function, installed) VALUES (?1, ?2)
                 ON CONFLICT (function) DO UPDATE SET installed = excluded.installed";
@@ -140,7 +148,8 @@ pub(super) fn apply<'a>(
                     db.prepare_cached(sql)?.execute(params![about, health])?;
                 }
                 None => {
-                    db.prepare_cached("DELETE FROM alert WHERE about = ?1")?.execute([about])?;
+                    db.prepare_cached("DELETE FROM alert WHERE about = ?1")?
+                        .execute([about])?;
                 }
             }
             Ok(())
@@ -195,6 +204,27 @@ fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
         db.prepare_cached(sql)?
             .execute(params![accepted.function.as_str(), key.0])?;
     }
+    if let Some(mark) = &accepted.mark {
+        // In the same transaction: after a crash the slot has either been handled or it comes again; never both.
+        put_mark(db, &accepted.function, mark)?;
+    }
+    Ok(())
+}
+
+/// Replaces the marks of a function's schedules.
+fn store_marks(db: &Connection, marks: &Marks) -> Result<(), StoreError> {
+    let sql = "DELETE FROM schedule WHERE function = ?1";
+    db.prepare_cached(sql)?.execute([marks.function.as_str()])?;
+    marks
+        .marks
+        .iter()
+        .try_for_each(|mark| put_mark(db, &marks.function, mark))
+}
+
+fn put_mark(db: &Connection, function: &FunctionName, mark: &Mark) -> Result<(), StoreError> {
+    let sql = "INSERT OR REPLACE INTO schedule (function, key, last_ms) VALUES (?1, ?2, ?3)";
+    db.prepare_cached(sql)?
+        .execute(params![function.as_str(), &*mark.key, int(mark.last_ms)])?;
     Ok(())
 }
 

@@ -168,6 +168,8 @@ pub(crate) struct Metrics {
     last_success: Values,
     requests: Family<RequestLabels, Counter>,
     request_durations: Family<RequestLabels, Histogram, fn() -> Histogram>,
+    missed: Counts,
+    lateness: Histogram,
     rescans: Counter,
     put_back: Counter,
     hooks: Counts,
@@ -249,6 +251,13 @@ impl Metrics {
                 let help = "How long requests to the public listener took until their answer began, by route";
                 r.register_with_unit("fnd_http_request_duration", help, Unit::Seconds, family.clone());
                 family
+            },
+            missed: count(r, "fnd_schedule_missed", "Scheduled runs that were missed for too long"),
+            lateness: {
+                let histogram = Histogram::new(LAGS);
+                let help = "How long after their time scheduled runs were requested";
+                r.register_with_unit("fnd_schedule_lateness", help, Unit::Seconds, histogram.clone());
+                histogram
             },
             rescans: {
                 let counter = Counter::default();
@@ -345,8 +354,9 @@ impl Metrics {
     }
 
     /// Returns the counters with no label but the function.
-    fn plain_counts(&self) -> [&Counts; 5] {
+    fn plain_counts(&self) -> [&Counts; 6] {
         [
+            &self.missed,
             &self.retries,
             &self.gave_up,
             &self.cold_starts,
@@ -378,6 +388,18 @@ impl Metrics {
         self.requests.get_or_create(&vec![route(), status]).inc();
         let durations = self.request_durations.get_or_create(&vec![route()]);
         durations.observe(request.took.as_secs_f64());
+    }
+
+    /// Counts slots of a schedule: how late the run is, and how many slots were missed.
+    pub(crate) fn slots_due(&mut self, function: &FunctionName, late: Option<Duration>, missed: u64) {
+        if let Some(late) = late {
+            self.lateness.observe(late.as_secs_f64());
+        }
+        if missed > 0 {
+            let series = series(&mut self.functions, &mut self.other, function);
+            let own = Labels(Some(Arc::clone(&series.label)), None);
+            self.missed.get_or_create_owned(&own).inc_by(missed);
+        }
     }
 
     /// Counts an attempt that has ended.

@@ -39,6 +39,7 @@ pub(super) fn write(event: ReportEvent<'_>) {
         | ReportEvent::WorkerEnded(..)
         | ReportEvent::PoolScaled(..)
         | ReportEvent::AttemptPutBack
+        | ReportEvent::SlotsDue { .. }
         | ReportEvent::InvocationEnded(_) => {}
     }
 }

@@ -11,6 +11,12 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
         ReportEvent::FunctionKnown(function) => metrics.known(function),
         ReportEvent::FunctionRemoved(function) => metrics.forget(function),
         ReportEvent::Rescanned => metrics.rescanned(),
+        ReportEvent::SlotsDue {
+            function,
+            late,
+            runs,
+            missed,
+        } => metrics.slots_due(function, runs.then_some(late), missed),
         ReportEvent::Requested(request) => metrics.requested(request),
         ReportEvent::WorkerRequested(function) => metrics.worker_started(function),
         ReportEvent::WorkerEnded(function, usage) => metrics.worker_ended(function, usage),

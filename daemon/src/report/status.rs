@@ -24,6 +24,7 @@ pub(crate) fn changed_by(event: ReportEvent<'_>) -> Option<&FunctionName> {
         | ReportEvent::AttemptEnded { .. }
         | ReportEvent::EndedWaiting(_)
         | ReportEvent::InvocationEnded(_)
+        | ReportEvent::SlotsDue { .. }
         | ReportEvent::Requested(_)
         | ReportEvent::Alert { .. }
         | ReportEvent::Problem { .. } => None,

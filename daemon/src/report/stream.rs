@@ -74,6 +74,7 @@ pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&Func
         | ReportEvent::StatusChanged(_)
         | ReportEvent::WorkerRequested(_)
         | ReportEvent::WorkerEnded(..)
+        | ReportEvent::SlotsDue { .. }
         | ReportEvent::AttemptPutBack => {}
     }
 }

@@ -9,6 +9,7 @@ use crate::clock::Ids;
 use crate::control;
 use crate::driver::callers::Callers;
 use crate::driver::follow_ups::FollowUps;
+use crate::driver::inbox::Input;
 use crate::driver::records::Records;
 use crate::driver::tasks::Owner;
 use crate::driver::{Daemon, Message, Node, State, Turn};
@@ -20,6 +21,7 @@ use crate::ledger::{self, LastRun};
 use crate::report::Reporter;
 use crate::triggers;
 use crate::triggers::http::Listener;
+use crate::triggers::schedule;
 use crate::triggers::secrets::Secrets;
 use crate::workers::Workers;
 use crate::workers::link::ConnectionError;
@@ -73,6 +75,8 @@ impl Serving {
         let listener = Listener::new(&own_state(places), cli.listen.clone())?;
         let problems = sender.clone();
         listener.on_change(move || drop(problems.send(Message::ProblemsChanged)));
+        let schedules = schedule::Part::new(ledger.schedules, current.host.clone())?;
+        let alarm = Rc::clone(&schedules.alarm);
         let started_ms = clock.now().unix_ms;
         let daemon = Daemon::new(sender, |inbox, changed| State {
             supervisor: Supervisor::new(fastrand::u64(..), current.budget(), welcome.next_worker),
@@ -81,6 +85,7 @@ impl Serving {
             functions: Functions::new(catalog, Versions::new(ledger.versions)),
             workers: Workers::new(connection, (welcome, sockets), child.as_ref(), (clock, inbox.clone())),
             secrets: Secrets::default(),
+            schedules,
             records: Records::new(ledger.writer.clone()),
             follow_ups: FollowUps::new(ledger.unfollowed, ledger.alerts, started_ms),
             output,
@@ -103,6 +108,15 @@ impl Serving {
             Owner::Fnd("watch of interpreters"),
             Rc::clone(&daemon).follow_interpreters(),
         );
+        let rung = inbox.clone();
+        inbox.spawn(Owner::Fnd("timer of schedules"), async move {
+            loop {
+                let ring = alarm.rings().await;
+                if !rung.input(Input::Alarm(ring)) {
+                    return;
+                }
+            }
+        });
         daemon.state.borrow_mut().settings_changed();
 
         let mut restored = ledger.restored;

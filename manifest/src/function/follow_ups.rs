@@ -22,7 +22,10 @@ pub(super) fn check(
     }
     let Some(alert) = &manifest.alert else { return };
     let mut wrong = |path: &str, message: &str, help: &str| {
-        let at = pick.written(path).or_else(|| pick.written("alert")).map(|node| &node.at);
+        let at = pick
+            .written(path)
+            .or_else(|| pick.written("alert"))
+            .map(|node| &node.at);
         report.add(at, Diagnostic::error("impossible", message).with_help(help));
     };
     if alert.call.is_none() && configuration.settings.alert.call.is_none() {

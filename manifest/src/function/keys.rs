@@ -18,7 +18,7 @@ pub use around::{History, HttpServer, Listen, Logs, Sandbox, Service};
 pub use follow_ups::{Alert, AlertOn, Call, Hooks, OnHookFailure};
 pub use limits::Limits;
 pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};
-pub use triggers::HttpRoute;
+pub use triggers::{HttpRoute, Schedule};
 
 use super::Mode;
 use crate::schema::Kind::{List, Text};
@@ -28,7 +28,7 @@ use crate::schema::{Form, Kind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use triggers::{EVENT, FILE, SCHEDULE};
+use triggers::{EVENT, FILE};
 
 /// The manifest of a function.
 pub const SCHEMA: Schema = Schema {
@@ -103,7 +103,7 @@ keys! {
         /// Invocations that wait because all processes are busy.
         queue: Queue = Table(Queue::KEYS);
         /// Runs the function at given times.
-        schedule = Tables(SCHEDULE), not_yet [[]];
+        schedule: Vec<Schedule> [default] = Tables(Schedule::KEYS);
         /// Runs the function on HTTP requests.
         http: Vec<HttpRoute> [default] = Tables(HttpRoute::KEYS);
         /// Runs the function on CloudEvents.

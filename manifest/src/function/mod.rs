@@ -17,6 +17,7 @@
 //! - `resolve`: defaults, sizes, and keys that exclude each other
 //! - `route`: values of `[[http]]`
 //! - `routes`: what routes of a function exclude
+//! - `schedules`: what schedules of a function exclude
 //! - `server`: `[http_server]` and `[service]`
 
 pub mod detect;
@@ -32,11 +33,12 @@ pub mod project;
 pub mod resolve;
 pub mod route;
 mod routes;
+mod schedules;
 mod server;
 
 pub use keys::{
     Alert, AlertOn, Backoff, Call, History, Hooks, HttpRoute, HttpServer, Isolation, Jitter, Limits, Listen, Logs,
-    Manifest, OnHookFailure, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn, Sandbox, Service,
+    Manifest, OnHookFailure, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn, Sandbox, Schedule, Service,
 };
 
 use serde::{Deserialize, Serialize};

@@ -25,7 +25,7 @@ pub(super) fn pool(
     asked: &Pool,
     pick: Pick<'_>,
     own: &Table,
-    (subject, on_load, memory): (&Subject<'_>, bool, u64),
+    (subject, alone_by_default, memory): (&Subject<'_>, bool, u64),
     report: &mut Report<'_>,
 ) -> Pool {
     let floor = subject.runtime.memory_floor.max(1);
@@ -49,7 +49,7 @@ pub(super) fn pool(
         };
     }
     if subject.mode == Mode::Script {
-        return of_script(pick, own, (on_load, fit), report);
+        return of_script(pick, own, (alone_by_default, fit), report);
     }
     let asked = Pool { fit, ..asked.clone() };
     let alone = asked.isolation == Isolation::Invocation;
@@ -96,7 +96,7 @@ pub(super) fn pool(
     }
 }
 
-fn of_script(pick: Pick<'_>, own: &Table, (on_load, fit): (bool, u32), report: &mut Report<'_>) -> Pool {
+fn of_script(pick: Pick<'_>, own: &Table, (alone_by_default, fit): (bool, u32), report: &mut Report<'_>) -> Pool {
     let changes = |path: &str, node: &Node| {
         key_at(Manifest::KEYS, path).is_some_and(|key| !constant(&key.kind, key.default).same(&node.value))
     };
@@ -109,7 +109,7 @@ fn of_script(pick: Pick<'_>, own: &Table, (on_load, fit): (bool, u32), report: &
         }
     }
     // Work that runs once per content, or at times, must not run several times at once unless the manifest asks for it.
-    let max = if pick.written("pool.max").is_none() && on_load {
+    let max = if pick.written("pool.max").is_none() && alone_by_default {
         1
     } else {
         pick.get("pool.max")

@@ -3,6 +3,7 @@
 use super::follow_ups;
 use super::pool::pool;
 use super::routes;
+use super::schedules;
 use super::server::{http_server, service};
 use super::{Limits, Manifest, Mode, Poll, Retry, Sandbox};
 use crate::diagnostic::Diagnostic;
@@ -79,7 +80,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
         _ if report.doubtful() && !own.contains_key("on_load") => false,
         Some(Value::Bool(on_load)) => *on_load,
         // A script that nothing else would ever run.
-        _ => subject.mode == Mode::Script && manifest.http.is_empty(),
+        _ => subject.mode == Mode::Script && manifest.http.is_empty() && manifest.schedule.is_empty(),
     };
     if let Some(Value::Table(asked)) = own.get("limits").map(|node| &node.value) {
         manifest.limits.asked = asked.keys().cloned().collect();
@@ -97,7 +98,8 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     if let Some(poll) = &manifest.poll {
         check_poll(poll, pick, report);
     }
-    let about = (&subject, manifest.on_load, manifest.limits.memory);
+    let alone = manifest.on_load || !manifest.schedule.is_empty();
+    let about = (&subject, alone, manifest.limits.memory);
     manifest.pool = pool(&manifest.pool, pick, own, about, report);
     let mut env = subject.env_file.clone();
     env.append(&mut manifest.env);
@@ -110,6 +112,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     }
     routes::check(&manifest.http, own, &subject, report);
     follow_ups::check(&mut manifest, pick, configuration, subject.mode, report);
+    schedules::check(&manifest.schedule, own, &subject, report);
     manifest.http_server = http_server(pick, own, (&subject, &manifest.pool), report);
     check_sandbox(&manifest.sandbox, pick, configuration, subject.trusted, report);
     manifest.permissions = permissions(&manifest.permissions, own, subject.runtime, report);

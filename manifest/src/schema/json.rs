@@ -304,10 +304,9 @@ mod tests {
         assert_eq!(timeout["examples"], json!(["30s"]));
         let meaning = timeout["description"].as_str().unwrap();
         assert!(meaning.starts_with("Longest time of one attempt"), "{meaning}");
-        let schedule = &schema["properties"]["schedule"]["description"];
+        let file = &schema["properties"]["file"]["description"];
         assert!(
-            schedule
-                .as_str()
+            file.as_str()
                 .unwrap()
                 .ends_with("Not supported yet with other values than the default.")
         );

@@ -82,6 +82,7 @@ pages! {
     instead_of_pm2: "docs/instead-of-pm2.md",
     metrics: "docs/metrics.md",
     requests: "docs/requests.md",
+    schedules: "docs/schedules.md",
     secrets: "docs/secrets.md",
     services: "docs/services.md",
     team: "docs/team.md",

@@ -128,6 +128,7 @@ fn unfinished(b: &Bench, state: State) -> Unfinished {
             priority: 0,
             key: None,
             origin: None,
+            mark: None,
         },
         record: InvocationRecord {
             id: id(1),

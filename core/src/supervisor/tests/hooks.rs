@@ -29,7 +29,11 @@ fn call(n: u128, marks: bool) -> Submit {
 fn a_final_record_of_a_function_with_hooks_is_announced_with_its_payload() {
     let mut b = Bench::with(hooked());
     b.submit_stored(1);
-    assert!(b.code(1, 0).starts_with("follow 1; record ok: succeeded ok"), "{}", b.actions());
+    assert!(
+        b.code(1, 0).starts_with("follow 1; record ok: succeeded ok"),
+        "{}",
+        b.actions()
+    );
     let Some(Action::Follow(_, payload)) = b.last.iter().find(|action| matches!(action, Action::Follow(..))) else {
         panic!("{:?}", b.last);
     };
@@ -85,6 +89,15 @@ fn a_refusal_is_known_before_and_changes_nothing() {
         reply: ReplyTo(1),
     });
     let disabled = b.s.refusal(now, &call(1, false));
-    assert!(matches!(disabled, Some(Rejection::Skipped { skip: Skip::Disabled, .. })), "{disabled:?}");
+    assert!(
+        matches!(
+            disabled,
+            Some(Rejection::Skipped {
+                skip: Skip::Disabled,
+                ..
+            })
+        ),
+        "{disabled:?}"
+    );
     assert_eq!(b.s.queued(), 0);
 }

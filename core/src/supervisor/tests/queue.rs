@@ -316,3 +316,53 @@ fn refusals_say_what_is_wrong() {
     b.event(Event::Drain);
     assert_eq!(b.submit(4), "reply 4: unavailable");
 }
+
+/// A request of a trigger: nobody waits for the answer.
+fn unattended(n: u128) -> Submit {
+    Submit {
+        reply: None,
+        wait: false,
+        ..submit("f", n)
+    }
+}
+
+#[test]
+fn a_refused_run_that_nobody_waits_for_is_recorded() {
+    let mut b = Bench::with(overlapping(Overlap::Queue, 1));
+    b.submit(1);
+    b.submit(2);
+    assert_eq!(b.event(Event::Submit(Box::new(unattended(3)))), "store 3");
+    assert_eq!(b.event(Event::Stored(id(3))), "update 3 skipped skipped-queue-full");
+    let mut b = Bench::with(overlapping(Overlap::Queue, 1));
+    b.submit(1);
+    let rejects = Submit {
+        overlap: Some(Overlap::Reject),
+        ..unattended(2)
+    };
+    assert_eq!(b.event(Event::Submit(Box::new(rejects))), "store 2");
+    assert_eq!(b.event(Event::Stored(id(2))), "update 2 skipped skipped-overlap");
+}
+
+#[test]
+fn the_overlap_of_a_request_wins_over_that_of_the_function() {
+    let mut b = Bench::with(overlapping(Overlap::Queue, 1));
+    b.submit(1);
+    let skips = Submit {
+        overlap: Some(Overlap::Skip),
+        ..unattended(2)
+    };
+    assert_eq!(b.event(Event::Submit(Box::new(skips))), "store 2");
+    assert_eq!(b.event(Event::Stored(id(2))), "update 2 skipped skipped-overlap");
+}
+
+#[test]
+fn a_missed_run_is_recorded_and_never_begins() {
+    let mut b = Bench::with(rules());
+    let missed = Submit {
+        skipped: Some((Skip::Missed, "the run was missed".into())),
+        ..unattended(1)
+    };
+    assert_eq!(b.event(Event::Submit(Box::new(missed))), "store 1");
+    assert_eq!(b.event(Event::Stored(id(1))), "update 1 skipped skipped-missed");
+    assert_eq!((b.s.queued(), b.s.running()), (0, 0));
+}

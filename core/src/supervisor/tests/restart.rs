@@ -23,6 +23,7 @@ fn unfinished(n: u128, state: State, attempts: u32) -> Unfinished {
             priority: 0,
             key: None,
             origin: None,
+            mark: None,
         },
         record: InvocationRecord {
             id: id(n),

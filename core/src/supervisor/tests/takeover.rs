@@ -93,6 +93,7 @@ fn unfinished(state: State, attempts: u32, durable: bool) -> Unfinished {
         priority: 0,
         key: None,
         origin: None,
+        mark: None,
     };
     let record = InvocationRecord {
         id: id(1),

@@ -176,7 +176,10 @@ impl Health {
             self.expected_from_ms = Some(from);
             if seen.is_enabled && from.saturating_add(every) <= now_ms {
                 let every = fnd_wire::units::print_duration(Duration::from_millis(every));
-                let message = format!("no invocation has succeeded for {every}, since {}", crate::instant::text(from));
+                let message = format!(
+                    "no invocation has succeeded for {every}, since {}",
+                    crate::instant::text(from)
+                );
                 let alert = self.begins(now_ms, rules, (Word::Missed, message, None));
                 return alert.or_else(|| self.may_recover(now_ms, rules, None));
             }

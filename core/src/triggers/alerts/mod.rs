@@ -113,8 +113,12 @@ impl Alerts {
         let restored = self.restored.remove(function);
         self.change(function, |watched| {
             let is_new = watched.is_none();
-            let mut health = watched.as_ref().map_or_else(|| restored.clone().unwrap_or_default(), |w| w.health.clone());
-            let seen = watched.take().map_or_else(|| function::Seen::new(now_ms), |watched| watched.seen);
+            let mut health = watched
+                .as_ref()
+                .map_or_else(|| restored.clone().unwrap_or_default(), |w| w.health.clone());
+            let seen = watched
+                .take()
+                .map_or_else(|| function::Seen::new(now_ms), |watched| watched.seen);
             health.expect(now_ms, &rules);
             let before = if is_new { restored } else { None };
             let unchanged = before.as_ref() == Some(&health);
@@ -155,8 +159,18 @@ impl Alerts {
 
     /// Returns the changes that are due by time.
     pub fn tick(&mut self, now_ms: u64) -> Vec<Change> {
-        let due = |watched: &Watched| watched.health.due_ms(&watched.rules, &watched.seen).is_some_and(|at| at <= now_ms);
-        let due: Vec<_> = self.functions.iter().filter(|(_, watched)| due(watched)).map(|(name, _)| name.clone()).collect();
+        let due = |watched: &Watched| {
+            watched
+                .health
+                .due_ms(&watched.rules, &watched.seen)
+                .is_some_and(|at| at <= now_ms)
+        };
+        let due: Vec<_> = self
+            .functions
+            .iter()
+            .filter(|(_, watched)| due(watched))
+            .map(|(name, _)| name.clone())
+            .collect();
         let tick = |function| {
             self.of_known(function, |watched| {
                 watched.health.tick(now_ms, &watched.rules, &mut watched.seen)
@@ -201,7 +215,11 @@ impl Alerts {
         self.functions.iter().filter_map(bad)
     }
 
-    fn of_known(&mut self, function: &FunctionName, step: impl FnOnce(&mut Watched) -> Option<Alert>) -> Option<Change> {
+    fn of_known(
+        &mut self,
+        function: &FunctionName,
+        step: impl FnOnce(&mut Watched) -> Option<Alert>,
+    ) -> Option<Change> {
         if !self.functions.contains_key(function) {
             return None;
         }
@@ -221,7 +239,8 @@ impl Alerts {
             alert.about = Some(function.clone());
         }
         let health = watched.as_ref().map(|watched| watched.health.clone());
-        self.functions.extend(watched.map(|watched| (function.clone(), watched)));
+        self.functions
+            .extend(watched.map(|watched| (function.clone(), watched)));
         let changed = health != before && !is_stored;
         (changed || alert.is_some()).then(|| Change {
             function: function.clone(),

@@ -121,11 +121,17 @@ mod tests {
     fn each_problem_is_told_once_and_its_end_once() {
         let mut node = NodeHealth::default();
         let first = node.begins(1000, Word::DiskFull, "no space").unwrap();
-        assert_eq!((first.word, first.since_ms, first.message.as_str()), (Word::DiskFull, 1000, "no space"));
+        assert_eq!(
+            (first.word, first.since_ms, first.message.as_str()),
+            (Word::DiskFull, 1000, "no space")
+        );
         assert_eq!(node.begins(2000, Word::DiskFull, "no space"), None);
         assert_eq!(node.ends(3000, Word::SpawnerLost), None);
         let over = node.ends(63_000, Word::DiskFull).unwrap();
-        assert_eq!((over.word, over.message.as_str()), (Word::Recovered, "over after 62s: disk-full"));
+        assert_eq!(
+            (over.word, over.message.as_str()),
+            (Word::Recovered, "over after 62s: disk-full")
+        );
         assert_eq!(node.ends(4000, Word::DiskFull), None);
     }
 
@@ -150,7 +156,11 @@ mod tests {
         let mut node: NodeHealth = serde_json::from_str(&text).unwrap();
         node.restored(5000);
         assert_eq!(node.begins(5000, Word::DiskFull, "x"), None);
-        let over: Vec<_> = node.compare(6000, &[Word::DiskFull]).into_iter().map(|alert| alert.message).collect();
+        let over: Vec<_> = node
+            .compare(6000, &[Word::DiskFull])
+            .into_iter()
+            .map(|alert| alert.message)
+            .collect();
         assert_eq!(over, ["over after 5s: spawner-lost"]);
         assert_eq!(node.compare(7000, &[]), []);
     }

@@ -31,17 +31,26 @@ pub fn payload(alert: &Alert, output: &str) -> Vec<u8> {
 }
 
 fn help(alert: &Alert) -> String {
-    let function = alert.about.as_ref().map_or("FUNCTION", fnd_wire::ids::FunctionName::as_str);
+    let function = alert
+        .about
+        .as_ref()
+        .map_or("FUNCTION", fnd_wire::ids::FunctionName::as_str);
     match (alert.word, alert.invocation) {
         (Word::Failed, Some(id)) => format!(
             "`fndctl logs --id {id}` shows its output; when the cause is gone, `fndctl replay {id}` runs it again"
         ),
         (Word::Failed, None) => format!("`fndctl history {function}` shows the invocations"),
         (Word::CrashLooping, _) => format!("`fndctl logs {function}` shows why its processes end"),
-        (Word::Invalid, _) => format!("correct the file; `fndctl show {function}` shows the problems with their places"),
-        (Word::Missed, _) => format!("`fndctl history {function}` shows the invocations; `fndctl show {function}` its state"),
+        (Word::Invalid, _) => {
+            format!("correct the file; `fndctl show {function}` shows the problems with their places")
+        }
+        (Word::Missed, _) => {
+            format!("`fndctl history {function}` shows the invocations; `fndctl show {function}` its state")
+        }
         (Word::Recovered, _) => "nothing has to be done".to_owned(),
-        (Word::DiskFull, _) => "make room on the disk of the state directory; `fndctl status` shows its free space".to_owned(),
+        (Word::DiskFull, _) => {
+            "make room on the disk of the state directory; `fndctl status` shows its free space".to_owned()
+        }
         (Word::HistoryLost, _) => "`fndctl status` shows how many records; the disk was full or too slow".to_owned(),
         (Word::SpawnerLost, _) => "`journalctl -u fnd-spawner` shows why".to_owned(),
         (Word::QueueFull, _) => {

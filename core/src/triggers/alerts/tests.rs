@@ -128,7 +128,13 @@ fn a_success_that_does_not_come_is_missed_over_a_restart() {
     assert_eq!(alerts.tick(60_000), []);
     let mut alerts = restart(&alerts, &rules, 80_000);
     assert_eq!(alerts.next_due_ms(), Some(90_000));
-    let word = |changes: Vec<Change>| changes.into_iter().filter_map(|change| change.alert).map(|a| a.word).collect::<Vec<_>>();
+    let word = |changes: Vec<Change>| {
+        changes
+            .into_iter()
+            .filter_map(|change| change.alert)
+            .map(|a| a.word)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(word(alerts.tick(90_000)), [Word::Missed]);
     assert_eq!(alerts.next_due_ms(), None);
     let mut alerts = restart(&alerts, &rules, 95_000);
@@ -222,7 +228,13 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let states = [State::Succeeded, State::Failed, State::Interrupted, State::Cancelled, State::Skipped];
+    let states = [
+        State::Succeeded,
+        State::Failed,
+        State::Interrupted,
+        State::Cancelled,
+        State::Skipped,
+    ];
     prop_oneof![
         4 => (0..5_usize, 0..6_u8).prop_map(move |(n, alert)| {
             Step::End(states[n], if alert == 0 { Trigger::Alert } else { Trigger::Manual })

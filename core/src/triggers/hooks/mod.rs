@@ -97,7 +97,9 @@ mod tests {
 
     fn calls(hooks: &Hooks, state: State) -> Vec<(String, bool)> {
         let due = due(hooks, &record(state), 0);
-        due.into_iter().map(|due| (due.function.to_string(), due.marks)).collect()
+        due.into_iter()
+            .map(|due| (due.function.to_string(), due.marks))
+            .collect()
     }
 
     #[test]
@@ -130,7 +132,12 @@ mod tests {
             on_completion: vec![call("next", OnHookFailure::Continue)],
             ..Hooks::default()
         };
-        for (depth, expected) in [(0, (1, false)), (7, (8, false)), (8, (9, true)), (u8::MAX, (u8::MAX, true))] {
+        for (depth, expected) in [
+            (0, (1, false)),
+            (7, (8, false)),
+            (8, (9, true)),
+            (u8::MAX, (u8::MAX, true)),
+        ] {
             let due = due(&hooks, &record(State::Failed), depth);
             assert_eq!((due[0].depth, due[0].too_deep), expected, "{depth}");
         }

@@ -86,7 +86,10 @@ mod tests {
             response: None,
         });
         let found = body(&record, Some(br#"{"url": "x"}"#));
-        assert_eq!((&found["result"]["a"], &found["payload"]), (&json!(1.10), &json!({"url": "x"})));
+        assert_eq!(
+            (&found["result"]["a"], &found["payload"]),
+            (&json!(1.10), &json!({"url": "x"}))
+        );
         record.result = Some(RunResult {
             json: false,
             data: b"text".as_slice().into(),
@@ -102,7 +105,13 @@ mod tests {
         let found = body(&record(State::Succeeded), Some(long.as_bytes()));
         assert_eq!(found["payload"].as_str().unwrap().len(), PAYLOAD_MAX);
         let fits = format!("\"{}\"", "x".repeat(PAYLOAD_MAX - 2));
-        assert_eq!(body(&record(State::Succeeded), Some(fits.as_bytes()))["payload"].as_str().unwrap().len(), PAYLOAD_MAX - 2);
+        assert_eq!(
+            body(&record(State::Succeeded), Some(fits.as_bytes()))["payload"]
+                .as_str()
+                .unwrap()
+                .len(),
+            PAYLOAD_MAX - 2
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Requests of routes about functions.
 
 use super::{Answering, Failure, Pending};
-use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus, RouteList, RouteTest, RouteTestReport, UsageList};
+use fnd_core::api::{
+    FunctionChange, FunctionDetail, FunctionStatus, RouteList, RouteTest, RouteTestReport, ScheduleList, UsageList,
+};
 use fnd_core::supervisor::Rejection;
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::FunctionName;
@@ -33,6 +35,13 @@ pub trait FunctionBackend {
     /// Returns what would become of a request to the public listener; nothing runs. An error is the words for a request
     /// that cannot be.
     fn try_request(&self, test: RouteTest) -> Pending<Result<RouteTestReport, String>>;
+
+    /// Returns the schedules of all functions or of one, each with `next` of its next slots.
+    fn schedules(&self, function: Option<FunctionName>, next: usize) -> Pending<Result<ScheduleList, Failure>>;
+
+    /// Pauses the schedules of a function, or lets them go on. Returns whether it has any; nothing if there is no
+    /// function of that name.
+    fn pause_schedules(&self, name: &FunctionName, paused: bool) -> Option<bool>;
 
     /// Enables or disables a function: `Answer::Done` or `Answer::NotFound`.
     fn set_enabled(&self, name: &FunctionName, enabled: bool) -> Answering;

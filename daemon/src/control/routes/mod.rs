@@ -24,6 +24,7 @@
 //! - `result`: `GET /v1/invocations/ID/result`
 //! - `public`: `GET /v1/routes`, `POST /v1/routes/test`
 //! - `runtimes`: `GET /v1/runtimes`
+//! - `schedules`: `GET /v1/schedules`, `POST /v1/functions/F/schedules/pause` and `resume`
 //! - `sizes`: `GET /v1/sizes`
 //! - `status`: `GET /v1/status`
 //! - `stream`: `GET /v1/stream`
@@ -50,6 +51,7 @@ mod reload;
 mod replay;
 mod result;
 mod runtimes;
+mod schedules;
 mod sizes;
 mod status;
 mod stream;
@@ -116,6 +118,8 @@ static ROUTES: &[Route] = &[
     route!(OPTIONS "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
     route!(POST "/v1/functions/{function}/enable" OPERATOR, enable::enable),
     route!(POST "/v1/functions/{function}/disable" OPERATOR, enable::disable),
+    route!(POST "/v1/functions/{function}/schedules/pause" OPERATOR, schedules::pause),
+    route!(POST "/v1/functions/{function}/schedules/resume" OPERATOR, schedules::resume),
     route!(GET "/v1/invocations" VIEWER, invocations::list),
     route!(GET "/v1/invocations/{id}" VIEWER, invocations::show),
     route!(GET "/v1/invocations/{id}/result" VIEWER, result::answer),
@@ -135,6 +139,7 @@ static ROUTES: &[Route] = &[
     route!(GET "/v1/routes" VIEWER, public::list),
     route!(POST "/v1/routes/test" OPERATOR, public::test),
     route!(GET "/v1/runtimes" VIEWER, runtimes::answer),
+    route!(GET "/v1/schedules" VIEWER, schedules::list),
     route!(GET "/v1/sizes" VIEWER, sizes::answer),
     route!(GET "/v1/usage" VIEWER, usage::answer),
     route!(GET "/v1/config" VIEWER, config::answer),
@@ -151,7 +156,6 @@ static LATER: &[(Method, &str)] = &[
     (Method::PUT, "/v1/functions/{function}"),
     (Method::DELETE, "/v1/functions/{function}"),
     (Method::POST, "/v1/events"),
-    (Method::GET, "/v1/schedules"),
     (Method::GET, "/v1/state/{scope}/{key}"),
     (Method::PUT, "/v1/state/{scope}/{key}"),
     (Method::DELETE, "/v1/state/{scope}/{key}"),

@@ -233,6 +233,7 @@ fn accepted(second: u64, function: &str) -> Accepted {
         priority: 0,
         key: None,
         origin: None,
+        mark: None,
     }
 }
 

@@ -39,7 +39,13 @@ fn an_end_and_what_follows_it_are_there_together() {
     assert_eq!(acknowledged(&ledger), (call.id, true));
     let (copy, next) = killed(state.path());
     assert_eq!(state_of(&next, first.id), Some(State::Succeeded));
-    let unfinished: Vec<_> = next.opened.restored.unfinished.iter().map(|found| found.accepted.clone()).collect();
+    let unfinished: Vec<_> = next
+        .opened
+        .restored
+        .unfinished
+        .iter()
+        .map(|found| found.accepted.clone())
+        .collect();
     assert_eq!(unfinished, [call]);
     next.stop();
     drop(copy);
@@ -110,7 +116,11 @@ fn an_end_that_only_the_table_knows_is_followed_later() {
     assert_eq!(late.payload, first.payload);
     next.stop();
     let next = Ledger::open(copy.path());
-    assert_eq!(next.opened.unfollowed.len(), 1, "it is decided in one transaction with what follows");
+    assert_eq!(
+        next.opened.unfollowed.len(),
+        1,
+        "it is decided in one transaction with what follows"
+    );
     next.submit(Command::Together(vec![Command::Followed(first.id)]));
     next.opened.writer.flush(LIMIT);
     next.stop();
@@ -138,7 +148,10 @@ fn what_was_told_is_there_after_a_restart() {
     ledger.opened.writer.flush(LIMIT);
     let (_copy, next) = killed(state.path());
     let expected = [("", "{}"), ("job", "{\"failures\":1}")];
-    assert_eq!(next.opened.alerts, expected.map(|(about, health)| (about.to_owned(), health.to_owned())));
+    assert_eq!(
+        next.opened.alerts,
+        expected.map(|(about, health)| (about.to_owned(), health.to_owned()))
+    );
     next.stop();
     ledger.stop();
 }

@@ -41,6 +41,8 @@ impl Thread {
                 | Command::Record(..)
                 | Command::Update(_)
                 | Command::StoreEnabled { .. }
+                | Command::StoreMarks(_)
+                | Command::StorePaused { .. }
                 | Command::DiscardDeadLetter(_)
                 | Command::StoreVersions { .. }
                 | Command::Together(_)
@@ -131,6 +133,8 @@ pub(super) fn changes_figures(command: &Command) -> bool {
         Command::DiscardDeadLetter(_) => true,
         Command::Claim(_)
         | Command::StoreEnabled { .. }
+        | Command::StoreMarks(_)
+        | Command::StorePaused { .. }
         | Command::StoreVersions { .. }
         | Command::FollowLater(_)
         | Command::Followed(_)

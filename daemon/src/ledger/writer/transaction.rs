@@ -94,7 +94,7 @@ impl Thread {
 
 /// Leaves out commands that a later command of the same transaction replaces: earlier states of an invocation, and the
 /// acceptance of an invocation whose payload is not kept. The acceptance holds only data that is needed to run or rerun
-/// the invocation. It is stored if it has a load key or an idempotency key.
+/// the invocation. It is stored if it has a load key, an idempotency key, a mark of a schedule or a cause, which is kept.
 ///
 /// The `bool` says whether the invocation began and succeeded in this batch, so that the database has no row of it yet.
 fn needed<'a>(commands: &[&'a Command]) -> impl Iterator<Item = (&'a Command, bool)> {
@@ -103,6 +103,8 @@ fn needed<'a>(commands: &[&'a Command]) -> impl Iterator<Item = (&'a Command, bo
         Command::Store(_)
         | Command::Claim(_)
         | Command::StoreEnabled { .. }
+        | Command::StoreMarks(_)
+        | Command::StorePaused { .. }
         | Command::DiscardDeadLetter(_)
         | Command::StoreVersions { .. }
         | Command::Together(_)
@@ -113,7 +115,10 @@ fn needed<'a>(commands: &[&'a Command]) -> impl Iterator<Item = (&'a Command, bo
     };
     let over: HashSet<_> = commands.iter().filter_map(|command| end(command)).collect();
     let is_left_out = |accepted: &Accepted| {
-        let matters = accepted.load_key.is_some() || accepted.key.is_some();
+        let matters = accepted.load_key.is_some()
+            || accepted.key.is_some()
+            || accepted.mark.is_some()
+            || accepted.payload.cause.is_some();
         !matters && over.contains(&accepted.id)
     };
     let mut new = HashSet::new();
@@ -133,6 +138,8 @@ fn needed<'a>(commands: &[&'a Command]) -> impl Iterator<Item = (&'a Command, bo
         }
         Command::Store(accepted) => !is_left_out(accepted),
         Command::StoreEnabled { .. }
+        | Command::StoreMarks(_)
+        | Command::StorePaused { .. }
         | Command::DiscardDeadLetter(_)
         | Command::StoreVersions { .. }
         | Command::Together(_)

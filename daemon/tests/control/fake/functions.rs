@@ -3,7 +3,7 @@
 use super::{BEGAN, FAILED, Fake, diagnostic, id, later, name};
 use fnd_core::api::{
     CheckView, FunctionChange, FunctionDetail, FunctionStatus, FunctionUsage, LastEnd, RouteList, RouteTest,
-    RouteTestReport, RouteView, UsageList,
+    RouteTestReport, RouteView, ScheduleList, ScheduleState, ScheduleView, UsageList,
 };
 use fnd_core::outcome::{Reason, Trigger};
 use fnd_core::supervisor::{Answer, FunctionState};
@@ -160,6 +160,25 @@ impl FunctionBackend for Fake {
             passes: false,
         };
         (NAMES.contains(&function.as_str()) && function.as_str() != "invalid").then_some(bounds)
+    }
+
+    fn schedules(&self, function: Option<FunctionName>, next: usize) -> Pending<Result<ScheduleList, Failure>> {
+        let view = ScheduleView {
+            function: NAMES[0].parse().unwrap(),
+            schedule: "0 3 * * *".to_owned(),
+            timezone: Some("Europe/Berlin".to_owned()),
+            state: ScheduleState::Active,
+            next: vec!["2026-11-24T02:00:00.000Z".to_owned(); next],
+            last: None,
+        };
+        let wanted = function.is_none_or(|name| name == view.function);
+        later(Ok(ScheduleList {
+            schedules: wanted.then_some(view).into_iter().collect(),
+        }))
+    }
+
+    fn pause_schedules(&self, name: &FunctionName, _paused: bool) -> Option<bool> {
+        NAMES.contains(&name.as_str()).then(|| name.as_str() == NAMES[0])
     }
 
     fn route_list(&self) -> RouteList {

@@ -51,7 +51,9 @@ impl FromValue for Call {
                     keys: CALL,
                 };
                 // A table without `call` is refused, and its value is never used.
-                let call = pick.get::<Option<FunctionName>>("call").or_else(|| FunctionName::new("absent").ok())?;
+                let call = pick
+                    .get::<Option<FunctionName>>("call")
+                    .or_else(|| FunctionName::new("absent").ok())?;
                 Some(Self {
                     call,
                     on_failure: pick.get("on_failure"),
@@ -87,7 +89,10 @@ impl Hooks {
 
     /// Returns all items.
     pub fn all(&self) -> impl Iterator<Item = &Call> {
-        self.on_success.iter().chain(&self.on_failure).chain(&self.on_completion)
+        self.on_success
+            .iter()
+            .chain(&self.on_failure)
+            .chain(&self.on_completion)
     }
 }
 

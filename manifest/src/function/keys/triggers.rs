@@ -3,24 +3,29 @@
 use super::{Overlap, Rate, TEXTS};
 use crate::function::route::{Condition, Credentials, Method, Per, Place, Response};
 use crate::schema::keys::keys;
+use crate::text;
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use std::time::Duration;
 
 keys! {
-    pub(super) const SCHEDULE {
-        /// When it runs, as a cron line: five fields, six with seconds, or a word such as `@hourly`.
-        cron = Text(Form::Some), example "*/5 * * * *";
+    /// An entry of `[[schedule]]`: the times at which the function runs.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct Schedule {
+        /// When it runs, as a line of cron: five fields, six with seconds, or a word such as `@hourly`. `H` in a field is a number that differs between functions and hosts.
+        cron: Option<String> = Text(Form::Some), example "*/5 * * * *";
         /// Time between runs, instead of `cron`.
-        every = Duration(Zero::Refused), example "30s";
+        every: Option<Duration> [with = "text::duration_or_none"] = Duration(Zero::Refused), example "30s";
         /// Time zone of `cron`. Default: that of the machine.
-        timezone = Text(Form::Some), example "Europe/Berlin";
+        timezone: Option<String> = Text(Form::Some), example "Europe/Berlin";
         /// Longest random delay of each run.
-        jitter = Duration(Zero::Fine), example "10s";
-        /// A run that was missed at most this long ago is made up for when fnd starts.
-        catch_up = Duration(Zero::Fine), default "0", example "1h";
-        /// What happens if the last run has not ended.
-        overlap = Word(Overlap::WORDS), default "skip", example "queue";
-        /// Payload of the run.
-        data = Json, example { any = "json" };
+        jitter: Duration [with = "text::duration"] = Duration(Zero::Fine), default "0", example "10s";
+        /// A run that was missed at most this long ago is made up for when fnd starts; an older one is recorded as skipped.
+        catch_up: Duration [with = "text::duration"] = Duration(Zero::Fine), default "0", example "1h";
+        /// What happens if all processes are busy.
+        overlap: Overlap = Word(Overlap::WORDS), default "skip", example "queue";
+        /// Payload of the run. Default: `data` of the function.
+        data: Option<Json> = Json, example { any = "json" };
     }
 }
 

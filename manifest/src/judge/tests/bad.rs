@@ -157,7 +157,7 @@ fn files_that_cannot_be_manifests() {
 #[test]
 fn what_is_not_built_is_refused() {
     snapshot!(refused(&[
-        "[[schedule]]\ncron = \"@daily\"\n",
+        "[[file]]\npath = \"/srv/in\"\n",
         "[limits]\ntmp = \"64M\"\n",
         "[sandbox]\nprofile = \"strict\"\n",
         "[[http]]\npath = \"x\"\n",

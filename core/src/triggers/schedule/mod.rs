@@ -1,0 +1,311 @@
+//! Schedules: which slots are due, which were missed, and when the next one comes. Pure: the wall clock is an argument,
+//! and so are the marks that the ledger has.
+//!
+//! A slot is an instant of the wall clock. Each schedule has a *mark*: the last slot that was handled. A slot is handled
+//! once, whatever the clock does: only slots after the mark count, and the mark never goes back. A mark more than a
+//! day ahead of the clock is the exception: then the clock was wrong before, and the schedule begins anew.
+//!
+//! Files:
+//! - `occurrence`: the slots that are due at once, divided into those that run and those that were missed
+//! - `plan`: a schedule as the manifest has it, and its slots
+
+mod occurrence;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+pub use occurrence::Span;
+pub use plan::{Plan, Timing};
+
+use crate::data::Data;
+use fnd_manifest::function::Overlap;
+use fnd_wire::ids::FunctionName;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// How far a mark may be ahead of the clock.
+const AHEAD_MAX_MS: u64 = 24 * 3600 * 1000;
+
+/// The last slot of a schedule that was handled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// The schedule within its function: its text, and a number where two have the same text.
+    pub key: Arc<str>,
+    /// The slot, Unix milliseconds; for a schedule without a slot so far, when it was first seen.
+    pub last_ms: u64,
+}
+
+/// All marks of a function, in place of those that the ledger has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marks {
+    /// The function.
+    pub function: FunctionName,
+    /// Its marks; none: the function has no schedule any more.
+    pub marks: Vec<Mark>,
+}
+
+/// One or more slots of a schedule that are due.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Occurrence {
+    /// The function.
+    pub function: FunctionName,
+    /// The slots for which the function runs once now.
+    pub run: Option<Span>,
+    /// The slots that were missed for too long.
+    pub missed: Option<Span>,
+    /// The mark before it.
+    pub before: Mark,
+    /// The mark after it.
+    pub mark: Mark,
+    /// What happens if all processes are busy.
+    pub overlap: Overlap,
+    /// The payload, JSON; absent: that of the function.
+    pub data: Option<Data>,
+    /// How long ago the latest slot was, with its jitter.
+    pub late_ms: u64,
+}
+
+/// The schedules of all functions.
+#[derive(Debug, Default)]
+pub struct Schedules {
+    functions: BTreeMap<FunctionName, Scheduled>,
+    /// When something is due, in order.
+    due: BTreeSet<(u64, FunctionName, usize)>,
+    /// Marks of the ledger, of functions that are not set yet.
+    restored: BTreeMap<FunctionName, Vec<Mark>>,
+}
+
+/// The schedules of a function.
+#[derive(Debug)]
+struct Scheduled {
+    entries: Vec<Entry>,
+    /// Whether slots run: neither the schedules are paused nor is the function disabled.
+    active: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    plan: Plan,
+    last_ms: u64,
+    /// When the next slot is due, with its jitter. Absent: it never comes.
+    due_ms: Option<u64>,
+}
+
+impl Schedules {
+    /// Returns schedules without a function; `marks` are those of the ledger.
+    #[must_use]
+    pub fn new(marks: Vec<Marks>) -> Self {
+        let restored = marks.into_iter().map(|of| (of.function, of.marks)).collect();
+        Self {
+            restored,
+            ..Self::default()
+        }
+    }
+
+    /// Gives a function its schedules, in place of those that it had. A schedule whose text stays keeps its mark; a new
+    /// one begins now. Returns the marks if the ledger has others.
+    pub fn set(&mut self, now_ms: u64, function: &FunctionName, plans: Vec<Plan>, active: bool) -> Option<Marks> {
+        let before = self.remove(function);
+        if plans.is_empty() {
+            let marks = Vec::new();
+            return (!before.is_empty()).then(|| Marks {
+                function: function.clone(),
+                marks,
+            });
+        }
+        let entry = |plan: Plan| {
+            let known = before.iter().find(|mark| mark.key == plan.key);
+            let last_ms = known
+                .map(|mark| mark.last_ms)
+                .filter(|last| *last <= now_ms.saturating_add(AHEAD_MAX_MS));
+            Entry {
+                last_ms: last_ms.unwrap_or(now_ms),
+                due_ms: None,
+                plan,
+            }
+        };
+        let entries = plans.into_iter().map(entry).collect();
+        self.functions.insert(function.clone(), Scheduled { entries, active });
+        self.arm(function);
+        let marks = self.marks(function);
+        (marks.marks != before).then_some(marks)
+    }
+
+    /// Forgets a function. Returns the marks that it had.
+    fn remove(&mut self, function: &FunctionName) -> Vec<Mark> {
+        let restored = self.restored.remove(function).unwrap_or_default();
+        self.disarm(function);
+        match self.functions.remove(function) {
+            Some(scheduled) => scheduled.marks(),
+            None => restored,
+        }
+    }
+
+    /// Lets slots of a function run or not. Slots that pass while they don't are nobody's: they were not missed. Returns
+    /// the marks if they changed.
+    pub fn set_active(&mut self, now_ms: u64, function: &FunctionName, active: bool) -> Option<Marks> {
+        let scheduled = self.functions.get_mut(function)?;
+        if std::mem::replace(&mut scheduled.active, active) == active {
+            return None;
+        }
+        self.disarm(function);
+        if active && let Some(scheduled) = self.functions.get_mut(function) {
+            for entry in &mut scheduled.entries {
+                entry.last_ms = entry.last_ms.max(now_ms);
+            }
+        }
+        self.arm(function);
+        active.then(|| self.marks(function))
+    }
+
+    /// Has marks that are too far ahead of the clock begin anew: somebody has set the clock back. Returns the marks that
+    /// changed.
+    pub fn clock_was_set(&mut self, now_ms: u64) -> Vec<Marks> {
+        let ahead = |entry: &Entry| entry.last_ms > now_ms.saturating_add(AHEAD_MAX_MS);
+        let functions = self.functions.iter();
+        let wrong: Vec<_> = functions
+            .filter(|(_, scheduled)| scheduled.entries.iter().any(ahead))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for function in &wrong {
+            self.disarm(function);
+            let entries = self.functions.get_mut(function).map(|scheduled| &mut scheduled.entries);
+            for entry in entries.into_iter().flatten().filter(|entry| ahead(entry)) {
+                entry.last_ms = now_ms;
+            }
+            self.arm(function);
+        }
+        wrong.iter().map(|function| self.marks(function)).collect()
+    }
+
+    /// Returns the functions that have marks in the ledger and were not set since the start: no such function exists any
+    /// more. They are forgotten.
+    pub fn forget_others(&mut self) -> Vec<Marks> {
+        let gone = std::mem::take(&mut self.restored).into_keys();
+        gone.map(|function| Marks {
+            function,
+            marks: Vec::new(),
+        })
+        .collect()
+    }
+
+    /// Returns when something is due next, Unix milliseconds.
+    #[must_use]
+    pub fn next_due(&self) -> Option<u64> {
+        self.due.first().map(|(at, ..)| *at)
+    }
+
+    /// Returns everything that is due, and moves the marks.
+    pub fn due(&mut self, now_ms: u64) -> Vec<Occurrence> {
+        let mut due = Vec::new();
+        while let Some((_, function, nth)) = self.due.first().filter(|(at, ..)| *at <= now_ms).cloned() {
+            self.due.pop_first();
+            let entry = self
+                .functions
+                .get_mut(&function)
+                .and_then(|scheduled| scheduled.entries.get_mut(nth));
+            let Some(entry) = entry else { continue };
+            let before = entry.mark();
+            let slots = occurrence::due(&entry.plan, entry.last_ms, now_ms);
+            if let Some(slots) = slots {
+                entry.last_ms = slots.last_ms;
+                due.push(Occurrence {
+                    function: function.clone(),
+                    run: slots.run,
+                    missed: slots.missed,
+                    before,
+                    mark: entry.mark(),
+                    overlap: entry.plan.overlap,
+                    data: entry.plan.data.clone(),
+                    late_ms: now_ms.saturating_sub(entry.plan.due_at(slots.last_ms)),
+                });
+            }
+            entry.due_ms = entry.plan.next_due(entry.last_ms, now_ms);
+            self.due.extend(entry.due_ms.map(|at| (at, function, nth)));
+        }
+        due
+    }
+
+    /// Takes an occurrence back that could not be stored: its slots are due again at `again_ms`. `before` is the mark that the
+    /// schedule had.
+    pub fn take_back(&mut self, function: &FunctionName, before: &Mark, again_ms: u64) {
+        self.disarm(function);
+        let scheduled = self.functions.get_mut(function);
+        let entries = scheduled.into_iter().flat_map(|scheduled| &mut scheduled.entries);
+        for entry in entries.filter(|entry| entry.plan.key == before.key) {
+            entry.last_ms = before.last_ms;
+        }
+        self.arm(function);
+        let Some(scheduled) = self.functions.get_mut(function).filter(|scheduled| scheduled.active) else {
+            return;
+        };
+        for (nth, entry) in scheduled.entries.iter_mut().enumerate() {
+            if let Some(at) = entry.due_ms.filter(|at| entry.plan.key == before.key && *at < again_ms) {
+                self.due.remove(&(at, function.clone(), nth));
+                self.due.insert((again_ms, function.clone(), nth));
+                entry.due_ms = Some(again_ms);
+            }
+        }
+    }
+
+    /// Returns when a function runs next, Unix milliseconds.
+    #[must_use]
+    pub fn next_of(&self, function: &FunctionName) -> Option<u64> {
+        let scheduled = self.functions.get(function).filter(|scheduled| scheduled.active)?;
+        scheduled.entries.iter().filter_map(|entry| entry.due_ms).min()
+    }
+
+    /// Returns the schedules of all functions in the order of their names: the function, the plan, the mark, and whether
+    /// slots run.
+    pub fn iter(&self) -> impl Iterator<Item = (&FunctionName, &Plan, u64, bool)> {
+        self.functions.iter().flat_map(|(function, scheduled)| {
+            let entries = scheduled.entries.iter();
+            entries.map(move |entry| (function, &entry.plan, entry.last_ms, scheduled.active))
+        })
+    }
+
+    fn arm(&mut self, function: &FunctionName) {
+        let Some(scheduled) = self.functions.get_mut(function) else {
+            return;
+        };
+        for (nth, entry) in scheduled.entries.iter_mut().enumerate() {
+            entry.due_ms = entry.plan.next_due(entry.last_ms, 0);
+            if let Some(at) = entry.due_ms.filter(|_| scheduled.active) {
+                self.due.insert((at, function.clone(), nth));
+            }
+        }
+    }
+
+    fn disarm(&mut self, function: &FunctionName) {
+        let entries = self.functions.get(function).map(|scheduled| &scheduled.entries);
+        for (nth, entry) in entries.into_iter().flatten().enumerate() {
+            if let Some(at) = entry.due_ms {
+                self.due.remove(&(at, function.clone(), nth));
+            }
+        }
+    }
+
+    fn marks(&self, function: &FunctionName) -> Marks {
+        let function = function.clone();
+        let marks = self.functions.get(&function).map(Scheduled::marks).unwrap_or_default();
+        Marks { function, marks }
+    }
+}
+
+impl Scheduled {
+    /// Returns the marks in the order of their keys, as the ledger has them.
+    fn marks(&self) -> Vec<Mark> {
+        let mut marks: Vec<_> = self.entries.iter().map(Entry::mark).collect();
+        marks.sort_by(|a, b| a.key.cmp(&b.key));
+        marks
+    }
+}
+
+impl Entry {
+    fn mark(&self) -> Mark {
+        Mark {
+            key: Arc::clone(&self.plan.key),
+            last_ms: self.last_ms,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The slots of one schedule that are due at once. Most often there is one; after a stop of fnd, a suspended machine or a
+//! step of the clock there may be many, and one run stands for them.
+
+use super::plan::{Plan, Slots};
+
+/// How late a slot may be without having been missed, in milliseconds: a restart or an upgrade of fnd takes less.
+pub(super) const TOLERANCE_MS: u64 = 30_000;
+
+/// Most slots that are counted: counting more would delay the start after a long time without fnd.
+pub(super) const COUNT_MAX: u64 = 10_000;
+
+/// Slots that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The first slot, Unix milliseconds.
+    pub first_ms: u64,
+    /// The last slot, Unix milliseconds.
+    pub last_ms: u64,
+    /// How many there are. 10,000 stands for that many or more.
+    pub count: u64,
+}
+
+/// The slots of one schedule that are due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Due {
+    pub(super) run: Option<Span>,
+    pub(super) missed: Option<Span>,
+    /// The latest slot.
+    pub(super) last_ms: u64,
+}
+
+/// Returns what is due after the mark `last_ms`.
+pub(super) fn due(plan: &Plan, last_ms: u64, now_ms: u64) -> Option<Due> {
+    let slots = plan.slots()?;
+    let latest = latest(plan, &slots, last_ms, now_ms)?;
+    let tolerated = plan.catch_up_ms.max(TOLERANCE_MS).saturating_add(plan.jitter_ms);
+    // The first instant whose slots still run.
+    let boundary = now_ms.saturating_sub(tolerated);
+    let before = boundary.saturating_sub(1).min(latest);
+    let missed_last = slots.latest(last_ms, before);
+    let run = (latest >= boundary).then(|| span(&slots, missed_last.unwrap_or(last_ms), latest));
+    Some(Due {
+        missed: missed_last.map(|last| span(&slots, last_ms, last)),
+        run,
+        last_ms: latest,
+    })
+}
+
+/// Returns the latest slot whose jitter is over.
+fn latest(plan: &Plan, slots: &Slots<'_>, last_ms: u64, now_ms: u64) -> Option<u64> {
+    let latest = slots.latest(last_ms, now_ms)?;
+    if plan.due_at(latest) <= now_ms {
+        return Some(latest);
+    }
+    // Any slot before the longest jitter is over; of the later ones, the first few are looked at.
+    let mut over = slots.latest(last_ms, now_ms.saturating_sub(plan.jitter_ms));
+    let mut slot = over.unwrap_or(last_ms);
+    for _ in 0..100 {
+        match slots.next_after(slot) {
+            Some(next) if next <= now_ms => slot = next,
+            _ => break,
+        }
+        if plan.due_at(slot) <= now_ms {
+            over = Some(slot);
+        }
+    }
+    over
+}
+
+/// Returns the slots after `after_ms` up to the slot `last_ms`.
+fn span(slots: &Slots<'_>, after_ms: u64, last_ms: u64) -> Span {
+    let first_ms = slots.next_after(after_ms).unwrap_or(last_ms);
+    let mut count = 1;
+    if let Slots::Every(every) = slots {
+        count = (last_ms.saturating_sub(first_ms) / every + 1).min(COUNT_MAX);
+    } else {
+        let mut slot = first_ms;
+        while slot < last_ms && count < COUNT_MAX {
+            let Some(next) = slots.next_after(slot) else { break };
+            slot = next;
+            count += 1;
+        }
+    }
+    Span {
+        first_ms,
+        last_ms,
+        count,
+    }
+}

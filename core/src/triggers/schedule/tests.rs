@@ -1,0 +1,370 @@
+//! Schedules against a naive model: every slot after the first sight is handled once, or was nobody's because the schedule
+//! was paused, whatever the clock and the process do.
+
+use super::occurrence::TOLERANCE_MS;
+use super::*;
+use fnd_manifest::cron::zone;
+use fnd_manifest::function::Schedule;
+use jiff::tz::TimeZone;
+use proptest::prelude::*;
+use std::time::Duration;
+
+const MINUTE: u64 = 60_000;
+const HOUR: u64 = 60 * MINUTE;
+/// 2026-11-22T00:00:00Z.
+const START: u64 = 1_795_305_600_000;
+
+fn name(text: &str) -> FunctionName {
+    text.parse().unwrap()
+}
+
+fn schedule(cron: Option<&str>, every: Option<u64>) -> Schedule {
+    Schedule {
+        cron: cron.map(str::to_owned),
+        every: every.map(Duration::from_millis),
+        timezone: None,
+        jitter: Duration::ZERO,
+        catch_up: Duration::ZERO,
+        overlap: Overlap::Skip,
+        data: None,
+    }
+}
+
+fn plans(schedules: &[Schedule]) -> Vec<Plan> {
+    let utc = |name: Option<&str>| name.and_then(zone).unwrap_or(TimeZone::UTC);
+    Plan::of(schedules, (&name("f"), "host"), utc)
+}
+
+/// Schedules of one function that began at `START`.
+fn of(schedules: &[Schedule]) -> Schedules {
+    let mut table = Schedules::default();
+    let marks = table.set(START, &name("f"), plans(schedules), true).unwrap();
+    assert_eq!(marks.marks.len(), schedules.len());
+    table
+}
+
+fn span(first_ms: u64, last_ms: u64, count: u64) -> Option<Span> {
+    Some(Span {
+        first_ms,
+        last_ms,
+        count,
+    })
+}
+
+#[test]
+fn a_slot_runs_when_it_is_due_and_once() {
+    let mut table = of(&[schedule(Some("*/5 * * * *"), None)]);
+    assert_eq!(table.next_due(), Some(START + 5 * MINUTE));
+    assert_eq!(table.next_of(&name("f")), table.next_due());
+    assert!(table.due(START + 5 * MINUTE - 1).is_empty());
+    let due = table.due(START + 5 * MINUTE + 3);
+    assert_eq!(due.len(), 1);
+    assert_eq!(due[0].run, span(START + 5 * MINUTE, START + 5 * MINUTE, 1));
+    assert_eq!((due[0].missed, due[0].late_ms), (None, 3));
+    assert_eq!(due[0].mark.last_ms, START + 5 * MINUTE);
+    assert!(table.due(START + 5 * MINUTE + 3).is_empty());
+    assert_eq!(table.next_due(), Some(START + 10 * MINUTE));
+}
+
+#[test]
+fn every_counts_from_the_last_slot() {
+    let mut table = of(&[schedule(None, Some(30_000))]);
+    // A restart after 20 s: the mark of the ledger counts, not the start.
+    let marks = vec![table.marks(&name("f"))];
+    table = Schedules::new(marks);
+    assert_eq!(
+        table.set(START + 20_000, &name("f"), plans(&[schedule(None, Some(30_000))]), true),
+        None
+    );
+    assert_eq!(table.next_due(), Some(START + 30_000));
+    let late = table.due(START + 30_000 + 700);
+    assert_eq!(late[0].run, span(START + 30_000, START + 30_000, 1));
+    assert_eq!(table.next_due(), Some(START + 60_000));
+}
+
+#[test]
+fn one_run_stands_for_slots_missed_within_catch_up_and_a_record_for_the_others() {
+    let hourly = Schedule {
+        catch_up: Duration::from_hours(3),
+        ..schedule(Some("0 * * * *"), None)
+    };
+    let mut table = of(&[hourly]);
+    // The machine was off for ten hours and a half.
+    let due = table.due(START + 10 * HOUR + HOUR / 2);
+    assert_eq!(due[0].run, span(START + 8 * HOUR, START + 10 * HOUR, 3));
+    assert_eq!(due[0].missed, span(START + HOUR, START + 7 * HOUR, 7));
+    let mut table = of(&[schedule(Some("0 * * * *"), None)]);
+    let due = table.due(START + 10 * HOUR + HOUR / 2);
+    assert_eq!(due[0].run, None);
+    assert_eq!(due[0].missed, span(START + HOUR, START + 10 * HOUR, 10));
+    // A restart of fnd at the full hour is no miss.
+    let mut table = of(&[schedule(Some("0 * * * *"), None)]);
+    let due = table.due(START + HOUR + TOLERANCE_MS);
+    assert_eq!((due[0].run, due[0].missed), (span(START + HOUR, START + HOUR, 1), None));
+}
+
+#[test]
+fn slots_that_pass_while_a_schedule_is_paused_are_not_missed() {
+    let mut table = of(&[schedule(Some("0 * * * *"), None)]);
+    assert_eq!(table.set_active(START, &name("f"), false), None);
+    assert_eq!((table.next_due(), table.next_of(&name("f"))), (None, None));
+    let marks = table.set_active(START + 5 * HOUR + 1, &name("f"), true).unwrap();
+    assert_eq!(marks.marks[0].last_ms, START + 5 * HOUR + 1);
+    assert_eq!(table.next_due(), Some(START + 6 * HOUR));
+    assert_eq!(table.set_active(START, &name("f"), true), None);
+    assert_eq!(table.set_active(START, &name("unknown"), true), None);
+}
+
+#[test]
+fn an_edit_keeps_the_place_of_a_schedule_whose_text_stays() {
+    let (hourly, daily) = (schedule(Some("0 * * * *"), None), schedule(Some("0 0 * * *"), None));
+    let mut table = of(&[hourly.clone(), hourly.clone()]);
+    let later = START + HOUR / 2;
+    let edited = Schedule {
+        overlap: Overlap::Queue,
+        ..hourly.clone()
+    };
+    let marks = table
+        .set(later, &name("f"), plans(&[daily.clone(), edited.clone()]), true)
+        .unwrap();
+    let lasts: Vec<_> = marks.marks.iter().map(|mark| (&*mark.key, mark.last_ms)).collect();
+    assert_eq!(lasts, [("0 * * * * #0", START), ("0 0 * * * #0", later)]);
+    assert_eq!(table.set(later, &name("f"), plans(&[daily, edited]), true), None);
+    let removed = table.set(later, &name("f"), Vec::new(), true).unwrap();
+    assert!(removed.marks.is_empty());
+    assert_eq!(table.next_due(), None);
+    assert_eq!(table.set(later, &name("f"), Vec::new(), true), None);
+}
+
+#[test]
+fn a_clock_that_was_wrong_by_more_than_a_day_begins_anew_and_by_less_waits() {
+    let hourly = || plans(&[schedule(Some("0 * * * *"), None)]);
+    let mut table = of(&[schedule(Some("0 * * * *"), None)]);
+    let ahead = START + 40 * 24 * HOUR;
+    assert_eq!(table.due(ahead).len(), 1);
+    let marks = table.clock_was_set(START + 2 * HOUR + 1);
+    assert_eq!(marks[0].marks[0].last_ms, START + 2 * HOUR + 1);
+    assert_eq!(table.next_due(), Some(START + 3 * HOUR));
+    // A step back of three hours: the slots that ran do not run again.
+    assert_eq!(table.due(START + 5 * HOUR).len(), 1);
+    assert!(table.clock_was_set(START + 2 * HOUR).is_empty());
+    assert_eq!(table.next_due(), Some(START + 6 * HOUR));
+    // The same by a restart.
+    let marks = vec![Marks {
+        function: name("f"),
+        marks: vec![Mark {
+            key: "0 * * * * #0".into(),
+            last_ms: ahead,
+        }],
+    }];
+    let mut table = Schedules::new(marks);
+    assert!(table.set(START, &name("f"), hourly(), true).is_some());
+    assert_eq!(table.next_due(), Some(START + HOUR));
+}
+
+#[test]
+fn an_occurrence_that_could_not_be_stored_is_due_again() {
+    let mut table = of(&[schedule(Some("0 * * * *"), None), schedule(None, Some(HOUR * 5))]);
+    let now = START + HOUR + 5;
+    let due = table.due(now);
+    table.take_back(&name("f"), &due[0].before, now + 10_000);
+    assert_eq!(table.next_due(), Some(now + 10_000));
+    assert!(table.due(now + 9_999).is_empty());
+    let again = table.due(now + 10_000);
+    assert_eq!((again[0].run, again[0].missed), (due[0].run, None));
+    assert_eq!(table.next_due(), Some(START + 2 * HOUR));
+    // For so long that the slot has been missed.
+    table.take_back(&name("f"), &again[0].before, now + 10_000);
+    let missed = table.due(now + TOLERANCE_MS);
+    assert_eq!((missed[0].run, missed[0].missed), (None, due[0].run));
+    // Nothing comes back of a function that is paused or gone.
+    table.set_active(now, &name("f"), false);
+    table.take_back(&name("f"), &again[0].before, now);
+    table.take_back(&name("gone"), &again[0].before, now);
+    assert_eq!(table.next_due(), None);
+}
+
+#[test]
+fn functions_that_are_gone_are_forgotten() {
+    let marks = |function| Marks {
+        function: name(function),
+        marks: vec![Mark {
+            key: "x".into(),
+            last_ms: 1,
+        }],
+    };
+    let mut table = Schedules::new(vec![marks("f"), marks("gone")]);
+    let _ = table.set(START, &name("f"), plans(&[schedule(None, Some(1000))]), true);
+    let gone = table.forget_others();
+    assert_eq!(
+        gone,
+        [Marks {
+            function: name("gone"),
+            marks: Vec::new()
+        }]
+    );
+    assert!(table.forget_others().is_empty());
+}
+
+#[test]
+fn jitter_is_the_same_for_the_same_slot_and_differs_between_hosts() {
+    let spread = Schedule {
+        jitter: Duration::from_secs(600),
+        ..schedule(Some("0 3 * * *"), None)
+    };
+    let utc = |_: Option<&str>| TimeZone::UTC;
+    let due = |host: &str| Plan::of(std::slice::from_ref(&spread), (&name("f"), host), utc)[0].due_at(START + 3 * HOUR);
+    assert_eq!(due("a"), due("a"));
+    let delays: BTreeSet<u64> = (0..200).map(|host| due(&host.to_string()) - START - 3 * HOUR).collect();
+    assert!(
+        delays.len() > 150 && delays.iter().all(|delay| *delay <= 600_000),
+        "{delays:?}"
+    );
+    let mut table = of(&[spread]);
+    let at = table.next_due().unwrap();
+    assert!((START + 3 * HOUR..=START + 3 * HOUR + 600_000).contains(&at));
+    let due = table.due(at);
+    assert_eq!(
+        (due[0].run, due[0].late_ms),
+        (span(START + 3 * HOUR, START + 3 * HOUR, 1), 0)
+    );
+}
+
+/// What may happen to a schedule.
+#[derive(Debug, Clone)]
+enum Step {
+    /// Time passes, and fnd looks.
+    Pass(u64),
+    /// Somebody sets the clock back.
+    Back(u64),
+    /// fnd ends and starts again: only the marks that were stored stay.
+    Restart(u64),
+    Pause(u64),
+    Resume(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let time = prop_oneof![5 => 0..90_000_u64, 4 => 0..2 * HOUR, 1 => 0..10 * HOUR];
+    prop_oneof![
+        6 => time.clone().prop_map(Step::Pass),
+        1 => (0..20 * HOUR).prop_map(Step::Back),
+        2 => time.clone().prop_map(Step::Restart),
+        1 => time.clone().prop_map(Step::Pause),
+        1 => time.prop_map(Step::Resume),
+    ]
+}
+
+fn any_schedule() -> impl Strategy<Value = Schedule> {
+    let line = prop_oneof![
+        Just("* * * * *"),
+        Just("*/7 * * * *"),
+        Just("0 3 * * *"),
+        Just("30 2 * * *"),
+        Just("15,45 */6 * * 1-5"),
+        Just("0 0 1 * *"),
+        Just("H H(1-5) * * *"),
+    ];
+    let zones = prop_oneof![
+        Just("UTC"),
+        Just("Europe/Berlin"),
+        Just("America/New_York"),
+        Just("Australia/Lord_Howe"),
+        Just("Asia/Kolkata"),
+    ];
+    let timing = prop_oneof![
+        (line, zones).prop_map(|(line, zone)| (Some(line), None, Some(zone))),
+        (20_000..400_000_u64).prop_map(|every| (None, Some(every), None)),
+    ];
+    let catch_up = prop_oneof![Just(0), 0..30 * HOUR];
+    (timing, catch_up, any::<bool>()).prop_map(|((cron, every, zone), catch_up, jitter)| Schedule {
+        timezone: zone.map(str::to_owned),
+        catch_up: Duration::from_millis(catch_up),
+        jitter: Duration::from_millis(if jitter {
+            every.map_or(50_000, |every| every / 2)
+        } else {
+            0
+        }),
+        ..schedule(cron, every)
+    })
+}
+
+proptest! {
+    #[test]
+    fn each_slot_is_handled_once(schedule in any_schedule(), steps in prop::collection::vec(step(), 1..20)) {
+        let plan = || plans(std::slice::from_ref(&schedule));
+        let function = name("f");
+        let mut table = Schedules::default();
+        let mut stored = table.set(START, &function, plan(), true).unwrap();
+        let (mut now, mut active) = (START, true);
+        // The mark as the model knows it: slots up to here are handled, or nobody's.
+        let mut mark = START;
+        for step in steps {
+            let marks = match step {
+                Step::Pass(time) => {
+                    now += time;
+                    None
+                }
+                Step::Back(time) => {
+                    now = now.saturating_sub(time).max(START);
+                    let anew = table.clock_was_set(now).into_iter().next();
+                    prop_assert_eq!(anew.is_some(), mark > now + AHEAD_MAX_MS);
+                    if anew.is_some() {
+                        mark = now;
+                    }
+                    anew
+                }
+                Step::Restart(time) => {
+                    now += time;
+                    table = Schedules::new(vec![stored.clone()]);
+                    prop_assert_eq!(table.set(now, &function, plan(), active), None);
+                    None
+                }
+                Step::Pause(time) => {
+                    now += time;
+                    active = false;
+                    table.set_active(now, &function, false)
+                }
+                Step::Resume(time) => {
+                    now += time;
+                    let was = std::mem::replace(&mut active, true);
+                    if !was {
+                        mark = mark.max(now);
+                    }
+                    table.set_active(now, &function, true)
+                }
+            };
+            stored = marks.unwrap_or(stored);
+            let due = table.due(now);
+            prop_assert!(due.len() <= 1);
+            prop_assert!(active || due.is_empty());
+            if let Some(due) = due.into_iter().next() {
+                let plan = &plan()[0];
+                let slots = plan.upcoming(mark, 12_000);
+                let slots: Vec<u64> = slots.into_iter().take_while(|slot| *slot <= due.mark.last_ms).collect();
+                let handled: u64 = [due.run, due.missed].iter().flatten().map(|span| span.count).sum();
+                if slots.len() < 9_000 {
+                    prop_assert_eq!(handled, slots.len() as u64, "{:?}", due);
+                }
+                let first = due.missed.or(due.run).unwrap();
+                prop_assert_eq!(Some(&first.first_ms), slots.first());
+                prop_assert!(due.mark.last_ms <= now);
+                let tolerated = plan.catch_up_ms.max(TOLERANCE_MS) + plan.jitter_ms;
+                if let Some(run) = due.run {
+                    prop_assert!(now - run.first_ms <= tolerated);
+                    prop_assert_eq!(run.last_ms, due.mark.last_ms);
+                }
+                if let Some(missed) = due.missed {
+                    prop_assert!(now - missed.last_ms > tolerated);
+                }
+                mark = due.mark.last_ms;
+                stored = Marks { function: function.clone(), marks: vec![due.mark] };
+            } else if active {
+                // Nothing was due: no slot has passed whose jitter is over.
+                let next = plan()[0].upcoming(mark, 1);
+                prop_assert!(next.first().is_none_or(|slot| plan()[0].due_at(*slot) > now));
+            }
+            prop_assert!(table.due(now).is_empty());
+            prop_assert!(!active || table.next_due().is_none_or(|at| at > now));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! `fndctl schedules`: the schedules with their next slots, and what became of the last one.
+
+use super::names::expand;
+use super::text::{distance, why};
+use super::{Context, function_path};
+use crate::candidates;
+use crate::exit::{Exit, Failure};
+use crate::output::{Output, Table, Tone};
+use fnd_core::api::{Changed, ScheduleList, ScheduleState, ScheduleView};
+use jiff::Timestamp;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  \
+    fndctl schedules                   list the schedules of all functions\n  \
+    fndctl schedules backup --next 5   show the next five runs\n  \
+    fndctl schedules pause backup      run nothing by schedule until `resume`\n  \
+    fndctl schedules resume backup"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+
+    /// Only schedules of this function.
+    #[arg(value_name = "FUNCTION", add = candidates::functions())]
+    function: Option<String>,
+
+    /// How many of the next runs to show.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=100))]
+    next: u8,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Run nothing by schedule; runs that pass meanwhile are not made up for.
+    Pause(Functions),
+    /// Run by schedule again.
+    Resume(Functions),
+}
+
+#[derive(Debug, clap::Args)]
+struct Functions {
+    /// Names of functions; a name may have `*` and `?`.
+    #[arg(value_name = "FUNCTION", required = true, add = candidates::functions())]
+    functions: Vec<String>,
+}
+
+impl Args {
+    /// Returns whether nothing is changed.
+    pub(crate) fn only_reads(&self) -> bool {
+        self.action.is_none()
+    }
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// The daemon refuses the request, or it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    match args.action {
+        Some(Action::Pause(named)) => return change(context, &named.functions, "pause").await,
+        Some(Action::Resume(named)) => return change(context, &named.functions, "resume").await,
+        None => {}
+    }
+    let mut path = format!("/v1/schedules?next={}", args.next);
+    if let Some(function) = &args.function {
+        // An unknown function is an error and no empty list.
+        context.client.get(&function_path(function)?).await?;
+        path.push_str(&format!("&function={}", crate::client::encode(function)));
+    }
+    let now = Timestamp::now();
+    let reply = context.client.get(&path).await?;
+    context.out.document(&reply.body, |list: &ScheduleList, out| {
+        if list.schedules.is_empty() {
+            return out.line("no schedules; `fndctl explain schedule` shows how to write one");
+        }
+        match args.next {
+            1 => out.table(&table(&list.schedules, out, now)),
+            _ => out.table(&slots(&list.schedules, out, now)),
+        }
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Returns the table of schedules.
+fn table(schedules: &[ScheduleView], out: &Output, now: Timestamp) -> Table {
+    let mut table = Table::new(&["FUNCTION", "SCHEDULE", "ZONE", "NEXT", "AT", "LAST", "STATE"]);
+    for schedule in schedules {
+        let next = schedule.next.first().map(String::as_str);
+        let last = schedule.last.as_ref();
+        let tone = match last.is_some_and(|last| last.state.is_failure()) {
+            true => Tone::Bad,
+            false => Tone::Plain,
+        };
+        table.row(
+            tone,
+            [
+                schedule.function.to_string(),
+                schedule.schedule.clone(),
+                schedule.timezone.clone().unwrap_or_default(),
+                distance(next, now),
+                next.map(|next| out.instant(next)).unwrap_or_default(),
+                last.map(|last| {
+                    let word = last
+                        .reason
+                        .map_or_else(|| last.state.as_str().to_owned(), |reason| why(Some(reason), ""));
+                    let at = last.ended_at.as_deref().unwrap_or(&last.accepted_at);
+                    format!("{word} {}", distance(Some(at), now))
+                })
+                .unwrap_or_default(),
+                schedule.state.as_str().to_owned(),
+            ],
+        );
+    }
+    table
+}
+
+/// Returns the table of the next runs, a row each.
+fn slots(schedules: &[ScheduleView], out: &Output, now: Timestamp) -> Table {
+    let mut table = Table::new(&["FUNCTION", "SCHEDULE", "ZONE", "NEXT", "AT"]);
+    for schedule in schedules {
+        for next in &schedule.next {
+            table.row(
+                Tone::Plain,
+                [
+                    schedule.function.to_string(),
+                    schedule.schedule.clone(),
+                    schedule.timezone.clone().unwrap_or_default(),
+                    distance(Some(next), now),
+                    out.instant(next),
+                ],
+            );
+        }
+        if schedule.state != ScheduleState::Active {
+            out.progress(&format!("{}: {}", schedule.function, schedule.state.as_str()));
+        }
+    }
+    table
+}
+
+/// Pauses or resumes the schedules of functions.
+async fn change(context: &Context, typed: &[String], verb: &str) -> Result<Exit, Failure> {
+    for function in expand(context, typed).await? {
+        let path = format!("{}/schedules/{verb}", function_path(&function)?);
+        let reply = context.client.post(&path).await?;
+        context.out.document(&reply.body, |changed: &Changed, out| {
+            out.remark(&format!("{function}: schedules {}", changed.state))
+        })?;
+    }
+    Ok(Exit::Fine)
+}

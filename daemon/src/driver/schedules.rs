@@ -1,0 +1,129 @@
+//! Keeps the schedules in step with the functions that serve, and submits what is due.
+
+use super::State;
+use crate::ledger::Command;
+use crate::triggers::schedule::{Ring, submissions};
+use fnd_core::api::{ScheduleList, ScheduleState, ScheduleView};
+use fnd_core::instant;
+use fnd_core::report::ReportEvent;
+use fnd_core::supervisor::Event;
+use fnd_core::triggers::schedule::{Marks, Timing};
+use fnd_wire::ids::FunctionName;
+use fnd_wire::units::print_duration;
+use std::time::Duration;
+
+impl State {
+    /// Gives the table the schedules of a function: another version serves, or it was enabled, disabled, paused or
+    /// deleted.
+    pub(crate) fn reschedule(&mut self, function: &FunctionName) {
+        let enabled = self.supervisor.function(function).is_some_and(|view| view.enabled);
+        let serving = self.serving(function).map(|serving| serving.manifest.schedule.clone());
+        let now_ms = self.clock.now().unix_ms;
+        let schedules = serving.unwrap_or_default();
+        let marks = self.schedules.set(now_ms, function, (&schedules, enabled));
+        self.store_marks(marks);
+    }
+
+    /// Forgets the schedules of functions that no longer exist.
+    pub(super) fn forget_schedules(&mut self) {
+        let gone = self.schedules.table.forget_others();
+        self.store_marks(gone);
+    }
+
+    /// Pauses the schedules of a function, or lets them go on. Returns whether the function has any.
+    pub(crate) fn pause_schedules(&mut self, function: &FunctionName, paused: bool) -> bool {
+        let has_any = self
+            .serving(function)
+            .is_some_and(|serving| !serving.manifest.schedule.is_empty());
+        if has_any && self.schedules.pause(function, paused) {
+            let function = function.clone();
+            self.records.store(Command::StorePaused {
+                function: function.clone(),
+                paused,
+            });
+            self.reschedule(&function);
+            self.report(ReportEvent::StatusChanged(&function));
+        }
+        has_any
+    }
+
+    /// Returns the schedules of all functions or of one, each with `next` of its next slots, without the last runs.
+    pub(crate) fn schedule_list(&self, function: Option<&FunctionName>, next: usize) -> ScheduleList {
+        let wanted = self
+            .schedules
+            .table
+            .iter()
+            .filter(|of| function.is_none_or(|name| of.0 == name));
+        let schedules = wanted.map(|(function, plan, last_ms, active)| {
+            let (schedule, timezone) = match &plan.timing {
+                Timing::Cron { line, zone } => (line.to_string(), Some(zone)),
+                Timing::Every(every) => (format!("every {}", print_duration(Duration::from_millis(*every))), None),
+            };
+            let state = match active {
+                true => ScheduleState::Active,
+                false if self.schedules.is_paused(function) => ScheduleState::Paused,
+                false => ScheduleState::Disabled,
+            };
+            let slots = if active {
+                plan.upcoming(last_ms, next)
+            } else {
+                Vec::new()
+            };
+            ScheduleView {
+                function: function.clone(),
+                schedule,
+                timezone: timezone.map(|zone| zone.iana_name().unwrap_or("local").to_owned()),
+                state,
+                next: slots.into_iter().map(instant::text).collect(),
+                last: None,
+            }
+        });
+        ScheduleList {
+            schedules: schedules.collect(),
+        }
+    }
+
+    /// Submits what is due by the wall clock.
+    pub(super) fn alarm(&mut self, ring: Ring) {
+        let now_ms = self.clock.now().unix_ms;
+        if ring == Ring::ClockSet {
+            let changed = self.schedules.table.clock_was_set(now_ms);
+            for marks in &changed {
+                tracing::warn!(
+                    FND_FUNCTION = %marks.function,
+                    "the clock was set back by more than a day: the schedules of `{}` begin anew",
+                    marks.function
+                );
+            }
+            self.store_marks(changed);
+        }
+        for occurrence in self.schedules.due(now_ms) {
+            self.report(ReportEvent::SlotsDue {
+                function: &occurrence.function,
+                late: Duration::from_millis(occurrence.late_ms),
+                runs: occurrence.run.is_some(),
+                missed: occurrence.missed.map_or(0, |missed| missed.count),
+            });
+            let (function, before) = (occurrence.function.clone(), occurrence.before.clone());
+            let ids = &mut self.ids;
+            for submit in submissions(occurrence, || ids.next(now_ms)) {
+                let (id, is_last) = (submit.id, submit.mark.is_some());
+                if is_last {
+                    self.schedules.storing(id, &function, before.clone());
+                }
+                self.step(Event::Submit(Box::new(submit)));
+                // Refused without a record: fnd is draining, for example. A function that cannot run at all is shown as
+                // invalid.
+                if is_last && self.supervisor.invocation(id).is_none() {
+                    self.schedules.stored(id, !self.supervisor.is_draining(), now_ms);
+                }
+            }
+        }
+    }
+
+    fn store_marks(&mut self, marks: impl IntoIterator<Item = Marks>) {
+        for marks in marks {
+            self.records.store(Command::StoreMarks(marks));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! One timer of the wall clock for all schedules. It also rings when somebody sets the clock (timerfd_create(2),
+//! `TFD_TIMER_CANCEL_ON_SET`), and after a suspend, since it counts the wall clock and not the time of the processor.
+
+use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use std::cell::Cell;
+use std::io;
+use std::os::fd::OwnedFd;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Why the alarm rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ring {
+    /// The time that was set has come.
+    Due,
+    /// The wall clock was set. The timer has to be set again.
+    ClockSet,
+}
+
+/// The timer.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    timer: AsyncFd<OwnedFd>,
+    /// The time that is set, Unix milliseconds.
+    at: Cell<Option<u64>>,
+}
+
+impl Alarm {
+    /// Makes a timer that is not set.
+    ///
+    /// # Errors
+    /// The process has no descriptors left.
+    pub(crate) fn new() -> io::Result<Self> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Realtime, flags)?;
+        Ok(Self {
+            timer: crate::workers::watch(timer, Interest::READABLE)?,
+            at: Cell::new(None),
+        })
+    }
+
+    /// Sets the time at which the alarm rings; a time that has passed rings at once, and none not at all.
+    pub(crate) fn set(&self, at: Option<u64>) {
+        if self.at.replace(at) == at {
+            return;
+        }
+        let zero = Timespec::default();
+        // A time of zero would disarm the timer, which no slot has: it would be in 1970.
+        let it_value = at.map_or(zero, |ms| Timespec {
+            tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(ms % 1000 * 1_000_000).unwrap_or(0),
+        });
+        let timer = Itimerspec {
+            it_interval: zero,
+            it_value,
+        };
+        let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+        if let Err(error) = timerfd_settime(&self.timer, flags, &timer) {
+            tracing::error!("failed to set the timer of the schedules: {error}; they wait for the next change");
+        }
+    }
+
+    /// Waits until the alarm rings. Cancel-safe: a ring is taken or stays.
+    pub(crate) async fn rings(&self) -> Ring {
+        loop {
+            let ready = self.timer.readable().await;
+            let mut count = [0; 8];
+            let read = rustix::io::read(&self.timer, &mut count);
+            match (ready, read) {
+                (_, Ok(_)) => {
+                    self.at.set(None);
+                    return Ring::Due;
+                }
+                (_, Err(Errno::CANCELED)) => {
+                    self.at.set(None);
+                    return Ring::ClockSet;
+                }
+                (Ok(mut ready), Err(_)) => ready.clear_ready(),
+                // The runtime ends.
+                (Err(_), Err(_)) => std::future::pending().await,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn it_rings_at_the_time_that_is_set_and_once() {
+        let alarm = Alarm::new().unwrap();
+        let soon = crate::clock::unix_ms() + 30;
+        alarm.set(Some(soon));
+        assert_eq!(alarm.rings().await, Ring::Due);
+        assert!(crate::clock::unix_ms() >= soon);
+        let again = tokio::time::timeout(Duration::from_millis(50), alarm.rings()).await;
+        assert!(again.is_err());
+        // A time that has passed.
+        alarm.set(Some(soon));
+        assert_eq!(alarm.rings().await, Ring::Due);
+        alarm.set(Some(crate::clock::unix_ms() + 20));
+        alarm.set(None);
+        let never = tokio::time::timeout(Duration::from_millis(60), alarm.rings()).await;
+        assert!(never.is_err());
+    }
+}

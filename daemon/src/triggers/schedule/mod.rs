@@ -1,0 +1,173 @@
+//! Schedules: the machine's side. `fnd_core::triggers::schedule` decides which slots are due; this room has the timer, the
+//! time zones, and the submissions that follow.
+//!
+//! Files:
+//! - `alarm`: one timer of the wall clock for all schedules
+
+mod alarm;
+
+pub(crate) use alarm::{Alarm, Ring};
+
+use crate::functions::rules::overlap;
+use crate::ledger::StoredSchedules;
+use fnd_core::instant;
+use fnd_core::outcome::{Skip, Trigger};
+use fnd_core::record::Payload;
+use fnd_core::supervisor::Submit;
+use fnd_core::triggers::cause::{Cause, Slots};
+use fnd_core::triggers::schedule::{Mark, Marks, Occurrence, Plan, Schedules, Span};
+use fnd_manifest::cron;
+use fnd_manifest::function::Schedule;
+use fnd_wire::ids::{FunctionName, InvocationId};
+use fnd_wire::units::counted;
+use jiff::tz::TimeZone;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+/// How long after a failure to store it a slot is due again, in milliseconds.
+const AGAIN_MS: u64 = 10_000;
+
+/// The schedules of all functions, and their timer.
+pub(crate) struct Part {
+    pub(crate) table: Schedules,
+    /// Functions whose schedules a person has paused.
+    paused: BTreeSet<FunctionName>,
+    pub(crate) alarm: Rc<Alarm>,
+    /// Submissions that the ledger has not stored yet: the function, and the mark before it.
+    storing: HashMap<InvocationId, (FunctionName, Mark)>,
+    /// The name of this machine: `H` and the jitter differ between machines.
+    host: String,
+}
+
+impl Part {
+    /// Returns the schedules as the ledger has them, without functions.
+    ///
+    /// # Errors
+    /// The process has no descriptors left.
+    pub(crate) fn new(stored: StoredSchedules, host: String) -> std::io::Result<Self> {
+        Ok(Self {
+            table: Schedules::new(stored.marks),
+            paused: stored.paused,
+            alarm: Rc::new(Alarm::new()?),
+            storing: HashMap::new(),
+            host,
+        })
+    }
+
+    /// Gives a function the schedules of the version that serves. Returns the marks if they changed.
+    pub(crate) fn set(
+        &mut self,
+        now_ms: u64,
+        function: &FunctionName,
+        (schedules, enabled): (&[Schedule], bool),
+    ) -> Option<Marks> {
+        let plans = Plan::of(schedules, (function, &self.host), zone);
+        let active = enabled && !self.paused.contains(function);
+        let marks = self.table.set(now_ms, function, plans, active);
+        self.arm();
+        marks
+    }
+
+    /// Pauses the schedules of a function or lets them go on. Returns whether that changes anything.
+    pub(crate) fn pause(&mut self, function: &FunctionName, paused: bool) -> bool {
+        match paused {
+            true => self.paused.insert(function.clone()),
+            false => self.paused.remove(function),
+        }
+    }
+
+    /// Says whether a person has paused the schedules of a function.
+    pub(crate) fn is_paused(&self, function: &FunctionName) -> bool {
+        self.paused.contains(function)
+    }
+
+    /// Returns what is due, and sets the timer to what comes next.
+    pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Occurrence> {
+        let due = self.table.due(now_ms);
+        self.arm();
+        due
+    }
+
+    /// Keeps the mark of a submission until the ledger has stored it.
+    pub(crate) fn storing(&mut self, id: InvocationId, function: &FunctionName, before: Mark) {
+        self.storing.insert(id, (function.clone(), before));
+    }
+
+    /// Handles the answer of the ledger, or that there will be none. What could not be stored is due again a little later:
+    /// then it runs, or counts as missed.
+    pub(crate) fn stored(&mut self, id: InvocationId, is_stored: bool, now_ms: u64) {
+        if let Some((function, before)) = self.storing.remove(&id)
+            && !is_stored
+        {
+            self.table
+                .take_back(&function, &before, now_ms.saturating_add(AGAIN_MS));
+            self.arm();
+        }
+    }
+
+    /// Sets the timer to what comes next.
+    pub(crate) fn arm(&self) {
+        self.alarm.set(self.table.next_due());
+    }
+}
+
+/// Returns the time zone of a name, that of the machine without a name. A zone that the machine has not is in this
+/// program; the judge refuses one that is not.
+fn zone(name: Option<&str>) -> TimeZone {
+    match name {
+        None => TimeZone::system(),
+        Some(name) => TimeZone::get(name)
+            .ok()
+            .or_else(|| cron::zone(name))
+            .unwrap_or(TimeZone::UTC),
+    }
+}
+
+/// Returns the submissions of an occurrence: the record of missed slots, and the run. The last one has the mark.
+pub(crate) fn submissions(occurrence: Occurrence, mut id: impl FnMut() -> InvocationId) -> Vec<Submit> {
+    let Occurrence {
+        function,
+        run,
+        missed,
+        mark,
+        overlap: rule,
+        data,
+        ..
+    } = occurrence;
+    let mut submit = |span: &Span| {
+        let slots = Slots::new(span.first_ms, span.last_ms, span.count);
+        let payload = Payload {
+            content_type: data.as_ref().map(|_| "application/json".into()),
+            data: data.clone(),
+            cause: Some(Cause::Schedule(slots).into()),
+            ..Payload::default()
+        };
+        Submit {
+            payload,
+            overlap: Some(overlap(rule)),
+            ..Submit::new(id(), function.clone(), Trigger::Schedule)
+        }
+    };
+    let missed = missed.map(|span| Submit {
+        skipped: Some((Skip::Missed, missed_why(&span).into())),
+        ..submit(&span)
+    });
+    let run = run.map(|span| submit(&span));
+    let mut submissions: Vec<_> = missed.into_iter().chain(run).collect();
+    if let Some(last) = submissions.last_mut() {
+        last.mark = Some(mark);
+    }
+    submissions
+}
+
+fn missed_why(span: &Span) -> String {
+    let (first, last) = (instant::text(span.first_ms), instant::text(span.last_ms));
+    let why = "fnd or the machine was not running, or the clock was set; `catch_up` makes up for missed runs";
+    match span.count {
+        1 => format!("the run of {last} was missed: {why}"),
+        count => format!(
+            "{} from {first} to {last} were missed: {why}",
+            counted(count, "run", "runs")
+        ),
+    }
+}

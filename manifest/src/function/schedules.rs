@@ -1,0 +1,161 @@
+//! Checks the schedules of a function: lines of cron that come some time, zones that exist, keys that exclude each other.
+
+use super::Mode;
+use super::keys::Schedule;
+use super::resolve::{Report, Subject};
+use crate::cron::{self, Cron};
+use crate::diagnostic::Diagnostic;
+use crate::schema::tree::{At, Node, Table, Value};
+use fnd_wire::units::print_duration;
+use jiff::tz::TimeZone;
+
+/// Reports what is wrong with the schedules; `own` is the manifest in which they are written.
+pub(super) fn check(schedules: &[Schedule], own: &Table, subject: &Subject<'_>, report: &mut Report<'_>) {
+    let written: &[Node] = match own.get("schedule").map(|node| &node.value) {
+        Some(Value::List(items)) => items,
+        _ => &[],
+    };
+    for (number, schedule) in schedules.iter().enumerate() {
+        let node = written.get(number);
+        for (key, message, help) in wrong(schedule, subject.mode) {
+            let problem = Diagnostic::error("impossible", message).with_help(help);
+            report.add(place(node, key), problem);
+        }
+    }
+}
+
+/// Returns what is wrong with a schedule: the key, the message and what to do.
+fn wrong(schedule: &Schedule, mode: Mode) -> Vec<(&'static str, String, String)> {
+    let mut wrong = Vec::new();
+    let mut add = |key, message: &str, help: &str| wrong.push((key, message.to_owned(), help.to_owned()));
+    if mode == Mode::Service {
+        let message = "`[[schedule]]` has no effect on a service, which is kept running and never invoked";
+        add("cron", message, "remove it, or use `mode = \"script\"`");
+    }
+    match (&schedule.cron, schedule.every) {
+        (None, None) => add(
+            "cron",
+            "the schedule says neither `cron` nor `every`",
+            "write `cron = \"0 3 * * *\"` for every night at three, or `every = \"30s\"`",
+        ),
+        (Some(_), Some(_)) => add(
+            "every",
+            "`every` and `cron` exclude each other",
+            "remove one of the two",
+        ),
+        (None, Some(_)) => {}
+        (Some(line), None) => {
+            if let Err((message, help)) = comes(line) {
+                add("cron", &message, &help);
+            }
+        }
+    }
+    if let Some(zone) = &schedule.timezone {
+        if schedule.cron.is_none() {
+            add("timezone", "`timezone` is for `cron`; `every` counts time", "remove it");
+        } else if cron::zone(zone).is_none() {
+            let message = format!("no time zone has the name `{zone}`");
+            add(
+                "timezone",
+                &message,
+                "use a name such as `Europe/Berlin` or `UTC` (`timedatectl list-timezones`)",
+            );
+        }
+    }
+    if let Some(every) = schedule.every.filter(|every| *every <= schedule.jitter) {
+        let message = format!("a `jitter` of {} reaches the next run", print_duration(schedule.jitter));
+        let help = format!("use less than {}", print_duration(every));
+        add("jitter", &message, &help);
+    }
+    wrong
+}
+
+/// Says what is wrong with a line of cron, and what to do.
+fn comes(line: &str) -> Result<(), (String, String)> {
+    let help = "five fields: minute, hour, day of the month, month, day of the week; `fndctl explain schedule.cron`";
+    let cron =
+        Cron::parse(line, 0).map_err(|error| (format!("`{line}` is no line of cron: {error}"), help.to_owned()))?;
+    // From any instant on: a line that does not come within years never comes.
+    match cron.next_after(0, &TimeZone::UTC) {
+        Some(_) => Ok(()),
+        None => Err((
+            format!("`{line}` never comes: no date fits"),
+            "correct the day of the month or the month".to_owned(),
+        )),
+    }
+}
+
+/// Returns where a key of a schedule is written; the schedule itself where the key is not.
+fn place<'a>(schedule: Option<&'a Node>, key: &str) -> Option<&'a At> {
+    let schedule = schedule?;
+    let key = match &schedule.value {
+        Value::Table(table) => table.get(key),
+        _ => None,
+    };
+    Some(&key.unwrap_or(schedule).at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn schedule(cron: &str) -> Schedule {
+        Schedule {
+            cron: Some(cron.to_owned()),
+            ..crate::schema::pick::FromValue::from_value(None).unwrap()
+        }
+    }
+
+    #[track_caller]
+    fn check(schedule: &Schedule, expected: &[(&str, &str)]) {
+        let wrong = wrong(schedule, Mode::Script);
+        assert_eq!(wrong.len(), expected.len(), "{wrong:?}");
+        for ((key, message, help), (expected_key, part)) in wrong.iter().zip(expected) {
+            assert_eq!(key, expected_key, "{message}");
+            assert!(message.contains(part), "{message}");
+            assert!(!help.is_empty());
+        }
+    }
+
+    #[test]
+    fn each_mistake_is_named_at_its_key() {
+        check(&schedule("*/5 * * * *"), &[]);
+        check(&schedule("H 3 * * *"), &[]);
+        check(&schedule("0 0 30 2 *"), &[("cron", "never comes")]);
+        check(&schedule("99 * * * *"), &[("cron", "no line of cron")]);
+        let zoned = |zone: &str| Schedule {
+            timezone: Some(zone.to_owned()),
+            ..schedule("0 3 * * *")
+        };
+        check(&zoned("Europe/Berlin"), &[]);
+        check(&zoned("Europe/Berln"), &[("timezone", "Europe/Berln")]);
+        let every = |jitter| Schedule {
+            cron: None,
+            every: Some(Duration::from_secs(30)),
+            jitter: Duration::from_secs(jitter),
+            ..schedule("")
+        };
+        check(&every(10), &[]);
+        check(&every(30), &[("jitter", "reaches the next run")]);
+        let zone = Some("UTC".to_owned());
+        check(
+            &Schedule {
+                timezone: zone,
+                ..every(0)
+            },
+            &[("timezone", "counts time")],
+        );
+        let both = Schedule {
+            every: Some(Duration::from_secs(1)),
+            ..schedule("* * * * *")
+        };
+        check(&both, &[("every", "exclude each other")]);
+        let neither = Schedule {
+            cron: None,
+            ..schedule("")
+        };
+        check(&neither, &[("cron", "neither")]);
+        assert!(!super::wrong(&schedule("* * * * *"), Mode::Service).is_empty());
+    }
+}

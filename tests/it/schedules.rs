@@ -1,0 +1,206 @@
+//! Schedules with a real fnd, real scripts and the real clock: each slot is handled once, over kills and restarts.
+
+use fnd_core::api::{InvocationView, ScheduleList, ScheduleState};
+use fnd_core::outcome::{Reason, Skip, State, Trigger};
+use fnd_core::triggers::cause::{Cause, Slots};
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, require, wait_until};
+
+const EVERY_SECOND: &str = "# /// fnd
+# [[schedule]]
+# every = \"1s\"
+# data = { any = \"json\" }
+# ///
+echo \"$FND_TRIGGER $FND_SCHEDULED_AT $FND_MISSED $(cat)\" >>\"$STATE_DIRECTORY/slots\"
+";
+
+/// The slots that a run stands for.
+fn slots(view: &InvocationView) -> Slots {
+    match &view.cause {
+        Some(Cause::Schedule(slots)) => slots.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// All runs of a function by schedule, oldest first, with their causes.
+fn runs(fnd: &Fnd, function: &str) -> Vec<InvocationView> {
+    let mut runs = fnd.history(function);
+    runs.retain(|run| run.trigger == Trigger::Schedule);
+    runs.reverse();
+    runs.iter().map(|run| fnd.invocation(run.id)).collect()
+}
+
+fn wait_runs(fnd: &Fnd, function: &str, count: usize) -> Vec<InvocationView> {
+    wait_until(&format!("{count} runs of {function}"), PATIENCE, || {
+        let runs = runs(fnd, function);
+        (runs.iter().filter(|run| run.state.is_final()).count() >= count).then_some(runs)
+    })
+}
+
+fn list(fnd: &Fnd) -> ScheduleList {
+    fnd.client().get("/v1/schedules?next=2").json()
+}
+
+/// Returns an instant of the API in seconds.
+fn seconds(instant: &str) -> i64 {
+    let time = instant.parse::<jiff::Timestamp>().unwrap();
+    time.as_second()
+}
+
+#[test]
+fn a_function_runs_at_each_slot_and_sees_which_one_it_is() {
+    let fnd = Fnd::start();
+    fnd.drop_file("tick.sh", EVERY_SECOND);
+    let runs = wait_runs(&fnd, "tick", 3);
+    let written = std::fs::read_to_string(fnd.path("state/home/tick/slots")).unwrap();
+    for (run, line) in runs.iter().zip(written.lines()) {
+        assert_eq!(run.state, State::Succeeded, "{run:?}");
+        let slots = slots(run);
+        assert_eq!(
+            line,
+            format!("schedule {} {} {{\"any\":\"json\"}}", slots.scheduled_at, slots.slots)
+        );
+    }
+    let function = fnd.function("tick").unwrap();
+    assert!(function.next_run_at.is_some(), "{function:?}");
+    assert_eq!(function.trigger, Some(Trigger::Schedule));
+    let schedules = list(&fnd).schedules;
+    assert_eq!((schedules.len(), schedules[0].schedule.as_str()), (1, "every 1s"));
+    assert_eq!(
+        (schedules[0].next.len(), schedules[0].state),
+        (2, ScheduleState::Active)
+    );
+    assert_eq!(schedules[0].last.as_ref().unwrap().trigger, Trigger::Schedule);
+    let shown = fnd.ctl(&["schedules"]).expect_code(0).out();
+    assert!(shown.contains("every 1s") && shown.contains("ok "), "{shown}");
+    let table = fnd.ctl(&["status", "tick"]).expect_code(0).out();
+    assert!(table.contains("NEXT") && table.contains("in "), "{table}");
+    let metrics = fnd.client().get("/metrics").text();
+    assert!(metrics.contains("fnd_schedule_lateness_seconds_count"), "{metrics}");
+    fnd.finish();
+}
+
+#[test]
+fn no_slot_is_handled_twice_or_lost_over_kills_and_restarts() {
+    require!(root, cgroup);
+    let mut fnd = Fnd::start();
+    fnd.drop_file("tick.sh", EVERY_SECOND);
+    for round in 1..=3 {
+        wait_runs(&fnd, "tick", round * 2);
+        fnd.crash();
+        fnd.launch();
+    }
+    let runs = wait_runs(&fnd, "tick", 9);
+    let mut after: Option<i64> = None;
+    for run in &runs {
+        let slots = slots(run);
+        let last = seconds(&slots.scheduled_at);
+        let first = slots.first.as_deref().map_or(last, seconds);
+        assert_eq!(last - first + 1, i64::try_from(slots.slots).unwrap(), "{slots:?}");
+        assert!(
+            after.is_none_or(|after| first == after + 1),
+            "{after:?} {slots:?} of {runs:#?}"
+        );
+        after = Some(last);
+    }
+    fnd.finish();
+}
+
+#[test]
+fn a_run_that_finds_the_last_one_is_recorded_as_skipped() {
+    let fnd = Fnd::start();
+    let gate = fnd.shared_directory("gate");
+    let waits = format!(
+        "# /// fnd\n# [[schedule]]\n# every = \"1s\"\n# ///\nuntil [[ -e {}/go ]]; do sleep 0.02; done\n",
+        gate.display()
+    );
+    fnd.drop_file("slow.sh", &waits);
+    let runs = wait_until("a skipped run", PATIENCE, || {
+        let runs = runs(&fnd, "slow");
+        (runs.len() >= 3).then_some(runs)
+    });
+    assert_eq!(runs[0].state, State::Running, "{runs:?}");
+    for skipped in &runs[1..] {
+        assert_eq!(skipped.reason, Some(Reason::Skipped(Skip::Overlap)), "{skipped:?}");
+        assert!(
+            skipped.message.contains("another invocation was running"),
+            "{skipped:?}"
+        );
+    }
+    std::fs::write(gate.join("go"), "").unwrap();
+    wait_until("the end of the first run", PATIENCE, || {
+        (fnd.invocation(runs[0].id).state == State::Succeeded).then_some(())
+    });
+    fnd.finish();
+}
+
+#[test]
+fn schedules_are_paused_and_resumed_and_stay_so_over_a_restart() {
+    let mut fnd = Fnd::start();
+    fnd.drop_file("tick.sh", EVERY_SECOND);
+    fnd.drop_file("plain.sh", "# /// fnd\n# on_load = false\n# ///\n");
+    wait_runs(&fnd, "tick", 1);
+    fnd.wait_ready("plain");
+    let paused = fnd.ctl(&["schedules", "pause", "tick"]).expect_code(0);
+    assert!(
+        paused.stdout.is_empty() || paused.out().contains("tick: schedules paused"),
+        "{paused}"
+    );
+    let schedules = list(&fnd).schedules;
+    assert_eq!(
+        (schedules[0].state, schedules[0].next.len()),
+        (ScheduleState::Paused, 0)
+    );
+    assert_eq!(fnd.function("tick").unwrap().next_run_at, None);
+    fnd.crash();
+    fnd.launch();
+    fnd.wait_ready("tick");
+    assert_eq!(list(&fnd).schedules[0].state, ScheduleState::Paused);
+    let before = runs(&fnd, "tick").len();
+    let _ = fnd.ctl(&["schedules", "resume", "tick"]).expect_code(0);
+    let runs = wait_runs(&fnd, "tick", before + 1);
+    // Slots that passed meanwhile are nobody's.
+    assert_eq!(slots(&runs[before]).slots, 1, "{:?}", runs[before]);
+    let _ = fnd.ctl(&["disable", "tick"]).expect_code(0);
+    assert_eq!(list(&fnd).schedules[0].state, ScheduleState::Disabled);
+    let none = fnd.ctl(&["schedules", "pause", "plain"]).expect_code(2);
+    assert!(none.stderr.contains("`plain` has no schedule"), "{none}");
+    let _ = fnd.ctl(&["schedules", "resume", "nobody"]).expect_code(3);
+    let _ = fnd.ctl(&["schedules", "nobody"]).expect_code(3);
+    fnd.finish();
+}
+
+#[test]
+fn a_handler_gets_the_slot_in_its_event() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "hand.py",
+        "# /// fnd\n# [[schedule]]\n# cron = \"* * * * * *\"\n# timezone = \"Asia/Kolkata\"\n# ///\n\
+         def handler(event, context):\n    return [event['event-time'], event['extensions']['schedule'], event['data']]\n",
+    );
+    let runs = wait_runs(&fnd, "hand", 1);
+    let slots = slots(&runs[0]);
+    let result: serde_json::Value = fnd.result(runs[0].id).json();
+    assert_eq!(result[0], slots.scheduled_at.as_str(), "{result}");
+    assert_eq!(result[1]["slots"], 1);
+    assert_eq!(result[2], serde_json::Value::Null);
+    assert_eq!(list(&fnd).schedules[0].timezone.as_deref(), Some("Asia/Kolkata"));
+    fnd.finish();
+}
+
+#[test]
+fn what_never_comes_is_refused_with_its_place() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "never.sh",
+        "# /// fnd\n# [[schedule]]\n# cron = \"0 0 30 2 *\"\n# ///\n",
+    );
+    let function = fnd.wait_error("never");
+    let error = function.error.unwrap();
+    assert!(
+        error.contains("never.sh:3:") && error.contains("never comes"),
+        "{error}"
+    );
+    assert!(list(&fnd).schedules.is_empty());
+    fnd.finish();
+}
