@@ -151,3 +151,24 @@ fn a_full_queue_is_told_once() {
     assert_eq!(fnd.history("page").len(), 1);
     fnd.finish();
 }
+
+/// At a start `page` may not be known yet when `job` is refused; and a restart tells nobody again.
+#[test]
+fn what_is_invalid_at_a_start_is_told_once() {
+    let setup = Setup::default()
+        .config("[alert]\ncall = \"page\"\n")
+        .file("job.sh", "# /// fnd\n# on_laod = false\n# ///\ntrue\n")
+        .file("page.sh", ECHO)
+        .detached();
+    let mut fnd = Fnd::start_with(&setup);
+    assert_eq!(wait_told(&fnd, "job", 1), ["invalid"]);
+    assert!(fnd.history("page").iter().all(|view| view.state != State::Skipped));
+    let status = fnd.ctl(&["status"]);
+    assert!(status.out().contains("job: alert `invalid`"), "{status}");
+    fnd.replace(Signal::SIGKILL);
+    fnd.wait_ready("page");
+    fnd.drop_file("job.sh", "# /// fnd\n# on_load = false\n# ///\ntrue\n");
+    assert_eq!(wait_told(&fnd, "job", 2), ["invalid", "recovered"]);
+    assert_eq!(fnd.history("page").len(), 2);
+    fnd.finish();
+}

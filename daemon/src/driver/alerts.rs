@@ -79,7 +79,8 @@ impl State {
 
     /// Compares the state of a function with what was told of it.
     pub(super) fn check_facts(&mut self, function: &FunctionName) {
-        if !self.follow_ups.alerts.watches(function) {
+        // Before the first scan is over, the function to call may not be known.
+        if !self.follow_ups.alerts.watches(function) || !self.supervisor.has_scanned() {
             return;
         }
         let Some(view) = self.supervisor.function(function) else {
@@ -187,24 +188,20 @@ impl State {
         })
     }
 
-    /// Tells of problems of the node that began or are over; `lasting` are all that hold.
-    pub(super) fn check_problems(&mut self, began: &[Problem], over: &[Problem], lasting: &[Word]) {
-        let now_ms = self.clock.now().unix_ms;
-        for problem in over {
-            if let Some(word) = NodeHealth::word(problem.code).filter(|word| !lasting.contains(word)) {
-                let alert = self.follow_ups.node.ends(now_ms, word);
-                self.node_changed(alert);
-            }
+    /// Tells which problems of the node are new, and which are over; `now` are all of them. At a start the function to
+    /// call is known only after the first scan.
+    pub(super) fn check_problems(&mut self, now: &[Problem]) {
+        if !self.supervisor.has_scanned() {
+            return;
         }
-        for problem in began {
-            if let Some(word) = NodeHealth::word(problem.code) {
-                self.node_problem(word, &problem.text);
-            }
-        }
-        if self.supervisor.has_scanned() {
-            for alert in self.follow_ups.node.compare(now_ms, lasting) {
-                self.node_changed(Some(alert));
-            }
+        let word = |problem: &'_ Problem| NodeHealth::word(problem.code);
+        let lasting: Vec<_> = now
+            .iter()
+            .filter_map(|problem| Some((word(problem)?, &*problem.text)))
+            .collect();
+        let (now_ms, tells) = (self.clock.now().unix_ms, self.is_told_of_the_node());
+        for alert in self.follow_ups.node.compare(now_ms, &lasting, tells) {
+            self.node_changed(Some(alert));
         }
     }
 

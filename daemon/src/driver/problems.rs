@@ -4,7 +4,6 @@ use super::State;
 use crate::report::problems::{Problem, of_forgetting};
 use crate::workers::silence::start_problems;
 use fnd_core::report::ReportEvent;
-use fnd_core::triggers::alerts::NodeHealth;
 
 impl State {
     /// Returns an error if fnd cannot run functions.
@@ -109,10 +108,7 @@ impl State {
             return;
         }
         let now = self.problems();
-        let lasting: Vec<_> = now
-            .iter()
-            .filter_map(|problem| NodeHealth::word(problem.code))
-            .collect();
+        self.check_problems(&now);
         let (began, over) = self.reporter.problems.update(now);
         for Problem { code, text, .. } in &over {
             self.report(ReportEvent::Problem {
@@ -128,7 +124,6 @@ impl State {
                 lasts: true,
             });
         }
-        self.check_problems(&began, &over, &lasting);
         self.catch_up();
     }
 }

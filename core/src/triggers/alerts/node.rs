@@ -17,9 +17,6 @@ pub struct NodeHealth {
     /// When work was last refused because a queue was full.
     #[serde(skip)]
     refused_ms: Option<u64>,
-    /// Problems of the earlier fnd that have not shown yet in this one.
-    #[serde(skip)]
-    unseen: bool,
 }
 
 impl NodeHealth {
@@ -36,7 +33,6 @@ impl NodeHealth {
 
     /// Continues with what an earlier fnd stored. A queue may be full no more; that shows by time.
     pub fn restored(&mut self, now_ms: u64) {
-        self.unseen = true;
         if self.told.contains_key(&Word::QueueFull) {
             self.refused_ms = Some(now_ms);
         }
@@ -72,15 +68,18 @@ impl NodeHealth {
         Some(alert(Word::Recovered, now_ms, message))
     }
 
-    /// Ends what the earlier fnd told and this one does not find: `lasting` are the problems that hold, once all parts
-    /// of fnd are known.
-    pub fn compare(&mut self, now_ms: u64, lasting: &[Word]) -> Vec<Alert> {
-        if !std::mem::take(&mut self.unseen) {
-            return Vec::new();
+    /// Compares what was told, also by an earlier fnd, with all problems that hold. `tells` says whether somebody is told
+    /// of new ones.
+    pub fn compare(&mut self, now_ms: u64, lasting: &[(Word, &str)], tells: bool) -> Vec<Alert> {
+        let holds = |word: Word| lasting.iter().any(|(lasting, _)| *lasting == word);
+        // A full queue is over by time.
+        let over = |word: &Word| *word != Word::QueueFull && !holds(*word);
+        let over: Vec<_> = self.told.keys().copied().filter(over).collect();
+        let mut alerts: Vec<_> = over.into_iter().filter_map(|word| self.ends(now_ms, word)).collect();
+        for (word, message) in lasting.iter().filter(|_| tells) {
+            alerts.extend(self.begins(now_ms, *word, message));
         }
-        let over = |word: &&Word| **word != Word::QueueFull && !lasting.contains(word);
-        let over: Vec<_> = self.told.keys().filter(over).copied().collect();
-        over.into_iter().filter_map(|word| self.ends(now_ms, word)).collect()
+        alerts
     }
 
     /// Returns when [`Self::tick`] is due.
@@ -148,20 +147,29 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_of_the_earlier_fnd_is_told_neither_twice_nor_forever() {
+    fn problems_are_compared_with_what_was_told_also_by_the_earlier_fnd() {
         let mut node = NodeHealth::default();
         node.begins(1000, Word::DiskFull, "x");
         node.begins(1000, Word::SpawnerLost, "x");
         let text = serde_json::to_string(&node).unwrap();
         let mut node: NodeHealth = serde_json::from_str(&text).unwrap();
         node.restored(5000);
-        assert_eq!(node.begins(5000, Word::DiskFull, "x"), None);
-        let over: Vec<_> = node
-            .compare(6000, &[Word::DiskFull])
-            .into_iter()
-            .map(|alert| alert.message)
-            .collect();
-        assert_eq!(over, ["over after 5s: spawner-lost"]);
-        assert_eq!(node.compare(7000, &[]), []);
+        let mut words = |lasting: &[(Word, &str)], tells| {
+            let alerts = node.compare(6000, lasting, tells);
+            alerts
+                .into_iter()
+                .map(|alert| (alert.word, alert.message))
+                .collect::<Vec<_>>()
+        };
+        let over = |text: &str| (Word::Recovered, text.to_owned());
+        let full = (Word::DiskFull, "x");
+        assert_eq!(words(&[full], true), [over("over after 5s: spawner-lost")]);
+        let lost = (Word::HistoryLost, "3 records");
+        assert_eq!(words(&[full, lost], false), []);
+        assert_eq!(
+            words(&[full, lost, lost], true),
+            [(Word::HistoryLost, "3 records".to_owned())]
+        );
+        assert_eq!(words(&[lost], true), [over("over after 5s: disk-full")]);
     }
 }

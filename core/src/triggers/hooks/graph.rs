@@ -40,7 +40,7 @@ impl Graph {
             for at in level {
                 for call in self.calls.get(&at).into_iter().flatten() {
                     if call == function {
-                        return Some(path(&came_from, function, at));
+                        return Some(path(&came_from, function, &at));
                     }
                     if !came_from.contains_key(call) {
                         came_from.insert(call.clone(), at.clone());
@@ -90,10 +90,10 @@ impl Graph {
 fn path(
     came_from: &BTreeMap<FunctionName, FunctionName>,
     function: &FunctionName,
-    last: FunctionName,
+    last: &FunctionName,
 ) -> Vec<FunctionName> {
     let mut path = vec![function.clone()];
-    let mut at = &last;
+    let mut at = last;
     while at != function {
         path.push(at.clone());
         match came_from.get(at) {
