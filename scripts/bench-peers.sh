@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what `make bench` compares handlers with, below target/bench: the Functions Framework for python and for node.
+# Installs the programs that `make bench` compares fnd with: the Functions Framework for python and for node, below
+# target/bench, and Debian's webhook (as root; otherwise the one on the PATH is measured, if there is one).
 # A program that cannot be installed (no network, no npm) is reported and left out of the benchmark.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -27,3 +28,9 @@ install() { # LANGUAGE PROGRAM
 
 install python python/bin/functions-framework
 install node node/node_modules/.bin/functions-framework
+
+if ! command -v webhook >/dev/null; then
+    # The package has a service, which is not measured; without a configuration of its own it does not start.
+    webhook() { DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends -y webhook >/dev/null; }
+    { [[ $(id -u) == 0 ]] && webhook; } || say "not installed, so not measured: webhook (apt-get install webhook)"
+fi

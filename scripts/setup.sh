@@ -44,6 +44,7 @@ if [[ ${1:-} == --ci || ${1:-} == --crash ]]; then
     need strace command_there strace
 fi
 if [[ ${1:-} == --ci ]]; then
+    need chromium command_there chromium
     need lintian command_there lintian
     need man-db command_there man
     need mmdebstrap command_there mmdebstrap

@@ -130,8 +130,21 @@ pub struct RequestEnd<'a> {
     pub caller: &'a str,
     /// How long it took until the answer began.
     pub took: Duration,
+    /// What passed after the answer, if another protocol followed it.
+    pub upgraded: Option<Upgraded>,
     /// Whether the journal has a line for it.
     pub is_logged: bool,
+}
+
+/// A connection that spoke another protocol after an answer, for example a WebSocket.
+#[derive(Debug, Clone, Copy)]
+pub struct Upgraded {
+    /// Bytes from the function to the caller.
+    pub to_caller: u64,
+    /// Bytes from the caller to the function.
+    pub from_caller: u64,
+    /// How long the connection lasted after the answer.
+    pub lasted: Duration,
 }
 
 impl RequestEnd<'_> {

@@ -59,23 +59,68 @@ pub fn unix_ms() -> u64 {
     stepped(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Returns the time on a clock that a test has stepped: the file named by `FND_TEST_CLOCK` holds the step in
-/// milliseconds, with a sign. A release build does not have this, so the clock of an installed fnd cannot be moved.
+/// Returns an instant of [`unix_ms`] on the clock of the machine, for a timer of the kernel. They differ only where a test
+/// has stepped the clock of fnd.
+#[must_use]
+pub fn on_the_machine(unix_ms: u64) -> u64 {
+    #[cfg(debug_assertions)]
+    let unix_ms = unix_ms.saturating_add_signed(-test::step());
+    unix_ms
+}
+
+/// Waits until a test steps the clock of fnd, which no timer of the kernel notices; for ever in a release build.
+pub async fn stepped_by_a_test() {
+    #[cfg(debug_assertions)]
+    test::stepped().await;
+    #[cfg(not(debug_assertions))]
+    std::future::pending().await
+}
+
+/// Returns the time on the clock of fnd.
 #[cfg(debug_assertions)]
 fn stepped(unix_ms: u64) -> u64 {
+    unix_ms.saturating_add_signed(test::step())
+}
+
+/// A clock that a test has stepped: the file named by `FND_TEST_CLOCK` holds the step in milliseconds, with a sign. A
+/// release build does not have this, so the clock of an installed fnd cannot be moved.
+#[cfg(debug_assertions)]
+mod test {
+    use std::path::PathBuf;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicI64, Ordering};
-    static FILE: OnceLock<Option<std::path::PathBuf>> = OnceLock::new();
-    static LAST: AtomicI64 = AtomicI64::new(0);
-    let Some(file) = FILE.get_or_init(|| std::env::var_os("FND_TEST_CLOCK").map(Into::into)) else {
-        return unix_ms;
-    };
-    // If the file cannot be read (a test can also take descriptors away), the clock keeps its last step.
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    if let Ok(step) = text.trim().parse() {
-        LAST.store(step, Ordering::Relaxed);
+    use std::time::Duration;
+
+    fn file() -> Option<&'static PathBuf> {
+        static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
+        FILE.get_or_init(|| std::env::var_os("FND_TEST_CLOCK").map(Into::into))
+            .as_ref()
     }
-    unix_ms.saturating_add_signed(LAST.load(Ordering::Relaxed))
+
+    /// Returns the step. If the file cannot be read (a test can also take descriptors away), the clock keeps its last step.
+    pub(super) fn step() -> i64 {
+        static LAST: AtomicI64 = AtomicI64::new(0);
+        let Some(file) = file() else { return 0 };
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        if let Ok(step) = text.trim().parse() {
+            LAST.store(step, Ordering::Relaxed);
+        }
+        LAST.load(Ordering::Relaxed)
+    }
+
+    /// Waits for another step.
+    pub(super) async fn stepped() {
+        let before = step();
+        loop {
+            match file() {
+                Some(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                None => std::future::pending().await,
+            }
+            if step() != before {
+                return;
+            }
+        }
+    }
 }
 
 #[cfg(not(debug_assertions))]

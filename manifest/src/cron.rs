@@ -164,6 +164,60 @@ mod tests {
         check("0 * * * *", overlap, &hours);
     }
 
+    /// The instants of a year whose local time fits, quarter by quarter of an hour: every offset of a zone is a multiple of
+    /// that.
+    fn quarters(zone: &TimeZone, mut fits: impl FnMut(&Zoned) -> bool) -> Vec<u64> {
+        const QUARTER: u64 = 15 * 60 * 1000;
+        // 2026-06-01T00:00:00Z and the year after it, with both changes of each zone.
+        let start = 1_780_272_000_000;
+        let instants = (1..=365 * 96).map(|number| start + number * QUARTER);
+        let fits = |at: &u64| {
+            let at = Timestamp::from_millisecond(i64::try_from(*at).unwrap()).unwrap();
+            fits(&at.to_zoned(zone.clone()))
+        };
+        instants.filter(fits).collect()
+    }
+
+    #[test]
+    fn a_year_of_slots_is_that_of_a_clock_on_the_wall() {
+        for name in [
+            "UTC",
+            "Europe/Berlin",
+            "America/New_York",
+            "Australia/Lord_Howe",
+            "Asia/Kolkata",
+        ] {
+            let zone = zone(name).unwrap();
+            let slots = |line: &str, expected: &[u64]| {
+                let cron = Cron::parse(line, 0).unwrap();
+                let mut at = 1_780_272_000_000;
+                for expected in expected {
+                    at = cron.next_after(at, &zone).unwrap();
+                    assert_eq!(at, *expected, "`{line}` in {name}");
+                }
+            };
+            // Each quarter of an hour, also in the hour that comes twice.
+            slots("*/15 * * * *", &quarters(&zone, |_| true));
+            slots("30 * * * *", &quarters(&zone, |at| at.minute() == 30));
+            // Once a day: the first instant that shows the time; where none does, the first one after the gap.
+            let mut last = None;
+            let daily = quarters(&zone, |at| {
+                let is_new = at.time() >= jiff::civil::time(2, 30, 0, 0) && last != Some(at.date());
+                if is_new {
+                    last = Some(at.date());
+                }
+                is_new
+            });
+            // Where the year begins in the middle of a day, its first instant is no slot.
+            let begins_later = Timestamp::from_millisecond(1_780_272_000_000)
+                .unwrap()
+                .to_zoned(zone.clone())
+                .hour()
+                > 2;
+            slots("30 2 * * *", &daily[usize::from(begins_later)..]);
+        }
+    }
+
     #[test]
     fn a_line_that_is_none_says_why() {
         for (line, why) in [

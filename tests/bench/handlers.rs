@@ -12,7 +12,7 @@ use fnd_tests::{Fnd, Setup};
 use std::process::{Command, Stdio};
 
 /// How much more often a warm call is measured than the start of a process: it is a hundred times shorter.
-const WARM: usize = 10;
+pub(crate) const WARM: usize = 10;
 
 /// Every function of every language: what its name ends with, its manifest, and whether it imports much.
 const FUNCTIONS: [(&str, &[&str], bool); 3] = [
@@ -62,8 +62,7 @@ impl Bench<'_> {
         let function = format!("{id}-warm");
         let shim = language.shim();
         let (mut worker, mut caller) = (Worker::start(&shim), self.caller(&function));
-        let open = |peer: &Peer| Caller::open(&peer.server, peer.path);
-        let mut others = peer.as_ref().ok().map(open);
+        let mut others = peer.as_ref().ok().map(Peer::caller);
         let mut actions: Vec<Box<dyn FnMut() + '_>> = vec![Box::new(|| worker.call()), Box::new(|| caller.call())];
         if let Some(others) = &mut others {
             actions.push(Box::new(|| others.call()));
@@ -80,7 +79,7 @@ impl Bench<'_> {
         table.load(&format!("fnd: {id} handler, warm, 8 at once"), &our_load, &raw_load);
         match peer {
             Ok(peer) => {
-                let load = load::run(self.rounds, || open(&peer), Caller::call);
+                let load = load::run(self.rounds, || peer.caller(), Caller::call);
                 table.times(peer.name, &theirs, &raw);
                 table.load(&format!("{}, 8 at once", peer.name), &load, &raw_load);
             }

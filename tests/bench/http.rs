@@ -33,6 +33,7 @@ pub(crate) struct Caller {
     _connection: JoinSet<hyper::Result<()>>,
     method: Method,
     path: String,
+    authorization: Option<String>,
 }
 
 impl Caller {
@@ -60,12 +61,22 @@ impl Caller {
             _connection: connection,
             method,
             path: path.to_owned(),
+            authorization: None,
         }
+    }
+
+    /// Sends a token with each request.
+    pub(crate) fn with_token(mut self, token: &str) -> Self {
+        self.authorization = Some(format!("Bearer {token}"));
+        self
     }
 
     /// Asks or posts, and takes the whole answer.
     pub(crate) fn call(&mut self) {
-        let request = Request::builder().method(&self.method).uri(&*self.path);
+        let mut request = Request::builder().method(&self.method).uri(&*self.path);
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
         let request = request.header("host", "fnd").body(Full::default());
         let request = request.expect("a constant request is well-formed");
         let Self { runtime, sender, .. } = self;

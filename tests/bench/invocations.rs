@@ -1,7 +1,7 @@
 //! One bash invocation: bare, through the socket, through `fndctl`; one after the other and eight at once.
 
 use crate::http::{Caller, Server};
-use crate::load::{Load, run as load, timed};
+use crate::load::{run as load, timed};
 use crate::table::{Table, Times};
 use fnd_tests::Fnd;
 use fnd_tests::programs::program;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The request to fnd.
-const INVOKE: &str = "/v1/functions/noop/invoke";
+pub(crate) const INVOKE: &str = "/v1/functions/noop/invoke";
 
 /// Variables of a function that cost bash time: with `LANG` it loads a locale.
 const ENVIRONMENT: [(&str, &str); 3] = [
@@ -33,7 +33,7 @@ fn bare() {
 }
 
 /// The same with a function's environment.
-fn bare_like_a_function() {
+pub(crate) fn bare_like_a_function() {
     run(Command::new("/bin/bash")
         .args(["-c", ":"])
         .env_clear()
@@ -44,8 +44,8 @@ fn through_fndctl(fndctl: &Path, socket: &Path) {
     run(Command::new(fndctl).args(["invoke", "noop"]).env("FND_SOCKET", socket));
 }
 
-/// Measures all of it. Returns the floor: one at a time, and eight at once.
-pub(crate) fn measure(fnd: &Fnd, rounds: usize, table: &mut Table) -> (Times, Load) {
+/// Measures all of it.
+pub(crate) fn measure(fnd: &Fnd, rounds: usize, table: &mut Table) {
     let (fndctl, path) = (program("fndctl"), fnd.socket());
     let server = Server::Unix(path.clone());
     let mut caller = Caller::open(&server, INVOKE);
@@ -74,5 +74,4 @@ pub(crate) fn measure(fnd: &Fnd, rounds: usize, table: &mut Table) -> (Times, Lo
     table.load("bash -c :, 8 at once", &floor_load, &floor_load);
     table.load("fnd: control socket, 8 at once", &socket_load, &floor_load);
     table.load("fnd: fndctl invoke, 8 at once", &fndctl_load, &floor_load);
-    (floor, floor_load)
 }

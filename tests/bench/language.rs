@@ -18,7 +18,7 @@ pub(crate) struct Language {
     pub(crate) id: &'static str,
     pub(crate) suffix: &'static str,
     /// The beginning of each line of its manifest.
-    comment: &'static str,
+    pub(crate) comment: &'static str,
     interpreter: PathBuf,
     /// Between interpreter and program.
     options: &'static [&'static str],

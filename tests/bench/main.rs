@@ -1,8 +1,8 @@
 //! Measures the cost of supervision against the same work without it, in the same run: `make bench`.
 //!
 //! It asserts nothing: on a shared machine, times differ by 30 % between runs, so only the ratios are meaningful.
-//! Prints one table on standard output. Arguments name parts (`scripts`, `handlers`, `asynchronous`, `workers`,
-//! `flood`, `files`); without any, all are measured. `--quick` does a tenth of the work. `FND_BENCH_ROUNDS` sets how
+//! Prints one table on standard output. Arguments name parts (`scripts`, `handlers`, `http`, `asynchronous`,
+//! `workers`, `flood`, `files`, `schedules`); without any, all are measured. `--quick` does a tenth of the work. `FND_BENCH_ROUNDS` sets how
 //! often each thing is measured.
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 
@@ -13,10 +13,12 @@ mod handlers;
 mod http;
 mod invocations;
 mod language;
+mod listener;
 mod load;
 mod memory;
 mod peers;
 mod raw;
+mod schedules;
 mod table;
 mod workers;
 
@@ -32,7 +34,16 @@ use table::Table;
 const NOOP: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\n# max = 8\n# ///\n:\n";
 
 /// The parts that can be measured alone.
-const PARTS: [&str; 6] = ["scripts", "handlers", "asynchronous", "workers", "flood", "files"];
+const PARTS: [&str; 8] = [
+    "scripts",
+    "handlers",
+    "http",
+    "asynchronous",
+    "workers",
+    "flood",
+    "files",
+    "schedules",
+];
 
 fn main() -> ExitCode {
     let (flags, parts): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|word| word.starts_with('-'));
@@ -57,6 +68,9 @@ fn main() -> ExitCode {
     if wanted("handlers") {
         measure_handlers(rounds, &mut table);
     }
+    if wanted("http") {
+        listener::measure(rounds, &mut table);
+    }
     if wanted("asynchronous") {
         asynchronous::measure(rounds, 100_000 / part_of, &mut table);
     }
@@ -69,6 +83,9 @@ fn main() -> ExitCode {
     if wanted("files") {
         files::measure(10_000 / part_of, &mut table);
     }
+    if wanted("schedules") {
+        schedules::measure(10_000 / part_of, &mut table);
+    }
     println!("{table}");
     ExitCode::SUCCESS
 }
@@ -79,11 +96,9 @@ fn measure_scripts(rounds: usize, table: &mut Table) {
     fnd.launch();
     fnd.wait_ready("noop");
     memory::measure(&fnd, "idle, 1 function", table);
-    let (one, eight) = invocations::measure(&fnd, rounds, table);
+    invocations::measure(&fnd, rounds, table);
     memory::measure(&fnd, "after the runs", table);
     fnd.stop();
-    drop(fnd);
-    peers::webhook(NOOP, rounds, (&one, &eight), table);
 }
 
 fn measure_handlers(rounds: usize, table: &mut Table) {

@@ -1,8 +1,6 @@
 //! Other programs that run the same function, if they are installed. They do not limit, contain or record it.
 
 use crate::http::{Caller, Server};
-use crate::load::{Load, run, timed};
-use crate::table::{Table, Times};
 use fnd_tests::programs::repository;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -12,9 +10,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
-
-/// Where Debian's package puts it.
-const WEBHOOK: &str = "/usr/bin/webhook";
 
 /// A server of our own, ended at the end.
 pub(crate) struct Peer {
@@ -41,6 +36,11 @@ impl Peer {
             _files: files,
         }
     }
+
+    /// Returns a caller of its function.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller::open(&self.server, self.path)
+    }
 }
 
 impl Drop for Peer {
@@ -53,36 +53,27 @@ impl Drop for Peer {
     }
 }
 
-/// Measures webhook (<https://github.com/adnanh/webhook>), a bash script per request.
-pub(crate) fn webhook(script: &str, rounds: usize, floor: (&Times, &Load), table: &mut Table) {
-    if !Path::new(WEBHOOK).exists() {
-        table.value("webhook", "not installed: apt-get install webhook".to_owned());
-        return;
-    }
+/// Starts webhook (<https://github.com/adnanh/webhook>), which runs a script for each request; else says why not.
+pub(crate) fn webhook(script: &str) -> Result<Peer, String> {
+    let program = on_path("webhook").ok_or("webhook is not installed: scripts/bench-peers.sh")?;
     let (address, files) = (free_port(), tempfile::tempdir().expect("a temporary directory"));
-    let (program, hooks) = (files.path().join("noop.sh"), files.path().join("hooks.json"));
-    fs::write(&program, script).expect("the script is written");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its mode can be set");
+    let (noop, hooks) = (files.path().join("noop.sh"), files.path().join("hooks.json"));
+    fs::write(&noop, script).expect("the script is written");
+    fs::set_permissions(&noop, fs::Permissions::from_mode(0o755)).expect("its mode can be set");
     // With the output in the answer it waits for the script's end, as fnd does.
     let hook = serde_json::json!([{
-        "id": "noop", "execute-command": program, "include-command-output-in-response": true,
+        "id": "noop", "execute-command": noop, "include-command-output-in-response": true,
     }]);
     fs::write(&hooks, hook.to_string()).expect("its configuration is written");
-    let mut command = Command::new(WEBHOOK);
+    let mut command = Command::new(program);
     command.arg("-hooks").arg(&hooks);
     command.args(["-ip", "127.0.0.1", "-port", &address.port().to_string()]);
-    let peer = Peer::start(
-        "webhook: bash script over HTTP",
+    Ok(Peer::start(
+        "webhook: bash script",
         "/hooks/noop",
         command,
         (address, files),
-    );
-    let mut caller = Caller::open(&peer.server, peer.path);
-    caller.call();
-    let one = Times::new((0..rounds).map(|_| timed(|| caller.call())).collect());
-    table.times(peer.name, &one, floor.0);
-    let eight = run(rounds, || Caller::open(&peer.server, peer.path), Caller::call);
-    table.load(&format!("{}, 8 at once", peer.name), &eight, floor.1);
+    ))
 }
 
 /// Starts the Functions Framework for python, which serves the function from one process with threads; else says why not.
@@ -121,11 +112,21 @@ fn installed(below: &str) -> Result<PathBuf, String> {
     if path.exists() {
         Ok(path)
     } else {
-        Err("not installed: scripts/bench-peers.sh".to_owned())
+        let name = below.rsplit('/').next().unwrap_or(below);
+        Err(format!("{name} is not installed: scripts/bench-peers.sh"))
     }
 }
 
-fn free_port() -> SocketAddr {
+/// Returns the path of an installed program.
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|path| path.exists())
+}
+
+/// Returns an address whose port was free a moment ago.
+pub(crate) fn free_port() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     listener.local_addr().expect("it has an address")
 }

@@ -78,14 +78,14 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<50} {:>10} {:>10} {:>16} {:>14}",
+            "{:<55} {:>10} {:>10} {:>16} {:>14}",
             "", "p50", "p99", "to floor p50/p99", ""
         )?;
         for [what, p50, p99, ratio, value] in &self.rows {
             writeln!(
                 f,
                 "{}",
-                format!("{what:<50} {p50:>10} {p99:>10} {ratio:>16} {value:>14}").trim_end()
+                format!("{what:<55} {p50:>10} {p99:>10} {ratio:>16} {value:>14}").trim_end()
             )?;
         }
         Ok(())

@@ -4,7 +4,7 @@ use fnd_core::api::{InvocationView, ScheduleList, ScheduleState};
 use fnd_core::outcome::{Reason, Skip, State, Trigger};
 use fnd_core::triggers::cause::{Cause, Slots};
 use fnd_tests::wait::PATIENCE;
-use fnd_tests::{Fnd, require, wait_until};
+use fnd_tests::{Fnd, Setup, require, wait_until};
 
 const EVERY_SECOND: &str = "# /// fnd
 # [[schedule]]
@@ -202,5 +202,94 @@ fn what_never_comes_is_refused_with_its_place() {
         "{error}"
     );
     assert!(list(&fnd).schedules.is_empty());
+    fnd.finish();
+}
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// An fnd whose clock can be set.
+fn with_clock() -> (Fnd, impl Fn(i64)) {
+    let setup = Setup::default();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("clock");
+    let environment = vec![("FND_TEST_CLOCK".to_owned(), path.display().to_string())];
+    let step = move |ms: i64| {
+        let new = directory.path().join("new");
+        std::fs::write(&new, ms.to_string()).unwrap();
+        std::fs::rename(new, &path).unwrap();
+    };
+    step(0);
+    (Fnd::start_with(&Setup { environment, ..setup }), step)
+}
+
+const HOURLY: &str = "# /// fnd\n# [[schedule]]\n# every = \"1h\"\n# catch_up = \"2h\"\n# ///\n";
+
+#[test]
+fn a_step_of_the_clock_runs_no_slot_twice_and_loses_none() {
+    let (fnd, step) = with_clock();
+    fnd.drop_file("hourly.sh", HOURLY);
+    fnd.wait_ready("hourly");
+    assert!(runs(&fnd, "hourly").is_empty());
+    // Seven slots pass at once: one run for two of them, one record for the others.
+    step(7 * HOUR_MS + HOUR_MS / 2);
+    let seen = wait_runs(&fnd, "hourly", 2);
+    let counts: Vec<_> = seen.iter().map(|run| (run.reason, slots(run).slots)).collect();
+    assert_eq!(
+        counts,
+        [(Some(Reason::Skipped(Skip::Missed)), 5), (Some(Reason::Ok), 2)]
+    );
+    assert!(seen[0].message.contains("5 runs from "), "{}", seen[0].message);
+    let shown = fnd
+        .ctl(&["history", "--id", &seen[0].id.to_string()])
+        .expect_code(0)
+        .out();
+    assert!(
+        shown.contains("scheduled ") && shown.contains("5 slots, from "),
+        "{shown}"
+    );
+    // Back by four hours, and forward to just before the eighth slot: nothing is due. Then one slot is.
+    let next = |fnd: &Fnd| fnd.function("hourly").unwrap().next_run_at.unwrap();
+    let eighth = next(&fnd);
+    step(3 * HOUR_MS);
+    step(7 * HOUR_MS + HOUR_MS / 2 + 1);
+    assert_eq!((next(&fnd), runs(&fnd, "hourly").len()), (eighth, 2));
+    step(8 * HOUR_MS + HOUR_MS / 2);
+    let seen = wait_runs(&fnd, "hourly", 3);
+    assert_eq!((seen.len(), slots(&seen[2]).slots), (3, 1));
+    // Back by more than a day: the clock was wrong before.
+    step(-40 * HOUR_MS);
+    fnd.wait_log("the clock was set back by more than a day");
+    step(-39 * HOUR_MS + 60_000);
+    let seen = wait_runs(&fnd, "hourly", 4);
+    assert_eq!((seen.len(), slots(&seen[3]).slots), (4, 1));
+    fnd.finish();
+}
+
+#[test]
+fn slots_that_pass_while_fnd_is_away_are_caught_up_or_recorded() {
+    let (mut fnd, step) = with_clock();
+    fnd.drop_file("caught.sh", HOURLY);
+    fnd.drop_file("missed.sh", &HOURLY.replace("# catch_up = \"2h\"\n", ""));
+    fnd.wait_ready("caught");
+    fnd.wait_ready("missed");
+    fnd.crash();
+    step(3 * HOUR_MS + HOUR_MS / 2);
+    fnd.launch();
+    let caught = wait_runs(&fnd, "caught", 2);
+    let counts: Vec<_> = caught.iter().map(|run| (run.state, slots(run).slots)).collect();
+    assert_eq!(counts, [(State::Skipped, 1), (State::Succeeded, 2)]);
+    let missed = wait_runs(&fnd, "missed", 1);
+    let counts: Vec<_> = missed.iter().map(|run| (run.state, slots(run).slots)).collect();
+    assert_eq!(counts, [(State::Skipped, 3)]);
+    let metrics = fnd.client().get("/metrics").text();
+    assert!(
+        metrics.contains("fnd_schedule_missed_total{function=\"missed\"} 3"),
+        "{metrics}"
+    );
+    // The same again: nothing is due twice.
+    fnd.crash();
+    fnd.launch();
+    fnd.wait_ready("missed");
+    assert_eq!((runs(&fnd, "caught").len(), runs(&fnd, "missed").len()), (2, 1));
     fnd.finish();
 }

@@ -63,6 +63,13 @@ pub fn promtool() -> Option<PathBuf> {
     places.into_iter().find(|path| path.exists())
 }
 
+/// Returns the browser chromium: `FND_CHROMIUM`, or the one that is installed.
+#[must_use]
+pub fn chromium() -> Option<PathBuf> {
+    let named = std::env::var_os("FND_CHROMIUM").filter(|path| !path.is_empty());
+    Some(named.map_or_else(|| "/usr/bin/chromium".into(), PathBuf::from)).filter(|path| path.exists())
+}
+
 /// Returns a deno that a function's user can start: a copy in `directory`, if other users cannot reach the original.
 ///
 /// # Panics

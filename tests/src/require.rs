@@ -71,6 +71,9 @@ fn missing(need: &str) -> Option<&'static str> {
         "deno" => programs::deno()
             .is_none()
             .then_some("no deno: run scripts/setup.sh, or set FND_DENO"),
+        "chromium" => programs::chromium()
+            .is_none()
+            .then_some("no chromium: run scripts/setup.sh --ci, or set FND_CHROMIUM"),
         "promtool" => programs::promtool()
             .is_none()
             .then_some("no promtool: run scripts/setup.sh --ci, or set FND_PROMTOOL"),

@@ -5,6 +5,7 @@ use crate::control::backend::{
     Answering, Failure, FunctionBackend as _, InvocationBackend, PassedOn, Pending, Repeated,
 };
 use crate::driver::Daemon;
+use crate::http::paced::Paced;
 use crate::ledger;
 use crate::workers::http::Upload;
 use fnd_core::api::{AttemptView, DeadLetter, DeadLetterList, HookEnd, InvocationList, InvocationView, milliseconds};
@@ -12,7 +13,6 @@ use fnd_core::outcome::Trigger;
 use fnd_core::record::{InvocationFilter, RunResult};
 use fnd_core::supervisor::{Event, Submit};
 use fnd_wire::ids::InvocationId;
-use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use std::rc::Rc;
 use tokio::sync::oneshot;
@@ -38,7 +38,7 @@ impl InvocationBackend for Control {
         self.once(submit)
     }
 
-    fn pass(&self, mut submit: Submit, body: Incoming, upgrade: Option<HeaderValue>) -> PassedOn {
+    fn pass(&self, mut submit: Submit, body: Paced, upgrade: Option<HeaderValue>) -> PassedOn {
         let id = self.next_id();
         submit.id = id;
         let limit = self.bounds(&submit.function).map_or(0, |bounds| bounds.body);

@@ -1,12 +1,14 @@
 //! A request whose route was found, with all that its route needs.
 
 use super::backend::Backend;
+use super::limits::BODY_MAX;
 use crate::http::request::{Request, short};
-use crate::http::response::{Refusal, refuse};
+use crate::http::response::{Refusal, internal, refuse};
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_manifest::settings::Role;
 use fnd_wire::ids::{FunctionName, InvocationId};
+use serde::de::DeserializeOwned;
 use std::rc::Rc;
 
 /// A request whose route was found.
@@ -40,6 +42,21 @@ impl Call {
                 Code::NotFound,
                 format!("`{}` is not an id of an invocation (a UUID)", short(text)),
             )
+        })
+    }
+
+    /// Returns the body, which has a limit for bodies that are not data of functions, as a value of this `form`.
+    ///
+    /// # Errors
+    /// As [`Request::read_body`]; [`Code::BadJson`] if the body is not such a value in JSON.
+    pub(super) async fn read_json<T: DeserializeOwned>(&self, form: &str) -> Result<T, Refusal> {
+        let body = self.read_body(BODY_MAX, "the limit of this route").await?;
+        let bytes = body
+            .bytes()
+            .map_err(|error| internal("read a body from the disk", &error))?;
+        serde_json::from_slice(&bytes).map_err(|error| {
+            let detail = format!("the body is not `{form}` in JSON: {error}");
+            refuse(Code::BadJson, detail)
         })
     }
 

@@ -8,7 +8,7 @@ use crate::buffers::Buffers;
 use crate::http::connections::{Connection, Connections, Full, Owner};
 use crate::http::limits::Limits;
 use crate::http::listen::socket::Accepted;
-use crate::http::response::{Answered, Refusal, refuse};
+use crate::http::response::{Answered, Refusal, refuse_for_now};
 use crate::http::server::{self, Service, Stop};
 use fnd_core::api::problem::Code;
 use fnd_manifest::settings::Role;
@@ -86,7 +86,5 @@ fn too_many(full: Full) -> Refusal {
              an answer"
         ),
     };
-    let mut refusal = refuse(Code::TooManyConnections, detail);
-    refusal.retry_after = Some(1);
-    refusal
+    refuse_for_now(Code::TooManyConnections, detail)
 }

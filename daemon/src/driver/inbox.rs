@@ -125,6 +125,7 @@ impl State {
                 self.write_due();
                 self.install_due();
                 self.alerts_due();
+                self.ask_for_tls_if_due();
             }
             Input::Pulse(wanted) => {
                 self.late(Some(wanted));

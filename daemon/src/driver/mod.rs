@@ -183,6 +183,7 @@ impl State {
             self.reporter.status_files.next_due(),
             self.functions.installer.next_due(),
             self.alerts_next_due(),
+            self.secrets.next_due(),
         ];
         due.into_iter().flatten().min()
     }

@@ -28,15 +28,26 @@ impl State {
         }
     }
 
-    /// Asks for the files of `[http] tls`, if there is any.
+    /// Asks for the files of `[http] tls`, if there is any, now and then again after a while.
     pub(crate) fn ask_for_tls(&mut self) {
-        if self.node.settings.settings.http.tls.is_some() {
+        let has_tls = self.node.settings.settings.http.tls.is_some();
+        let now = self.clock.now().mono;
+        self.secrets.ask_for_tls_after(has_tls.then_some(now));
+        if has_tls {
             for name in [CERTIFICATE, KEY] {
                 self.ask_for_secret(SecretAsked {
                     function: None,
                     name: name.to_owned(),
                 });
             }
+        }
+    }
+
+    /// Asks for the files of `[http] tls` if it is time.
+    pub(super) fn ask_for_tls_if_due(&mut self) {
+        let now = self.clock.now().mono;
+        if self.secrets.next_due().is_some_and(|due| due <= now) {
+            self.ask_for_tls();
         }
     }
 
@@ -62,7 +73,7 @@ impl State {
         if let Some(asked) = again {
             self.ask_for_secret(asked);
         }
-        if !self.secrets.is_asking() {
+        if !self.secrets.is_asking() && self.secrets.take_news() {
             self.renew_keys();
         }
         self.problems_changed();

@@ -64,6 +64,14 @@ impl Body {
         }
     }
 
+    /// Returns the protocol that follows, if it is another one, until the connection has it.
+    pub(crate) fn tunnel_mut(&mut self) -> Option<&mut Tunnel> {
+        match &mut self.content {
+            Content::Tunnel(tunnel) => tunnel.as_deref_mut(),
+            Content::Whole(_) | Content::Kept(_) | Content::Stream(_) | Content::Passing(_) => None,
+        }
+    }
+
     /// Keeps the connection busy until the body is sent. A body without an end allows closing the connection at the
     /// limit.
     pub(super) fn hold(&mut self, busy: Busy) {

@@ -15,6 +15,8 @@ const LINE_MAX: usize = 128;
 pub(super) enum Wrong {
     /// A line ends without a carriage return.
     LineEnd,
+    /// The header `Host` is missing.
+    NoHost,
     /// The header `Host` occurs more than once.
     Hosts,
     /// `Content-Length` and `Transfer-Encoding` both occur, or one of them twice.
@@ -29,6 +31,7 @@ impl fmt::Display for Wrong {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::LineEnd => "a line of the request ends without a carriage return (RFC 9112, section 2.2)",
+            Self::NoHost => "the header `Host` is missing (RFC 9112, section 3.2)",
             Self::Hosts => "the header `Host` appears more than once (RFC 9112, section 3.2)",
             Self::TwoLengths => {
                 "the request has more than one `Content-Length` or `Transfer-Encoding`: send one of them (RFC 9112, section 6.3)"

@@ -27,6 +27,7 @@
 //! - `limits`: limits for the callers of every server; `Limits` are those that each server chooses
 //! - `line`: the bytes of one connection
 //! - `listen`: the sockets that a server listens on
+//! - `paced`: a caller's body on its way to a program: it must come at a pace
 //! - `passing`: an answer that a function gives itself, on its way to the caller
 //! - `query`: the parameters of a request, and the forms of their values
 //! - `request`: a request
@@ -44,6 +45,7 @@ mod kept;
 pub mod limits;
 mod line;
 pub mod listen;
+pub mod paced;
 pub mod passing;
 pub(crate) mod query;
 pub(crate) mod request;

@@ -17,6 +17,8 @@ pub enum Headed {
     Switched(InvocationId, Box<Response<Tunnel>>),
     /// There is no head: the body of the request is larger than its limit.
     TooLarge(InvocationId),
+    /// There is no head: the body of the request came too slowly.
+    TooSlow(InvocationId),
 }
 
 /// How the body of an answer ended; an error is its cause, for people.

@@ -11,6 +11,7 @@ use hyper::{Response, StatusCode};
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// An answer to send.
 pub(crate) type Answered = Response<Body>;
@@ -43,6 +44,16 @@ pub(crate) fn refuse(code: Code, detail: impl Into<String>) -> Refusal {
     Problem::new(code, detail).into()
 }
 
+/// The `Retry-After` if no better value is known: a restart of fnd takes less time.
+pub(crate) const AGAIN: Duration = Duration::from_secs(1);
+
+/// Returns a refusal because of something that passes: the sender may try again soon.
+pub(crate) fn refuse_for_now(code: Code, detail: impl Into<String>) -> Refusal {
+    let mut refusal = refuse(code, detail);
+    refusal.retry_after = Some(AGAIN.as_secs());
+    refusal
+}
+
 /// Counts failures, so that an answer and its line in the journal can be matched.
 static FAILURES: AtomicU64 = AtomicU64::new(1);
 
@@ -56,14 +67,18 @@ pub(crate) fn internal(operation: &str, error: &dyn std::fmt::Display) -> Refusa
     )
 }
 
+/// Returns the refusal of a request that fnd has no time left for.
+pub(crate) fn stopping() -> Refusal {
+    let detail = "fnd is stopping; `fndctl history` shows whether the request was accepted";
+    refuse_for_now(Code::Unavailable, detail)
+}
+
 /// Returns the refusal for data for which neither memory nor disk has room.
 pub(crate) fn no_room(what: &str, error: &std::io::Error) -> Refusal {
     tracing::warn!("no room for {what} of a request: [node] buffers is full, and the disk of the state fails: {error}");
     let detail =
         format!("fnd has no room for {what} now: its memory for bodies is full, and its disk is full or fails");
-    let mut refusal = refuse(Code::Unavailable, detail);
-    refusal.retry_after = Some(1);
-    refusal
+    refuse_for_now(Code::Unavailable, detail)
 }
 
 /// Header `Fnd-Invocation`: the id of the invocation.
@@ -138,7 +153,7 @@ pub(crate) fn problem(refused: &Refused) -> Answered {
 pub(super) fn last(refused: &Refused) -> Vec<u8> {
     let body = serde_json::to_string(&refused.problem).unwrap_or_default(); // cannot fail, see `problem`
     let status = StatusCode::from_u16(refused.problem.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-    let again = refused.retry_after.unwrap_or(1);
+    let again = refused.retry_after.unwrap_or(AGAIN.as_secs());
     let length = body.len();
     format!(
         "HTTP/1.1 {status}\r\nconnection: close\r\nretry-after: {again}\r\ncontent-type: application/problem+json\r\n\

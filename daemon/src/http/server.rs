@@ -27,7 +27,7 @@ use std::convert::Infallible;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// The service behind a server: it decides who may connect, and answers requests.
@@ -62,6 +62,11 @@ impl Stop {
     }
 }
 
+/// Connections that are accepted before all other tasks have a turn. The loop that accepts is polled more often than the
+/// tasks are, so a storm of connections would hold up all requests, and connections that were told to close would pile
+/// up. It is less than half of the tasks that a `LocalSet` runs before it polls the loop again (61).
+const ACCEPTED_PER_TURN: u32 = 16;
+
 /// What a server does with requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
@@ -83,19 +88,27 @@ pub(crate) fn serve<S: Service>(name: String, listeners: Listeners, service: S) 
 async fn accept<S: Service>(name: String, listeners: Listeners, service: Rc<S>, mut stop: watch::Receiver<bool>) {
     let mut tasks = JoinSet::new();
     let (phase, _) = watch::channel(Phase::Serving);
+    let mut in_turn = 0;
     loop {
+        if in_turn == ACCEPTED_PER_TURN {
+            in_turn = 0;
+            yield_now().await;
+        }
         tokio::select! {
             // Cancel-safe: a connection is either accepted or still in the backlog.
             accepted = listeners.accept() => match accepted {
-                Ok(accepted) => match service.admit(&accepted) {
-                    Ok((caller, place)) => {
-                        let limits = service.limits();
-                        let life = Life { service: Rc::clone(&service), caller, place, limits, ending: Ending::default() };
-                        tasks.spawn_local(connection(accepted, life, phase.subscribe()));
+                Ok(accepted) => {
+                    in_turn += 1;
+                    match service.admit(&accepted) {
+                        Ok((caller, place)) => {
+                            let limits = service.limits();
+                            let life = Life { service: Rc::clone(&service), caller, place, limits, ending: Ending::default() };
+                            tasks.spawn_local(connection(accepted, life, phase.subscribe()));
+                        }
+                        Err(Some(refusal)) => accepted.answer_at_once(&response::last(&refusal)),
+                        Err(None) => {}
                     }
-                    Err(Some(refusal)) => accepted.answer_at_once(&response::last(&refusal)),
-                    Err(None) => {}
-                },
+                }
                 Err(error) => {
                     tracing::warn!("failed to accept on {name}: {error}, trying again");
                     // The likely cause is a lack of descriptors, and no event reports that descriptors are free again.
@@ -168,7 +181,7 @@ impl<S: Service> Life<S> {
     pub(super) async fn answer(&self, line: &Line, mut request: Request<Incoming>) -> Result<Answered, Infallible> {
         let busy = self.place.busy();
         name_host(&mut request);
-        let wrong = line.next_request().or_else(|| other_host(&request));
+        let wrong = line.next_request().or_else(|| wrong_host(&request));
         let mut answer = match wrong {
             Some(wrong) => malformed(wrong),
             None => tokio::select! {
@@ -334,24 +347,22 @@ fn name_host(request: &mut Request<Incoming>) {
     }
 }
 
-/// Returns the fault of a request whose target names another host than its headers.
-fn other_host(request: &Request<Incoming>) -> Option<Wrong> {
+/// Returns the fault of a request that does not name its host, or names two.
+fn wrong_host(request: &Request<Incoming>) -> Option<Wrong> {
+    let Some(host) = request.headers().get(HOST) else {
+        // HTTP/1.0 has no such header, and HTTP/2 its own place for the host.
+        return (request.version() == Version::HTTP_11).then_some(Wrong::NoHost);
+    };
     let target = request.uri().authority()?.as_str().as_bytes();
-    let host = request.headers().get(HOST)?;
     (!host.as_bytes().eq_ignore_ascii_case(target)).then_some(Wrong::OtherHost)
 }
 
 /// Returns the answer to a request that is not answered because the server stops.
 fn stopping() -> Answered {
-    let mut refusal = refuse(
-        Code::Unavailable,
-        "fnd is stopping; `fndctl history` shows whether the request was accepted",
-    );
-    refusal.retry_after = Some(1);
-    problem(&refusal)
+    problem(&response::stopping())
 }
 
-/// Returns the answer to a request whose beginning or end is ambiguous; the connection ends with this answer.
+/// Returns the answer to a request whose host, beginning or end is ambiguous; the connection ends with this answer.
 fn malformed(wrong: Wrong) -> Answered {
     let mut answer = problem(&refuse(Code::BadRequest, wrong.to_string()));
     let close = HeaderValue::from_static("close");

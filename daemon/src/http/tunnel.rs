@@ -6,7 +6,13 @@ use super::passing::End;
 use bytes::Bytes;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncWriteExt as _, copy, split};
+use std::any::Any;
+use std::cell::Cell;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWriteExt as _, ReadBuf, copy, split};
 use tokio::sync::oneshot;
 
 /// The program's end of such a connection. If it is dropped, the program's connection is closed.
@@ -14,6 +20,15 @@ use tokio::sync::oneshot;
 pub struct Tunnel {
     program: Upgraded,
     end: oneshot::Sender<End>,
+    passed: Rc<Passed>,
+    kept: Option<Box<dyn Any>>,
+}
+
+/// How many bytes have passed after the head of the answer.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    pub(crate) to_caller: Cell<u64>,
+    pub(crate) from_caller: Cell<u64>,
 }
 
 impl Tunnel {
@@ -22,15 +37,35 @@ impl Tunnel {
     #[must_use]
     pub fn new(program: Upgraded) -> (Self, oneshot::Receiver<End>) {
         let (end, ended) = oneshot::channel();
-        (Self { program, end }, ended)
+        let tunnel = Self {
+            program,
+            end,
+            passed: Rc::default(),
+            kept: None,
+        };
+        (tunnel, ended)
+    }
+
+    /// Keeps a value that is made with the counts of bytes until the connection ends.
+    pub(crate) fn keep<T: 'static>(&mut self, value: impl FnOnce(Rc<Passed>) -> T) {
+        self.kept = Some(Box::new(value(Rc::clone(&self.passed))));
     }
 
     /// Passes bytes until either side ends. `read` is what the caller has sent behind its request.
     pub(super) async fn run(self, caller: Io, read: Bytes) {
-        let (mut from_program, mut to_program) = split(TokioIo::new(self.program));
-        let (mut from_caller, mut to_caller) = split(caller);
+        let Self {
+            program,
+            end,
+            passed,
+            kept: _kept,
+        } = self;
+        let (from_program, mut to_program) = split(TokioIo::new(program));
+        let (from_caller, mut to_caller) = split(caller);
+        let mut from_program = Counted(from_program, &passed.to_caller);
+        let mut from_caller = Counted(from_caller, &passed.from_caller);
         let to = async {
             to_program.write_all(&read).await?;
+            add(&passed.from_caller, read.len());
             copy(&mut from_caller, &mut to_program).await
         };
         let ended = tokio::select! {
@@ -42,9 +77,25 @@ impl Tunnel {
         };
         let _ = to_caller.shutdown().await; // an error: the caller has gone
         // Either side may break off such a connection at any time, so that is no failure of the program.
-        let _ = self.end.send(Ok(())); // an error: fnd is stopping
+        let _ = end.send(Ok(())); // an error: fnd is stopping
         if let Err(error) = ended {
             tracing::debug!("a connection after an upgrade broke off: {error}");
         }
     }
+}
+
+/// A reader that counts its bytes.
+struct Counted<'a, R>(R, &'a Cell<u64>);
+
+impl<R: AsyncRead + Unpin> AsyncRead for Counted<'_, R> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.0).poll_read(cx, buffer);
+        add(self.1, buffer.filled().len() - before);
+        read
+    }
+}
+
+fn add(count: &Cell<u64>, bytes: usize) {
+    count.set(count.get() + bytes as u64);
 }

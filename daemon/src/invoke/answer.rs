@@ -1,11 +1,11 @@
 //! Translates the end of a run into HTTP (docs/errors-and-reasons.md).
 
-use super::refusal::{AGAIN, no_function, rejected};
+use super::refusal::{no_function, rejected};
 use crate::control::backend::{Answering, PassedOn};
 use crate::http::body::Body;
 use crate::http::headers;
 use crate::http::passing::Headed;
-use crate::http::response::{self, Answered, INVOCATION, Refusal, STATE, header, internal, refuse};
+use crate::http::response::{self, Answered, INVOCATION, Refusal, STATE, header, internal};
 use fnd_core::api::problem::Code;
 use fnd_core::api::{InvocationView, Problem};
 use fnd_core::outcome::{Class, Reason, State};
@@ -20,12 +20,7 @@ use hyper::{Method, StatusCode};
 /// # Errors
 /// [`Code::Unavailable`] if fnd stops before the answer comes.
 pub(crate) async fn wait(answering: Answering) -> Result<Answer, Refusal> {
-    let stopping = "fnd is stopping; `fndctl history` shows whether the request was accepted";
-    answering.await.map_err(|_| {
-        let mut refusal = refuse(Code::Unavailable, stopping);
-        refusal.retry_after = Some(AGAIN.as_secs());
-        refusal
-    })
+    answering.await.map_err(|_| response::stopping())
 }
 
 /// Returns the answer for a caller that requested a run.
@@ -147,6 +142,10 @@ pub(crate) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
         }
         Headed::TooLarge(id) => {
             let problem = Problem::new(Code::TooLarge, "the body is larger than limits.body");
+            return Err(problem.of(function).in_invocation(id, Some(Reason::Cancelled)).into());
+        }
+        Headed::TooSlow(id) => {
+            let problem = Problem::new(Code::SlowRequest, "the body came too slowly");
             return Err(problem.of(function).in_invocation(id, Some(Reason::Cancelled)).into());
         }
     };

@@ -1,15 +1,11 @@
 //! The refusals of requests to run: they were not accepted, or there is no such function.
 
-use crate::http::response::{Refusal, Refused};
+use crate::http::response::{AGAIN, Refusal, Refused};
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
 use fnd_core::outcome::Skip;
 use fnd_core::supervisor::Rejection;
 use fnd_wire::ids::FunctionName;
-use std::time::Duration;
-
-/// The `Retry-After` if no better value is known: a restart of fnd takes less time.
-pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
 /// Returns the refusal of a request that was not accepted.
 pub(crate) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal {

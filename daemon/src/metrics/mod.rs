@@ -170,6 +170,7 @@ pub(crate) struct Metrics {
     request_durations: Family<RequestLabels, Histogram, fn() -> Histogram>,
     missed: Counts,
     lateness: Histogram,
+    upgraded_bytes: Family<RequestLabels, Counter>,
     rescans: Counter,
     put_back: Counter,
     hooks: Counts,
@@ -258,6 +259,12 @@ impl Metrics {
                 let help = "How long after their time scheduled runs were requested";
                 r.register_with_unit("fnd_schedule_lateness", help, Unit::Seconds, histogram.clone());
                 histogram
+            },
+            upgraded_bytes: {
+                let family = Family::default();
+                let help = "Bytes of connections that spoke another protocol after an upgrade, by route and receiver";
+                r.register("fnd_http_upgraded_bytes", help, family.clone());
+                family
             },
             rescans: {
                 let counter = Counter::default();
@@ -388,6 +395,12 @@ impl Metrics {
         self.requests.get_or_create(&vec![route(), status]).inc();
         let durations = self.request_durations.get_or_create(&vec![route()]);
         durations.observe(request.took.as_secs_f64());
+        if let Some(upgraded) = request.upgraded {
+            for (to, bytes) in [("caller", upgraded.to_caller), ("function", upgraded.from_caller)] {
+                let labels = vec![route(), ("to", to.to_owned())];
+                self.upgraded_bytes.get_or_create(&labels).inc_by(bytes);
+            }
+        }
     }
 
     /// Counts slots of a schedule: how late the run is, and how many slots were missed.

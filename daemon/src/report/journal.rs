@@ -3,7 +3,7 @@
 use crate::telemetry::{escape, plain_duration};
 use fnd_core::outcome::{Class, Reason};
 use fnd_core::record::{AttemptRecord, InvocationRecord};
-use fnd_core::report::{ReportEvent, RequestEnd};
+use fnd_core::report::{ReportEvent, RequestEnd, Upgraded};
 use fnd_core::supervisor::{FunctionState, Notice};
 use fnd_core::trace::Span;
 use fnd_core::triggers::alerts::Alert;
@@ -76,6 +76,16 @@ fn requested(request: &RequestEnd<'_>) {
         (Some(status), None) => status.to_string(),
         (Some(status), Some(bytes)) => format!("{status} {bytes} B"),
     };
+    let after = request.upgraded.map(|upgraded| {
+        let Upgraded {
+            to_caller,
+            from_caller,
+            lasted,
+        } = upgraded;
+        let seconds = lasted.as_secs_f64();
+        format!("; then {to_caller} B to it and {from_caller} B from it in {seconds:.1} s")
+    });
+    let after = after.unwrap_or_default();
     tracing::info!(
         fnd_event = "request",
         fnd_function = route.map(|(function, _)| function.as_str()),
@@ -83,7 +93,7 @@ fn requested(request: &RequestEnd<'_>) {
         route = route.map(|(_, path)| path),
         status = request.status,
         caller,
-        "{method} {path} {end}, {ms:.1} ms, from {caller}"
+        "{method} {path} {end}, {ms:.1} ms, from {caller}{after}"
     );
 }
 

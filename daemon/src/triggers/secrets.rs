@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 use std::rc::Rc;
+use std::time::Duration;
 use zeroize::Zeroizing;
 
 /// A secret.
@@ -79,7 +80,15 @@ pub(crate) struct Secrets {
     /// The purpose of each request, by its number.
     asked: HashMap<u32, Key>,
     generation: u64,
+    /// Whether a value may have changed since that was asked last.
+    is_news: bool,
+    /// When the files of TLS are asked for next: no event says that they have changed, see [`TLS_EVERY`].
+    tls_due: Option<Duration>,
 }
+
+/// How often the files of `[http] tls` are read. fnd itself can often not even see their directory, and a watch would
+/// fall between the two files of a renewal.
+const TLS_EVERY: Duration = Duration::from_secs(10);
 
 /// The spawner's answer to a request.
 #[derive(Debug)]
@@ -114,9 +123,29 @@ impl Secrets {
         self.generation
     }
 
+    /// Sets when the files of TLS are asked for next: after a while from `now`, the monotonic time; absent: never.
+    pub(crate) fn ask_for_tls_after(&mut self, now: Option<Duration>) {
+        self.tls_due = now.map(|now| now + TLS_EVERY);
+    }
+
+    /// Returns when the files of TLS are asked for next, as a monotonic time.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        self.tls_due
+    }
+
+    /// Returns whether a value may have changed since this was asked last. The files of TLS are mostly what they were.
+    pub(crate) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.is_news)
+    }
+
     /// Returns whether an answer is awaited.
     pub(crate) fn is_asking(&self) -> bool {
         !self.asked.is_empty()
+    }
+
+    /// Returns whether a secret is on its way: what it says is not known yet, or not its newest value.
+    pub(crate) fn awaits_secret(&self) -> bool {
+        self.asked.values().any(|key| matches!(key, Key::Named(_)))
     }
 
     /// Returns the problems: the code of each, the name of its item, and a text for people.
@@ -172,6 +201,7 @@ impl Secrets {
             return Some(None);
         };
         item.is_asked = false;
+        self.is_news |= matches!(key, Key::Named(_));
         let read = match answer {
             Answer::Value(memory) => read(memory).map_err(|error| format!("failed to read its memory file: {error}")),
             // A secret that was withdrawn admits nobody any more. The last good pair of TLS serves on.
@@ -200,6 +230,7 @@ impl Secrets {
                 item.problem = None;
                 if item.file != bytes {
                     item.file = bytes;
+                    self.is_news = true;
                     self.generation += 1;
                 }
             }
@@ -256,6 +287,7 @@ mod tests {
         assert_eq!(secrets.want(what.clone()).as_ref(), Some(what));
         secrets.sent(number, what);
         assert!(secrets.is_asking());
+        assert_eq!(secrets.awaits_secret(), what.function.is_some());
         assert_eq!(secrets.answered(number, answer), Some(None));
         assert!(!secrets.is_asking());
     }

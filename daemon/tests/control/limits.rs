@@ -240,7 +240,7 @@ async fn a_body_that_never_comes_is_refused() {
     serve_here(async |mut stream| {
         let start = tokio::time::Instant::now();
         stream
-            .write_all(b"POST /v1/functions/hello/invoke HTTP/1.1\r\ncontent-length: 9\r\n\r\n")
+            .write_all(b"POST /v1/functions/hello/invoke HTTP/1.1\r\nhost: fnd\r\ncontent-length: 9\r\n\r\n")
             .await
             .unwrap();
         let mut bytes = Vec::new();
@@ -256,7 +256,7 @@ async fn a_body_that_never_comes_is_refused() {
 async fn a_silent_follower_is_kept_and_hears_that_fnd_lives() {
     serve_here(async |mut stream| {
         stream
-            .write_all(b"GET /v1/logs?follow=1 HTTP/1.1\r\n\r\n")
+            .write_all(b"GET /v1/logs?follow=1 HTTP/1.1\r\nhost: fnd\r\n\r\n")
             .await
             .unwrap();
         let mut bytes = Vec::new();
@@ -292,7 +292,7 @@ async fn a_silent_connection_is_closed_soon() {
 async fn ask_for_a_large_answer(stream: &mut tokio::net::UnixStream) -> Vec<u8> {
     let body = vec![b'x'; 4 << 20];
     let head = format!(
-        "POST /v1/functions/hello/invoke HTTP/1.1\r\ncontent-length: {}\r\n\r\n",
+        "POST /v1/functions/hello/invoke HTTP/1.1\r\nhost: fnd\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes()).await.unwrap();

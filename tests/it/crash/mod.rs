@@ -12,6 +12,7 @@
 //! - `load`: the callers, and what they remember
 //! - `points`: where fnd is killed
 //! - `rest`: waits until everything has ended
+//! - `slots`: a function that runs by schedule
 
 mod answered;
 pub(crate) mod check;
@@ -20,6 +21,7 @@ pub(crate) mod functions;
 pub(crate) mod load;
 mod points;
 pub(crate) mod rest;
+pub(crate) mod slots;
 
 use check::Check;
 use fastrand::Rng;
@@ -94,10 +96,12 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     for (name, code) in functions::files() {
         fnd.drop_file(name, &code.replace("GATE", &gate.display().to_string()));
     }
+    fnd.drop_file(slots::FILE.0, slots::FILE.1);
     fnd.launch();
     for function in &FUNCTIONS {
         fnd.wait_ready(function.name);
     }
+    fnd.wait_ready(slots::NAME);
     fnd.leave(Signal::SIGTERM);
     let load = Load::begin(&fnd.client(), &mut rng, &seed.to_string(), 1);
     for n in 0..kills {
@@ -119,16 +123,17 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     fnd.start_behind(Vec::new());
     fnd.launch();
     let replies = load.end();
+    slots::pause(&fnd);
     let again = format!("seed {seed}, replayed with FND_SEED={seed} FND_KILLS={kills}");
     let rest = Rest {
         fnd: &fnd,
-        others: &[],
+        others: &[slots::NAME],
         service: None,
         again: &again,
     };
     rest.wait();
     let journal = Journal::read(&gate, FUNCTIONS.iter().map(|function| function.name));
-    let (invocations, findings) = Check {
+    let (invocations, mut findings) = Check {
         fnd: &fnd,
         replies: &replies,
         journal: &journal,
@@ -136,6 +141,7 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
         shortage: false,
     }
     .run();
+    slots::check(&fnd, true, &mut findings);
     sum.invocations += invocations;
     assert!(findings.none(), "{again}: {}{findings}", findings.counts());
     fnd.finish();

@@ -168,3 +168,31 @@ fn credentials_that_fnd_has_checked_are_not_passed_on() {
     assert_eq!(site.call("POST", "/open", &headers, "").text(), "Bearer t-1|t-1");
     site.fnd.finish();
 }
+
+#[test]
+fn a_caller_is_not_denied_while_its_secret_is_on_its_way() {
+    let site = Site::start("", &[]);
+    // So that the host has 404 for everybody.
+    site.script("open", ECHO, &route("/open", "\"none\"", ""));
+    for n in 0..5 {
+        let name = format!("hook-{n}");
+        secret(&site.fnd, &name, "t-1\n");
+        let manifest = route(&format!("/{name}"), &format!("\"token:{name}\""), "");
+        site.fnd
+            .drop_file(&format!("{name}.toml"), &format!("on_load = false\n{manifest}"));
+        site.fnd.drop_file(&format!("{name}.sh"), ECHO);
+        eventually("an answer of the function", || {
+            let answer = site.call("POST", &format!("/{name}"), &[("authorization", "Bearer t-1")], "x");
+            let retries = answer.header("retry-after").is_some();
+            match answer.status.as_u16() {
+                404 => false,
+                503 if retries => false,
+                status => {
+                    assert_eq!(status, 200, "{}", answer.text());
+                    true
+                }
+            }
+        });
+    }
+    site.fnd.finish();
+}

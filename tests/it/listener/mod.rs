@@ -2,12 +2,16 @@
 //!
 //! Files:
 //! - `admission`: credentials: who may call, and the one answer for all others
+//! - `browser`: what a page may do in a browser
 //! - `decisions`: conditions, idempotency keys, rates, pages of other origins, queued requests
+//! - `programs`: programs that serve HTTP, behind routes
 //! - `routing`: paths, methods and hosts; two functions with one route
 //! - `sockets`: addresses, TLS, proxies, restarts, what is told of requests
 
 mod admission;
+mod browser;
 mod decisions;
+mod programs;
 mod routing;
 mod sockets;
 
@@ -51,10 +55,20 @@ impl Site {
 
     /// Adds a script with routes, and waits until it serves.
     fn script(&self, name: &str, code: &str, manifest: &str) {
-        self.fnd
-            .drop_file(&format!("{name}.toml"), &format!("on_load = false\n{manifest}"));
-        self.fnd.drop_file(&format!("{name}.sh"), code);
+        self.function(name, "sh", code, &format!("on_load = false\n{manifest}"));
+    }
+
+    /// Adds a function, and waits until it serves.
+    fn function(&self, name: &str, suffix: &str, code: &str, manifest: &str) {
+        self.fnd.drop_file(&format!("{name}.toml"), manifest);
+        self.fnd.drop_file(&format!("{name}.{suffix}"), code);
         self.serves(name);
+        let names_secret = |line: &str| line.starts_with("auth") && line.contains(':');
+        if manifest.lines().any(names_secret) {
+            // While the secret is on its way, the route answers 503. A reload ends when all secrets are read.
+            let reloaded = self.fnd.client().post("/v1/reload", "");
+            assert_eq!(reloaded.status, 200, "{}", reloaded.text());
+        }
     }
 
     /// Waits until a function is ready.
@@ -82,6 +96,22 @@ impl Site {
 #[track_caller]
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     wait_until(what, PATIENCE, || holds().then_some(()));
+}
+
+/// Returns a port of the loopback that was free a moment ago.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Replaces `[http]` of the configuration and reloads.
+fn configure(fnd: &Fnd, http: &str) {
+    let path = fnd.path("fnd.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let before = text.split("\n[http]\n").next().unwrap();
+    fs::write(&path, format!("{before}\n[http]\n{http}\n")).unwrap();
+    let run = fnd.ctl(&["reload"]);
+    assert_eq!(run.code, 0, "{}{}", run.out(), run.stderr);
 }
 
 /// Writes a secret as an administrator does.

@@ -4,11 +4,6 @@ use super::*;
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
-/// Returns a port of the loopback that was free a moment ago.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// Calls a URL by curl; returns its status, version of HTTP and body.
 fn curl(arguments: &[&str]) -> String {
     let output = Command::new("curl")
@@ -17,16 +12,6 @@ fn curl(arguments: &[&str]) -> String {
         .output()
         .unwrap();
     String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
-}
-
-/// Replaces `[http]` of the configuration and reloads.
-fn configure(fnd: &Fnd, http: &str) {
-    let path = fnd.path("fnd.toml");
-    let text = fs::read_to_string(&path).unwrap();
-    let before = text.split("\n[http]\n").next().unwrap();
-    fs::write(&path, format!("{before}\n[http]\n{http}\n")).unwrap();
-    let run = fnd.ctl(&["reload"]);
-    assert_eq!(run.code, 0, "{}{}", run.out(), run.stderr);
 }
 
 #[test]
@@ -141,6 +126,9 @@ fn tls_serves_the_last_good_certificate() {
     make("two.example");
     let _ = site.fnd.ctl(&["reload"]);
     assert!(call("two.example", &[]).ends_with("200 2"));
+    // Without a reload.
+    make("three.example");
+    eventually("the new certificate", || call("three.example", &[]).ends_with("200 2"));
     site.fnd.finish();
 }
 

@@ -3,6 +3,7 @@
 
 use crate::crash::findings::{Findings, short};
 use crate::crash::functions::Journal;
+use crate::crash::slots;
 use fastrand::Rng;
 use fnd_core::api::Queued;
 use fnd_core::outcome::State;
@@ -73,7 +74,7 @@ exec sleep 1000
 
 /// Returns the files of these functions.
 pub(super) fn files() -> Vec<(&'static str, String)> {
-    [("moves.sh", MOVES), ("web.py", WEB), ("keeper.sh", KEEPER)]
+    [("moves.sh", MOVES), ("web.py", WEB), ("keeper.sh", KEEPER), slots::FILE]
         .map(|(file, code)| (file, code.to_owned()))
         .into()
 }

@@ -22,6 +22,7 @@ use crate::crash::check::Check;
 use crate::crash::functions::{self as common, FUNCTIONS, Journal};
 use crate::crash::load::Load;
 use crate::crash::rest::Rest;
+use crate::crash::slots;
 use actions::{Action, KINDS, Kind};
 use after::Figures;
 use callers::Crowd;
@@ -41,8 +42,9 @@ const WARM_UP: Duration = Duration::from_secs(4);
 /// How long callers can send requests without pauses until the history has 64 MiB, above which a full disk removes the
 /// oldest records, as it should. In a longer storm callers pause more.
 const HISTORY_LASTS: u64 = 60;
-/// The functions in addition to those of the crash tests: one that is moved around, an HTTP server, a service.
-const OTHERS: [&str; 3] = ["moves", "web", "keeper"];
+/// The functions in addition to those of the crash tests: one that is moved around, an HTTP server, a service, one
+/// that runs by schedule.
+const OTHERS: [&str; 4] = ["moves", "web", "keeper", slots::NAME];
 
 /// One fnd in a storm.
 struct Storm {
@@ -108,6 +110,7 @@ fn what_must_hold_holds_in_a_storm() {
     storm.calm();
     let replies = load.end();
     let crowd = crowd.end();
+    slots::pause(&storm.fnd);
     say(&format!("{done:?}"));
 
     let rest = Rest {
@@ -127,6 +130,9 @@ fn what_must_hold_holds_in_a_storm() {
         shortage: storm.shortage,
     };
     let (invocations, mut findings) = check.run();
+    if !kinds.contains(&Kind::Clock) {
+        slots::check(&storm.fnd, !storm.shortage, &mut findings);
+    }
     let others = Journal::read(&storm.gate, ["moves", "web"].into_iter());
     crowd.check(&storm.fnd, &others, storm.spawner_killed, &mut findings);
     calm.compare_memory(&warm, &mut findings);

@@ -11,6 +11,7 @@
 //! - `limits`: enforced by cgroup v2
 //! - `modes`: HTTP programs and services
 //! - `power`: reboots and power cuts
+//! - `schedules`: slots over a reboot and steps of the clock
 //! - `service`: fnd under systemd
 //! - `takeover`: restart, crash, upgrade
 //! - `users`: names of functions' users
@@ -25,6 +26,7 @@ mod killing;
 mod limits;
 mod modes;
 mod power;
+mod schedules;
 mod service;
 mod takeover;
 mod users;
@@ -84,6 +86,7 @@ pub(crate) const ALL: &[Scenario] = &[
     then("service: journal stopped", service::journal_stopped),
     then("faults: disk full", faults::disk_full),
     then("faults: clock", faults::clock),
+    then("schedules: clock and reboot", schedules::clock_and_reboot),
     then("power: reboot", power::reboot),
     then("power: cut", power::cut),
     then("faults: cgroup version 1", faults::hybrid),

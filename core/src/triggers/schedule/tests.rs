@@ -289,6 +289,8 @@ fn any_schedule() -> impl Strategy<Value = Schedule> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
+
     #[test]
     fn each_slot_is_handled_once(schedule in any_schedule(), steps in prop::collection::vec(step(), 1..20)) {
         let plan = || plans(std::slice::from_ref(&schedule));

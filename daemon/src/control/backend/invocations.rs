@@ -1,13 +1,13 @@
 //! Requests of routes about invocations: to run something, to wait for it, to read the history.
 
 use super::{Answering, Failure, Pending};
+use crate::http::paced::Paced;
 use crate::http::passing::Headed;
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
 use fnd_core::outcome::{State, Trigger};
 use fnd_core::record::{InvocationFilter, RunResult};
 use fnd_core::supervisor::Submit;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use tokio::sync::oneshot;
 
@@ -18,7 +18,7 @@ pub trait InvocationBackend {
     fn submit(&self, submit: Submit) -> Answering;
 
     /// Gives a request to run its id, passes it to the supervisor, and streams its body to a program that serves HTTP.
-    fn pass(&self, submit: Submit, body: Incoming, upgrade: Option<HeaderValue>) -> PassedOn;
+    fn pass(&self, submit: Submit, body: Paced, upgrade: Option<HeaderValue>) -> PassedOn;
 
     /// Requests the end of an invocation: `Answer::Done` or `Answer::NotFound`.
     fn cancel(&self, id: InvocationId) -> Answering;

@@ -8,6 +8,7 @@ use crate::control::backend::Bounds;
 use crate::control::call::Call;
 use crate::control::limits::KEY_MAX;
 use crate::http::headers::{given, joined, upgrade};
+use crate::http::paced::Paced;
 use crate::http::query::{INSTANT, instant, wrong};
 use crate::http::response::{Answered, Refusal, refuse};
 use crate::invoke::answer::{of_passed, of_run, wait};
@@ -133,7 +134,7 @@ async fn pass(call: &Call, request: Submit, limit: u64) -> Result<Answered, Refu
     };
     let function = request.function.clone();
     let upgrade = upgrade(&call.request.parts.headers);
-    let passed = call.backend.pass(request, body, upgrade);
+    let passed = call.backend.pass(request, Paced::new(body, None), upgrade);
     of_passed(passed, &function, &call.request.parts.method).await
 }
 

@@ -28,6 +28,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tls::Security;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
+use tokio::sync::Notify;
 
 /// Connections that wait in a socket until they are accepted; the kernel's `net.core.somaxconn` may be lower.
 const BACKLOG: u32 = 4096;
@@ -87,6 +88,8 @@ struct Inner {
     open: RefCell<Vec<Open>>,
     wanted: RefCell<Vec<Address>>,
     unbound: RefCell<Vec<Unbound>>,
+    /// Notified when there are some.
+    is_missing: Notify,
     security: RefCell<Security>,
     /// The socket that is asked first, so that a busy one does not starve the others.
     first: Cell<usize>,
@@ -177,12 +180,14 @@ impl Listeners {
     /// Tries the addresses that could not be used, until this is dropped; calls `changed` when there are fewer.
     pub async fn keep_trying(&self, changed: impl Fn()) {
         loop {
+            let before = self.0.unbound.borrow().len();
+            if before == 0 {
+                self.0.is_missing.notified().await;
+                continue;
+            }
             // No event tells when an address is free.
             tokio::time::sleep(AGAIN).await;
-            let before = self.0.unbound.borrow().len();
-            if before > 0 {
-                self.bind_missing();
-            }
+            self.bind_missing();
             if self.0.unbound.borrow().len() != before {
                 changed();
             }
@@ -219,6 +224,9 @@ impl Listeners {
                     why,
                 }),
             }
+        }
+        if !unbound.is_empty() {
+            self.0.is_missing.notify_one();
         }
         *self.0.unbound.borrow_mut() = unbound;
     }

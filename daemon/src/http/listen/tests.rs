@@ -136,3 +136,27 @@ async fn a_descriptor_that_does_not_listen_is_refused() {
             .is_err()
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_address_that_is_taken_is_tried_until_it_is_free() {
+    let listeners = Listeners::new();
+    let (trying, fewer) = (listeners.clone(), Cell::new(0));
+    let test = async {
+        for round in 1..=2 {
+            // Nothing is missing for a long time.
+            tokio::time::sleep(100 * AGAIN).await;
+            let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = Address::Tcp(taken.local_addr().unwrap());
+            assert_eq!(listeners.apply(std::slice::from_ref(&address)).len(), 1);
+            tokio::time::sleep(3 * AGAIN).await;
+            assert_eq!(listeners.unbound().len(), 1);
+            drop(taken);
+            tokio::time::sleep(2 * AGAIN).await;
+            assert_eq!((listeners.unbound().len(), fewer.get()), (0, round));
+        }
+    };
+    tokio::select! {
+        () = trying.keep_trying(|| fewer.set(fewer.get() + 1)) => {}
+        () = test => {}
+    }
+}

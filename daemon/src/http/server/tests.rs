@@ -3,9 +3,11 @@
 //! Files:
 //! - `hostile`: bad input for a server that anybody can reach
 //! - `public`: a server as the public listener is
+//! - `storm`: more new connections than places
 
 mod hostile;
 mod public;
+mod storm;
 
 use super::*;
 use crate::http::connections::{Connections, Owner, Places};

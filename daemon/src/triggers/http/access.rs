@@ -6,8 +6,9 @@ use crate::clock::monotonic;
 use crate::http::listen::socket::Peer;
 use crate::http::request::short;
 use crate::http::response::{Answered, INVOCATION};
+use crate::http::tunnel::Passed;
 use fnd_core::durations::{Durations, quantile};
-use fnd_core::report::{ReportEvent, RequestEnd};
+use fnd_core::report::{ReportEvent, RequestEnd, Upgraded};
 use fnd_core::supervisor::Answer;
 use fnd_core::triggers::route::Route;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -16,7 +17,7 @@ use hyper::http::request::Parts;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The calls of one route since fnd's start.
 #[derive(Debug, Default)]
@@ -46,7 +47,8 @@ impl RouteCalls {
     }
 }
 
-/// A request that is being answered. If this is dropped before, its caller has left.
+/// A request that is being answered, or whose connection speaks another protocol since its answer. It is told of when
+/// this is dropped; without an answer its caller has left.
 pub(super) struct Access {
     listener: Rc<Listener>,
     control: Control,
@@ -57,6 +59,10 @@ pub(super) struct Access {
     route: Option<Rc<Route>>,
     /// Status and size of the answer.
     answer: Option<(u16, Option<u64>)>,
+    /// How long it took until the answer began.
+    took: Option<Duration>,
+    /// The bytes after the answer, if another protocol follows it.
+    passed: Option<Rc<Passed>>,
     invocation: Option<InvocationId>,
 }
 
@@ -71,6 +77,8 @@ impl Access {
             caller: peer.address,
             route: None,
             answer: None,
+            took: None,
+            passed: None,
             invocation: None,
         }
     }
@@ -96,15 +104,23 @@ impl Access {
 
     /// Notes the answer.
     pub(super) fn answered(&mut self, answer: &Answered) {
+        self.took = Some(self.begun.elapsed());
         self.answer = Some((answer.status().as_u16(), answer.body().size_hint().exact()));
         let id = answer.headers().get(INVOCATION).and_then(|id| id.to_str().ok());
         self.invocation = id.and_then(InvocationId::parse).or(self.invocation);
+    }
+
+    /// Notes that another protocol follows the answer, and its bytes.
+    pub(super) fn follows(mut self, passed: Rc<Passed>) -> Self {
+        self.passed = Some(passed);
+        self
     }
 }
 
 impl Drop for Access {
     fn drop(&mut self) {
-        let took = self.begun.elapsed();
+        let lasted = self.begun.elapsed();
+        let took = self.took.unwrap_or(lasted);
         let status = self.answer.map(|(status, _)| status);
         if let (Some(route), Some(status)) = (&self.route, status) {
             let mut calls = self.listener.calls.borrow_mut();
@@ -130,9 +146,17 @@ impl Drop for Access {
             method: &self.method,
             path: &self.path,
             status,
-            bytes: self.answer.and_then(|(_, bytes)| bytes),
+            bytes: self
+                .answer
+                .and_then(|(_, bytes)| bytes)
+                .filter(|_| self.passed.is_none()),
             caller: &caller,
             took,
+            upgraded: self.passed.as_ref().map(|passed| Upgraded {
+                to_caller: passed.to_caller.get(),
+                from_caller: passed.from_caller.get(),
+                lasted: lasted.saturating_sub(took),
+            }),
             is_logged: self.listener.logs.get(),
         };
         // The state is in use only if fnd ends and takes its connections with it.

@@ -5,7 +5,7 @@
 
 use super::Public;
 use crate::http::request::Request;
-use crate::http::response::{Refusal, internal, refuse};
+use crate::http::response::{Refusal, internal, refuse, refuse_for_now};
 use crate::triggers::passwords::Refused;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
@@ -34,18 +34,22 @@ impl Headers for OfRequest<'_> {
     }
 }
 
-/// Returns the refusal of a caller without a credential that holds. Its words are the same for everybody.
-fn unauthorized() -> Refusal {
-    refuse(Code::Unauthorized, "the request has no credential that holds here")
-}
-
 impl Public {
+    /// Returns the refusal of a caller without a credential that holds. Its words are the same for everybody.
+    fn denied(&self) -> Refusal {
+        // The credential of an honest caller may need a secret that was installed a moment ago.
+        if self.control.daemon.state.borrow().secrets.awaits_secret() {
+            return refuse_for_now(Code::Unavailable, "fnd is reading its secrets");
+        }
+        refuse(Code::Unauthorized, "the request has no credential that holds here")
+    }
+
     /// Returns what admits a caller, and the body if it was read for that. `route` is absent if the host has no route for
     /// the request.
     ///
     /// # Errors
     /// [`Code::Unauthorized`]; [`Code::TooLarge`] and others if a body was to be read; [`Code::Unavailable`] if too many
-    /// passwords wait to be checked.
+    /// passwords wait to be checked, or a secret is on its way.
     pub(super) async fn admitted(
         &self,
         request: &Request,
@@ -71,7 +75,7 @@ impl Public {
             return Ok((Admitted::Known, None));
         }
         let Some(limit) = admits.signed_body else {
-            return Err(unauthorized());
+            return Err(self.denied());
         };
         let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
         let body = request.read_body(&buffers, limit, "limits.body").await?;
@@ -84,7 +88,7 @@ impl Public {
                 drop(bytes);
                 Ok((proof, Some(body)))
             }
-            None => Err(unauthorized()),
+            None => Err(self.denied()),
         }
     }
 
@@ -100,11 +104,10 @@ impl Public {
         match self.listener.passwords.check(login).await {
             Ok(()) => Ok(true),
             Err(Refused::Denied(_)) => Ok(false),
-            Err(Refused::Busy) => {
-                let mut refusal = refuse(Code::Unavailable, "too many passwords wait to be checked");
-                refusal.retry_after = Some(1);
-                Err(refusal)
-            }
+            Err(Refused::Busy) => Err(refuse_for_now(
+                Code::Unavailable,
+                "too many passwords wait to be checked",
+            )),
         }
     }
 

@@ -32,7 +32,7 @@ use crate::http::connections::{Connection, Full, Owner};
 use crate::http::limits::{Limits, Pace};
 use crate::http::listen::socket::{Accepted, Peer};
 use crate::http::request::{Request, discard};
-use crate::http::response::{Answered, Refusal, count, header, problem, refuse, whole};
+use crate::http::response::{Answered, Refusal, count, header, problem, refuse, refuse_for_now, whole};
 use crate::http::server::{self, Service, Stop};
 use access::Access;
 use asked::Asked;
@@ -99,8 +99,11 @@ impl Service for Public {
         // Whatever has not read the body: its sender gets to read the answer.
         discard(&unread, Pace::REMOTE).await;
         let answer = answer.unwrap_or_else(|refusal| problem(&refusal));
-        let answer = count(answer, &buffers).await;
+        let mut answer = count(answer, &buffers).await;
         access.answered(&answer);
+        if let Some(tunnel) = answer.body_mut().tunnel_mut() {
+            tunnel.keep(|passed| access.follows(passed));
+        }
         answer
     }
 
@@ -157,11 +160,7 @@ impl Public {
         }
         match self.control.daemon.state.borrow().health() {
             Ok(()) => whole("text/plain; charset=utf-8", "ok\n"),
-            Err(_) => {
-                let mut refusal = refuse(Code::Unavailable, "fnd cannot run functions now");
-                refusal.retry_after = Some(1);
-                problem(&refusal)
-            }
+            Err(_) => problem(&refuse_for_now(Code::Unavailable, "fnd cannot run functions now")),
         }
     }
 }
@@ -243,7 +242,5 @@ fn too_many(full: Full) -> Refusal {
         Full::All => "too many connections are open ([http] connections)",
         Full::One(_) => "your address has too many connections open ([http] connections_per_address)",
     };
-    let mut refusal = refuse(Code::TooManyConnections, detail);
-    refusal.retry_after = Some(1);
-    refusal
+    refuse_for_now(Code::TooManyConnections, detail)
 }

@@ -7,8 +7,9 @@ use super::asked::Asked;
 use crate::control::backend::{Bounds, FunctionBackend as _, InvocationBackend as _};
 use crate::control::limits::KEY_MAX;
 use crate::http::headers::{given, joined, upgrade};
+use crate::http::paced::Paced;
 use crate::http::request::Request;
-use crate::http::response::{Answered, Refusal, internal, refuse, whole};
+use crate::http::response::{Answered, Refusal, internal, refuse, refuse_for_now, whole};
 use crate::invoke::answer::{of_passed, of_run, wait};
 use crate::invoke::payload::put;
 use crate::invoke::refusal::rejected;
@@ -113,11 +114,7 @@ impl Public {
                 Code::Replayed,
                 "a request with this signature and this time was admitted before",
             ),
-            Replayed::Full => {
-                let mut refusal = refuse(Code::Unavailable, "too many signed requests are remembered");
-                refusal.retry_after = Some(1);
-                refusal
-            }
+            Replayed::Full => refuse_for_now(Code::Unavailable, "too many signed requests are remembered"),
         })
     }
 
@@ -179,7 +176,11 @@ impl Public {
             ));
         };
         let function = submit.function.clone();
-        let passed = self.control.pass(submit, body, upgrade(&request.parts.headers));
+        let passed = self.control.pass(
+            submit,
+            Paced::new(body, Some(request.pace)),
+            upgrade(&request.parts.headers),
+        );
         of_passed(passed, &function, &request.parts.method).await
     }
 }

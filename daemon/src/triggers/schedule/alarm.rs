@@ -1,6 +1,7 @@
 //! One timer of the wall clock for all schedules. It also rings when somebody sets the clock (timerfd_create(2),
 //! `TFD_TIMER_CANCEL_ON_SET`), and after a suspend, since it counts the wall clock and not the time of the processor.
 
+use crate::clock::{on_the_machine, stepped_by_a_test};
 use rustix::io::Errno;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
@@ -49,7 +50,7 @@ impl Alarm {
         }
         let zero = Timespec::default();
         // A time of zero would disarm the timer, which no slot has: it would be in 1970.
-        let it_value = at.map_or(zero, |ms| Timespec {
+        let it_value = at.map(on_the_machine).map_or(zero, |ms| Timespec {
             tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
             tv_nsec: i64::try_from(ms % 1000 * 1_000_000).unwrap_or(0),
         });
@@ -65,6 +66,18 @@ impl Alarm {
 
     /// Waits until the alarm rings. Cancel-safe: a ring is taken or stays.
     pub(crate) async fn rings(&self) -> Ring {
+        tokio::select! {
+            // Cancel-safe: nothing is taken before it returns.
+            ring = self.timer_rings() => ring,
+            // Cancel-safe: the next call begins with the clock as it is then; `due` is asked after each ring.
+            () = stepped_by_a_test() => {
+                self.at.set(None);
+                Ring::ClockSet
+            }
+        }
+    }
+
+    async fn timer_rings(&self) -> Ring {
         loop {
             let ready = self.timer.readable().await;
             let mut count = [0; 8];

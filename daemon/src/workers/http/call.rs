@@ -170,6 +170,10 @@ impl Task {
                 let why = "the body of the request is larger than limits.body".to_owned();
                 ((Reason::Cancelled, why), None)
             }
+            Err(ExchangeError::TooSlow) => {
+                let why = "the body of the request came too slowly".to_owned();
+                ((Reason::Cancelled, why), None)
+            }
             Err(ExchangeError::Caller) => ((Reason::Cancelled, "the caller closed the connection".to_owned()), None),
         };
         self.inbox.input(Input::Answered(self.worker, self.call, how, result));
@@ -223,11 +227,20 @@ impl Task {
             error: Rc::default(),
         });
         let sent = self.send(server, request).await;
-        if sent.as_ref().is_err_and(|error| *error == ExchangeError::TooLarge) {
-            let _ = answer.send(Headed::TooLarge(self.invocation)); // an error: the caller has gone
-            return Err(ExchangeError::TooLarge);
-        }
-        let answered = sent?;
+        let answered = match sent {
+            Ok(answered) => answered,
+            Err(error) => {
+                let refused = match error {
+                    ExchangeError::TooLarge => Some(Headed::TooLarge(self.invocation)),
+                    ExchangeError::TooSlow => Some(Headed::TooSlow(self.invocation)),
+                    ExchangeError::Worker(_) | ExchangeError::Caller => None,
+                };
+                if let Some(refused) = refused {
+                    let _ = answer.send(refused); // an error: the caller has gone
+                }
+                return Err(error);
+            }
+        };
         if answered.status() == StatusCode::SWITCHING_PROTOCOLS {
             return self.switch(answered, answer).await;
         }

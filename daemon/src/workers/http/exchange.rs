@@ -8,6 +8,7 @@ use super::address::Address;
 use super::key::WorkerKey;
 use crate::driver::inbox::Inbox;
 use crate::driver::tasks::Owner;
+use crate::http::paced::{BodyError, Paced};
 use bytes::Bytes;
 use fnd_core::record::Response as Answer;
 use fnd_wire::ids::WorkerId;
@@ -38,8 +39,19 @@ pub enum ExchangeError {
     Worker(String),
     /// The body is larger than its limit.
     TooLarge,
+    /// The body came too slowly.
+    TooSlow,
     /// The caller that sent the body, or waited for the answer, is gone.
     Caller,
+}
+
+impl From<BodyError> for ExchangeError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::Left => Self::Caller,
+            BodyError::Slow => Self::TooSlow,
+        }
+    }
 }
 
 /// The body of a request.
@@ -49,7 +61,7 @@ pub enum Sent {
     /// The body as it comes from a caller.
     Passed {
         /// The caller's body.
-        from: Incoming,
+        from: Paced,
         /// Bytes that may still come.
         left: u64,
         /// Why the body broke off, to be read afterwards.
@@ -73,9 +85,12 @@ impl Body for Sent {
                 let Some(frame) = ready!(Pin::new(&mut *from).poll_frame(cx)) else {
                     return Poll::Ready(None);
                 };
-                let Ok(frame) = frame else {
-                    error.set(Some(ExchangeError::Caller));
-                    return Poll::Ready(Some(Err(BrokeOff)));
+                let frame = match frame {
+                    Ok(frame) => frame,
+                    Err(why) => {
+                        error.set(Some(why.into()));
+                        return Poll::Ready(Some(Err(BrokeOff)));
+                    }
                 };
                 // Trailers belong to the caller's connection.
                 let Ok(data) = frame.into_data() else { continue };
@@ -193,7 +208,9 @@ pub(crate) async fn probe(
         Ok(Ok(answer)) if answer.status().is_success() || answer.status().is_redirection() => Ok(()),
         Ok(Ok(answer)) => Err(format!("`{path}` answered {}", answer.status())),
         Ok(Err(ExchangeError::Worker(why))) => Err(why),
-        Ok(Err(ExchangeError::TooLarge | ExchangeError::Caller)) => Err(format!("no request was sent to `{path}`")),
+        Ok(Err(ExchangeError::TooLarge | ExchangeError::TooSlow | ExchangeError::Caller)) => {
+            Err(format!("no request was sent to `{path}`"))
+        }
     }
 }
 

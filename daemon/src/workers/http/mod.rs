@@ -23,6 +23,7 @@ mod readiness;
 
 use crate::driver::inbox::Input;
 use crate::driver::tasks::Owner;
+use crate::http::paced::Paced;
 use crate::http::passing::Headed;
 use crate::workers::Workers;
 use crate::workers::http::address::Address;
@@ -32,7 +33,6 @@ use fnd_core::supervisor::{CallOrder, FunctionKind, Rules};
 use fnd_manifest::function::Listen;
 use fnd_wire::frame::Exited;
 use fnd_wire::ids::WorkerId;
-use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -48,7 +48,7 @@ const READ_OUT_MAX: Duration = Duration::from_millis(500);
 /// A caller's request on its way to a worker.
 pub(crate) struct Upload {
     /// The body that the caller sends.
-    pub(crate) body: Incoming,
+    pub(crate) body: Paced,
     /// Most bytes of the body.
     pub(crate) limit: u64,
     /// The protocol that the caller asks for instead of HTTP. It belongs to the caller's connection, so a record has no

@@ -6,6 +6,7 @@ use fnd_core::outcome::{Reason, Skip, State, Trigger};
 use fnd_core::record::{InvocationFilter, InvocationRecord, Response, RunResult};
 use fnd_core::supervisor::{Answer, Rejection, ReplyTo, Submit};
 use fnd_daemon::control::backend::{Answering, Failure, InvocationBackend, PassedOn, Pending, Repeated};
+use fnd_daemon::http::paced::Paced;
 use fnd_wire::ids::{InvocationId, Version};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -143,7 +144,7 @@ impl InvocationBackend for Fake {
         self.answer(answer)
     }
 
-    fn pass(&self, _: Submit, _: hyper::body::Incoming, _: Option<hyper::header::HeaderValue>) -> PassedOn {
+    fn pass(&self, _: Submit, _: Paced, _: Option<hyper::header::HeaderValue>) -> PassedOn {
         unreachable!("no function of it serves HTTP")
     }
 

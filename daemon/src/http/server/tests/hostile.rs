@@ -123,6 +123,14 @@ const MESSAGES: &[(&str, &str)] = &[
         "an unknown version",
         "GET /x HTTP/3.7\r\nhost: a\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
     ),
+    (
+        "no host",
+        "GET /x HTTP/1.1\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    ),
+    (
+        "no host beside a target with one",
+        "GET http://a/x HTTP/1.1\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    ),
     ("HTTP/0.9", "GET /x\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n"),
     (
         "the preface of HTTP/2",

@@ -8,7 +8,7 @@ use crate::http::listen::socket::Peer;
 use crate::http::listen::tls::{Tls, tests as pairs};
 use crate::http::listen::{Address, Listeners, tls::Security};
 use crate::http::request;
-use crate::http::response::{count, whole};
+use crate::http::response::{count, refuse_for_now, whole};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -61,11 +61,10 @@ impl Service for Public {
 
     fn admit(&self, accepted: &Accepted) -> Result<(Peer, Rc<Connection>), Option<Refusal>> {
         let owner = accepted.peer.address.map_or(Owner::Exempt, Owner::of);
-        let place = self.connections.admit(owner).map_err(|full: Full| {
-            let mut refusal = refuse(Code::TooManyConnections, format!("{full:?}"));
-            refusal.retry_after = Some(1);
-            Some(refusal)
-        })?;
+        let place = self
+            .connections
+            .admit(owner)
+            .map_err(|full: Full| Some(refuse_for_now(Code::TooManyConnections, format!("{full:?}"))))?;
         Ok((accepted.peer, place))
     }
 

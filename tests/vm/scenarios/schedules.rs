@@ -1,0 +1,72 @@
+//! Schedules over a reboot and steps of the machine's clock: no slot is handled twice or lost.
+
+use crate::guest::{PATIENCE, text};
+use crate::machine::VirtualMachine;
+use serde_json::Value;
+
+/// Seconds between the slots of `often`: a boot takes longer.
+const BETWEEN: i64 = 20;
+
+/// Handles slots while the machine is off, and while its clock is set.
+pub(crate) fn clock_and_reboot(machine: &mut VirtualMachine) {
+    machine.drop_bash(
+        "often",
+        "[[schedule]]\ncron = \"*/20 * * * * *\"\ncatch_up = \"1h\"\noverlap = \"queue\"",
+        "echo \"$FND_SCHEDULED_AT\"\n",
+    );
+    machine.drop_bash(
+        "hourly",
+        "[[schedule]]\nevery = \"1h\"\ncatch_up = \"2h\"",
+        "echo \"$FND_MISSED\" >>\"$STATE_DIRECTORY/slots\"\n",
+    );
+    machine.wait_until(
+        "the first slots",
+        PATIENCE,
+        "test $(fndctl history often -o name | wc -l) -ge 2",
+    );
+    machine.reboot();
+    machine.wait_until("fnd to serve", PATIENCE, "fndctl status");
+    let count = runs(machine).len();
+    let more = format!("test $(fndctl history often -o name | wc -l) -ge {}", count + 2);
+    machine.wait_until("slots after the reboot", PATIENCE, &more);
+    machine.ok("fndctl schedules pause often");
+    let mut caught_up = false;
+    let mut after = None;
+    for run in runs(machine) {
+        let last = seconds(machine, text(&run, "scheduled_at"));
+        let slots = run["slots"].as_i64().expect("a number of slots");
+        let first = last - (slots - 1) * BETWEEN;
+        assert!(after.is_none_or(|after| first == after + BETWEEN), "{after:?}: {run}");
+        caught_up |= slots > 1;
+        after = Some(last);
+    }
+    assert!(caught_up, "no slot passed while the machine was off");
+
+    // Seven hours and a half at once: one run for two slots, one record for five.
+    let slots = "cat /var/lib/fnd/home/hourly/slots";
+    machine.ok("date -s '450 minutes'");
+    machine.wait_until("the run for two slots", PATIENCE, &format!("test \"$({slots})\" = 2"));
+    machine.ok("fndctl history hourly -o json | jq -e '[.invocations[] | select(.reason == \"skipped-missed\")] | length == 1'");
+    // Back, and forward again: no slot runs twice.
+    machine.ok("date -s '-300 minutes' && date -s '290 minutes'");
+    let next = "fndctl schedules hourly -o json | jq -r '.schedules[0].next[0]'";
+    let next = seconds(machine, machine.ok(next).trim());
+    let now = seconds(machine, "now");
+    assert!((1..3600).contains(&(next - now)), "next at {next}, now {now}");
+    assert_eq!(machine.ok(slots).trim(), "2");
+    machine.ok("date -s '-440 minutes'");
+}
+
+/// Returns the causes of the scheduled runs of `often`, oldest first.
+fn runs(machine: &VirtualMachine) -> Vec<Value> {
+    let list = machine.get("/v1/invocations?function=often&trigger=schedule&limit=100");
+    let runs = list["invocations"].as_array().expect("a list").iter().rev();
+    let cause = |run: &Value| machine.get(&format!("/v1/invocations/{}", text(run, "id")))["cause"]["schedule"].clone();
+    runs.map(cause).collect()
+}
+
+/// Returns an instant in seconds since 1970.
+fn seconds(machine: &VirtualMachine, instant: &str) -> i64 {
+    let seconds = machine.ok(&format!("date -d '{instant}' +%s"));
+    seconds.trim().parse().expect("a number")
+}
