@@ -12,7 +12,7 @@ pub fn reason(word: &str) -> Option<&'static str> {
         "exit-N" => Some(of(Reason::Exit(1))),
         "signal-NAME" | "signal" => Some(of(Reason::Signal(15))),
         "skipped" => Some(
-            "The invocation never started; the rest of the word says why: overlap, queue-full, rate, expired, disabled, deleted, missed.",
+            "The invocation never started; the rest of the word says why: overlap, queue-full, rate, expired, disabled, deleted, missed, unknown, invalid, depth.",
         ),
         "success" => Some(of(Reason::Ok)),
         _ => Reason::parse(word).map(of),
@@ -70,6 +70,13 @@ fn of(reason: Reason) -> &'static str {
         Reason::Skipped(Skip::Disabled) => "Never started: the function is disabled.",
         Reason::Skipped(Skip::Deleted) => "Never started: the function was removed while it waited.",
         Reason::Skipped(Skip::Missed) => "Never started: its time passed while fnd was not running.",
+        Reason::Skipped(Skip::Unknown) => {
+            "Never started: a hook (`[hooks]`) or an alert (`[alert]`) names this function, and there is none of that name."
+        }
+        Reason::Skipped(Skip::Invalid) => {
+            "Never started: a hook or an alert called this function, and no version of it could run, or it is a service."
+        }
+        Reason::Skipped(Skip::Depth) => "Never started: the chain of hooks that led here already had 8 calls.",
     }
 }
 
@@ -99,6 +106,9 @@ pub const REASONS: &[&str] = &[
     "skipped-disabled",
     "skipped-deleted",
     "skipped-missed",
+    "skipped-unknown",
+    "skipped-invalid",
+    "skipped-depth",
 ];
 
 #[cfg(test)]

@@ -55,6 +55,12 @@ pub enum Skip {
     Deleted,
     /// The scheduled time passed while fnd was not running.
     Missed,
+    /// A hook or an alert names a function that does not exist.
+    Unknown,
+    /// A hook or an alert names a function that cannot be called: no version of it could run, or it is a service.
+    Invalid,
+    /// A chain of hooks had too many calls.
+    Depth,
 }
 
 /// The reason of an end, as people and scripts see it.
@@ -106,7 +112,7 @@ const SIGNALS: [&str; 32] = [
 ];
 
 /// The reasons without a number, with their words.
-const TABLE: [(Reason, &str); 22] = [
+const TABLE: [(Reason, &str); 25] = [
     (Reason::Ok, "ok"),
     (Reason::Transient, "transient"),
     (Reason::ExecuteAgain, "execute-again"),
@@ -129,6 +135,9 @@ const TABLE: [(Reason, &str); 22] = [
     (Reason::Skipped(Skip::Disabled), "skipped-disabled"),
     (Reason::Skipped(Skip::Deleted), "skipped-deleted"),
     (Reason::Skipped(Skip::Missed), "skipped-missed"),
+    (Reason::Skipped(Skip::Unknown), "skipped-unknown"),
+    (Reason::Skipped(Skip::Invalid), "skipped-invalid"),
+    (Reason::Skipped(Skip::Depth), "skipped-depth"),
 ];
 
 impl Reason {

@@ -7,6 +7,7 @@ use crate::outcome::Trigger;
 use crate::record::{AttemptRecord, InvocationRecord, Usage};
 use crate::supervisor::Notice;
 use crate::trace::Span;
+use crate::triggers::alerts::Alert;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::InvocationId;
 use fnd_wire::ids::{FunctionName, Version};
@@ -100,6 +101,13 @@ pub enum ReportEvent<'a> {
     },
     /// A request to the public listener is over.
     Requested(&'a RequestEnd<'a>),
+    /// Somebody is told of a change of a function or of the node.
+    Alert {
+        /// The change.
+        alert: &'a Alert,
+        /// The function that is called.
+        called: &'a FunctionName,
+    },
     /// A problem of the node began or is over.
     Problem {
         /// The kind of problem.

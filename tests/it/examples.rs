@@ -204,6 +204,161 @@ fn notify() {
     fnd.finish();
 }
 
+/// An alert, as fnd calls with it.
+fn alert(word: &str) -> Value {
+    json!({
+        "alert": word, "function": "backup", "since": "2026-11-21T08:00:00.123Z", "message": "no space", "invocation": null,
+        "output": "packing\nno space", "help": "make room",
+    })
+}
+
+/// Installs an example with another environment.
+fn with_env(name: &str, file: &str, changes: &[(&str, &str)]) -> Fnd {
+    let fnd = with_examples(&[file]);
+    let before = fnd.wait_ready(name).version;
+    let mut source = fs::read_to_string(repository().join("examples/functions").join(file)).unwrap();
+    for (from, to) in changes {
+        assert!(source.contains(from), "{from}");
+        source = source.replace(from, to);
+    }
+    fnd.drop_file(file, &source);
+    let _ = fnd.wait_function(name, "to have its environment", |function| function.version != before);
+    fnd
+}
+
+/// An alert reaches each receiver in its own form.
+#[test]
+fn notify_of_an_alert() {
+    require!(deno);
+    for (form, expected) in [
+        ("slack", "\"text\":\"*backup: failed*"),
+        ("discord", "\"content\":\"**backup: failed**"),
+        ("teams", "AdaptiveCard"),
+        ("ntfy", "no space\n"),
+    ] {
+        let server = HttpStub::start(&[200], "ok");
+        let url = format!("NOTIFY_URL = \"{}/hook\"", server.url());
+        let form = format!("NOTIFY_FORM = \"{form}\"");
+        let changes = [("NOTIFY_URL = \"\"", url.as_str()), ("NOTIFY_FORM = \"auto\"", &form)];
+        let fnd = with_env("notify", "notify.ts", &changes);
+        assert_eq!(result_of(&fnd, "notify", &alert("failed"))["sent"], true);
+        let seen = server.seen();
+        assert!(seen.len() == 1 && seen[0].body.contains(expected), "{seen:?}");
+        assert!(seen[0].body.contains("make room"), "{seen:?}");
+        fnd.finish();
+    }
+}
+
+/// A mail server that keeps what it is sent: enough of RFC 5321 for one client after the other.
+fn mail_server(refuse: &'static str) -> (u16, std::sync::mpsc::Receiver<String>) {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, received) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut writer = stream.try_clone().unwrap();
+            let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+            writer.write_all(b"220 test\r\n").unwrap();
+            let mut session = String::new();
+            while let Some(line) = lines.next() {
+                session += &format!("{line}\n");
+                let verb = line.split(' ').next().unwrap_or_default().to_ascii_uppercase();
+                let answer = match verb.as_str() {
+                    "RCPT" if !refuse.is_empty() => refuse,
+                    "DATA" => {
+                        writer.write_all(b"354 go on\r\n").unwrap();
+                        for line in lines.by_ref().take_while(|line| line != ".") {
+                            session += &format!("{line}\n");
+                        }
+                        "250 kept"
+                    }
+                    "QUIT" => "221 bye",
+                    _ => "250 fine",
+                };
+                writer.write_all(format!("{answer}\r\n").as_bytes()).unwrap();
+                if verb == "QUIT" {
+                    break;
+                }
+            }
+            if sender.send(session).is_err() {
+                return;
+            }
+        }
+    });
+    (port, received)
+}
+
+#[test]
+fn mail() {
+    let (port, sent) = mail_server("");
+    let to = format!("SMTP = \"127.0.0.1:{port}\"");
+    let fnd = with_env("mail", "mail.py", &[("SMTP = \"127.0.0.1:25\"", &to)]);
+    let report = result_of(&fnd, "mail", &alert("failed"));
+    assert_eq!(report, json!({"sent": "root@localhost", "subject": "backup: failed"}));
+    let session = sent.recv_timeout(PATIENCE).unwrap();
+    for expected in [
+        "FROM:<fnd@localhost>",
+        "TO:<root@localhost>",
+        "Subject: backup: failed",
+        "no space",
+        "make room",
+    ] {
+        assert!(session.contains(expected), "{expected}: {session}");
+    }
+    let record =
+        json!({"record": {"id": "1", "function": "job", "state": "failed", "message": "broken"}, "output": "x"});
+    assert_eq!(result_of(&fnd, "mail", &record)["subject"], "job: failed");
+    fnd.finish();
+    for (refusal, reason) in [("550 no such mailbox", "failed"), ("451 later", "transient")] {
+        let (port, _sent) = mail_server(refusal);
+        let to = format!("SMTP = \"127.0.0.1:{port}\"");
+        let fnd = with_env(
+            "mail",
+            "mail.py",
+            &[("SMTP = \"127.0.0.1:25\"", &to), ("retries = 10", "retries = 0")],
+        );
+        assert_eq!(reason_of(&fnd, "mail", &alert("failed")), reason);
+        fnd.finish();
+    }
+}
+
+#[test]
+fn desktop() {
+    let fnd = with_env(
+        "desktop",
+        "desktop.sh",
+        &[("NOTIFY_SEND = \"notify-send\"", "NOTIFY_SEND = \"echo\"")],
+    );
+    for (word, urgency) in [("failed", "critical"), ("recovered", "normal")] {
+        let (answer, _) = fnd.run("desktop", &alert(word).to_string());
+        let expected = format!("--app-name=fnd --urgency={urgency} backup {word} no space");
+        assert_eq!(answer.text().trim(), expected);
+    }
+    fnd.finish();
+}
+
+/// A hook that tells a watcher of each run.
+#[test]
+fn ping() {
+    let server = HttpStub::start(&[200], "OK");
+    let url = format!("PING_URL = \"{}/uuid\"", server.url());
+    let fnd = with_env("ping", "ping.py", &[("PING_URL = \"\"", &url)]);
+    let hooks = "on_load = false\n[hooks]\non_success = [\"ping\"]\non_failure = [\"ping\"]\n";
+    fnd.install("job.sh", hooks, "echo printed\nread -r code\nexit $code\n");
+    for code in ["0", "3"] {
+        let _ = fnd.run("job", code);
+    }
+    let seen = wait_until("two pings", PATIENCE, || {
+        Some(server.seen()).filter(|seen| seen.len() == 2)
+    });
+    let mut lines: Vec<&str> = seen.iter().map(|seen| seen.line.as_str()).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["POST /uuid", "POST /uuid/fail"]);
+    assert!(seen.iter().all(|seen| seen.body.contains("printed")), "{seen:?}");
+    fnd.finish();
+}
+
 #[test]
 fn rotate_logs() {
     let fnd = with_examples(&["rotate-logs"]);

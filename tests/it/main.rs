@@ -4,6 +4,7 @@
 //!
 //! Files:
 //! - `api`, `asynchronous`, `events`, `metrics`, `traces`, `watch`: the API
+//! - `alerts`, `hooks`: what follows an end, and a change
 //! - `away`, `drop`, `versions`, `last_good`, `reload`: files, functions and configuration
 //! - `badinput`, `buffers`, `limits`, `shortage`: bounds
 //! - `cloudevents`: events that functions subscribe to
@@ -24,6 +25,7 @@
 //! - `users`: two fnds beside each other
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
 
+mod alerts;
 mod api;
 mod asynchronous;
 mod away;
@@ -41,6 +43,7 @@ mod edit;
 mod events;
 mod examples;
 mod handlers;
+mod hooks;
 mod http_mode;
 mod kill;
 mod last_good;

@@ -2,6 +2,7 @@
 
 use crate::outcome::{Reason, Trigger};
 use crate::supervisor::FunctionState;
+use crate::triggers::alerts::Word;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::text;
 use fnd_manifest::words;
@@ -96,6 +97,9 @@ pub struct FunctionStatus {
     pub ports: Vec<u16>,
     /// Why the newest content does not serve.
     pub error: Option<String>,
+    /// The change of which `[alert]` told last, until the function is well again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alert: Option<AlertState>,
     /// Why the function does not run by itself: what its author probably expects of the file, which fnd does not do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
@@ -120,6 +124,16 @@ pub struct FunctionStatus {
     /// Number of dead letters.
     #[serde(default)]
     pub dead_letters: u64,
+}
+
+/// A change that was told and is not over.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct AlertState {
+    /// The word of the change.
+    pub alert: Word,
+    /// Since when it lasts.
+    #[schemars(extend("format" = "date-time"))]
+    pub since: String,
 }
 
 /// A function: its status, and more that a status file does not contain.

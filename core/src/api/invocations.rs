@@ -31,6 +31,9 @@ pub struct InvocationView {
     pub message: String,
     /// The limit that ran out.
     pub exhausted: Option<Exhausted>,
+    /// `failed` if a function that a hook of the invocation called has failed, and the hook says `on_failure = "fail"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook: Option<HookEnd>,
     /// Version of the last attempt.
     #[serde(default, with = "text::id_or_null")]
     #[schemars(with = "Option<String>")]
@@ -71,6 +74,12 @@ pub struct InvocationView {
 }
 
 words! {
+    /// How the hooks of an invocation ended.
+    pub enum HookEnd {
+        /// A called function failed, or could not be called.
+        Failed = "failed",
+    }
+
     /// What the peak of an attempt's memory was measured of.
     pub enum UsageScope {
         /// All processes of the attempt together.
@@ -186,6 +195,7 @@ impl InvocationView {
             reason: record.reason,
             message: record.message.clone(),
             exhausted: record.exhausted,
+            hook: None,
             version: record.version,
             accepted_at: instant::text(record.accepted_ms),
             started_at: record.started_ms.map(instant::text),

@@ -28,10 +28,10 @@ mod usage;
 pub use components::components;
 pub use events::{BatchAccepted, EventAccepted};
 pub use functions::{
-    FunctionChange, FunctionDetail, FunctionList, FunctionMore, FunctionStatus, LastEnd, NewerVersion,
+    AlertState, FunctionChange, FunctionDetail, FunctionList, FunctionMore, FunctionStatus, LastEnd, NewerVersion,
 };
 pub use invocations::{
-    AttemptView, DeadLetter, DeadLetterList, InvocationList, InvocationView, Queued, UsageScope, milliseconds,
+    AttemptView, DeadLetter, DeadLetterList, HookEnd, InvocationList, InvocationView, Queued, UsageScope, milliseconds,
 };
 pub use node::{
     Changed, DiskUse, LogLevel, NodePlaces, NodeState, NodeStatus, ReloadReport, RuntimeList, SizeList, SizeView,

@@ -42,6 +42,9 @@ pub enum Action {
     /// Store the current state of an invocation whose attempt could not be started. The attempt has not begun, whatever
     /// was stored before.
     PutBack(Attempt, Box<InvocationRecord>),
+    /// The final record of this invocation follows, and with it the calls of its function's hooks. Only for functions
+    /// that have hooks, and for calls whose failure the record of another invocation shows.
+    Follow(InvocationId, Box<Payload>),
     /// Delete the invocation's temporary files.
     Release {
         /// The function.
@@ -200,16 +203,25 @@ impl Rejection {
             Self::Service => format!("`{function}` is a service: it runs by itself and cannot be invoked"),
             Self::Invalid { error } => format!("`{function}` has no version that can run: {error}"),
             Self::Unavailable { reason } => reason.clone(),
-            Self::Skipped { skip, .. } => match skip {
-                Skip::QueueFull => format!("the queue of `{function}` is full (queue.max)"),
-                Skip::Rate => format!("more requests for `{function}` than its rate allows (queue.rate)"),
-                Skip::Overlap => format!("`{function}` is running and refuses overlap (queue.overlap)"),
-                Skip::Disabled => format!("`{function}` is disabled: `fndctl enable {function}` enables it"),
-                Skip::Expired => "it expired before it could start".to_owned(),
-                Skip::Deleted => format!("`{function}` was deleted"),
-                Skip::Missed => "its time had passed".to_owned(),
-            },
+            Self::Skipped { skip, .. } => skip_words(*skip, function),
         }
+    }
+}
+
+/// Returns why a request to a function was skipped, in words.
+#[must_use]
+pub fn skip_words(skip: Skip, function: &FunctionName) -> String {
+    match skip {
+        Skip::QueueFull => format!("the queue of `{function}` is full (queue.max)"),
+        Skip::Rate => format!("more requests for `{function}` than its rate allows (queue.rate)"),
+        Skip::Overlap => format!("`{function}` is running and refuses overlap (queue.overlap)"),
+        Skip::Disabled => format!("`{function}` is disabled: `fndctl enable {function}` enables it"),
+        Skip::Expired => "it expired before it could start".to_owned(),
+        Skip::Deleted => format!("`{function}` was deleted"),
+        Skip::Missed => "its time had passed".to_owned(),
+        Skip::Unknown => format!("there is no function `{function}`"),
+        Skip::Invalid => format!("`{function}` cannot be called"),
+        Skip::Depth => "the chain of hooks is too long".to_owned(),
     }
 }
 

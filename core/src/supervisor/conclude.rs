@@ -169,6 +169,14 @@ impl Supervisor {
             function.runs = function.runs.saturating_add(1);
             function.failures = function.failures.saturating_add(record.state.is_failure().into());
         }
+        let marks = invocation
+            .payload
+            .cause
+            .as_ref()
+            .is_some_and(|cause| cause.marks().is_some());
+        if marks || function.serving().is_some_and(|serving| serving.rules.has_hooks) {
+            out.push(Action::Follow(id, Box::new(invocation.payload.clone())));
+        }
         if let Some(ended) = attempt {
             let (attempt, result) = *ended;
             keep_last(function, &attempt, invocation.trigger, result);

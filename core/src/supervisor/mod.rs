@@ -74,7 +74,7 @@ mod view;
 mod words;
 mod worker;
 
-pub use action::{Action, Answer, AttemptOrder, CallOrder, Notice, Rejection, SpawnOrder};
+pub use action::{Action, Answer, AttemptOrder, CallOrder, Notice, Rejection, SpawnOrder, skip_words};
 pub use calls::Answered;
 pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit};
 pub use handover::{AdoptedMember, CallRecord, MemberRecord};

@@ -47,6 +47,10 @@ pub struct Rules {
     /// `limits.output`.
     #[serde(default)]
     pub output_max: u64,
+    /// Whether something follows the ends of its invocations: [`Action::Follow`](super::Action::Follow) comes before
+    /// their final records.
+    #[serde(skip)]
+    pub has_hooks: bool,
     /// Runtime id, passed on to attempts.
     #[serde(default)]
     pub runtime: String,

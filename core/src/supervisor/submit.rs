@@ -1,7 +1,7 @@
 //! Accepts or rejects requests to run, has them made durable and puts them into their queue.
 
 use super::Supervisor;
-use super::action::{Action, Answer, Notice, Rejection};
+use super::action::{Action, Answer, Notice, Rejection, skip_words};
 use super::admission::{rate_cost, rate_wait};
 use super::event::{Now, ReplyTo, Submit};
 use super::function::{FunctionKey, Presence, Serving, to_usize};
@@ -137,17 +137,15 @@ impl Supervisor {
     /// Records a run that a trigger wanted and that is refused: nobody waits who would learn of it otherwise.
     fn record_refusal(&mut self, now: Now, submit: Submit, skip: Skip, out: &mut Vec<Action>) {
         let why = match skip {
-            Skip::QueueFull => "too many invocations were waiting (queue.max)",
-            Skip::Rate => "too many invocations were accepted before it (queue.rate)",
-            Skip::Overlap => OVERLAPS,
-            Skip::Expired | Skip::Disabled | Skip::Deleted | Skip::Missed => "its time was over",
+            Skip::Overlap => OVERLAPS.to_owned(),
+            _ => skip_words(skip, &submit.function),
         };
         let key = self.functions.find(&submit.function);
         let known = key.and_then(|key| Some((key, self.functions[key].serving()?.clone())));
         if let Some((key, serving)) = known {
             let id = submit.id;
             self.accept(now, (key, &serving), (submit, None), out);
-            self.give_up(now, id, (skip, why), out);
+            self.give_up(now, id, (skip, &why), out);
         }
     }
 
@@ -178,6 +176,12 @@ impl Supervisor {
         entitled < to_usize(serving.rules.places())
     }
 
+    /// Returns why a request would not be accepted now, if it would not.
+    #[must_use]
+    pub fn refusal(&self, now: Now, submit: &Submit) -> Option<Rejection> {
+        self.admit(now, submit).err()
+    }
+
     fn admit(&self, now: Now, submit: &Submit) -> Result<(FunctionKey, Arc<Serving>), Rejection> {
         let skipped = |skip, retry_after| Err(Rejection::Skipped { skip, retry_after });
         let key = self.functions.find(&submit.function).ok_or(Rejection::NoSuchFunction)?;
@@ -200,7 +204,9 @@ impl Supervisor {
         if !function.is_enabled() {
             return skipped(Skip::Disabled, None);
         }
-        if !self.phase.is_serving() {
+        // Nobody could repeat a call that follows something stored: it is stored too, and the next fnd runs it.
+        let follows = matches!(submit.trigger, Trigger::Hook | Trigger::Alert) && !submit.wait;
+        if !self.phase.is_serving() && !follows {
             let reason = "fnd is draining: it finishes running work and accepts nothing new".to_owned();
             return Err(Rejection::Unavailable { reason });
         }

@@ -107,6 +107,13 @@ impl Supervisor {
         Some(invocation.record(&self.functions[invocation.function].name))
     }
 
+    /// Says whether the first scan of the functions directories is over, so that the functions of all readable ones are
+    /// known.
+    #[must_use]
+    pub fn has_scanned(&self) -> bool {
+        self.first_scan_done
+    }
+
     /// Says whether a live invocation of a function has an idempotency key.
     #[must_use]
     pub fn has_key(&self, name: &FunctionName, key: &str) -> bool {

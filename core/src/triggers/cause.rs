@@ -1,8 +1,11 @@
 //! What made a trigger run a function, beside the payload: it travels with the payload and is stored with it, so a retry,
 //! a replay and the next fnd see the same.
 
+use super::alerts::Word;
 use super::event::Attributes;
 use crate::instant;
+use fnd_manifest::text;
+use fnd_wire::ids::{FunctionName, InvocationId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +18,10 @@ pub enum Cause {
     Schedule(Slots),
     /// An event that the function subscribes to.
     Event(EventCause),
+    /// The end of an invocation whose function has this one in its `[hooks]`.
+    Hook(HookCause),
+    /// A change that `[alert]` names.
+    Alert(AlertCause),
 }
 
 /// An event, without its data, which is the payload.
@@ -26,6 +33,35 @@ pub struct EventCause {
     /// The value of `key` of the subscription: events with the same value run one after the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_key: Option<String>,
+}
+
+/// The invocation that a hook follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HookCause {
+    /// The invocation.
+    #[serde(with = "text::id")]
+    #[schemars(with = "String", extend("format" = "uuid"))]
+    pub invocation: InvocationId,
+    /// Its function.
+    #[serde(with = "text::id")]
+    #[schemars(with = "String")]
+    pub function: FunctionName,
+    /// The number of calls in the chain of hooks, with this one.
+    pub depth: u8,
+    /// Whether a failure of this call is shown in the record of the invocation that it follows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub marks: bool,
+}
+
+/// The change of which a function is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AlertCause {
+    /// The word of the change.
+    pub alert: Word,
+    /// The function that has changed; absent: the node.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text::id_or_null")]
+    #[schemars(with = "Option<String>")]
+    pub function: Option<FunctionName>,
 }
 
 /// The slots of a schedule that one invocation stands for.
@@ -55,6 +91,24 @@ impl Slots {
 }
 
 impl Cause {
+    /// Returns how many calls of hooks led to an invocation with this cause.
+    #[must_use]
+    pub fn depth(&self) -> u8 {
+        match self {
+            Self::Hook(after) => after.depth,
+            Self::Schedule(_) | Self::Event(_) | Self::Alert(_) => 0,
+        }
+    }
+
+    /// Returns the invocation whose record shows a failure of the invocation with this cause.
+    #[must_use]
+    pub fn marks(&self) -> Option<InvocationId> {
+        match self {
+            Self::Hook(after) => after.marks.then_some(after.invocation),
+            Self::Schedule(_) | Self::Event(_) | Self::Alert(_) => None,
+        }
+    }
+
     /// Returns the variables that a function sees of the cause. All names begin with `FND_`.
     #[must_use]
     pub fn variables(&self) -> Vec<(&'static str, String)> {
@@ -80,6 +134,8 @@ impl Cause {
                 variables.extend(there);
                 variables
             }
+            // Their payload says it all.
+            Self::Hook(_) | Self::Alert(_) => Vec::new(),
         }
     }
 
@@ -89,6 +145,7 @@ impl Cause {
         match self {
             Self::Schedule(slots) => Some(&slots.scheduled_at),
             Self::Event(event) => event.attributes.time.as_deref(),
+            Self::Hook(_) | Self::Alert(_) => None,
         }
     }
 
@@ -96,7 +153,7 @@ impl Cause {
     #[must_use]
     pub fn order_key(&self) -> Option<&str> {
         match self {
-            Self::Schedule(_) => None,
+            Self::Schedule(_) | Self::Hook(_) | Self::Alert(_) => None,
             Self::Event(event) => event.order_key.as_deref(),
         }
     }
@@ -106,7 +163,7 @@ impl Cause {
     #[must_use]
     pub fn headers(&self) -> Vec<(String, String)> {
         match self {
-            Self::Schedule(_) => Vec::new(),
+            Self::Schedule(_) | Self::Hook(_) | Self::Alert(_) => Vec::new(),
             Self::Event(event) => {
                 let attributes = event.attributes.all().filter(|(name, _)| *name != "datacontenttype");
                 attributes

@@ -2,19 +2,23 @@
 //! every trigger. The daemon's side brings facts and submits.
 //!
 //! Files:
+//! - `alerts`: when a function turns bad, and when it is well again
 //! - `cause`: what made a trigger run a function, beside the payload
 //! - `cgi`: a request as the variables of CGI/1.1, and the answer of a CGI script
 //! - `credentials`: whether a caller proves that it knows a secret
 //! - `event`: what a CloudEvent is, and which functions it starts
+//! - `hooks`: which functions are called after an invocation
 //! - `replay_file`: the bytes of the file that remembers admitted requests
 //! - `replays`: which signed requests were admitted
 //! - `schedule`: which slots of schedules are due
 //! - `route`: which route of the public listener a request is for, and whether it runs anything
 
+pub mod alerts;
 pub mod cause;
 pub mod cgi;
 pub mod credentials;
 pub mod event;
+pub mod hooks;
 pub mod replay_file;
 pub mod replays;
 pub mod route;

@@ -182,6 +182,11 @@ fn of_cause(cause: &Cause, out: &Output) -> Vec<(&'static str, String)> {
             lines.extend(attributes.subject.clone().map(|subject| ("subject", subject)));
             lines
         }
+        Cause::Hook(hook) => vec![("hook of", format!("{} {}", hook.function, hook.invocation))],
+        Cause::Alert(told) => {
+            let about = told.function.as_ref().map_or("the node", |function| function.as_str());
+            vec![("alert", format!("{about}: {}", told.alert.as_str()))]
+        }
     }
 }
 
@@ -191,13 +196,19 @@ fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Failur
     let exhausted = view
         .exhausted
         .map(|what| format!(" ({} exhausted)", format!("{what:?}").to_lowercase()));
+    let hook = view.hook.map(|hook| format!(" (a hook {})", hook.as_str()));
     let lines = [
         ("id", view.id.to_string()),
         ("function", view.function.to_string()),
         ("trigger", view.trigger.as_str().to_owned()),
         (
             "state",
-            format!("{}{}", view.state.as_str(), exhausted.unwrap_or_default()),
+            format!(
+                "{}{}{}",
+                view.state.as_str(),
+                exhausted.unwrap_or_default(),
+                hook.unwrap_or_default()
+            ),
         ),
         (
             "reason",

@@ -87,7 +87,11 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
         ),
         ("error", or_dash(status.error.clone().unwrap_or_default())),
     ];
-    for (name, value) in lines {
+    let told = status.alert.as_ref().map(|told| {
+        let since = distance(Some(&told.since), now);
+        ("alert", format!("{} {since}", told.alert.as_str()))
+    });
+    for (name, value) in lines.into_iter().chain(told) {
         out.line(&format!("{name:13} {}", escape(&value, false)))?;
     }
     settings(out, &detail.more.manifest)?;

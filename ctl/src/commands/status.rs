@@ -217,6 +217,14 @@ fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result
         if let Some(error) = &function.error {
             lines.push(format!("{}: {error}", function.function));
         }
+        if let Some(told) = &function.alert {
+            let since = distance(Some(&told.since), now);
+            lines.push(format!(
+                "{}: alert `{}`, {since}",
+                function.function,
+                told.alert.as_str()
+            ));
+        }
         if let Some(warning) = &function.warning {
             lines.push(format!("{}: {warning}", function.function));
         }

@@ -8,7 +8,7 @@ use crate::driver::Daemon;
 use crate::http::paced::Paced;
 use crate::ledger;
 use crate::workers::http::Upload;
-use fnd_core::api::{AttemptView, DeadLetter, DeadLetterList, InvocationList, InvocationView, milliseconds};
+use fnd_core::api::{AttemptView, DeadLetter, DeadLetterList, HookEnd, InvocationList, InvocationView, milliseconds};
 use fnd_core::outcome::Trigger;
 use fnd_core::record::{InvocationFilter, RunResult};
 use fnd_core::supervisor::{Event, Submit};
@@ -72,6 +72,7 @@ impl InvocationBackend for Control {
             };
             if let Some(stored) = stored {
                 view.replay_of = stored.origin;
+                view.hook = stored.hook_failed.then_some(HookEnd::Failed);
                 view.cause = stored.cause.as_deref().cloned();
                 view.attempt_records = stored.attempts.iter().map(AttemptView::of).collect();
             }
@@ -91,6 +92,12 @@ impl InvocationBackend for Control {
         Box::pin(async move {
             let page = reader.list(filter).await.map_err(failure)?;
             let mut invocations: Vec<_> = page.records.iter().map(InvocationView::of).collect();
+            for view in invocations
+                .iter_mut()
+                .filter(|view| page.hook_failed.contains(&view.id))
+            {
+                view.hook = Some(HookEnd::Failed);
+            }
             for (view, usage) in invocations.iter_mut().zip(page.usage) {
                 view.cpu_ms = usage.cpu_us.map(milliseconds);
                 view.memory_peak_bytes = usage.memory_peak_bytes;

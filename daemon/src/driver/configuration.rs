@@ -29,6 +29,8 @@ impl State {
             .set_mode(self.node.settings.settings.status.mode);
         self.retain();
         self.prune_all();
+        self.check_alerts();
+        self.catch_up();
         self.expose_metrics();
         self.listener.apply(&self.node.settings.settings.http);
         self.ask_for_tls();

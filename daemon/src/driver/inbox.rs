@@ -125,6 +125,7 @@ impl State {
                 self.step(Event::Tick);
                 self.write_due();
                 self.install_due();
+                self.alerts_due();
                 self.ask_for_tls_if_due();
             }
             Input::Pulse(wanted) => {
@@ -198,11 +199,15 @@ impl State {
             Message::OutputRead(key, captured) => {
                 self.explain(captured.last_error_line.as_deref(), |waiting, _| waiting == key);
                 if let Some(ended) = self.records.output_counted(key, &captured) {
-                    self.record(ended);
+                    self.record(ended, &captured.last_lines);
                 }
             }
             Message::Captured(both) => {
-                let (frame, captured) = *both;
+                let (frame, mut captured) = *both;
+                let output = std::mem::take(&mut captured.last_lines);
+                if !output.is_empty() {
+                    self.follow_ups.outputs.insert(frame.worker, output);
+                }
                 // The worker has answered before it ended.
                 self.explain(None, |_, answered| answered.worker == frame.worker);
                 // A caller that started a script reads its status file next, so the file is written before the answer.

@@ -26,6 +26,8 @@ impl State {
                 let (function, version) = (installed.function.clone(), installed.version);
                 self.step(Event::Installed(installed));
                 self.switched(&function, version);
+                self.check_alert(&function);
+                self.catch_up();
             }
             Change::Refused {
                 function,
@@ -41,7 +43,12 @@ impl State {
                     });
                 }
                 self.prune(&function);
-                self.step(Event::Refused { function, error });
+                self.step(Event::Refused {
+                    function: function.clone(),
+                    error,
+                });
+                self.check_alert(&function);
+                self.catch_up();
             }
             Change::Removed(function) => self.removed(&function),
             Change::Rescanned => self.report(ReportEvent::Rescanned),
@@ -71,6 +78,8 @@ impl State {
 
     fn removed(&mut self, function: &FunctionName) {
         self.step(Event::Removed(function.clone()));
+        self.check_alert(function);
+        self.catch_up();
         self.workers.request(&Request::Remove(function.clone()), Vec::new());
         self.prune(function);
         self.sweep();
@@ -85,14 +94,19 @@ impl State {
         }
     }
 
-    /// Asks for installations while there is room, and wakes the callers that wait when all installations are over.
-    pub(super) fn settle(&mut self) {
+    /// Asks for installations while there is room.
+    pub(super) fn ask_for_installs(&mut self) {
         while let Some((request, candidate)) = self.functions.next_install() {
             match self.workers.send(&request, Vec::new()) {
                 Some(number) => self.functions.installer.asked(number, candidate),
                 None => break,
             }
         }
+    }
+
+    /// Asks for installations while there is room, and wakes the callers that wait when all installations are over.
+    pub(super) fn settle(&mut self) {
+        self.ask_for_installs();
         if self.functions.has_settled() {
             let held = self.functions.find_projects(&self.workers.welcome.functions_dirs);
             self.problems_changed();
@@ -129,6 +143,12 @@ impl State {
 
     /// Removes what is left of functions that are gone: every function that exists is known.
     pub(crate) fn all_known(&mut self) {
+        if self.supervisor.has_scanned() {
+            self.check_alerts();
+            self.follow_late();
+            self.catch_up();
+            self.problems_changed();
+        }
         if self.supervisor.is_scanned() {
             self.forget_statuses();
             self.forget_schedules();

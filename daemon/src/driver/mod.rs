@@ -5,9 +5,11 @@
 //! worker.
 //!
 //! Files:
+//! - `alerts`: brings facts to the alerts, and makes their calls
 //! - `callers`: the callers that wait for answers and for the end of a drain
 //! - `configuration`: puts a configuration in force that was read while fnd runs
 //! - `ends`: the callers that wait for the end of an invocation
+//! - `follow_ups`: what follows the end of an invocation
 //! - `frames`: turns frames of the spawner into events of the supervisor
 //! - `inbox`: the inputs of the driver, and the one way in
 //! - `install`: hands what changes in the functions to the supervisor, the spawner and the reports
@@ -26,9 +28,11 @@
 //! - `tasks`: the tasks of the main thread
 //! - `view`: builds the documents of the API and the status files from the supervisor's state and the registry
 
+mod alerts;
 pub(crate) mod callers;
 mod configuration;
 pub(crate) mod ends;
+pub(crate) mod follow_ups;
 mod frames;
 pub(crate) mod inbox;
 mod install;
@@ -61,8 +65,10 @@ use crate::workers::link::{ConnectionError, has_room};
 use callers::Callers;
 use fnd_core::api::NodePlaces;
 use fnd_core::supervisor::{Action, Event, Exited, Supervisor};
+use fnd_core::triggers::alerts::Word;
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, InvocationId};
+use follow_ups::FollowUps;
 use inbox::{Inbox, Input};
 use records::Records;
 use std::cell::RefCell;
@@ -109,6 +115,7 @@ pub(crate) struct State {
     pub(crate) secrets: Secrets,
     pub(crate) schedules: schedule::Part,
     pub(crate) records: Records,
+    pub(crate) follow_ups: FollowUps,
     pub(crate) output: Output,
     pub(crate) reporter: Reporter,
     pub(crate) callers: Callers,
@@ -175,6 +182,7 @@ impl State {
             self.supervisor.next_deadline(),
             self.reporter.status_files.next_due(),
             self.functions.installer.next_due(),
+            self.alerts_next_due(),
             self.secrets.next_due(),
         ];
         due.into_iter().flatten().min()
@@ -257,6 +265,10 @@ impl Daemon {
             Ok(never) => match never {},
             Err(error) => {
                 self.step(Event::SpawnerLost);
+                let mut state = self.state.borrow_mut();
+                state.node_problem(Word::SpawnerLost, "fnd-spawner is gone, and every function with it");
+                state.catch_up();
+                drop(state);
                 error
             }
         }

@@ -124,8 +124,10 @@ impl State {
         if changes.is_new {
             self.reporter.report(ReportEvent::FunctionKnown(function));
         }
+        let is_loaded = changes.loaded.is_some();
         if let Some(version) = changes.loaded {
             self.functions.serves_another();
+            self.functions.calls_of_serving(function, version);
             self.reporter.report(ReportEvent::VersionLoaded(function, version));
         }
         if let Some((_, Some(message))) = now.filter(|_| changes.refused) {
@@ -136,6 +138,10 @@ impl State {
                 diagnostics: known.map_or(&[], |known| &known.diagnostics),
             });
         }
+        if is_loaded {
+            self.ask_for_installs();
+        }
+        self.check_facts(function);
         if changes.is_gone || changes.loaded.is_some() {
             self.reschedule(function);
         }

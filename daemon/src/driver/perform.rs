@@ -8,7 +8,7 @@ use crate::workers::adoption;
 use crate::workers::environment;
 use crate::workers::http;
 use crate::workers::{Asked, Starting};
-use fnd_core::outcome::Trigger;
+use fnd_core::outcome::{Reason, Skip, Trigger};
 use fnd_core::record::InvocationRecord;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{Action, Event, Notice, SpawnOrder, Submit};
@@ -54,7 +54,7 @@ impl State {
     }
 
     /// Has the supervisor decide what follows from an event. Ends of attempts are kept before anybody is told of them.
-    fn decide(&mut self, event: Event) -> Vec<Action> {
+    pub(super) fn decide(&mut self, event: Event) -> Vec<Action> {
         let mut actions = std::mem::take(&mut self.turn.actions);
         self.observe_event(&event);
         self.supervisor.handle(self.clock.now(), event, &mut actions);
@@ -118,7 +118,8 @@ impl State {
             Action::Record(attempt, record) => {
                 if let Some((attempt, record)) = self.records.keep((attempt, record)) {
                     self.record_due(Some(record.id));
-                    self.record((attempt, record));
+                    let output = self.worker_output(attempt.worker);
+                    self.record((attempt, record), &output);
                 }
             }
             Action::PutBack(attempt, record) => {
@@ -133,8 +134,13 @@ impl State {
                     self.report(ReportEvent::InvocationEnded(&record));
                 }
                 self.ended(&record);
-                self.records.store(Command::Update(record));
+                if record.reason == Some(Reason::Skipped(Skip::QueueFull)) {
+                    self.queue_full(&record.function);
+                }
+                let parts = self.after_end(&record, "");
+                self.store_end(Command::Update(record), parts);
             }
+            Action::Follow(id, payload) => self.follow_ups.expect(id, *payload),
             Action::StoreEnabled { function, enabled } => {
                 self.reschedule(&function);
                 self.records.store(Command::StoreEnabled { function, enabled });
@@ -146,7 +152,17 @@ impl State {
             Action::Reply(to, answer) => self.callers.answer(to, *answer),
             Action::Status(function) => self.report_function(&function),
             Action::Notice(Notice::StartsChanged) => self.problems_changed(),
-            Action::Notice(notice) => self.report(ReportEvent::Notice(&notice)),
+            Action::Notice(notice) => {
+                self.report(ReportEvent::Notice(&notice));
+                if let Notice::Rejected {
+                    function,
+                    skip: Skip::QueueFull,
+                    ..
+                } = &notice
+                {
+                    self.queue_full(function);
+                }
+            }
             Action::Drained => self.callers.drained(),
         }
     }
@@ -165,20 +181,27 @@ impl State {
         }
     }
 
-    /// Stores an ended attempt and what follows from it.
-    pub(crate) fn record(&mut self, (attempt, record): Ended) {
+    /// Returns the last lines of a worker that has ended; nothing if it has not.
+    fn worker_output(&mut self, worker: Option<WorkerId>) -> String {
+        let output = worker.and_then(|worker| self.follow_ups.outputs.remove(&worker));
+        output.unwrap_or_default()
+    }
+
+    /// Stores an ended attempt and what follows from it; `output` is the last lines that it printed.
+    pub(crate) fn record(&mut self, (attempt, record): Ended, output: &str) {
         self.report_attempt_end(&attempt, &record);
         self.ended(&record);
         // The attempt may have been the last one on an old version.
         self.prune(&record.function);
-        self.records.store(Command::Record(attempt, record));
+        let parts = self.after_end(&record, output);
+        self.store_end(Command::Record(attempt, record), parts);
     }
 
     /// Stores the records that wait for their output, because a newer record of the invocation follows, or (without an
     /// invocation) because fnd ends.
     pub(crate) fn record_due(&mut self, invocation: Option<InvocationId>) {
         for ended in self.records.due(invocation) {
-            self.record(ended);
+            self.record(ended, "");
         }
     }
 
@@ -252,5 +275,6 @@ impl State {
     pub(crate) fn forget(&mut self, worker: WorkerId) {
         self.workers.request(&Request::Acknowledge(worker), Vec::new());
         self.output.release(worker);
+        self.follow_ups.outputs.remove(&worker);
     }
 }

@@ -108,6 +108,7 @@ impl State {
             return;
         }
         let now = self.problems();
+        self.check_problems(&now);
         let (began, over) = self.reporter.problems.update(now);
         for Problem { code, text, .. } in &over {
             self.report(ReportEvent::Problem {
@@ -123,5 +124,6 @@ impl State {
                 lasts: true,
             });
         }
+        self.catch_up();
     }
 }

@@ -6,8 +6,8 @@ use crate::ledger::Free;
 use crate::workers::listening::Listening;
 use crate::workers::usage;
 use fnd_core::api::{
-    DiskUse, FunctionDetail, FunctionMore, FunctionStatus, FunctionUsage, LastEnd, NewerVersion, NodePlaces, NodeState,
-    NodeStatus, UsageList, milliseconds,
+    AlertState, DiskUse, FunctionDetail, FunctionMore, FunctionStatus, FunctionUsage, LastEnd, NewerVersion,
+    NodePlaces, NodeState, NodeStatus, UsageList, milliseconds,
 };
 use fnd_core::instant;
 use fnd_core::outcome::Class;
@@ -73,6 +73,10 @@ impl State {
             error: known
                 .and_then(|function| function.error.clone())
                 .or_else(|| view.error.as_deref().map(str::to_owned)),
+            alert: self.follow_ups.alerts.bad(name).map(|(alert, since_ms)| AlertState {
+                alert,
+                since: instant::text(since_ms),
+            }),
             warning: known.and_then(Function::doubt),
             runtime: serving.map(|serving| serving.runtime.clone()).unwrap_or_default(),
             labels: serving
@@ -115,6 +119,9 @@ impl State {
         let status = self.function_now(name)?;
         let function = self.functions.registry.get(name)?;
         let serving = function.serving(status.version);
+        let calls = serving
+            .map(|serving| self.functions.call_warnings(name, &serving.manifest))
+            .unwrap_or_default();
         let json = |value| serde_json::to_value(value).unwrap_or_default();
         let candidate = &function.candidate;
         let root = self
@@ -135,6 +142,7 @@ impl State {
             diagnostics: function
                 .diagnostics
                 .iter()
+                .chain(&calls)
                 .map(|d| serde_json::to_value(d).unwrap_or_default())
                 .collect(),
         };

@@ -100,7 +100,8 @@ impl Functions {
                     self.installer.forget(name);
                     self.registry.remove(name);
                     self.subscriptions = None;
-                    let free = self.routes.set(name, []);
+                    let mut free = self.routes.set(name, []);
+                    free.extend(self.hooks.set(name, []));
                     self.installer.want(free);
                 }
                 return names.into_iter().map(Change::Removed).collect();
@@ -166,14 +167,20 @@ impl Functions {
         }
         let manifest = verdict.manifest.as_ref();
         if let Some(problem) = manifest.and_then(|manifest| self.routes.conflict(&candidate, manifest)) {
-            return Some(self.route_taken(candidate, verdict.interpreters, problem));
+            return Some(self.taken(candidate, verdict.interpreters, problem));
+        }
+        let has_earlier = self.registry.get(&name).is_some_and(|known| known.newest.is_some());
+        if let Some(problem) = manifest.and_then(|manifest| self.hooks.conflict(&candidate, manifest, has_earlier)) {
+            return Some(self.taken(candidate, verdict.interpreters, problem));
         }
         self.registry.installed(candidate, installed, verdict, serves(&name))?;
         self.unsettled = true;
         let function = self.registry.get(&name)?;
         let versions = function.newest.iter().chain(&function.before);
         self.subscriptions = None;
-        let free = self.routes.set(&name, versions.map(|serving| &*serving.manifest));
+        let manifests = versions.map(|serving| &*serving.manifest);
+        let mut free = self.routes.set(&name, manifests.clone());
+        free.extend(self.hooks.set(&name, manifests));
         self.installer.want(free);
         let serving = self.registry.get(&name)?.newest.as_ref()?;
         Some(Change::Installed(Box::new(supervisor::Installed {
@@ -186,7 +193,8 @@ impl Functions {
         })))
     }
 
-    fn route_taken(&mut self, candidate: Candidate, interpreters: Vec<String>, problem: Diagnostic) -> Change {
+    /// Returns the change of a function that conflicts with another one.
+    fn taken(&mut self, candidate: Candidate, interpreters: Vec<String>, problem: Diagnostic) -> Change {
         let function = candidate.function.clone();
         let error = self.registry.unusable(candidate, interpreters, vec![problem]);
         let serving = self.registry.get(&function).is_some_and(|known| known.newest.is_some());

@@ -3,6 +3,7 @@
 //! Files:
 //! - `catalog`: watches and scans the functions directories
 //! - `directories`: directories that cannot be read
+//! - `hooks`: which functions call which, and functions that would close a cycle
 //! - `install`: what follows from the spawner's and the catalog's answers, as a list of changes
 //! - `installer`: the queue of functions to install, a bounded number at a time
 //! - `interpreters`: an interpreter that changes makes a new version
@@ -17,6 +18,7 @@
 
 pub mod catalog;
 pub(crate) mod directories;
+pub(crate) mod hooks;
 pub(crate) mod install;
 pub mod installer;
 pub(crate) mod interpreters;
@@ -50,6 +52,7 @@ pub(crate) struct Functions {
     pub(crate) routes: routes::FunctionRoutes,
     /// The table of the subscriptions that serve; absent: something has changed since it was made.
     subscriptions: Option<Rc<Subscriptions>>,
+    pub(crate) hooks: hooks::FunctionHooks,
     /// Whether the directories have been quiet since the last change in them.
     quiet: bool,
     /// Whether a version was installed since the supervisor learned that they are quiet.
@@ -83,6 +86,7 @@ impl Functions {
             versions,
             routes: routes::FunctionRoutes::default(),
             subscriptions: None,
+            hooks: hooks::FunctionHooks::default(),
             quiet: false,
             unsettled: false,
             catalog,

@@ -44,6 +44,7 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
         result_max: limits.result,
         pids: limits.pids,
         output_max: limits.output,
+        has_hooks: !manifest.hooks.is_empty(),
         runtime: manifest.runtime.clone(),
     }
 }

@@ -34,7 +34,7 @@ fn code_of_skip(skip: Skip) -> Code {
         Skip::QueueFull => Code::QueueFull,
         Skip::Rate => Code::Rate,
         Skip::Disabled => Code::Disabled,
-        Skip::Expired | Skip::Deleted | Skip::Missed => Code::Skipped,
+        Skip::Expired | Skip::Deleted | Skip::Missed | Skip::Unknown | Skip::Invalid | Skip::Depth => Code::Skipped,
     }
 }
 

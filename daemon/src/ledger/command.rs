@@ -54,6 +54,22 @@ pub enum Command {
         /// Oldest first.
         installed: Vec<Version>,
     },
+    /// Commands that are stored in one transaction or not at all: the end of an invocation, and the invocations that
+    /// follow it. They are kept for a retry together. They contain no further `Together`.
+    Together(Vec<Command>),
+    /// What follows the end of this invocation is not known yet.
+    FollowLater(InvocationId),
+    /// What follows the end of this invocation is stored.
+    Followed(InvocationId),
+    /// A function that a hook of this invocation called has failed.
+    HookFailed(InvocationId),
+    /// What was told of a function, or with an empty name of the node; absent: nothing has to be known.
+    StoreAlert {
+        /// The name of the function; empty for the node.
+        about: String,
+        /// The state as JSON.
+        health: Option<String>,
+    },
 }
 
 impl Command {
@@ -69,7 +85,23 @@ impl Command {
             | Self::StorePaused { .. }
             | Self::DiscardDeadLetter(_) => true,
             // If a power cut loses `StoreVersions`, an old version stays on the disk for longer; nothing else happens.
-            Self::Record(..) | Self::Update(_) | Self::StoreVersions { .. } => false,
+            // What follows an end is lost together with the end, or not at all.
+            Self::Record(..)
+            | Self::Update(_)
+            | Self::StoreVersions { .. }
+            | Self::Together(_)
+            | Self::FollowLater(_)
+            | Self::Followed(_)
+            | Self::HookFailed(_)
+            | Self::StoreAlert { .. } => false,
+        }
+    }
+
+    /// Returns the commands of which this one consists: itself, or the parts of `Together`.
+    pub(super) fn parts(&self) -> &[Self] {
+        match self {
+            Self::Together(parts) => parts,
+            single => std::slice::from_ref(single),
         }
     }
 
@@ -105,7 +137,15 @@ impl Command {
             }
             Self::Record(attempt, record) => attempt.message.len() + record.message.len() + result(record),
             Self::Update(record) => record.message.len() + result(record),
-            Self::Claim(_) | Self::StoreEnabled { .. } | Self::StorePaused { .. } | Self::DiscardDeadLetter(_) => 0,
+            Self::Claim(_)
+            | Self::StoreEnabled { .. }
+            | Self::DiscardDeadLetter(_)
+            | Self::StorePaused { .. }
+            | Self::FollowLater(_)
+            | Self::Followed(_)
+            | Self::HookFailed(_) => 0,
+            Self::StoreAlert { health, .. } => health.as_ref().map_or(0, String::len),
+            Self::Together(parts) => parts.iter().map(Self::size).sum(),
             Self::StoreMarks(marks) => marks.marks.iter().map(|mark| mark.key.len() + 64).sum(),
             Self::StoreVersions { installed, .. } => size_of_val(installed.as_slice()),
         }

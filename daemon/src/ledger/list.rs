@@ -13,6 +13,7 @@ use fnd_core::record::{InvocationFilter, InvocationRecord};
 use fnd_wire::ids::InvocationId;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
+use std::collections::BTreeSet;
 
 /// Most rows that a page checks: about 20 ms if each is read from another place of a file of gigabytes.
 pub(super) const CHECK_MAX: usize = 2000;
@@ -75,7 +76,10 @@ pub(super) fn statement(filter: &InvocationFilter) -> Statement {
         (_, None) => ("NOT INDEXED", "1"),
     };
     let mut all = Statement {
-        sql: format!("SELECT {RECORD}, ({}) FROM invocation {index} WHERE {only}", fits.sql),
+        sql: format!(
+            "SELECT {RECORD}, ({}), hook IS NOT NULL FROM invocation {index} WHERE {only}",
+            fits.sql
+        ),
         values: fits.values,
     };
     if let Some(function) = filter.function.as_ref().filter(|_| !filter.dead) {
@@ -100,6 +104,7 @@ pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Resu
     let mut found = statement.query(params_from_iter(values))?;
     let mut records: Vec<InvocationRecord> = Vec::new();
     let mut usage = Vec::new();
+    let mut hook_failed = BTreeSet::new();
     let mut last: Option<InvocationId> = None;
     let mut checked = 0;
     while let Some(row) = found.next()? {
@@ -107,6 +112,7 @@ pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Resu
             return Ok(Page {
                 records,
                 usage,
+                hook_failed,
                 next: last,
             });
         }
@@ -118,12 +124,16 @@ pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Resu
             if filter.usage {
                 usage.push(rows::usage(db, record.id)?);
             }
+            if row.get(16)? {
+                hook_failed.insert(record.id);
+            }
             records.push(record);
         }
     }
     Ok(Page {
         records,
         usage,
+        hook_failed,
         next: None,
     })
 }

@@ -66,7 +66,7 @@ pub use in_flight::Begun;
 #[cfg(fuzzing)]
 pub(crate) use in_flight::fuzzing;
 pub use query::{PAGE_MAX, Page, QueryError, Reader, ResultOf, StoredInvocation, Whole};
-pub use restore::{LastRun, StoredSchedules};
+pub use restore::{LastRun, StoredSchedules, Unfollowed};
 pub use retention::{KeepOf, Retention};
 pub use room::Free;
 pub use schema::VERSION;
@@ -112,6 +112,10 @@ pub struct Opened {
     pub last_runs: Vec<LastRun>,
     /// Installed versions of each function, oldest first.
     pub versions: HashMap<FunctionName, Vec<Version>>,
+    /// Ended invocations of which it is not decided yet what follows.
+    pub unfollowed: Vec<Unfollowed>,
+    /// What was told of functions, and with an empty name of the node, as JSON.
+    pub alerts: Vec<(String, String)>,
     /// Marks of schedules, and which ones are paused.
     pub schedules: StoredSchedules,
     /// Accepts commands to store.
@@ -256,6 +260,8 @@ where
         last_id,
         last_runs,
         versions,
+        unfollowed,
+        alerts,
         schedules,
     } = match find(site, held_attempts) {
         Err(OpenError::Corrupt { detail, .. }) if site.on_damage == OnDamage::SetAside => {
@@ -276,6 +282,8 @@ where
         last_id,
         last_runs,
         versions,
+        unfollowed,
+        alerts,
         schedules,
         writer,
         reader,
@@ -293,6 +301,8 @@ struct Start {
     last_id: Option<InvocationId>,
     last_runs: Vec<LastRun>,
     versions: HashMap<FunctionName, Vec<Version>>,
+    unfollowed: Vec<Unfollowed>,
+    alerts: Vec<(String, String)>,
     schedules: StoredSchedules,
 }
 
@@ -330,6 +340,8 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
     let last_id = restore::last_id(&transaction).map_err(failed)?;
     let last_runs = restore::last_runs(&transaction).map_err(failed)?;
     let versions = restore::versions(&transaction).map_err(failed)?;
+    let unfollowed = restore::unfollowed(&transaction).map_err(failed)?;
+    let alerts = restore::alerts(&transaction).map_err(failed)?;
     let schedules = restore::schedules(&transaction).map_err(failed)?;
     if makeshift.is_some() {
         drop(transaction);
@@ -363,6 +375,8 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
         last_id,
         last_runs,
         versions,
+        unfollowed,
+        alerts,
         schedules,
         db,
     })

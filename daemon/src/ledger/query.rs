@@ -12,7 +12,7 @@ use fnd_core::record::{AttemptRecord, InvocationFilter, InvocationRecord, Payloa
 use fnd_core::triggers::cause::Cause;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, PoisonError};
@@ -35,6 +35,8 @@ pub struct Page {
     pub records: Vec<InvocationRecord>,
     /// What each of them used, if the filter asks for it; else empty.
     pub usage: Vec<UsageSum>,
+    /// Those whose hooks have failed.
+    pub hook_failed: BTreeSet<InvocationId>,
     /// Cursor of the next page, if there may be one.
     pub next: Option<InvocationId>,
 }
@@ -61,6 +63,8 @@ pub struct Whole {
     pub origin: Option<InvocationId>,
     /// What made its trigger run it.
     pub cause: Option<Arc<Cause>>,
+    /// Whether a function that a hook of it called has failed.
+    pub hook_failed: bool,
 }
 
 /// An invocation with its payload.
@@ -225,14 +229,17 @@ fn get(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<Whole>> {
         .prepare_cached(&sql)?
         .query_map([blob(id)], |row| rows::attempt(row, record.function.clone()))?
         .collect::<rusqlite::Result<_>>()?;
-    let (origin, cause): (Option<[u8; 16]>, _) = db
-        .prepare_cached("SELECT origin, cause FROM invocation WHERE id = ?1")?
-        .query_row([blob(id)], |row| Ok((row.get(0)?, rows::json_or_none(row, 1)?)))?;
+    let (origin, cause, hook_failed): (Option<[u8; 16]>, _, _) = db
+        .prepare_cached("SELECT origin, cause, hook IS NOT NULL FROM invocation WHERE id = ?1")?
+        .query_row([blob(id)], |row| {
+            Ok((row.get(0)?, rows::json_or_none(row, 1)?, row.get(2)?))
+        })?;
     Ok(Some(Whole {
         record,
         attempts,
         origin: origin.map(|id| InvocationId(u128::from_be_bytes(id))),
         cause,
+        hook_failed,
     }))
 }
 

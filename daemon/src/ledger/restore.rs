@@ -1,7 +1,7 @@
 //! Reads the state that a starting daemon needs.
 
 use super::rows::{self, ATTEMPT, PAYLOAD, RECORD, UNFINISHED};
-use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Unfinished};
+use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, Unfinished};
 use fnd_core::supervisor::Restored;
 use fnd_core::triggers::schedule::{Mark, Marks};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
@@ -89,6 +89,37 @@ pub(super) fn ended(db: &Connection, attempts: &[(InvocationId, u32)]) -> Result
         }
     }
     Ok(ended)
+}
+
+/// An ended invocation of which it is not decided yet what follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfollowed {
+    /// Its record, with the result.
+    pub record: InvocationRecord,
+    /// Its payload, if it was kept.
+    pub payload: Payload,
+}
+
+/// Reads the ended invocations of which it is not decided yet what follows, oldest first. Those whose record was
+/// forgotten are left out.
+pub(super) fn unfollowed(db: &Connection) -> Result<Vec<Unfollowed>> {
+    let sql = format!("SELECT {RECORD}, {PAYLOAD} FROM invocation JOIN unfollowed ON invocation = id ORDER BY id");
+    let mut statement = db.prepare(&sql)?;
+    let mut found = statement.query([])?;
+    let mut unfollowed = Vec::new();
+    while let Some(row) = found.next()? {
+        let (mut record, payload) = (rows::record(row)?, rows::payload(row, 15)?);
+        record.result = rows::result(db, record.id)?;
+        unfollowed.push(Unfollowed { record, payload });
+    }
+    Ok(unfollowed)
+}
+
+/// Reads what was told of functions and of the node.
+pub(super) fn alerts(db: &Connection) -> Result<Vec<(String, String)>> {
+    let mut statement = db.prepare("SELECT about, health FROM alert")?;
+    let alerts = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    alerts.collect()
 }
 
 /// The schedules as they were when fnd ended.

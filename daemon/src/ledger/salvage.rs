@@ -47,8 +47,10 @@ const INVOCATION: Table = Table::new("invocation", &["id"]);
 const ATTEMPTS: Table = Table::new("attempt", &["invocation", "n"]);
 const BODIES: Table = Table::new("body", &["invocation", "kind"]);
 const EVENTS: Table = Table::new("event", &["key"]);
+const UNFOLLOWED: Table = Table::new("unfollowed", &["invocation"]);
+const ALERT: Table = Table::new("alert", &["about"]);
 const SCHEDULES: Table = Table::new("schedule", &["function", "key"]);
-const TABLES: [&Table; 9] = [
+const TABLES: [&Table; 11] = [
     &META,
     &FUNCTION,
     &LOAD,
@@ -58,9 +60,11 @@ const TABLES: [&Table; 9] = [
     &ATTEMPTS,
     &BODIES,
     &EVENTS,
+    &UNFOLLOWED,
+    &ALERT,
 ];
-/// Tables that a ledger of an earlier fnd may lack.
-const LATER: [&str; 3] = ["versions", "schedule", "event"];
+/// Tables that a ledger of an earlier fnd does not have.
+const ADDED_LATER: [&str; 5] = ["versions", "schedule", "event", "unfollowed", "alert"];
 
 /// Indexes of `invocation`, with their conditions: they list rows that cannot be reached by key.
 fn indexes() -> [(&'static str, String); 4] {
@@ -145,7 +149,7 @@ impl Source {
 
 /// Returns whether the schema can be read and is that of a ledger.
 fn has_tables(db: &Connection) -> bool {
-    let wanted = TABLES.iter().filter(|table| !LATER.contains(&table.name));
+    let wanted = TABLES.iter().filter(|table| !ADDED_LATER.contains(&table.name));
     wanted
         .into_iter()
         .all(|table| db.table_exists(None, table.name) == Ok(true))
@@ -224,8 +228,7 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
     let mut partial = BTreeSet::new();
     for table in TABLES {
         let read = Copier::new(table, from, to)?.all()?;
-        let added_later =
-            matches!(table.name, "versions" | "schedule") && !from.table_exists(None, table.name).unwrap_or(true);
+        let added_later = ADDED_LATER.contains(&table.name) && !from.table_exists(None, table.name).unwrap_or(true);
         if !(read == Read::All && is_sound(table.name) || added_later) {
             partial.insert(table.name);
         }

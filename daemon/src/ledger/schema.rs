@@ -129,10 +129,12 @@ const ASYNCHRONOUS: &str = "
     END;
 ";
 
-/// The column for what made a trigger run the function, as JSON of core; it is kept as long as the row. And the marks of
-/// schedules: the last slot of each that was handled.
+/// The column for what made a trigger run the function, as JSON of core; it is kept as long as the row. The marks of
+/// schedules: the last slot of each that was handled. And `failed` in `hook` if a function that a hook of the invocation
+/// called has failed.
 const TRIGGERS: &str = "
     ALTER TABLE invocation ADD COLUMN cause TEXT;
+    ALTER TABLE invocation ADD COLUMN hook TEXT;
     ALTER TABLE function ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;
     CREATE TABLE schedule (
         function TEXT NOT NULL,
@@ -154,6 +156,10 @@ const ADDED: &str = "
     CREATE TABLE IF NOT EXISTS event (key TEXT PRIMARY KEY, accepted_ms INTEGER NOT NULL, delivered TEXT NOT NULL)
         WITHOUT ROWID, STRICT;
     CREATE INDEX IF NOT EXISTS event_by_time ON event (accepted_ms);
+    -- Ended invocations of which it is not decided yet what follows: hooks and alerts.
+    CREATE TABLE IF NOT EXISTS unfollowed (invocation BLOB PRIMARY KEY) WITHOUT ROWID, STRICT;
+    -- What was told of a function, as JSON of core; the empty name stands for the node.
+    CREATE TABLE IF NOT EXISTS alert (about TEXT PRIMARY KEY, health TEXT NOT NULL) WITHOUT ROWID, STRICT;
 ";
 
 /// Opens the database for writing; creates it if it does not exist, and checks it if it does.

@@ -131,7 +131,41 @@ pub(super) fn apply<'a>(
             db.prepare_cached(sql)?.execute(params![function.as_str(), bytes])?;
             Ok(())
         }
+        Command::Together(parts) => parts
+            .iter()
+            .try_for_each(|part| apply(db, (part, false), counts, earlier)),
+        Command::FollowLater(id) => Ok(follow_later(db, *id)?),
+        Command::Followed(id) => {
+            let sql = "DELETE FROM unfollowed WHERE invocation = ?1";
+            db.prepare_cached(sql)?.execute([blob(*id)])?;
+            Ok(())
+        }
+        Command::HookFailed(id) => {
+            let sql = "UPDATE invocation SET hook = 'failed' WHERE id = ?1";
+            db.prepare_cached(sql)?.execute([blob(*id)])?;
+            Ok(())
+        }
+        Command::StoreAlert { about, health } => {
+            match health {
+                Some(health) => {
+                    let sql = "INSERT INTO alert (about, health) VALUES (?1, ?2)
+                        ON CONFLICT (about) DO UPDATE SET health = excluded.health";
+                    db.prepare_cached(sql)?.execute(params![about, health])?;
+                }
+                None => {
+                    db.prepare_cached("DELETE FROM alert WHERE about = ?1")?
+                        .execute([about])?;
+                }
+            }
+            Ok(())
+        }
     }
+}
+
+/// Stores that what follows the end of an invocation is still to be found out.
+pub(super) fn follow_later(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
+    let sql = "INSERT OR IGNORE INTO unfollowed (invocation) VALUES (?1)";
+    db.prepare_cached(sql)?.execute([blob(id)]).map(drop)
 }
 
 pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {

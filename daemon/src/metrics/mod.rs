@@ -25,6 +25,7 @@ pub(crate) use expose::Exposed;
 use fnd_core::outcome::{Reason, State};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
 use fnd_core::report::RequestEnd;
+use fnd_core::triggers::alerts::Word;
 use fnd_wire::ids::FunctionName;
 use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -173,6 +174,8 @@ pub(crate) struct Metrics {
     upgraded_bytes: Family<RequestLabels, Counter>,
     rescans: Counter,
     put_back: Counter,
+    hooks: Counts,
+    alerts: Counts,
     lag: Histogram,
     sampled: sample::Sampled,
     /// Lets one scrape run at a time: gauges are sampled, then written as text on another thread.
@@ -288,6 +291,8 @@ impl Metrics {
                 r.register("fnd_starts_put_back", help, counter.clone());
                 counter
             },
+            hooks: count(r, "fnd_hooks", "Calls of hooks that are over, by outcome"),
+            alerts: count(r, "fnd_alerts", "Calls of alerts, by what they tell"),
             lag: {
                 let histogram = Histogram::new(LAGS);
                 let help = "By how much the main loop came later than it wanted to";
@@ -298,10 +303,37 @@ impl Metrics {
             asking: Arc::default(),
             registry: Arc::default(),
         };
+        // Prometheus does not see an increase in a counter that first appears with the value 1.
+        for word in Word::ALL {
+            metrics.alerts(word);
+        }
+        for state in State::ALL.into_iter().filter(|state| state.is_final()) {
+            metrics.hooks(state);
+        }
         Self {
             registry: Arc::new(registry),
             ..metrics
         }
+    }
+
+    /// Counts a call of a hook that is over.
+    pub(crate) fn hook_ended(&self, state: State) {
+        self.hooks(state).inc();
+    }
+
+    /// Counts a call of an alert.
+    pub(crate) fn told(&self, word: Word) {
+        self.alerts(word).inc();
+    }
+
+    fn hooks(&self, state: State) -> Counter {
+        let labels = Labels(None, Some(("outcome", state.as_str())));
+        self.hooks.get_or_create_owned(&labels)
+    }
+
+    fn alerts(&self, word: Word) -> Counter {
+        let labels = Labels(None, Some(("alert", word.as_str())));
+        self.alerts.get_or_create_owned(&labels)
     }
 
     /// Counts a start that is repeated.

@@ -2,6 +2,7 @@
 //!
 //! Files:
 //! - `error_line`: the line of standard error that says why a program failed
+//! - `last_lines`: the last lines that an attempt printed
 //! - `snapshot`: a capture as a value, for the spool
 
 use super::{Captured, Meta};
@@ -10,9 +11,11 @@ use fnd_core::protocol::Level;
 use fnd_core::record::RunResult;
 
 mod error_line;
+mod last_lines;
 mod snapshot;
 
 use error_line::ErrorLine;
+use last_lines::LastLines;
 pub(super) use snapshot::Snapshot;
 
 /// Longest line kept; the rest of it is dropped and counted.
@@ -41,6 +44,7 @@ pub(super) struct Capture {
     gives_result: bool,
     result: Vec<u8>,
     error_line: ErrorLine,
+    last_lines: LastLines,
 }
 
 #[derive(Default)]
@@ -70,6 +74,7 @@ impl Capture {
             gives_result: true,
             result: Vec::new(),
             error_line: ErrorLine::default(),
+            last_lines: LastLines::default(),
         }
     }
 
@@ -220,6 +225,7 @@ impl Capture {
             stderr_bytes: self.bytes(Stream::Stderr),
             dropped_bytes: self.dropped(),
             last_error_line: self.error_line(),
+            last_lines: self.last_lines.text(),
             ..Captured::default()
         }
     }
@@ -281,6 +287,7 @@ impl Capture {
         if line.stream == Stream::Stderr {
             self.error_line.see(line.text);
         }
+        self.last_lines.see(line.text);
         self.place(line, seen);
     }
 

@@ -102,6 +102,8 @@ pub struct Captured {
     pub bad_answer: Option<String>,
     /// The line of standard error that says why the program failed, at most 4 KiB.
     pub last_error_line: Option<String>,
+    /// The last lines of both streams, at most 20 and 4 KiB.
+    pub last_lines: String,
 }
 
 impl Captured {

@@ -6,6 +6,7 @@ use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_core::report::{ReportEvent, RequestEnd, Upgraded};
 use fnd_core::supervisor::{FunctionState, Notice};
 use fnd_core::trace::Span;
+use fnd_core::triggers::alerts::Alert;
 use fnd_wire::ids::FunctionName;
 use std::path::Path;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub(super) fn write(event: ReportEvent<'_>) {
         ReportEvent::AttemptEnded { attempt, span, .. } => attempt_ended(attempt, span),
         ReportEvent::EndedWaiting(record) => ended_waiting(record),
         ReportEvent::Requested(request) => requested(request),
+        ReportEvent::Alert { alert, called } => told(alert, called),
         ReportEvent::Problem { text, lasts: true, .. } => tracing::error!("{text}"),
         ReportEvent::Problem { text, lasts: false, .. } => tracing::info!("over: {text}"),
         // Another message tells of each, or nobody has to act on it.
@@ -40,6 +42,19 @@ pub(super) fn write(event: ReportEvent<'_>) {
         | ReportEvent::SlotsDue { .. }
         | ReportEvent::InvocationEnded(_) => {}
     }
+}
+
+/// Logs a call of `[alert]`.
+fn told(alert: &Alert, called: &FunctionName) {
+    let about = alert.about.as_ref().map_or("the node", FunctionName::as_str);
+    tracing::info!(
+        fnd_event = "alert",
+        fnd_function = alert.about.as_ref().map(FunctionName::as_str),
+        fnd_invocation = alert.invocation.as_ref().map(display),
+        "{about}  {}: {called} is told: {}",
+        alert.word.as_str(),
+        escape(&alert.message)
+    );
 }
 
 /// Logs a request to the public listener.

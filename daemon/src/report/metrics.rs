@@ -1,7 +1,7 @@
 //! The counters that an event increases.
 
 use crate::metrics::Metrics;
-use fnd_core::outcome::{Reason, State};
+use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Notice;
 
@@ -42,7 +42,11 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
         }
         ReportEvent::InvocationEnded(record) => {
             metrics.invocation_ended(&record.function, record.state, record.gave_up().is_some());
+            if record.trigger == Trigger::Hook {
+                metrics.hook_ended(record.state);
+            }
         }
+        ReportEvent::Alert { alert, .. } => metrics.told(alert.word),
         ReportEvent::Notice(Notice::Rejected { function, skip, .. }) => {
             metrics.dropped(function, Reason::Skipped(*skip));
         }

@@ -26,6 +26,7 @@ pub(crate) fn changed_by(event: ReportEvent<'_>) -> Option<&FunctionName> {
         | ReportEvent::InvocationEnded(_)
         | ReportEvent::SlotsDue { .. }
         | ReportEvent::Requested(_)
+        | ReportEvent::Alert { .. }
         | ReportEvent::Problem { .. } => None,
     }
 }

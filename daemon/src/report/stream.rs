@@ -64,8 +64,10 @@ pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&Func
             let text = text.into();
             push(None, What::Problem { code, text, lasts });
         }
+        // The call of the function is an event of its own.
+        ReportEvent::Alert { .. }
         // `VersionRefused` follows where this is news.
-        ReportEvent::ContentRefused { .. }
+        | ReportEvent::ContentRefused { .. }
         | ReportEvent::FunctionKnown(_)
         | ReportEvent::InterpreterChanged { .. }
         | ReportEvent::Rescanned

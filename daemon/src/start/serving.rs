@@ -8,6 +8,7 @@ use crate::cli::{Cli, Places};
 use crate::clock::Ids;
 use crate::control;
 use crate::driver::callers::Callers;
+use crate::driver::follow_ups::FollowUps;
 use crate::driver::inbox::Input;
 use crate::driver::records::Records;
 use crate::driver::tasks::Owner;
@@ -86,6 +87,7 @@ impl Serving {
             secrets: Secrets::default(),
             schedules,
             records: Records::new(ledger.writer.clone()),
+            follow_ups: FollowUps::new(ledger.unfollowed, ledger.alerts, started_ms),
             output,
             reporter: Reporter::new(started_ms, status_files),
             callers: Callers::new(Arc::clone(&buffers), connections),

@@ -2,27 +2,29 @@
 //! of table has its own file.
 //!
 //! Files:
-//! - `around`: what is kept, what it sees, who is told, programs that stay
+//! - `around`: what is kept, what it sees, programs that stay
+//! - `follow_ups`: `[hooks]` and `[alert]`
 //! - `limits`: `[limits]`
 //! - `runs`: `[retry]`, `[poll]`, `[pool]`, `[queue]`
 //! - `triggers`: `[[schedule]]`, `[[http]]`, `[[event]]`, `[[file]]`
 
 mod around;
+mod follow_ups;
 mod limits;
 mod runs;
 mod triggers;
 
 pub use around::{History, HttpServer, Listen, Logs, Sandbox, Service};
+pub use follow_ups::{Alert, AlertOn, Call, Hooks, OnHookFailure};
 pub use limits::Limits;
 pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};
 pub use triggers::{EventSubscription, HttpRoute, Schedule};
 
 use super::Mode;
-use crate::schema::Kind::{Either, List, Table, Text};
+use crate::schema::Kind::{List, Text};
 use crate::schema::keys::keys;
 use crate::schema::read::Schema;
 use crate::schema::{Form, Kind};
-use around::{ALERT, CALL, HOOKS};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -36,7 +38,6 @@ pub const SCHEMA: Schema = Schema {
 
 const NAMES: Kind = List(&Text(Form::Name));
 const TEXTS: Kind = List(&Text(Form::Any));
-const FUNCTION: Kind = Either(&Text(Form::Function), &Table(CALL));
 
 keys! {
     const SECRET {
@@ -110,9 +111,9 @@ keys! {
         /// Runs the function when files change.
         file = Tables(FILE), not_yet [[]];
         /// Functions called when an invocation ends; their payload is its final record.
-        hooks = Table(HOOKS);
-        /// Reports problems of the function, once for each change.
-        alert = Table(ALERT);
+        hooks: Hooks [default, skip_serializing_if = "Hooks::is_empty"] = Table(Hooks::KEYS);
+        /// Calls a function once when this one turns bad, and once when it is well again.
+        alert: Option<Alert> [default, skip_serializing_if = "Option::is_none"] = Table(Alert::KEYS);
         /// Environment of the function, in addition to the variables that fnd always sets.
         env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any));
         /// What it sees of the machine.

@@ -6,6 +6,7 @@
 //! Files:
 //! - `detect`: whether code is a handler, one scanner a language
 //! - `env_file`: files of `KEY=VALUE` lines
+//! - `follow_ups`: what `[hooks]` and `[alert]` exclude
 //! - `forms`: which files of a directory are functions
 //! - `inline`: manifests in comments of the code
 //! - `keys`: every key, in one file a kind of table
@@ -23,6 +24,7 @@ pub mod detect;
 pub mod env_file;
 pub mod event_schema;
 mod events;
+mod follow_ups;
 pub mod forms;
 pub mod inline;
 pub mod keys;
@@ -37,8 +39,9 @@ mod schedules;
 mod server;
 
 pub use keys::{
-    Backoff, EventSubscription, History, HttpRoute, HttpServer, Isolation, Jitter, Limits, Listen, Logs, Manifest,
-    Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn, Sandbox, Schedule, Service,
+    Alert, AlertOn, Backoff, Call, EventSubscription, History, Hooks, HttpRoute, HttpServer, Isolation, Jitter, Limits,
+    Listen, Logs, Manifest, OnHookFailure, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn, Sandbox, Schedule,
+    Service,
 };
 
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,7 @@
 //! Resolves checked tables to a [`Manifest`]: applies defaults, size and own keys, and finds impossible combinations.
 
 use super::events;
+use super::follow_ups;
 use super::pool::pool;
 use super::routes;
 use super::schedules;
@@ -115,6 +116,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     }
     routes::check(&manifest.http, own, &subject, report);
     events::check(&manifest.event, own, subject.mode, report);
+    follow_ups::check(&mut manifest, pick, configuration, subject.mode, report);
     schedules::check(&manifest.schedule, own, &subject, report);
     manifest.http_server = http_server(pick, own, (&subject, &manifest.pool), report);
     check_sandbox(&manifest.sandbox, pick, configuration, subject.trusted, report);

@@ -1,7 +1,7 @@
 //! Every key of `fnd.toml`: its values, its default and its meaning.
 
-use crate::function::Limits;
 use crate::function::route::Credentials;
+use crate::function::{AlertOn, Limits};
 use crate::schema::Kind::{List, Text};
 use crate::schema::keys::keys;
 use crate::schema::pick::FromValue;
@@ -10,6 +10,7 @@ use crate::schema::tree::Value;
 use crate::schema::{Form, Kind};
 use crate::text;
 use crate::words;
+use fnd_wire::ids::FunctionName;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -66,6 +67,8 @@ keys! {
         runtimes: BTreeMap<String, RuntimeSettings> = Map(Form::Name, &Table(RuntimeSettings::KEYS));
         /// Sources of events.
         events: Events [default] = Table(Events::KEYS);
+        /// Alerts of the node's own problems, and of every function without an `[alert]` of its own.
+        alert: NodeAlert [default] = Table(NodeAlert::KEYS);
         /// The web page that shows and manages functions.
         ui = Table(UI);
     } and {
@@ -307,6 +310,25 @@ keys! {
         stream = Text(Form::Name), example "fnd", required true;
         /// Name of the secret with the credentials.
         credentials = Text(Form::Name), example "nats-creds";
+    }
+}
+
+keys! {
+    /// `[alert]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct NodeAlert {
+        /// The function to call.
+        call: Option<FunctionName> [with = "text::id_or_null"] = Text(Form::Function), example "page";
+        /// The changes that call it; `node` stands for problems of the node itself.
+        on: Vec<AlertOn> = List(&Word(AlertOn::WORDS)), default ["failed", "crash-looping", "invalid", "missed", "recovered", "node"],
+            example ["failed", "node"];
+    }
+}
+
+/// The values for a configuration from an fnd that did not have this table.
+impl Default for NodeAlert {
+    fn default() -> Self {
+        Self::from_value(None).expect("every key has a default")
     }
 }
 

@@ -67,6 +67,7 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md",
+    alerts: "docs/alerts.md",
     cloudevents: "docs/cloudevents.md",
     cookbook: "docs/cookbook.md",
     dead_letters: "docs/dead-letters.md",

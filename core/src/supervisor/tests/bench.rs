@@ -74,6 +74,7 @@ pub(super) fn rules() -> Rules {
         result_max: 6 * MIB,
         pids: 64,
         output_max: MIB,
+        has_hooks: false,
         runtime: "bash".to_owned(),
     }
 }
@@ -307,6 +308,7 @@ fn word(action: &Action) -> Option<String> {
         Action::Record(attempt, stands) => format!("record {}: {}", attempt.reason, record(stands)),
         Action::Update(stands) if stands.state.is_final() => format!("update {} {}", stands.id.0, record(stands)),
         Action::PutBack(attempt, stands) => format!("put back a{} {}", attempt.0, record(stands)),
+        Action::Follow(id, _) => format!("follow {}", id.0),
         Action::Update(_) | Action::Status(_) | Action::Release { .. } => return None,
         Action::Notice(Notice::AttemptStarted { .. } | Notice::Rejected { .. } | Notice::StartsChanged) => return None,
         Action::Notice(Notice::StateChanged { from, to, .. }) => format!("{from:?} to {to:?}"),

@@ -7,6 +7,7 @@
 //! - `clock_steps`: the clock is set
 //! - `ends`: verdicts, timeout, deadline, cancel
 //! - `functions`: new, changed and deleted functions
+//! - `hooks`: calls that follow an end
 //! - `limits`: drain, stop, ten thousand functions
 //! - `model`: random events
 //! - `pool`: workers of handlers
@@ -25,6 +26,7 @@ mod claims;
 mod clock_steps;
 mod ends;
 mod functions;
+mod hooks;
 mod limits;
 mod model;
 mod pool;

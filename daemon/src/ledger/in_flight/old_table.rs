@@ -172,6 +172,10 @@ fn over(
         record.durable = known.durable;
         record.started_ms = known.started_ms.or(record.started_ms);
     }
+    if record.state.is_final() {
+        // The earlier fnd could not decide it any more, or its decision is not on the disk.
+        store::follow_later(db, record.id)?;
+    }
     let command = Command::Record(Box::new(attempt), Box::new(record));
     let mut counts = Counts::default();
     let stored = store::apply(db, (&command, false), &mut counts, &mut Earlier::new());

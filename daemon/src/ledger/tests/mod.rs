@@ -13,6 +13,7 @@
 //! - `present`: the database's files are deleted, replaced or truncated while it is open
 //! - `records`: what is stored is there again
 //! - `retention`: what is forgotten
+//! - `together`: an end and what follows it
 //! - `unwritable`: a start on a disk without room
 
 mod asynchronous;
@@ -27,6 +28,7 @@ mod opening;
 mod present;
 mod records;
 mod retention;
+mod together;
 mod unwritable;
 
 use super::*;

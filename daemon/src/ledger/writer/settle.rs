@@ -16,7 +16,7 @@ impl Thread {
     /// Acknowledges durable invocations, claims and recorded ends.
     pub(super) fn settle(&mut self, commands: &[Command], result: &Result<Earlier, Arc<str>>) {
         let (mut recorded, mut claimed) = (Vec::new(), Vec::new());
-        for command in commands {
+        for (command, is_kept) in parts(commands) {
             if let Command::Record(attempt, _) = command {
                 // If the write failed, the command is retried, and the spawner keeps the end until then. The worker of
                 // a handler continues.
@@ -26,7 +26,8 @@ impl Thread {
                 self.empty_slot(command);
             }
             match command {
-                Command::Store(accepted) if accepted.durable => {
+                // A part of `Together` is written with its end, now or at a retry.
+                Command::Store(accepted) if accepted.durable && (result.is_ok() || !is_kept) => {
                     (self.acknowledge)(Acknowledged::Stored {
                         id: accepted.id,
                         result: result.as_ref().map(|_| ()).map_err(Arc::clone),
@@ -46,7 +47,12 @@ impl Thread {
                 | Command::StoreMarks(_)
                 | Command::StorePaused { .. }
                 | Command::DiscardDeadLetter(_)
-                | Command::StoreVersions { .. } => {}
+                | Command::StoreVersions { .. }
+                | Command::Together(_)
+                | Command::FollowLater(_)
+                | Command::Followed(_)
+                | Command::HookFailed(_)
+                | Command::StoreAlert { .. } => {}
             }
         }
         if !claimed.is_empty() {
@@ -112,8 +118,15 @@ impl Thread {
             let Some(oldest) = self.backlog.pop_front() else { break };
             self.backlog_bytes -= oldest.size();
             excess += 1;
-            if let Command::Record(attempt, _) = &oldest {
-                lost.extend(attempt.worker);
+            for part in oldest.parts() {
+                match part {
+                    Command::Record(attempt, _) => lost.extend(attempt.worker),
+                    Command::Store(accepted) if accepted.durable => (self.acknowledge)(Acknowledged::Stored {
+                        id: accepted.id,
+                        result: Err("the end that it follows was given up".into()),
+                    }),
+                    _ => {}
+                }
             }
         }
         self.forget(lost);
@@ -124,9 +137,18 @@ impl Thread {
     }
 }
 
+/// Returns all commands, each with whether it belongs to a `Together`, which is kept for a retry as a whole.
+fn parts(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
+    commands.iter().flat_map(|command| {
+        let is_together = matches!(command, Command::Together(_));
+        command.parts().iter().map(move |part| (part, is_together))
+    })
+}
+
 /// Returns whether a command can change the number of dead letters.
 pub(super) fn changes_figures(command: &Command) -> bool {
     match command {
+        Command::Together(parts) => parts.iter().any(changes_figures),
         Command::Record(_, record) | Command::Update(record) => {
             matches!(record.state, State::Failed | State::Interrupted)
         }
@@ -137,6 +159,10 @@ pub(super) fn changes_figures(command: &Command) -> bool {
         | Command::StoreEnabled { .. }
         | Command::StoreMarks(_)
         | Command::StorePaused { .. }
-        | Command::StoreVersions { .. } => false,
+        | Command::StoreVersions { .. }
+        | Command::FollowLater(_)
+        | Command::Followed(_)
+        | Command::HookFailed(_)
+        | Command::StoreAlert { .. } => false,
     }
 }

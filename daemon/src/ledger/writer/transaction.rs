@@ -77,7 +77,8 @@ impl Thread {
             transaction.execute("UPDATE meta SET value = value", [])?;
         }
         let mut counts = Counts::default();
-        for (command, is_new) in needed(commands) {
+        let commands: Vec<_> = commands.iter().flat_map(Command::parts).collect();
+        for (command, is_new) in needed(&commands) {
             if !one_by_one {
                 store::apply(&transaction, (command, is_new), &mut counts, &mut earlier)?;
                 continue;
@@ -107,7 +108,7 @@ impl Thread {
 /// the invocation. It is stored if it has a load key, an idempotency key, a mark of a schedule or a cause, which is kept.
 ///
 /// The `bool` says whether the invocation began and succeeded in this batch, so that the database has no row of it yet.
-fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
+fn needed<'a>(commands: &[&'a Command]) -> impl Iterator<Item = (&'a Command, bool)> {
     let end = |command: &Command| match command {
         Command::Record(_, record) | Command::Update(record) => Some(record.id).filter(|_| !record.keeps_payload()),
         Command::Store(_)
@@ -117,9 +118,14 @@ fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
         | Command::StoreMarks(_)
         | Command::StorePaused { .. }
         | Command::DiscardDeadLetter(_)
-        | Command::StoreVersions { .. } => None,
+        | Command::StoreVersions { .. }
+        | Command::Together(_)
+        | Command::FollowLater(_)
+        | Command::Followed(_)
+        | Command::HookFailed(_)
+        | Command::StoreAlert { .. } => None,
     };
-    let over: HashSet<_> = commands.iter().filter_map(end).collect();
+    let over: HashSet<_> = commands.iter().filter_map(|command| end(command)).collect();
     let is_left_out = |accepted: &Accepted| {
         let matters = accepted.load_key.is_some()
             || accepted.key.is_some()
@@ -148,9 +154,14 @@ fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
         | Command::StoreMarks(_)
         | Command::StorePaused { .. }
         | Command::DiscardDeadLetter(_)
-        | Command::StoreVersions { .. } => true,
+        | Command::StoreVersions { .. }
+        | Command::Together(_)
+        | Command::FollowLater(_)
+        | Command::Followed(_)
+        | Command::HookFailed(_)
+        | Command::StoreAlert { .. } => true,
     };
-    let needed: Vec<_> = commands.iter().rev().filter(later).collect();
+    let needed: Vec<_> = commands.iter().copied().rev().filter(later).collect();
     needed.into_iter().rev().map(move |command| {
         let is_new = matches!(command, Command::Record(_, record) if new.contains(&record.id));
         (command, is_new)

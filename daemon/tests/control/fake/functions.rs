@@ -81,6 +81,7 @@ fn status(function: &str) -> FunctionStatus {
         ports: Vec::new(),
         error: (function == "invalid").then(|| "unknown runtime `pyhton`".to_owned()),
         warning: None,
+        alert: None,
         runtime: "python 3.11".to_owned(),
         labels: [("team".to_owned(), if ran { "web" } else { "ops" }.to_owned())].into(),
         p50_ms: ran.then_some(12.3),

@@ -1,44 +1,12 @@
-//! Keys for notifications at a function's end, for its view of the machine, for what is kept, and for programs that stay
-//! running.
+//! Keys for a function's view of the machine, for what is kept, and for programs that stay running.
 
-use super::{FUNCTION, NAMES, TEXTS};
+use super::{NAMES, TEXTS};
 use crate::schema::keys::keys;
 use crate::schema::pick::FromValue;
 use crate::schema::tree::Value;
 use crate::text;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-
-keys! {
-    pub(super) const CALL {
-        /// The function to call.
-        call = Text(Form::Function), example "notify", required true;
-        /// What follows if the called function fails.
-        on_failure = Word(&["continue", "retry"]), default "continue", example "continue";
-    }
-}
-
-keys! {
-    pub(super) const HOOKS {
-        /// Functions to call after an invocation that succeeded.
-        on_success = List(&FUNCTION), example ["notify"], not_yet [[]];
-        /// Functions to call after an invocation that failed.
-        on_failure = List(&FUNCTION), example ["page"], not_yet [[]];
-        /// Functions to call after every invocation.
-        on_completion = List(&FUNCTION), example ["notify"], not_yet [[]];
-    }
-}
-
-keys! {
-    pub(super) const ALERT {
-        /// The function to call, once for each change.
-        call = Text(Form::Function), example "page", not_yet [];
-        /// The changes that call it.
-        on = List(&Word(&["failed", "recovered", "missed"])), example ["failed", "recovered"], not_yet [];
-        /// Longest time without success; after it the function counts as missed.
-        expect_success_every = Duration(Zero::Refused), example "26h", not_yet [];
-    }
-}
 
 keys! {
     /// `[sandbox]`.

@@ -175,6 +175,13 @@ fn what_cannot_be_together() {
         "[env]\nDATA = \"x\"\nFND_X = \"y\"\n",
         "size = \"XXL\"\n",
         "runtime = \"pyhton\"\n",
+        "[alert]\nafter = 2\n",
+        "[alert]\ncall = \"page\"\non = [\"recovered\"]\n",
+        "[alert]\ncall = \"page\"\non = [\"missed\"]\nafter = 2\n",
+        "[alert]\ncall = \"page\"\non = [\"failed\"]\nexpect_success_every = \"1h\"\n",
+        "[alert]\ncall = \"page\"\non = [\"node\"]\n",
+        "[hooks]\non_failure = [{ on_failure = \"fail\" }]\n",
+        "[hooks]\non_failure = [{ call = \"page\", on_failure = \"retry\" }]\n",
     ]));
 }
 

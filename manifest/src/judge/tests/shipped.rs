@@ -112,7 +112,8 @@ fn values_outside_comments_are_the_defaults() {
         leaves(schema.keys, &table, "", &mut written);
         for (path, (written, default)) in written {
             // Defaults that are false or empty are shown as comments with an example.
-            if path == "http.public" {
+            // A table `[alert]` with a key must name a function to call, for which there is no default.
+            if path == "http.public" || path.starts_with("alert.") {
                 continue;
             }
             assert_eq!(written, default, "{path}");
@@ -182,5 +183,5 @@ fn values_of_keys_that_are_not_built_are_of_their_kind() {
         };
         keys.iter().map(count).sum()
     }
-    assert!(check(crate::function::Manifest::KEYS) > 10 && check(crate::settings::Settings::KEYS) > 20);
+    assert!(check(crate::function::Manifest::KEYS) > 5 && check(crate::settings::Settings::KEYS) > 10);
 }

@@ -110,7 +110,7 @@ impl World {
                 self.drained = true;
             }
             Action::Notice(Notice::Defect(text)) => panic!("{text}"),
-            Action::Notice(_) | Action::Status(_) => {}
+            Action::Notice(_) | Action::Status(_) | Action::Follow(..) => {}
         }
     }
 

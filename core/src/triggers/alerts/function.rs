@@ -1,0 +1,243 @@
+//! The health of one function.
+
+use super::{Alert, Word};
+use crate::record::InvocationRecord;
+use fnd_manifest::function::AlertOn;
+use fnd_wire::ids::FunctionName;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A restored crash loop that does not show again within this time is over. A crash loop is noticed within a minute,
+/// and the pause between two starts is at most five by default.
+const LOOP_SHOWS_MS: u64 = 6 * 60 * 1000;
+
+/// `[alert]` of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// The function to call.
+    pub call: FunctionName,
+    /// The changes that call it.
+    pub on: Vec<AlertOn>,
+    /// Failures in a row that make it bad.
+    pub after: u32,
+    /// Longest time without success.
+    pub every: Option<Duration>,
+}
+
+impl Rules {
+    fn names(&self, word: Word) -> bool {
+        let on = match word {
+            Word::Failed => AlertOn::Failed,
+            Word::CrashLooping => AlertOn::CrashLooping,
+            Word::Invalid => AlertOn::Invalid,
+            Word::Missed => AlertOn::Missed,
+            Word::Recovered => AlertOn::Recovered,
+            Word::DiskFull | Word::HistoryLost | Word::SpawnerLost | Word::QueueFull => AlertOn::Node,
+        };
+        self.on.contains(&on)
+    }
+
+    fn every_ms(&self) -> Option<u64> {
+        let every = self.every.filter(|_| self.names(Word::Missed))?;
+        Some(u64::try_from(every.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+/// The state of a function, as the ledger keeps it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// Failures in a row, at most as many as make the function bad.
+    #[serde(default)]
+    failures: u32,
+    /// The conditions that hold, each with the time when it began.
+    #[serde(default)]
+    bad: BTreeMap<Word, u64>,
+    /// The word of the call that told that the function is bad, and when that was; absent: the function is well.
+    #[serde(default)]
+    pub(super) told: Option<(Word, u64)>,
+    /// The last success, or the time from which one is expected.
+    #[serde(default)]
+    expected_from_ms: Option<u64>,
+}
+
+/// What this life of fnd has seen of a function.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// Until when a crash loop of the earlier fnd may show again; absent: it has shown, or there was none.
+    loop_until_ms: Option<u64>,
+    is_enabled: bool,
+}
+
+impl Seen {
+    pub(super) fn new(now_ms: u64) -> Self {
+        Self {
+            loop_until_ms: Some(now_ms.saturating_add(LOOP_SHOWS_MS)),
+            is_enabled: true,
+        }
+    }
+
+    /// Returns until when a crash loop of the earlier fnd may show again.
+    #[cfg(test)]
+    pub(super) fn ends_at(&self) -> Option<u64> {
+        self.loop_until_ms
+    }
+}
+
+/// Facts about a function.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// Whether it may run at all.
+    pub enabled: bool,
+    /// Whether its workers die before they are ready.
+    pub crash_looping: bool,
+    /// Why its newest content does not serve; absent if it does.
+    pub invalid: Option<&'a str>,
+}
+
+impl Health {
+    /// Begins to expect successes, or ends it. Conditions that `on` no longer names call nobody when they end.
+    pub(super) fn expect(&mut self, now_ms: u64, rules: &Rules) {
+        if rules.every_ms().is_none() {
+            self.expected_from_ms = None;
+            self.bad.remove(&Word::Missed);
+        } else if self.expected_from_ms.is_none() {
+            self.expected_from_ms = Some(now_ms);
+        }
+        self.failures = self.failures.min(rules.after);
+        if !self.is_bad(rules) {
+            self.told = None;
+        }
+    }
+
+    fn is_bad(&self, rules: &Rules) -> bool {
+        self.bad.keys().any(|word| rules.names(*word))
+    }
+
+    pub(super) fn failed(&mut self, now_ms: u64, rules: &Rules, record: &InvocationRecord) -> Option<Alert> {
+        self.failures = self.failures.saturating_add(1).min(rules.after);
+        if self.failures < rules.after {
+            return None;
+        }
+        let message = match rules.after {
+            0 | 1 => record.message.clone(),
+            after => format!("{after} invocations in a row failed; the last one: {}", record.message),
+        };
+        self.begins(now_ms, rules, (Word::Failed, message, Some(record)))
+    }
+
+    pub(super) fn succeeded(
+        &mut self,
+        now_ms: u64,
+        rules: &Rules,
+        (at_ms, record): (u64, &InvocationRecord),
+    ) -> Option<Alert> {
+        self.failures = 0;
+        self.bad.remove(&Word::Failed);
+        self.bad.remove(&Word::Missed);
+        // A function that answers has a worker.
+        self.bad.remove(&Word::CrashLooping);
+        if let Some(from) = &mut self.expected_from_ms {
+            *from = (*from).max(at_ms);
+        }
+        self.may_recover(now_ms, rules, Some(record))
+    }
+
+    pub(super) fn facts(&mut self, now_ms: u64, (rules, seen): (&Rules, &mut Seen), facts: Facts<'_>) -> Option<Alert> {
+        if facts.enabled && !seen.is_enabled && self.expected_from_ms.is_some() {
+            // While a function is disabled no success is expected of it.
+            self.expected_from_ms = Some(now_ms);
+        }
+        seen.is_enabled = facts.enabled;
+        let mut alert = None;
+        match facts.invalid {
+            Some(why) => alert = self.begins(now_ms, rules, (Word::Invalid, why.to_owned(), None)),
+            None => drop(self.bad.remove(&Word::Invalid)),
+        }
+        if facts.crash_looping {
+            seen.loop_until_ms = None;
+            let message = "its processes die before they are ready".to_owned();
+            let looping = self.begins(now_ms, rules, (Word::CrashLooping, message, None));
+            alert = alert.or(looping);
+        } else if seen.loop_until_ms.is_none() {
+            self.bad.remove(&Word::CrashLooping);
+        }
+        alert.or_else(|| self.may_recover(now_ms, rules, None))
+    }
+
+    pub(super) fn tick(&mut self, now_ms: u64, rules: &Rules, seen: &mut Seen) -> Option<Alert> {
+        if seen.loop_until_ms.is_some_and(|until| until <= now_ms) {
+            seen.loop_until_ms = None;
+            self.bad.remove(&Word::CrashLooping);
+        }
+        if let (Some(from), Some(every)) = (self.expected_from_ms, rules.every_ms()) {
+            // The clock was ahead when the last success was recorded.
+            let from = from.min(now_ms);
+            self.expected_from_ms = Some(from);
+            if seen.is_enabled && from.saturating_add(every) <= now_ms {
+                let every = fnd_wire::units::print_duration(Duration::from_millis(every));
+                let message = format!(
+                    "no invocation has succeeded for {every}, since {}",
+                    crate::instant::text(from)
+                );
+                let alert = self.begins(now_ms, rules, (Word::Missed, message, None));
+                return alert.or_else(|| self.may_recover(now_ms, rules, None));
+            }
+        }
+        self.may_recover(now_ms, rules, None)
+    }
+
+    /// Returns when [`Self::tick`] is due.
+    pub(super) fn due_ms(&self, rules: &Rules, seen: &Seen) -> Option<u64> {
+        let missed = || {
+            let is_awaited = seen.is_enabled && !self.bad.contains_key(&Word::Missed);
+            let from = self.expected_from_ms.filter(|_| is_awaited)?;
+            Some(from.saturating_add(rules.every_ms()?))
+        };
+        let may_show = self.bad.contains_key(&Word::CrashLooping);
+        let shows = seen.loop_until_ms.filter(|_| may_show);
+        missed().into_iter().chain(shows).min()
+    }
+
+    /// A condition holds. The first one that `on` names is told.
+    fn begins(
+        &mut self,
+        now_ms: u64,
+        rules: &Rules,
+        (word, message, record): (Word, String, Option<&InvocationRecord>),
+    ) -> Option<Alert> {
+        self.bad.entry(word).or_insert(now_ms);
+        if self.told.is_some() || !rules.names(word) {
+            return None;
+        }
+        self.told = Some((word, now_ms));
+        Some(Alert {
+            about: None,
+            word,
+            since_ms: now_ms,
+            message,
+            invocation: record.map(|record| record.id),
+        })
+    }
+
+    /// Tells that the function is well again, if it is.
+    fn may_recover(&mut self, now_ms: u64, rules: &Rules, record: Option<&InvocationRecord>) -> Option<Alert> {
+        if self.is_bad(rules) {
+            return None;
+        }
+        let (word, since_ms) = self.told.take()?;
+        let lasted = Duration::from_secs(now_ms.saturating_sub(since_ms) / 1000);
+        let message = format!(
+            "well again after {}; it was {}",
+            fnd_wire::units::print_duration(lasted),
+            word.as_str()
+        );
+        rules.names(Word::Recovered).then(|| Alert {
+            about: None,
+            word: Word::Recovered,
+            since_ms: now_ms,
+            message,
+            invocation: record.map(|record| record.id),
+        })
+    }
+}

@@ -1,0 +1,254 @@
+//! `[alert]`: when a function turns bad and when it is well again, each told once.
+//!
+//! ```text
+//!            a condition begins that `on` names
+//!   well ────────────────────────────────────▶ bad      one call, with the word of the condition
+//!     ▲                                         │       further conditions and failures call nobody
+//!     └─────────────────────────────────────────┘       one call, `recovered`, when no condition holds any more
+//! ```
+//! Conditions are facts: failures in a row, a crash loop, refused content, no success for too long. The state of a
+//! function survives a restart: each change is given to the daemon to store, in the transaction of the call and of the
+//! record that it follows from. Times are Unix milliseconds, because a missing success is counted over restarts.
+//!
+//! Files:
+//! - `function`: the state of one function
+//! - `node`: problems of the node itself
+//! - `payload`: the payload of a call
+
+mod function;
+mod node;
+pub mod payload;
+
+pub use function::{Facts, Health, Rules};
+pub use node::{NodeHealth, QUEUE_FULL_LASTS_MS};
+
+use crate::outcome::{State, Trigger};
+use crate::record::InvocationRecord;
+use fnd_wire::ids::{FunctionName, InvocationId};
+use std::collections::BTreeMap;
+
+fnd_manifest::words! {
+    /// The word of a call.
+    pub enum Word as "AlertWord" {
+        /// Invocations failed, after their retries.
+        Failed = "failed",
+        /// The workers die before they are ready.
+        CrashLooping = "crash-looping",
+        /// The newest content cannot serve.
+        Invalid = "invalid",
+        /// There was no success for too long.
+        Missed = "missed",
+        /// What was bad is well again.
+        Recovered = "recovered",
+        /// The history cannot be written, or is forgotten because the disk is full.
+        DiskFull = "disk-full",
+        /// Records of the history were lost.
+        HistoryLost = "history-lost",
+        /// fnd-spawner is gone, or does not answer.
+        SpawnerLost = "spawner-lost",
+        /// A queue refused work because it was full.
+        QueueFull = "queue-full",
+    }
+}
+
+/// A call that is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alert {
+    /// The function that it is about; absent: the node.
+    pub about: Option<FunctionName>,
+    /// What has changed.
+    pub word: Word,
+    /// Since when that is so.
+    pub since_ms: u64,
+    /// The change in words.
+    pub message: String,
+    /// The invocation that showed it.
+    pub invocation: Option<InvocationId>,
+}
+
+/// A change to store, and the call that goes with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The function.
+    pub function: FunctionName,
+    /// Its state now; absent: nothing has to be known of it.
+    pub health: Option<Health>,
+    /// The call.
+    pub alert: Option<Alert>,
+}
+
+/// The state of every function that has an `[alert]`.
+#[derive(Debug, Default)]
+pub struct Alerts {
+    functions: BTreeMap<FunctionName, Watched>,
+    /// States of an earlier fnd, of functions that are not known yet.
+    restored: BTreeMap<FunctionName, Health>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    rules: Rules,
+    health: Health,
+    /// Facts of this life of fnd.
+    seen: function::Seen,
+}
+
+impl Alerts {
+    /// Continues with the state that an earlier fnd stored.
+    pub fn restore(&mut self, function: FunctionName, health: Health) {
+        self.restored.insert(function, health);
+    }
+
+    /// Sets the rules of a function; absent: nobody is told of it.
+    pub fn set(&mut self, now_ms: u64, function: &FunctionName, rules: Option<Rules>) -> Option<Change> {
+        let Some(rules) = rules else {
+            let known = self.functions.remove(function).is_some();
+            let restored = self.restored.remove(function).is_some();
+            return (known || restored).then(|| Change {
+                function: function.clone(),
+                health: None,
+                alert: None,
+            });
+        };
+        let restored = self.restored.remove(function);
+        self.change(function, |watched| {
+            let is_new = watched.is_none();
+            let mut health = watched
+                .as_ref()
+                .map_or_else(|| restored.clone().unwrap_or_default(), |w| w.health.clone());
+            let seen = watched
+                .take()
+                .map_or_else(|| function::Seen::new(now_ms), |watched| watched.seen);
+            health.expect(now_ms, &rules);
+            let before = if is_new { restored } else { None };
+            let unchanged = before.as_ref() == Some(&health);
+            *watched = Some(Watched { rules, health, seen });
+            (unchanged, None)
+        })
+    }
+
+    /// Handles the final record of an invocation. Ends of calls of this very kind do not count: a function that is told
+    /// of alerts and fails would otherwise be told of itself.
+    pub fn ended(&mut self, now_ms: u64, record: &InvocationRecord) -> Option<Change> {
+        if record.trigger == Trigger::Alert {
+            return None;
+        }
+        let failed = match record.state {
+            State::Succeeded => false,
+            State::Failed | State::Interrupted => true,
+            State::Cancelled | State::Skipped | State::Queued | State::Running | State::Waiting | State::Polling => {
+                return None;
+            }
+        };
+        let at_ms = record.ended_ms.unwrap_or(now_ms);
+        self.of_known(&record.function, |watched| {
+            if failed {
+                watched.health.failed(now_ms, &watched.rules, record)
+            } else {
+                watched.health.succeeded(now_ms, &watched.rules, (at_ms, record))
+            }
+        })
+    }
+
+    /// Handles what is known of a function's state.
+    pub fn facts(&mut self, now_ms: u64, function: &FunctionName, facts: Facts<'_>) -> Option<Change> {
+        self.of_known(function, |watched| {
+            watched.health.facts(now_ms, (&watched.rules, &mut watched.seen), facts)
+        })
+    }
+
+    /// Returns the changes that are due by time.
+    pub fn tick(&mut self, now_ms: u64) -> Vec<Change> {
+        let due = |watched: &Watched| {
+            watched
+                .health
+                .due_ms(&watched.rules, &watched.seen)
+                .is_some_and(|at| at <= now_ms)
+        };
+        let due: Vec<_> = self
+            .functions
+            .iter()
+            .filter(|(_, watched)| due(watched))
+            .map(|(name, _)| name.clone())
+            .collect();
+        let tick = |function| {
+            self.of_known(function, |watched| {
+                watched.health.tick(now_ms, &watched.rules, &mut watched.seen)
+            })
+        };
+        due.iter().filter_map(tick).collect()
+    }
+
+    /// Returns when [`Self::tick`] is due.
+    #[must_use]
+    pub fn next_due_ms(&self) -> Option<u64> {
+        let due = |watched: &Watched| watched.health.due_ms(&watched.rules, &watched.seen);
+        self.functions.values().filter_map(due).min()
+    }
+
+    /// Returns the state of a function and since when it is so, if somebody was told that it is bad.
+    #[must_use]
+    pub fn bad(&self, function: &FunctionName) -> Option<(Word, u64)> {
+        self.functions.get(function)?.health.told
+    }
+
+    /// Says whether somebody is told of a function.
+    #[must_use]
+    pub fn watches(&self, function: &FunctionName) -> bool {
+        self.functions.contains_key(function)
+    }
+
+    /// Returns the function to call about a function.
+    #[must_use]
+    pub fn call(&self, function: &FunctionName) -> Option<&FunctionName> {
+        Some(&self.functions.get(function)?.rules.call)
+    }
+
+    /// Returns the functions of which an earlier fnd told and that are not known.
+    pub fn unknown(&self) -> impl Iterator<Item = &FunctionName> {
+        self.restored.keys()
+    }
+
+    /// Returns the functions that are bad.
+    pub fn all_bad(&self) -> impl Iterator<Item = (&FunctionName, Word, u64)> {
+        let bad = |(name, watched): (_, &Watched)| watched.health.told.map(|(word, since_ms)| (name, word, since_ms));
+        self.functions.iter().filter_map(bad)
+    }
+
+    fn of_known(
+        &mut self,
+        function: &FunctionName,
+        step: impl FnOnce(&mut Watched) -> Option<Alert>,
+    ) -> Option<Change> {
+        if !self.functions.contains_key(function) {
+            return None;
+        }
+        self.change(function, |watched| (false, watched.as_mut().and_then(step)))
+    }
+
+    /// Changes the state of a function and returns what to store. The step says whether the state is stored already.
+    fn change(
+        &mut self,
+        function: &FunctionName,
+        step: impl FnOnce(&mut Option<Watched>) -> (bool, Option<Alert>),
+    ) -> Option<Change> {
+        let mut watched = self.functions.remove(function);
+        let before = watched.as_ref().map(|watched| watched.health.clone());
+        let (is_stored, mut alert) = step(&mut watched);
+        if let Some(alert) = &mut alert {
+            alert.about = Some(function.clone());
+        }
+        let health = watched.as_ref().map(|watched| watched.health.clone());
+        self.functions
+            .extend(watched.map(|watched| (function.clone(), watched)));
+        let changed = health != before && !is_stored;
+        (changed || alert.is_some()).then(|| Change {
+            function: function.clone(),
+            health,
+            alert,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

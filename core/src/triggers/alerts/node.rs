@@ -1,0 +1,175 @@
+//! Problems of the node itself: each is told once when it begins and once when it is over.
+
+use super::{Alert, Word};
+use fnd_wire::ids::FunctionName;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A queue counts as full until no work was refused for this long.
+pub const QUEUE_FULL_LASTS_MS: u64 = 5 * 60 * 1000;
+
+/// The problems that were told, each with the time when it began.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeHealth {
+    #[serde(default)]
+    told: BTreeMap<Word, u64>,
+    /// When work was last refused because a queue was full.
+    #[serde(skip)]
+    refused_ms: Option<u64>,
+}
+
+impl NodeHealth {
+    /// Returns the word for the code of a problem; nothing for a code of which nobody is told.
+    #[must_use]
+    pub fn word(code: &str) -> Option<Word> {
+        match code {
+            "history-failing" | "history-forgotten" => Some(Word::DiskFull),
+            "history-lost" => Some(Word::HistoryLost),
+            "spawner-silent" => Some(Word::SpawnerLost),
+            _ => None,
+        }
+    }
+
+    /// Continues with what an earlier fnd stored. A queue may be full no more; that shows by time.
+    pub fn restored(&mut self, now_ms: u64) {
+        if self.told.contains_key(&Word::QueueFull) {
+            self.refused_ms = Some(now_ms);
+        }
+    }
+
+    /// A problem holds. Returns the call if that is new.
+    pub fn begins(&mut self, now_ms: u64, word: Word, message: &str) -> Option<Alert> {
+        if self.told.contains_key(&word) {
+            return None;
+        }
+        self.told.insert(word, now_ms);
+        Some(alert(word, now_ms, message.to_owned()))
+    }
+
+    /// A queue has refused work of a function.
+    pub fn queue_full(&mut self, now_ms: u64, function: &FunctionName) -> Option<Alert> {
+        self.refused_ms = Some(now_ms);
+        let message = format!("the queue of `{function}` is full (`queue.max`): work was refused");
+        let mut alert = self.begins(now_ms, Word::QueueFull, &message)?;
+        alert.about = Some(function.clone());
+        Some(alert)
+    }
+
+    /// A problem is over. Returns the call if it was told.
+    pub fn ends(&mut self, now_ms: u64, word: Word) -> Option<Alert> {
+        let since_ms = self.told.remove(&word)?;
+        let lasted = Duration::from_secs(now_ms.saturating_sub(since_ms) / 1000);
+        let message = format!(
+            "over after {}: {}",
+            fnd_wire::units::print_duration(lasted),
+            word.as_str()
+        );
+        Some(alert(Word::Recovered, now_ms, message))
+    }
+
+    /// Compares what was told, also by an earlier fnd, with all problems that hold. `tells` says whether somebody is told
+    /// of new ones.
+    pub fn compare(&mut self, now_ms: u64, lasting: &[(Word, &str)], tells: bool) -> Vec<Alert> {
+        let holds = |word: Word| lasting.iter().any(|(lasting, _)| *lasting == word);
+        // A full queue is over by time.
+        let over = |word: &Word| *word != Word::QueueFull && !holds(*word);
+        let over: Vec<_> = self.told.keys().copied().filter(over).collect();
+        let mut alerts: Vec<_> = over.into_iter().filter_map(|word| self.ends(now_ms, word)).collect();
+        for (word, message) in lasting.iter().filter(|_| tells) {
+            alerts.extend(self.begins(now_ms, *word, message));
+        }
+        alerts
+    }
+
+    /// Returns when [`Self::tick`] is due.
+    #[must_use]
+    pub fn due_ms(&self) -> Option<u64> {
+        let told = self.told.contains_key(&Word::QueueFull);
+        let at = self.refused_ms.filter(|_| told)?;
+        Some(at.saturating_add(QUEUE_FULL_LASTS_MS))
+    }
+
+    /// Returns the call that is due by time.
+    pub fn tick(&mut self, now_ms: u64) -> Option<Alert> {
+        self.due_ms().filter(|due| *due <= now_ms)?;
+        self.ends(now_ms, Word::QueueFull)
+    }
+
+    /// Returns what was told and is not over, with the time when it began.
+    pub fn bad(&self) -> impl Iterator<Item = (Word, u64)> {
+        self.told.iter().map(|(word, since_ms)| (*word, *since_ms))
+    }
+}
+
+fn alert(word: Word, since_ms: u64, message: String) -> Alert {
+    Alert {
+        about: None,
+        word,
+        since_ms,
+        message,
+        invocation: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_problem_is_told_once_and_its_end_once() {
+        let mut node = NodeHealth::default();
+        let first = node.begins(1000, Word::DiskFull, "no space").unwrap();
+        assert_eq!(
+            (first.word, first.since_ms, first.message.as_str()),
+            (Word::DiskFull, 1000, "no space")
+        );
+        assert_eq!(node.begins(2000, Word::DiskFull, "no space"), None);
+        assert_eq!(node.ends(3000, Word::SpawnerLost), None);
+        let over = node.ends(63_000, Word::DiskFull).unwrap();
+        assert_eq!(
+            (over.word, over.message.as_str()),
+            (Word::Recovered, "over after 62s: disk-full")
+        );
+        assert_eq!(node.ends(4000, Word::DiskFull), None);
+    }
+
+    #[test]
+    fn a_queue_is_full_until_it_refuses_nothing_for_a_while() {
+        let mut node = NodeHealth::default();
+        let function = FunctionName::new("f").unwrap();
+        assert!(node.queue_full(0, &function).is_some());
+        assert!(node.queue_full(100_000, &function).is_none());
+        assert_eq!(node.due_ms(), Some(100_000 + QUEUE_FULL_LASTS_MS));
+        assert_eq!(node.tick(QUEUE_FULL_LASTS_MS), None);
+        assert_eq!(node.tick(100_000 + QUEUE_FULL_LASTS_MS).unwrap().word, Word::Recovered);
+        assert_eq!(node.due_ms(), None);
+    }
+
+    #[test]
+    fn problems_are_compared_with_what_was_told_also_by_the_earlier_fnd() {
+        let mut node = NodeHealth::default();
+        node.begins(1000, Word::DiskFull, "x");
+        node.begins(1000, Word::SpawnerLost, "x");
+        let text = serde_json::to_string(&node).unwrap();
+        let mut node: NodeHealth = serde_json::from_str(&text).unwrap();
+        node.restored(5000);
+        let mut words = |lasting: &[(Word, &str)], tells| {
+            let alerts = node.compare(6000, lasting, tells);
+            alerts
+                .into_iter()
+                .map(|alert| (alert.word, alert.message))
+                .collect::<Vec<_>>()
+        };
+        let over = |text: &str| (Word::Recovered, text.to_owned());
+        let full = (Word::DiskFull, "x");
+        assert_eq!(words(&[full], true), [over("over after 5s: spawner-lost")]);
+        let lost = (Word::HistoryLost, "3 records");
+        assert_eq!(words(&[full, lost], false), []);
+        assert_eq!(
+            words(&[full, lost, lost], true),
+            [(Word::HistoryLost, "3 records".to_owned())]
+        );
+        assert_eq!(words(&[lost], true), [over("over after 5s: disk-full")]);
+    }
+}

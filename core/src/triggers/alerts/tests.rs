@@ -1,0 +1,329 @@
+//! Tests of the state of functions, by tables and against a naive model.
+
+use super::*;
+use crate::outcome::Reason;
+use fnd_manifest::function::AlertOn;
+use proptest::prelude::*;
+use std::time::Duration;
+
+const ALL: [AlertOn; 5] = [
+    AlertOn::Failed,
+    AlertOn::CrashLooping,
+    AlertOn::Invalid,
+    AlertOn::Missed,
+    AlertOn::Recovered,
+];
+
+fn name(text: &str) -> FunctionName {
+    FunctionName::new(text).unwrap()
+}
+
+fn rules(after: u32, every_s: Option<u64>) -> Rules {
+    Rules {
+        call: name("page"),
+        on: ALL.to_vec(),
+        after,
+        every: every_s.map(Duration::from_secs),
+    }
+}
+
+fn record(state: State, trigger: Trigger, at_ms: u64) -> InvocationRecord {
+    InvocationRecord {
+        id: InvocationId(9),
+        function: name("f"),
+        trigger,
+        durable: true,
+        state,
+        accepted_ms: at_ms,
+        started_ms: Some(at_ms),
+        ended_ms: Some(at_ms),
+        attempts: 1,
+        polls: 0,
+        reason: Some(Reason::Exit(1)),
+        message: "exit 1".into(),
+        exhausted: None,
+        next_attempt_ms: None,
+        version: None,
+        result: None,
+    }
+}
+
+fn watching(rules: Rules) -> Alerts {
+    let mut alerts = Alerts::default();
+    alerts.set(0, &name("f"), Some(rules));
+    alerts
+}
+
+fn end(alerts: &mut Alerts, state: State, at_ms: u64) -> Option<Word> {
+    let change = alerts.ended(at_ms, &record(state, Trigger::Manual, at_ms));
+    change.and_then(|change| change.alert).map(|alert| alert.word)
+}
+
+const WELL: Facts<'_> = Facts {
+    enabled: true,
+    crash_looping: false,
+    invalid: None,
+};
+
+/// Restores the states that were stored.
+fn restart(alerts: &Alerts, rules: &Rules, now_ms: u64) -> Alerts {
+    let mut next = Alerts::default();
+    for (function, watched) in &alerts.functions {
+        let text = serde_json::to_string(&watched.health).unwrap();
+        next.restore(function.clone(), serde_json::from_str(&text).unwrap());
+        let change = next.set(now_ms, function, Some(rules.clone()));
+        assert_eq!(change, None, "a restart changes nothing");
+    }
+    next
+}
+
+#[test]
+fn one_call_when_it_turns_bad_and_one_when_it_is_well_again() {
+    let mut alerts = watching(rules(1, None));
+    let mut found = Vec::new();
+    for state in [
+        State::Succeeded,
+        State::Failed,
+        State::Failed,
+        State::Cancelled,
+        State::Skipped,
+        State::Interrupted,
+        State::Succeeded,
+        State::Succeeded,
+    ] {
+        found.push(end(&mut alerts, state, 1000));
+    }
+    let (failed, recovered) = (Some(Word::Failed), Some(Word::Recovered));
+    assert_eq!(found, [None, failed, None, None, None, None, recovered, None]);
+}
+
+#[test]
+fn failures_in_a_row_count_over_restarts() {
+    let rules = rules(3, None);
+    let mut alerts = watching(rules.clone());
+    assert_eq!(end(&mut alerts, State::Failed, 1), None);
+    assert_eq!(end(&mut alerts, State::Succeeded, 2), None);
+    assert_eq!(end(&mut alerts, State::Failed, 3), None);
+    assert_eq!(end(&mut alerts, State::Failed, 4), None);
+    let mut alerts = restart(&alerts, &rules, 5);
+    let change = alerts.ended(6, &record(State::Failed, Trigger::Manual, 6)).unwrap();
+    let alert = change.alert.unwrap();
+    assert_eq!(alert.word, Word::Failed);
+    assert_eq!(alert.message, "3 invocations in a row failed; the last one: exit 1");
+    assert_eq!(alert.about, Some(name("f")));
+}
+
+#[test]
+fn an_alert_that_fails_is_no_alert() {
+    let mut alerts = watching(rules(1, None));
+    assert_eq!(alerts.ended(1, &record(State::Failed, Trigger::Alert, 1)), None);
+}
+
+#[test]
+fn a_success_that_does_not_come_is_missed_over_a_restart() {
+    let rules = rules(1, Some(60));
+    let mut alerts = watching(rules.clone());
+    assert_eq!(alerts.next_due_ms(), Some(60_000));
+    assert_eq!(end(&mut alerts, State::Succeeded, 30_000), None);
+    assert_eq!(alerts.tick(60_000), []);
+    let mut alerts = restart(&alerts, &rules, 80_000);
+    assert_eq!(alerts.next_due_ms(), Some(90_000));
+    let word = |changes: Vec<Change>| {
+        changes
+            .into_iter()
+            .filter_map(|change| change.alert)
+            .map(|a| a.word)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(word(alerts.tick(90_000)), [Word::Missed]);
+    assert_eq!(alerts.next_due_ms(), None);
+    let mut alerts = restart(&alerts, &rules, 95_000);
+    assert_eq!(word(alerts.tick(500_000)), []);
+    assert_eq!(end(&mut alerts, State::Succeeded, 600_000), Some(Word::Recovered));
+    assert_eq!(alerts.next_due_ms(), Some(660_000));
+}
+
+#[test]
+fn of_a_disabled_function_no_success_is_expected() {
+    let mut alerts = watching(rules(1, Some(60)));
+    alerts.facts(10_000, &name("f"), Facts { enabled: false, ..WELL });
+    assert_eq!(alerts.next_due_ms(), None);
+    assert_eq!(alerts.tick(100_000), []);
+    alerts.facts(200_000, &name("f"), WELL);
+    assert_eq!(alerts.next_due_ms(), Some(260_000));
+}
+
+#[test]
+fn a_clock_that_was_ahead_does_not_silence_a_function() {
+    let mut alerts = watching(rules(1, Some(60)));
+    end(&mut alerts, State::Succeeded, 1_000_000_000);
+    // The timer is due by the wrong clock; the daemon also ticks at other times.
+    let watched = alerts.functions.get_mut(&name("f")).unwrap();
+    assert_eq!(watched.health.tick(70_000, &watched.rules, &mut watched.seen), None);
+    assert_eq!(alerts.next_due_ms(), Some(130_000));
+}
+
+#[test]
+fn a_function_that_is_bad_for_two_reasons_recovers_when_both_are_over() {
+    let mut alerts = watching(rules(1, None));
+    let facts = |alerts: &mut Alerts, facts| {
+        let change = alerts.facts(5, &name("f"), facts);
+        change.and_then(|change| change.alert).map(|alert| alert.word)
+    };
+    let invalid = Facts {
+        invalid: Some("no"),
+        ..WELL
+    };
+    assert_eq!(facts(&mut alerts, invalid), Some(Word::Invalid));
+    assert_eq!(end(&mut alerts, State::Failed, 6), None);
+    assert_eq!(facts(&mut alerts, WELL), None);
+    assert_eq!(end(&mut alerts, State::Succeeded, 7), Some(Word::Recovered));
+    assert_eq!(alerts.bad(&name("f")), None);
+}
+
+#[test]
+fn a_crash_loop_of_the_earlier_fnd_may_show_again() {
+    let rules = rules(1, None);
+    let mut alerts = watching(rules.clone());
+    let looping = Facts {
+        crash_looping: true,
+        ..WELL
+    };
+    let word = |change: Option<Change>| change.and_then(|change| change.alert).map(|alert| alert.word);
+    assert_eq!(word(alerts.facts(1, &name("f"), looping)), Some(Word::CrashLooping));
+    let mut again = restart(&alerts, &rules, 1000);
+    assert_eq!(word(again.facts(1001, &name("f"), WELL)), None);
+    assert_eq!(word(again.facts(2000, &name("f"), looping)), None);
+    assert_eq!(word(again.facts(3000, &name("f"), WELL)), Some(Word::Recovered));
+    // It does not show again.
+    let mut gone = restart(&alerts, &rules, 1000);
+    gone.facts(1001, &name("f"), WELL);
+    let due = gone.next_due_ms().unwrap();
+    assert_eq!(word(gone.tick(due).into_iter().next()), Some(Word::Recovered));
+}
+
+#[test]
+fn rules_that_name_less_recover_silently() {
+    let mut alerts = watching(rules(1, None));
+    end(&mut alerts, State::Failed, 1);
+    let less = Rules {
+        on: vec![AlertOn::Invalid, AlertOn::Recovered],
+        ..rules(1, None)
+    };
+    let change = alerts.set(2, &name("f"), Some(less)).unwrap();
+    assert_eq!(change.alert, None);
+    assert_eq!(end(&mut alerts, State::Succeeded, 3), None);
+    let gone = alerts.set(4, &name("f"), None).unwrap();
+    assert_eq!((gone.health, gone.alert), (None, None));
+    assert_eq!(alerts.set(5, &name("f"), None), None);
+}
+
+/// A step of the property.
+#[derive(Debug, Clone)]
+enum Step {
+    End(State, Trigger),
+    Facts { crash_looping: bool, invalid: bool },
+    Wait(u64),
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let states = [
+        State::Succeeded,
+        State::Failed,
+        State::Interrupted,
+        State::Cancelled,
+        State::Skipped,
+    ];
+    prop_oneof![
+        4 => (0..5_usize, 0..6_u8).prop_map(move |(n, alert)| {
+            Step::End(states[n], if alert == 0 { Trigger::Alert } else { Trigger::Manual })
+        }),
+        2 => (any::<bool>(), any::<bool>()).prop_map(|(crash_looping, invalid)| Step::Facts { crash_looping, invalid }),
+        2 => (1..100_000_u64).prop_map(Step::Wait),
+        1 => Just(Step::Restart),
+    ]
+}
+
+/// The conditions as a person would keep them, without a state to store.
+#[derive(Debug, Default)]
+struct Model {
+    failures: u32,
+    failed: bool,
+    looping: bool,
+    invalid: bool,
+    missed: bool,
+    success_ms: u64,
+    told: bool,
+}
+
+proptest! {
+    /// Calls alternate, and each follows from what is bad: against a model that knows all facts at once.
+    #[test]
+    fn calls_follow_the_facts(
+        steps in proptest::collection::vec(step(), 0..80),
+        after in 1..4_u32,
+        every_s in proptest::option::of(30..200_u64),
+        on in proptest::sample::subsequence(ALL.to_vec(), 1..=5),
+    ) {
+        let rules = Rules { on: on.clone(), ..rules(after, every_s) };
+        let mut alerts = watching(rules.clone());
+        let mut model = Model::default();
+        let mut now_ms = 0;
+        for step in steps {
+            let mut calls = Vec::new();
+            let mut take = |changes: Vec<Change>| calls.extend(changes.into_iter().filter_map(|change| change.alert));
+            match step {
+                Step::End(state, trigger) => {
+                    take(alerts.ended(now_ms, &record(state, trigger, now_ms)).into_iter().collect());
+                    match state {
+                        _ if trigger == Trigger::Alert => {}
+                        State::Succeeded => {
+                            model = Model { invalid: model.invalid, told: model.told, success_ms: now_ms, ..Model::default() };
+                        }
+                        State::Failed | State::Interrupted => {
+                            model.failures += 1;
+                            model.failed |= model.failures >= after;
+                        }
+                        _ => {}
+                    }
+                }
+                Step::Facts { crash_looping, invalid } => {
+                    let facts = Facts { crash_looping, invalid: invalid.then_some("no"), ..WELL };
+                    // A loop of the earlier fnd is over only later; the property of it is above.
+                    let known = alerts.functions[&name("f")].seen.ends_at().is_none();
+                    take(alerts.facts(now_ms, &name("f"), facts).into_iter().collect());
+                    model.invalid = invalid;
+                    model.looping = crash_looping || (model.looping && !known);
+                }
+                Step::Wait(ms) => {
+                    now_ms += ms;
+                    let over = alerts.functions[&name("f")].seen.ends_at().is_some_and(|at| at <= now_ms);
+                    take(alerts.tick(now_ms));
+                    model.looping &= !over;
+                    let late = |every_s: u64| model.success_ms + every_s * 1000 <= now_ms;
+                    model.missed |= on.contains(&AlertOn::Missed) && every_s.is_some_and(late);
+                }
+                Step::Restart => alerts = restart(&alerts, &rules, now_ms),
+            }
+            let bad = [
+                (model.failed, AlertOn::Failed),
+                (model.looping, AlertOn::CrashLooping),
+                (model.invalid, AlertOn::Invalid),
+                (model.missed, AlertOn::Missed),
+            ];
+            let is_bad = bad.iter().any(|(holds, word)| *holds && on.contains(word));
+            let expected = match (model.told, is_bad) {
+                (false, true) => 1,
+                (true, false) if on.contains(&AlertOn::Recovered) => 1,
+                _ => 0,
+            };
+            prop_assert_eq!(calls.len(), expected, "{:?} {:?}", calls, model);
+            if let Some(call) = calls.first() {
+                prop_assert_eq!(call.word == Word::Recovered, !is_bad);
+            }
+            model.told = is_bad;
+            prop_assert_eq!(alerts.bad(&name("f")).is_some(), is_bad);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! `[hooks]`: which functions are called after the final record of an invocation, and with what.
+//!
+//! The calls are invocations of their own. The daemon stores them in the transaction of the record that they follow, so
+//! a kill leaves both or neither. Nothing here knows whether a called function exists.
+//!
+//! Files:
+//! - `graph`: which functions call which, and the cycles that this has
+//! - `payload`: the payload of a call
+
+pub mod graph;
+pub mod payload;
+
+use crate::outcome::State;
+use crate::record::InvocationRecord;
+use fnd_manifest::function::{Call, Hooks, OnHookFailure};
+use fnd_wire::ids::FunctionName;
+
+/// Longest chain: an invocation that is the eighth call of a chain has no hooks any more.
+pub const DEPTH_MAX: u8 = 8;
+
+/// A call that follows an invocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// The function to call.
+    pub function: FunctionName,
+    /// Whether the record of the invocation says so if the called function fails.
+    pub marks: bool,
+    /// How many calls the chain has with this one.
+    pub depth: u8,
+    /// Whether the chain is too long, so that the call is only recorded.
+    pub too_deep: bool,
+}
+
+/// Returns the calls that follow a record; none unless it is final. `depth` is the number of calls that led to the
+/// invocation. A function that is named twice is called once, and a failure counts if one of the items says so.
+#[must_use]
+pub fn due(hooks: &Hooks, record: &InvocationRecord, depth: u8) -> Vec<Due> {
+    let lists: &[&[Call]] = match record.state {
+        State::Succeeded => &[&hooks.on_success, &hooks.on_completion],
+        State::Failed | State::Interrupted => &[&hooks.on_failure, &hooks.on_completion],
+        State::Cancelled => &[&hooks.on_completion],
+        // A skipped invocation never began. The other states are not final.
+        State::Skipped | State::Queued | State::Running | State::Waiting | State::Polling => &[],
+    };
+    let mut calls: Vec<Due> = Vec::new();
+    for item in lists.iter().copied().flatten() {
+        let marks = item.on_failure == OnHookFailure::Fail;
+        if let Some(known) = calls.iter_mut().find(|known| known.function == item.call) {
+            known.marks |= marks;
+            continue;
+        }
+        calls.push(Due {
+            function: item.call.clone(),
+            marks,
+            depth: depth.saturating_add(1),
+            too_deep: depth >= DEPTH_MAX,
+        });
+    }
+    calls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::{Reason, Trigger};
+    use fnd_wire::ids::InvocationId;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    pub(super) fn record(state: State) -> InvocationRecord {
+        InvocationRecord {
+            id: InvocationId(1),
+            function: FunctionName::new("f").unwrap(),
+            trigger: Trigger::Manual,
+            durable: true,
+            state,
+            accepted_ms: 1,
+            started_ms: None,
+            ended_ms: Some(2),
+            attempts: 1,
+            polls: 0,
+            reason: Some(Reason::Failed),
+            message: "no".into(),
+            exhausted: None,
+            next_attempt_ms: None,
+            version: None,
+            result: None,
+        }
+    }
+
+    fn call(name: &str, on_failure: OnHookFailure) -> Call {
+        Call {
+            call: FunctionName::new(name).unwrap(),
+            on_failure,
+        }
+    }
+
+    fn calls(hooks: &Hooks, state: State) -> Vec<(String, bool)> {
+        let due = due(hooks, &record(state), 0);
+        due.into_iter()
+            .map(|due| (due.function.to_string(), due.marks))
+            .collect()
+    }
+
+    #[test]
+    fn each_end_has_its_calls() {
+        use OnHookFailure::{Continue, Fail};
+        let hooks = Hooks {
+            on_success: vec![call("good", Continue), call("both", Continue)],
+            on_failure: vec![call("bad", Fail)],
+            on_completion: vec![call("always", Continue), call("both", Fail)],
+        };
+        let named = |names: &[(&str, bool)]| names.iter().map(|(n, m)| ((*n).to_owned(), *m)).collect::<Vec<_>>();
+        let good = named(&[("good", false), ("both", true), ("always", false)]);
+        let bad = named(&[("bad", true), ("always", false), ("both", true)]);
+        for (state, expected) in [
+            (State::Succeeded, &good),
+            (State::Failed, &bad),
+            (State::Interrupted, &bad),
+            (State::Cancelled, &named(&[("always", false), ("both", true)])),
+            (State::Skipped, &vec![]),
+            (State::Running, &vec![]),
+            (State::Waiting, &vec![]),
+        ] {
+            assert_eq!(&calls(&hooks, state), expected, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn the_eighth_call_of_a_chain_is_the_last() {
+        let hooks = Hooks {
+            on_completion: vec![call("next", OnHookFailure::Continue)],
+            ..Hooks::default()
+        };
+        for (depth, expected) in [
+            (0, (1, false)),
+            (7, (8, false)),
+            (8, (9, true)),
+            (u8::MAX, (u8::MAX, true)),
+        ] {
+            let due = due(&hooks, &record(State::Failed), depth);
+            assert_eq!((due[0].depth, due[0].too_deep), expected, "{depth}");
+        }
+    }
+
+    proptest! {
+        /// A chain of functions that call each other ends after eight calls, however the functions call each other.
+        #[test]
+        fn every_chain_ends(edges in proptest::collection::vec((0..5_usize, 0..5_usize), 0..12)) {
+            let name = |n: usize| FunctionName::new(&format!("f{n}")).unwrap();
+            let hooks = |n: usize| Hooks {
+                on_completion: edges.iter().filter(|(from, _)| *from == n)
+                    .map(|(_, to)| Call { call: name(*to), on_failure: OnHookFailure::Continue }).collect(),
+                ..Hooks::default()
+            };
+            // The functions that are called at each depth.
+            let mut level = BTreeSet::from([0_usize]);
+            for depth in 0..20_u8 {
+                let mut next = BTreeSet::new();
+                for n in &level {
+                    for call in due(&hooks(*n), &record(State::Succeeded), depth) {
+                        prop_assert_eq!(call.too_deep, depth >= DEPTH_MAX);
+                        prop_assert_eq!(call.depth, depth + 1);
+                        let to = (0..5).find(|to| name(*to) == call.function).unwrap();
+                        prop_assert!(edges.contains(&(*n, to)));
+                        if !call.too_deep {
+                            next.insert(to);
+                        }
+                    }
+                    let expected: BTreeSet<_> = edges.iter().filter(|(from, _)| from == n).collect();
+                    prop_assert_eq!(due(&hooks(*n), &record(State::Succeeded), depth).len(), expected.len());
+                }
+                prop_assert!(depth < DEPTH_MAX || next.is_empty());
+                level = next;
+            }
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Brings the facts of functions and of the node to the alerts, and makes their calls. A change and its call are stored
+//! in one transaction; if the change follows from the end of an invocation, its record is in the same transaction.
+
+use super::State;
+use super::follow_ups::Call;
+use crate::ledger::Command;
+use crate::report::problems::Problem;
+use fnd_core::outcome::Trigger;
+use fnd_core::record::InvocationRecord;
+use fnd_core::report::ReportEvent;
+use fnd_core::supervisor::{FunctionState, Now};
+use fnd_core::triggers::alerts::{Alert, Change, Facts, NodeHealth, Rules, Word, payload::payload};
+use fnd_core::triggers::cause::{AlertCause, Cause};
+use fnd_manifest::function::AlertOn;
+use fnd_wire::ids::FunctionName;
+use std::time::Duration;
+
+impl State {
+    /// Returns when [`Self::alerts_due`] is to be called.
+    pub(super) fn alerts_next_due(&self) -> Option<Duration> {
+        let follow_ups = &self.follow_ups;
+        let due = [follow_ups.alerts.next_due_ms(), follow_ups.node.due_ms()];
+        let at_ms = due
+            .into_iter()
+            .flatten()
+            .min()
+            .filter(|_| self.supervisor.has_scanned())?;
+        let Now { mono, unix_ms } = self.clock.now();
+        Some(mono.saturating_add(Duration::from_millis(at_ms.saturating_sub(unix_ms))))
+    }
+
+    /// Tells of what is due by time.
+    pub(super) fn alerts_due(&mut self) {
+        if !self.supervisor.has_scanned() {
+            return;
+        }
+        let now_ms = self.clock.now().unix_ms;
+        for change in self.follow_ups.alerts.tick(now_ms) {
+            let parts = self.tell_change(change, "");
+            self.store_together(parts);
+        }
+        let over = self.follow_ups.node.tick(now_ms);
+        self.node_changed(over);
+        self.catch_up();
+    }
+
+    /// Returns what to store of the change that follows from a final record.
+    pub(super) fn after_end_alerts(&mut self, record: &InvocationRecord, output: &str) -> Vec<Command> {
+        let now_ms = self.clock.now().unix_ms;
+        match self.follow_ups.alerts.ended(now_ms, record) {
+            Some(change) => self.tell_change(change, output),
+            None => Vec::new(),
+        }
+    }
+
+    /// Compares the rules and the state of a function with what was told of it.
+    pub(super) fn check_alert(&mut self, function: &FunctionName) {
+        let rules = self.alert_rules(function);
+        let now_ms = self.clock.now().unix_ms;
+        let change = self.follow_ups.alerts.set(now_ms, function, rules);
+        self.store_change(change);
+        self.check_facts(function);
+    }
+
+    /// Does the same for every function: the configuration has changed, or the first scan is over.
+    pub(super) fn check_alerts(&mut self) {
+        let functions: Vec<_> = self.functions.registry.iter().map(|(name, _)| name.clone()).collect();
+        for function in &functions {
+            self.check_alert(function);
+        }
+        if self.supervisor.is_scanned() {
+            let gone: Vec<_> = self.follow_ups.alerts.unknown().cloned().collect();
+            for function in gone {
+                let change = self.follow_ups.alerts.set(0, &function, None);
+                self.store_change(change);
+            }
+        }
+    }
+
+    /// Compares the state of a function with what was told of it.
+    pub(super) fn check_facts(&mut self, function: &FunctionName) {
+        // Before the first scan is over, the function to call may not be known.
+        if !self.follow_ups.alerts.watches(function) || !self.supervisor.has_scanned() {
+            return;
+        }
+        let Some(view) = self.supervisor.function(function) else {
+            return;
+        };
+        let refused = self
+            .functions
+            .registry
+            .get(function)
+            .and_then(|known| known.error.clone());
+        let error = refused.or_else(|| view.error.as_deref().map(str::to_owned));
+        let facts = match view.state {
+            // It is not known yet.
+            FunctionState::Building => return,
+            FunctionState::Disabled => Facts {
+                enabled: false,
+                crash_looping: false,
+                invalid: None,
+            },
+            FunctionState::CrashLooping => Facts {
+                enabled: true,
+                crash_looping: true,
+                invalid: None,
+            },
+            FunctionState::Ready | FunctionState::Running | FunctionState::Invalid => Facts {
+                enabled: true,
+                crash_looping: false,
+                invalid: error.as_deref(),
+            },
+        };
+        let now_ms = self.clock.now().unix_ms;
+        let change = self.follow_ups.alerts.facts(now_ms, function, facts);
+        self.store_change(change);
+    }
+
+    /// Returns the rules of a function: its own, else those of the node. Nobody is told of the function that is called.
+    fn alert_rules(&self, function: &FunctionName) -> Option<Rules> {
+        let node = &self.node.settings.settings.alert;
+        let own = self
+            .serving(function)
+            .and_then(|serving| serving.manifest.alert.clone());
+        let call = own
+            .as_ref()
+            .and_then(|own| own.call.clone())
+            .or_else(|| node.call.clone())?;
+        if call == *function {
+            return None;
+        }
+        Some(match own {
+            Some(own) => Rules {
+                call,
+                on: own.on,
+                after: own.after,
+                every: own.expect_success_every,
+            },
+            None => Rules {
+                call,
+                on: node.on.clone(),
+                after: 1,
+                every: None,
+            },
+        })
+    }
+
+    fn store_change(&mut self, change: Option<Change>) {
+        if let Some(change) = change {
+            let parts = self.tell_change(change, "");
+            self.store_together(parts);
+        }
+    }
+
+    /// Returns what to store of a change: the state, and the call if there is one.
+    fn tell_change(&mut self, change: Change, output: &str) -> Vec<Command> {
+        let call = self.follow_ups.alerts.call(&change.function).cloned();
+        let mut parts = vec![Command::StoreAlert {
+            about: change.function.to_string(),
+            health: change
+                .health
+                .as_ref()
+                .and_then(|health| serde_json::to_string(health).ok()),
+        }];
+        if let (Some(alert), Some(call)) = (change.alert, call) {
+            parts.extend(self.tell(&alert, call, output));
+        }
+        parts
+    }
+
+    fn tell(&mut self, alert: &Alert, function: FunctionName, output: &str) -> Vec<Command> {
+        self.report(ReportEvent::Alert {
+            alert,
+            called: &function,
+        });
+        self.call(Call {
+            function,
+            trigger: Trigger::Alert,
+            data: payload(alert, output),
+            cause: Cause::Alert(AlertCause {
+                alert: alert.word,
+                function: alert.about.clone(),
+            }),
+            trace: None,
+            skip: None,
+            // The ledger stores it when the disk works again, which is too late.
+            at_once: alert.word == Word::DiskFull,
+        })
+    }
+
+    /// Tells which problems of the node are new, and which are over; `now` are all of them. At a start the function to
+    /// call is known only after the first scan.
+    pub(super) fn check_problems(&mut self, now: &[Problem]) {
+        if !self.supervisor.has_scanned() {
+            return;
+        }
+        let word = |problem: &'_ Problem| NodeHealth::word(problem.code);
+        let lasting: Vec<_> = now
+            .iter()
+            .filter_map(|problem| Some((word(problem)?, &*problem.text)))
+            .collect();
+        let (now_ms, tells) = (self.clock.now().unix_ms, self.is_told_of_the_node());
+        for alert in self.follow_ups.node.compare(now_ms, &lasting, tells) {
+            self.node_changed(Some(alert));
+        }
+    }
+
+    /// Tells of a problem of the node.
+    pub(super) fn node_problem(&mut self, word: Word, message: &str) {
+        if self.is_told_of_the_node() {
+            let alert = self.follow_ups.node.begins(self.clock.now().unix_ms, word, message);
+            self.node_changed(alert);
+        }
+    }
+
+    /// Tells that a queue has refused work.
+    pub(super) fn queue_full(&mut self, function: &FunctionName) {
+        if self.is_told_of_the_node() {
+            let alert = self.follow_ups.node.queue_full(self.clock.now().unix_ms, function);
+            self.node_changed(alert);
+        }
+    }
+
+    fn is_told_of_the_node(&self) -> bool {
+        let settings = &self.node.settings.settings.alert;
+        settings.call.is_some() && settings.on.contains(&AlertOn::Node)
+    }
+
+    fn node_changed(&mut self, alert: Option<Alert>) {
+        let Some(alert) = alert else { return };
+        let mut parts = vec![Command::StoreAlert {
+            about: String::new(),
+            health: serde_json::to_string(&self.follow_ups.node).ok(),
+        }];
+        let settings = &self.node.settings.settings.alert;
+        let is_wanted = alert.word != Word::Recovered || settings.on.contains(&AlertOn::Recovered);
+        if let Some(call) = settings.call.clone().filter(|_| is_wanted) {
+            parts.extend(self.tell(&alert, call, ""));
+        }
+        self.store_together(parts);
+    }
+}

@@ -1,0 +1,256 @@
+//! What follows the end of an invocation: the calls of hooks, and of alerts. They are stored in the transaction of the
+//! record that they follow, so a kill of fnd leaves both or neither.
+//!
+//! Core decides which functions are called and with what. An end is *late* if not all functions are known yet, or if an
+//! earlier fnd was killed before it decided: the ledger remembers it until the first scan is over.
+
+use super::State;
+use crate::ledger::{Command, Unfollowed};
+use fnd_core::data::Data;
+use fnd_core::outcome::{Reason, Skip, State as InvocationState, Trigger};
+use fnd_core::record::{InvocationRecord, Payload};
+use fnd_core::report::ReportEvent;
+use fnd_core::supervisor::{Action, Event, Rejection, Submit, skip_words};
+use fnd_core::trace::Trace;
+use fnd_core::triggers::alerts::{Alerts, NodeHealth};
+use fnd_core::triggers::cause::{Cause, HookCause};
+use fnd_core::triggers::hooks::{self, payload::payload};
+use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What is known of ends that are about to be recorded, and of the health of functions.
+#[derive(Debug, Default)]
+pub(crate) struct FollowUps {
+    /// Payloads of invocations whose final record comes next.
+    payloads: HashMap<InvocationId, Payload>,
+    /// The last lines of workers that have ended, until their ends are recorded.
+    pub(super) outputs: HashMap<WorkerId, String>,
+    /// Ends of which it is not decided yet what follows.
+    late: Vec<Unfollowed>,
+    pub(super) alerts: Alerts,
+    pub(super) node: NodeHealth,
+}
+
+impl FollowUps {
+    /// Returns what an earlier fnd left.
+    pub(crate) fn new(late: Vec<Unfollowed>, alerts: Vec<(String, String)>, now_ms: u64) -> Self {
+        let mut follow_ups = Self {
+            late,
+            ..Self::default()
+        };
+        for (about, health) in alerts {
+            // A state that cannot be read is left out: at worst somebody is told of a change twice.
+            if about.is_empty() {
+                follow_ups.node = serde_json::from_str(&health).unwrap_or_default();
+                follow_ups.node.restored(now_ms);
+            } else if let (Ok(function), Ok(health)) = (FunctionName::new(&about), serde_json::from_str(&health)) {
+                follow_ups.alerts.restore(function, health);
+            }
+        }
+        follow_ups
+    }
+
+    /// Keeps the payload of an invocation whose final record comes next.
+    pub(super) fn expect(&mut self, id: InvocationId, payload: Payload) {
+        self.payloads.insert(id, payload);
+    }
+}
+
+/// A call to make.
+pub(super) struct Call {
+    pub(super) function: FunctionName,
+    pub(super) trigger: Trigger,
+    pub(super) data: Vec<u8>,
+    pub(super) cause: Cause,
+    pub(super) trace: Option<Trace>,
+    /// Why it is only recorded.
+    pub(super) skip: Option<(Skip, String)>,
+    /// Whether it must not wait for the disk: a restart may repeat it.
+    pub(super) at_once: bool,
+}
+
+impl State {
+    /// Stores the record of an end together with [what follows from it](Self::after_end).
+    pub(super) fn store_end(&mut self, end: Command, mut parts: Vec<Command>) {
+        if parts.is_empty() {
+            return self.records.store(end);
+        }
+        parts.insert(0, end);
+        self.store_together(parts);
+    }
+
+    /// Stores commands in one transaction. If the ledger has no room for them, the calls among them do not begin.
+    pub(super) fn store_together(&mut self, parts: Vec<Command>) {
+        if let Err(Command::Together(parts)) = self.records.ledger.submit(Command::Together(parts)) {
+            for part in parts {
+                if let Command::Store(accepted) = part {
+                    tracing::error!(
+                        "the call of `{}` is lost: the ledger has no room for it",
+                        accepted.function
+                    );
+                    self.turn.follow_up.push_back(Event::StoreFailed(accepted.id));
+                }
+            }
+        }
+    }
+
+    /// Returns what to store with a record, if it is final; `output` is the last lines that the function printed.
+    pub(super) fn after_end(&mut self, record: &InvocationRecord, output: &str) -> Vec<Command> {
+        if !record.state.is_final() {
+            return Vec::new();
+        }
+        let payload = self.follow_ups.payloads.remove(&record.id);
+        if self.supervisor.has_scanned() {
+            return self.follow(record, payload.as_ref(), output);
+        }
+        // The functions to call may only not be installed yet.
+        self.follow_ups.late.push(Unfollowed {
+            record: record.clone(),
+            payload: payload.unwrap_or_default(),
+        });
+        vec![Command::FollowLater(record.id)]
+    }
+
+    /// Decides what follows the ends that came before all functions were known.
+    pub(super) fn follow_late(&mut self) {
+        for Unfollowed { record, payload } in std::mem::take(&mut self.follow_ups.late) {
+            let mut parts = self.follow(&record, Some(&payload), "");
+            parts.push(Command::Followed(record.id));
+            self.store_together(parts);
+        }
+    }
+
+    /// Returns what follows a final record. Without a payload its function has no hooks.
+    fn follow(&mut self, record: &InvocationRecord, payload: Option<&Payload>, output: &str) -> Vec<Command> {
+        let mut parts = Vec::new();
+        if let Some(payload) = payload {
+            let is_bad = record.state.is_failure() || record.state == InvocationState::Skipped;
+            let marked = payload.cause.as_ref().and_then(|cause| cause.marks());
+            parts.extend(marked.filter(|_| is_bad).map(Command::HookFailed));
+            parts.extend(self.call_hooks(record, payload, output));
+        }
+        parts.extend(self.after_end_alerts(record, output));
+        parts
+    }
+
+    fn call_hooks(&mut self, record: &InvocationRecord, first: &Payload, output: &str) -> Vec<Command> {
+        let function = &record.function;
+        let Some(manifest) = self
+            .serving(function)
+            .map(|serving| Arc::new(serving.manifest.hooks.clone()))
+        else {
+            return Vec::new();
+        };
+        if manifest.is_empty() || self.functions.hooks.is_off(function) {
+            return Vec::new();
+        }
+        let depth = first.cause.as_ref().map_or(0, |cause| cause.depth());
+        let due = hooks::due(&manifest, record, depth);
+        if due.is_empty() {
+            return Vec::new();
+        }
+        let data = payload(record, output, first.data.as_ref());
+        let calls = due.into_iter().map(|due| {
+            let too_deep = || {
+                let message = format!("the chain of hooks ends after {} calls", hooks::DEPTH_MAX);
+                (Skip::Depth, message)
+            };
+            Call {
+                function: due.function,
+                trigger: Trigger::Hook,
+                data: data.clone(),
+                cause: Cause::Hook(HookCause {
+                    invocation: record.id,
+                    function: function.clone(),
+                    depth: due.depth,
+                    marks: due.marks,
+                }),
+                trace: first.trace.clone(),
+                skip: due.too_deep.then(too_deep),
+                at_once: false,
+            }
+        });
+        calls
+            .collect::<Vec<_>>()
+            .into_iter()
+            .flat_map(|call| self.call(call))
+            .collect()
+    }
+
+    /// Submits a call and returns what to store of it: the accepted invocation, or the record of one that is skipped.
+    pub(super) fn call(&mut self, call: Call) -> Vec<Command> {
+        let now = self.clock.now();
+        let id = self.ids.next(now.unix_ms);
+        let marks = call.cause.marks();
+        let mut submit = Submit::new(id, call.function, call.trigger);
+        submit.wait = call.at_once;
+        submit.payload = Payload {
+            data: Some(self.callers.buffers.hold(&Data::from(call.data))),
+            content_type: Some("application/json".to_owned()),
+            trace: call.trace,
+            cause: Some(Arc::new(call.cause)),
+            ..Payload::default()
+        };
+        let refused = call
+            .skip
+            .or_else(|| Some(words(&submit.function, self.supervisor.refusal(now, &submit)?)));
+        if let Some((skip, message)) = refused {
+            let record = InvocationRecord {
+                id,
+                function: submit.function,
+                trigger: submit.trigger,
+                durable: true,
+                state: InvocationState::Skipped,
+                accepted_ms: now.unix_ms,
+                started_ms: None,
+                ended_ms: Some(now.unix_ms),
+                attempts: 0,
+                polls: 0,
+                reason: Some(Reason::Skipped(skip)),
+                message,
+                exhausted: None,
+                next_attempt_ms: None,
+                version: None,
+                result: None,
+            };
+            self.report(ReportEvent::EndedWaiting(&record));
+            self.report(ReportEvent::InvocationEnded(&record));
+            let marked = marks.map(Command::HookFailed);
+            return std::iter::once(Command::Update(Box::new(record)))
+                .chain(marked)
+                .collect();
+        }
+        let mut actions = self.decide(Event::Submit(Box::new(submit)));
+        let mut parts = Vec::new();
+        for action in actions.drain(..) {
+            match action {
+                Action::Store(accepted) if accepted.id == id => {
+                    self.report(ReportEvent::Accepted {
+                        function: &accepted.function,
+                        id: accepted.id,
+                        trigger: accepted.trigger,
+                    });
+                    parts.push(Command::Store(accepted));
+                }
+                other => self.turn.rest.push_back(other),
+            }
+        }
+        self.turn.actions = actions;
+        parts
+    }
+}
+
+/// Returns why a function cannot be called, as the reason of a skipped record and in words.
+fn words(function: &FunctionName, rejection: Rejection) -> (Skip, String) {
+    match rejection {
+        Rejection::NoSuchFunction => (Skip::Unknown, format!("there is no function `{function}`")),
+        Rejection::Service => (
+            Skip::Invalid,
+            format!("`{function}` is a service, which runs by itself and takes no calls"),
+        ),
+        Rejection::Invalid { error } => (Skip::Invalid, format!("`{function}` cannot run: {error}")),
+        Rejection::Unavailable { reason } => (Skip::Unknown, format!("`{function}` cannot be called: {reason}")),
+        Rejection::Skipped { skip, .. } => (skip, skip_words(skip, function)),
+    }
+}
