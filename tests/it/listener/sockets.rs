@@ -129,6 +129,11 @@ fn tls_serves_the_last_good_certificate() {
     // Without a reload.
     make("three.example");
     eventually("the new certificate", || call("three.example", &[]).ends_with("200 2"));
+    // Taken away and given back.
+    configure(&site.fnd, &format!("listen = \"127.0.0.1:{port}\""));
+    assert!(curl(&[&format!("http://127.0.0.1:{port}/echo")]).ends_with("200 1.1"));
+    configure(&site.fnd, &tls);
+    assert!(call("three.example", &[]).ends_with("200 2"));
     site.fnd.finish();
 }
 
