@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # Shows a notification on the desktop: `call` of `[alert]` in your own fnd (`fndctl --user`), which runs as you.
 #
 #     fndctl --user invoke desktop -d '{"alert": "failed", "function": "backup", "message": "no space"}'

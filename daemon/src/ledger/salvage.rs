@@ -18,6 +18,8 @@ mod read;
 
 use super::rows::{self, ATTEMPT, FAILED, RECORD, UNFINISHED};
 use super::{OpenError, restore, schema};
+use fnd_core::record::Response;
+use fnd_core::triggers::cause::Cause;
 use fnd_wire::ids::FunctionName;
 use read::{Copier, Read, Table};
 use rusqlite::{Connection, Row};
@@ -304,6 +306,8 @@ fn prune(db: &Connection) -> rusqlite::Result<BTreeSet<&'static str>> {
         rows::version(row, 1).map(drop)
     })?;
     prune(&VERSIONS, ("function", ""), &named)?;
+    clear_unreadable(db, "response", |text| serde_json::from_str::<Response>(text).is_ok())?;
+    clear_unreadable(db, "cause", |text| serde_json::from_str::<Cause>(text).is_ok())?;
     prune(&INVOCATION, (RECORD, ""), &|row| rows::record(row).map(drop))?;
     let unfinished = format!("WHERE {UNFINISHED}");
     prune(&INVOCATION, (&restore::columns(), &unfinished), &|row| {
@@ -324,4 +328,19 @@ fn prune(db: &Connection) -> rusqlite::Result<BTreeSet<&'static str>> {
         [],
     )?;
     Ok(pruned)
+}
+
+/// Empties a column of invocations where its text cannot be read: without it an invocation can still be shown and run.
+fn clear_unreadable(db: &Connection, column: &str, is_readable: impl Fn(&str) -> bool) -> rusqlite::Result<()> {
+    let sql = format!("SELECT id, {column} FROM invocation WHERE {column} IS NOT NULL");
+    let mut statement = db.prepare(&sql)?;
+    let mut rows = statement.query([])?;
+    let mut unreadable: Vec<Vec<u8>> = Vec::new();
+    while let Some(row) = rows.next()? {
+        if !row.get_ref(1)?.as_str().is_ok_and(&is_readable) {
+            unreadable.push(row.get(0)?);
+        }
+    }
+    let clear = format!("UPDATE invocation SET {column} = NULL WHERE id = ?1");
+    unreadable.iter().try_for_each(|id| db.execute(&clear, [id]).map(drop))
 }

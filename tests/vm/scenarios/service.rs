@@ -109,10 +109,24 @@ pub(crate) fn listener(machine: &mut VirtualMachine) {
     machine.ok(&format!("cat >/root/asker.py <<'EOF'\n{ASKER}EOF"));
     machine.ok("curl -sSf -d x http://127.0.0.1:8080/web | grep -x served");
     let asking = machine.start("python3 /root/asker.py");
+    let load = machine.start("wrk -t1 -c2 -d40s --timeout 30s http://127.0.0.1:8080/web");
     for _ in 0..3 {
         machine.ok("systemctl restart fnd.service");
     }
     machine.ok("touch /root/asked-enough");
+    // wrk names errors of sockets only where there are some. A connection that fnd closes after its answer is none.
+    let load = machine.wait(&load, COMMAND);
+    assert_eq!(load.code, 0, "{load}");
+    let errors = load
+        .out()
+        .lines()
+        .find(|line| line.contains("Socket errors"))
+        .unwrap_or_default()
+        .to_owned();
+    assert!(
+        errors.is_empty() || errors.contains("connect 0, read 0, write 0"),
+        "{load}"
+    );
     let asked = machine.wait(&asking, COMMAND);
     assert_eq!(asked.code, 0, "{asked}");
     let served: u32 = asked
