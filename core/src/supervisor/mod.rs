@@ -26,6 +26,7 @@
 //! - `handover`: workers of handlers at a planned restart
 //! - `invocation`: one accepted request, until its record
 //! - `pool`: the workers of a handler or an HTTP program
+//! - `publish`: the shares of events
 //! - `queue`: the books of a function's waiting work
 //! - `restore`: the state that an earlier fnd left
 //! - `rules`: the part of a manifest that is used here
@@ -55,9 +56,9 @@ mod function;
 mod handover;
 mod invocation;
 mod pool;
+mod publish;
 mod queue;
 mod restore;
-mod publish;
 mod rules;
 mod run_record;
 mod service;

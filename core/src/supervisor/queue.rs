@@ -228,7 +228,11 @@ impl Queue {
     /// one of their order key, each in order.
     pub(super) fn ready_and_unclaimed(&self) -> impl Iterator<Item = InvocationId> {
         let held_back = self.held_back.keys();
-        self.ready.values().chain(self.unclaimed.values()).chain(held_back).copied()
+        self.ready
+            .values()
+            .chain(self.unclaimed.values())
+            .chain(held_back)
+            .copied()
     }
 
     /// Says whether an invocation must be claimed.

@@ -108,7 +108,12 @@ impl Supervisor {
             stage,
             durable: accepted.durable,
             key: accepted.key,
-            order_key: accepted.payload.cause.as_deref().and_then(Cause::order_key).map(Arc::from),
+            order_key: accepted
+                .payload
+                .cause
+                .as_deref()
+                .and_then(Cause::order_key)
+                .map(Arc::from),
             payload: accepted.payload,
             acknowledge: Vec::new(),
             waiters: Vec::new(),

@@ -91,7 +91,12 @@ impl Supervisor {
     }
 
     /// Accepts a request if its function takes it now. What it means for other invocations follows later.
-    pub(super) fn take(&mut self, now: Now, submit: Submit, out: &mut Vec<Action>) -> Result<(FunctionKey, After), Refused> {
+    pub(super) fn take(
+        &mut self,
+        now: Now,
+        submit: Submit,
+        out: &mut Vec<Action>,
+    ) -> Result<(FunctionKey, After), Refused> {
         let (key, serving) = match self.admit(now, &submit) {
             Ok(admitted) => admitted,
             Err(rejection) => return Err(Box::new((submit, rejection))),
@@ -115,7 +120,13 @@ impl Supervisor {
     }
 
     /// Does what follows from an acceptance for the invocation itself and for others.
-    pub(super) fn follow(&mut self, now: Now, (key, id): (FunctionKey, InvocationId), after: After, out: &mut Vec<Action>) {
+    pub(super) fn follow(
+        &mut self,
+        now: Now,
+        (key, id): (FunctionKey, InvocationId),
+        after: After,
+        out: &mut Vec<Action>,
+    ) {
         match after {
             After::Nothing => {}
             After::Skip => self.give_up(now, id, (Skip::Overlap, OVERLAPS), out),

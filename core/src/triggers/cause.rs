@@ -70,8 +70,13 @@ impl Cause {
                     ("FND_EVENT_TYPE", attributes.kind.clone()),
                     ("FND_EVENT_SOURCE", attributes.source.clone()),
                 ];
-                let more = [("FND_EVENT_SUBJECT", &attributes.subject), ("FND_EVENT_TIME", &attributes.time)];
-                let there = more.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+                let more = [
+                    ("FND_EVENT_SUBJECT", &attributes.subject),
+                    ("FND_EVENT_TIME", &attributes.time),
+                ];
+                let there = more
+                    .into_iter()
+                    .filter_map(|(name, value)| Some((name, value.clone()?)));
                 variables.extend(there);
                 variables
             }
@@ -104,7 +109,9 @@ impl Cause {
             Self::Schedule(_) => Vec::new(),
             Self::Event(event) => {
                 let attributes = event.attributes.all().filter(|(name, _)| *name != "datacontenttype");
-                attributes.map(|(name, value)| (format!("ce-{name}"), value.to_owned())).collect()
+                attributes
+                    .map(|(name, value)| (format!("ce-{name}"), value.to_owned()))
+                    .collect()
             }
         }
     }

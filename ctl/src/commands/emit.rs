@@ -20,13 +20,15 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 
 /// Options.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A function subscribes with `[[event]]` in its manifest: `type = \"order.*\"`. Every function that matches gets a \
+#[command(
+    after_help = "A function subscribes with `[[event]]` in its manifest: `type = \"order.*\"`. Every function that matches gets a \
     run of its own, which is queued and on the disk when this command ends. An event with the source and the id of an earlier \
     one is the same event and runs nothing.\n\nExamples:\n  \
     fndctl emit order.created -d '{\"order\": 7}'\n  \
     fndctl emit order.created -d @order.json --source shop --subject orders/7\n  \
     fndctl emit nightly --id \"nightly-$(date +%F)\"        once a day, however often it is sent\n  \
-    fndctl emit order.created -o name | xargs fndctl wait")]
+    fndctl emit order.created -o name | xargs fndctl wait"
+)]
 pub(crate) struct Args {
     /// Type of the event, such as `order.created`.
     #[arg(value_name = "TYPE")]
@@ -86,17 +88,26 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         }
         None => Bytes::new(),
     };
-    let reply = context.client.send(request(Method::POST, "/v1/events", &headers, body)?).await?;
+    let reply = context
+        .client
+        .send(request(Method::POST, "/v1/events", &headers, body)?)
+        .await?;
     context.out.document(&reply.body, |event: &EventAccepted, out| {
         let delivered = &event.delivered;
         if delivered.duplicate {
-            out.aside(&format!("the event `{}` of `{}` was sent before; it ran then", event.id, args.source));
+            out.aside(&format!(
+                "the event `{}` of `{}` was sent before; it ran then",
+                event.id, args.source
+            ));
         }
         for refused in &delivered.refused {
             out.aside(&format!("`{}` does not take it: {}", refused.function, refused.why));
         }
         if delivered.invocations.is_empty() {
-            out.aside(&format!("no function subscribes to `{}` from `{}`", args.kind, args.source));
+            out.aside(&format!(
+                "no function subscribes to `{}` from `{}`",
+                args.kind, args.source
+            ));
             return Ok(());
         }
         let mut table = Table::new(&["ID", "FUNCTION"]);

@@ -103,9 +103,15 @@ impl State {
             }
             Action::Publish(shares) => {
                 let number = shares.number;
-                let remember = u64::try_from(self.node.settings.settings.events.remember.as_millis()).unwrap_or(u64::MAX);
+                let remember =
+                    u64::try_from(self.node.settings.settings.events.remember.as_millis()).unwrap_or(u64::MAX);
                 let since_ms = shares.accepted_ms.saturating_sub(remember);
-                if self.records.ledger.submit(Command::Publish { shares, since_ms }).is_err() {
+                if self
+                    .records
+                    .ledger
+                    .submit(Command::Publish { shares, since_ms })
+                    .is_err()
+                {
                     self.turn.follow_up.push_back(Event::PublishFailed(number));
                 }
             }

@@ -94,7 +94,9 @@ impl State {
             .flatten();
         let names = versions.flat_map(|version| version.manifest.secrets());
         let of_events = self.credentials_of_events();
-        let names = names.chain(of_events.into_iter().map(|credential| credential.secret)).collect();
+        let names = names
+            .chain(of_events.into_iter().map(|credential| credential.secret))
+            .collect();
         self.secrets
             .retain(&names, self.node.settings.settings.http.tls.is_some());
         self.renew_keys();

@@ -100,7 +100,7 @@ impl Functions {
                     self.installer.forget(name);
                     self.registry.remove(name);
                     self.subscriptions = None;
-        let free = self.routes.set(name, []);
+                    let free = self.routes.set(name, []);
                     self.installer.want(free);
                 }
                 return names.into_iter().map(Change::Removed).collect();

@@ -28,9 +28,14 @@ pub(crate) async fn accept(
 ) -> Result<Answered, Refusal> {
     let headers = &request.parts.headers;
     let events = {
-        let bytes = body.bytes().map_err(|error| internal("read a body from the disk", &error))?;
+        let bytes = body
+            .bytes()
+            .map_err(|error| internal("read a body from the disk", &error))?;
         let id = backend.fresh_id().to_string();
-        let headers: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        let headers: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_bytes()))
+            .collect();
         event::read(&event::Request {
             headers: &headers,
             body: &bytes,
@@ -48,11 +53,15 @@ pub(crate) async fn accept(
     let trace = Trace::of(|name| joined(headers, name));
     let ids: Vec<String> = events.iter().map(|event| event.attributes.id.clone()).collect();
     let held = |data: Vec<u8>| buffers.hold(&data.into());
-    let new = events.into_iter().map(|event| new_event(event, trace.as_ref(), (&body, held)));
+    let new = events
+        .into_iter()
+        .map(|event| new_event(event, trace.as_ref(), (&body, held)));
     let published = backend.publish(new.collect()).await;
     let published = published.map_err(|problem| not_published(problem, is_batch))?;
     let accepted = ids.into_iter().zip(published);
-    let accepted: Vec<_> = accepted.map(|(id, delivered)| EventAccepted { id, delivered }).collect();
+    let accepted: Vec<_> = accepted
+        .map(|(id, delivered)| EventAccepted { id, delivered })
+        .collect();
     let mut answer = match accepted.as_slice() {
         [one] if !is_batch => json(one)?,
         _ => json(&BatchAccepted { events: accepted })?,
@@ -106,7 +115,7 @@ fn not_published(problem: NotPublished, is_batch: bool) -> Refusal {
             function,
             rejection,
         } => {
-            let mut refusal = rejected(rejection, &function);
+            let mut refusal = rejected(&rejection, &function);
             let detail = &mut refusal.problem.detail;
             *detail = format!("{}no subscriber has room for it: {detail}", named(event));
             refusal
@@ -116,7 +125,10 @@ fn not_published(problem: NotPublished, is_batch: bool) -> Refusal {
             refuse(Code::Unavailable, detail)
         }
         NotPublished::Stopping => {
-            let mut refusal = refuse(Code::Unavailable, "fnd is stopping; send the event again with the same id");
+            let mut refusal = refuse(
+                Code::Unavailable,
+                "fnd is stopping; send the event again with the same id",
+            );
             refusal.retry_after = Some(AGAIN.as_secs());
             refusal
         }

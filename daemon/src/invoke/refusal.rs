@@ -12,8 +12,8 @@ use std::time::Duration;
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
 /// Returns the refusal of a request that was not accepted.
-pub(crate) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal {
-    let (code, retry_after) = match &rejection {
+pub(crate) fn rejected(rejection: &Rejection, function: &FunctionName) -> Refusal {
+    let (code, retry_after) = match rejection {
         Rejection::NoSuchFunction => (Code::NotFound, None),
         Rejection::Service => (Code::BadRequest, None),
         Rejection::Invalid { .. } => (Code::Invalid, None),
@@ -44,7 +44,7 @@ fn code_of_skip(skip: Skip) -> Code {
 
 /// Returns the refusal for an unknown function.
 pub(crate) fn no_function(function: &FunctionName) -> Refusal {
-    rejected(Rejection::NoSuchFunction, function)
+    rejected(&Rejection::NoSuchFunction, function)
 }
 
 #[cfg(test)]
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn a_caller_that_waits_while_fnd_stops_learns_when_to_retry() {
         let reason = "fnd is stopping".to_owned();
-        let refused = rejected(Rejection::Unavailable { reason }, &FunctionName::new("f").unwrap());
+        let refused = rejected(&Rejection::Unavailable { reason }, &FunctionName::new("f").unwrap());
         assert_eq!((refused.problem.status, refused.retry_after), (503, Some(1)));
     }
 }

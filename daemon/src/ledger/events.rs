@@ -14,7 +14,12 @@ const FORGET_EACH: usize = 4;
 
 /// Stores the shares of events inside the caller's transaction, except those of an event that is remembered: an event
 /// that was accepted at `since_ms` or later. Such an event may also be one of the same request.
-pub(super) fn publish(db: &Connection, shares: &Shares, since_ms: u64, earlier: &mut Earlier) -> Result<(), StoreError> {
+pub(super) fn publish(
+    db: &Connection,
+    shares: &Shares,
+    since_ms: u64,
+    earlier: &mut Earlier,
+) -> Result<(), StoreError> {
     let mut known = Vec::with_capacity(shares.events.len());
     for event in &shares.events {
         let delivered = remembered(db, &event.key, since_ms)?;
@@ -28,13 +33,17 @@ pub(super) fn publish(db: &Connection, shares: &Shares, since_ms: u64, earlier: 
             }
             if !event.accepted.is_empty() {
                 let sql = "INSERT OR REPLACE INTO event (key, accepted_ms, delivered) VALUES (?1, ?2, ?3)";
-                db.prepare_cached(sql)?
-                    .execute(params![&*event.key, int(shares.accepted_ms), json(&event.delivered)])?;
+                db.prepare_cached(sql)?.execute(params![
+                    &*event.key,
+                    int(shares.accepted_ms),
+                    json(&event.delivered)
+                ])?;
             }
         }
         known.push(delivered);
     }
-    let sql = "DELETE FROM event WHERE key IN (SELECT key FROM event WHERE accepted_ms < ?1 ORDER BY accepted_ms LIMIT ?2)";
+    let sql =
+        "DELETE FROM event WHERE key IN (SELECT key FROM event WHERE accepted_ms < ?1 ORDER BY accepted_ms LIMIT ?2)";
     let forgets = FORGET_EACH.saturating_mul(shares.events.len());
     db.prepare_cached(sql)?.execute(params![int(since_ms), forgets])?;
     earlier.insert(shares.number, known);

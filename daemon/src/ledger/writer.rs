@@ -182,13 +182,11 @@ impl Thread {
         let Some(hold) = self.notices.hold.clone() else {
             return commands;
         };
-        let (refused, rest): (Vec<_>, Vec<_>) = commands
-            .into_iter()
-            .partition(|command| match command {
-                Command::Store(accepted) => accepted.durable,
-                Command::Publish { .. } => true,
-                _ => false,
-            });
+        let (refused, rest): (Vec<_>, Vec<_>) = commands.into_iter().partition(|command| match command {
+            Command::Store(accepted) => accepted.durable,
+            Command::Publish { .. } => true,
+            _ => false,
+        });
         self.settle(&refused, &Err(hold));
         rest
     }

@@ -259,7 +259,11 @@ impl Metrics {
             },
             events: {
                 let family = Family::default();
-                r.register("fnd_events", "Events that were sent, by what became of them", family.clone());
+                r.register(
+                    "fnd_events",
+                    "Events that were sent, by what became of them",
+                    family.clone(),
+                );
                 family
             },
             rescans: {

@@ -140,7 +140,12 @@ fn of_cause(attempt: &AttemptOrder) -> Option<HttpRequest> {
     if headers.is_empty() {
         return None;
     }
-    headers.extend(payload.content_type.clone().map(|kind| ("content-type".to_owned(), kind)));
+    headers.extend(
+        payload
+            .content_type
+            .clone()
+            .map(|kind| ("content-type".to_owned(), kind)),
+    );
     if payload.trace.is_some() {
         headers.push(("traceparent".to_owned(), span(attempt).traceparent()));
     }

@@ -450,7 +450,8 @@ fn only_an_admin_sees_the_values_of_an_environment() {
 #[test]
 fn events_are_accepted_in_every_form() {
     let server = Running::start();
-    let event = |kind: &str| format!(r#"{{"specversion": "1.0", "type": "{kind}", "source": "s", "id": "7", "data": [1]}}"#);
+    let event =
+        |kind: &str| format!(r#"{{"specversion": "1.0", "type": "{kind}", "source": "s", "id": "7", "data": [1]}}"#);
     let binary = "ce-specversion: 1.0|ce-type: order|ce-source: s|ce-id: 7|content-type: application/json|x-b3-traceid: 463ac35c9f6413ad48485a3953bb6124|x-b3-spanid: a2fb4a1d1a96d312";
     let structured = "content-type: application/cloudevents+json";
     for (path, headers, body) in [
@@ -482,14 +483,24 @@ fn events_that_nobody_takes_are_refused_with_the_reason() {
         let headers = format!("content-type: application/cloudevents{form}+json");
         let answer = post(&server.socket, "/v1/events", &headers, body.as_bytes());
         let retry = answer.header("retry-after").map(str::to_owned);
-        (answer.status, answer.json()["detail"].as_str().unwrap().to_owned(), retry)
+        (
+            answer.status,
+            answer.json()["detail"].as_str().unwrap().to_owned(),
+            retry,
+        )
     };
     let (status, detail, _) = ask("", &event("wrong"));
     assert_eq!(status, 422);
-    assert_eq!(detail, "no subscriber takes it: `hello`: the data does not match `order.json`: `/id`: value is not of type \"integer\"");
+    assert_eq!(
+        detail,
+        "no subscriber takes it: `hello`: the data does not match `order.json`: `/id`: value is not of type \"integer\""
+    );
     let (status, detail, retry) = ask("-batch", &format!("[{}, {}]", event("nobody"), event("full")));
     assert_eq!((status, retry.as_deref()), (429, Some("1")));
-    assert_eq!(detail, "event 2 of the batch: no subscriber has room for it: the queue of `hello` is full (queue.max)");
+    assert_eq!(
+        detail,
+        "event 2 of the batch: no subscriber has room for it: the queue of `hello` is full (queue.max)"
+    );
     let (status, detail, _) = ask("", r#"{"specversion": "1.0", "type": "t", "source": "s"}"#);
     assert_eq!((status, detail.as_str()), (400, "the attribute `id` is missing"));
     assert_eq!(ask("", &"x".repeat(1001)).0, 413);

@@ -76,8 +76,13 @@ mod tests {
     fn data_that_does_not_match_is_named_by_its_place() {
         let schema = EventSchema::new(&read(ORDER).unwrap()).unwrap();
         assert_eq!(schema.check(&json!({"id": 7, "lines": [{"sku": "a"}]})), Ok(()));
-        let wrong = schema.check(&json!({"id": 7, "lines": [{"sku": "a"}, {"secret": "x"}]})).unwrap_err();
-        assert!(wrong.starts_with("`/lines/1`: ") && wrong.contains("sku") && !wrong.contains("secret"), "{wrong}");
+        let wrong = schema
+            .check(&json!({"id": 7, "lines": [{"sku": "a"}, {"secret": "x"}]}))
+            .unwrap_err();
+        assert!(
+            wrong.starts_with("`/lines/1`: ") && wrong.contains("sku") && !wrong.contains("secret"),
+            "{wrong}"
+        );
         let wrong = schema.check(&json!({"id": "hidden"})).unwrap_err();
         assert!(wrong.starts_with("`/id`: ") && !wrong.contains("hidden"), "{wrong}");
         assert!(schema.check(&json!([])).unwrap_err().starts_with("the data: "));
@@ -90,7 +95,10 @@ mod tests {
             ("[]", "not an object"),
             (r#"{"type": "objekt"}"#, "at `/type`"),
             (r#"{"$ref": "file:///etc/passwd"}"#, "file:///etc/passwd"),
-            (r#"{"$ref": "https://example.com/a.json"}"#, "https://example.com/a.json"),
+            (
+                r#"{"$ref": "https://example.com/a.json"}"#,
+                "https://example.com/a.json",
+            ),
             (r#"{"$ref": "other.json"}"#, "other.json"),
             (r##"{"$ref": "#/$defs/missing"}"##, "missing"),
             (r#"{"pattern": "(a)\\1"}"#, "a"),

@@ -23,11 +23,24 @@ pub(super) fn check(subscriptions: &[EventSubscription], own: &Table, mode: Mode
             let message = "`[[event]]` has no effect on a service, which is kept running and never invoked".to_owned();
             wrong("type", impossible, message, "remove it");
         }
-        if subscription.r#type.find('*').is_some_and(|at| at + 1 < subscription.r#type.len()) {
+        if subscription
+            .r#type
+            .find('*')
+            .is_some_and(|at| at + 1 < subscription.r#type.len())
+        {
             let message = format!("`{}`: a `*` is only possible at the end of `type`", subscription.r#type);
-            wrong("type", "bad-value", message, "match the rest with `when`: `{ \"header.ce-type\" = { matches = \"...\" } }`");
+            wrong(
+                "type",
+                "bad-value",
+                message,
+                "match the rest with `when`: `{ \"header.ce-type\" = { matches = \"...\" } }`",
+            );
         }
-        if subscription.source.as_deref().is_some_and(|source| source.contains('*')) {
+        if subscription
+            .source
+            .as_deref()
+            .is_some_and(|source| source.contains('*'))
+        {
             let message = "`source` is compared as it is, so a `*` in it matches no other text".to_owned();
             let help = "match with `when`: `{ \"header.ce-source\" = { matches = \"^shop/\" } }`";
             wrong("source", impossible, message, help);
@@ -50,7 +63,8 @@ pub(super) fn check(subscriptions: &[EventSubscription], own: &Table, mode: Mode
     }
 }
 
-const HELP: &str = "`body.order` looks into the data, `header.ce-subject` is the attribute `subject` in every form of event";
+const HELP: &str =
+    "`body.order` looks into the data, `header.ce-subject` is the attribute `subject` in every form of event";
 
 /// Returns the text of a place that events do not have: it depends on how the event was sent.
 fn elsewhere(place: &Place) -> Option<String> {

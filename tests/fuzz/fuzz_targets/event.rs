@@ -6,7 +6,11 @@ use fnd_core::triggers::event::{ATTRIBUTES_MAX, CloudEvent, Events, Request, rea
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    for form in ["application/cloudevents+json", "application/cloudevents-batch+json", "application/json"] {
+    for form in [
+        "application/cloudevents+json",
+        "application/cloudevents-batch+json",
+        "application/json",
+    ] {
         check(&[("content-type", form.as_bytes())], bytes);
     }
     // The lines of the first part are headers.
@@ -25,7 +29,11 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn check(headers: &[(&str, &[u8])], body: &[u8]) {
-    match read(&Request { headers, body, id: "id" }) {
+    match read(&Request {
+        headers,
+        body,
+        id: "id",
+    }) {
         Ok(Events::One(event)) => whole(&event),
         Ok(Events::Batch(events)) => events.iter().for_each(whole),
         Err(problem) => assert!(!problem.to_string().is_empty()),
@@ -34,10 +42,17 @@ fn check(headers: &[(&str, &[u8])], body: &[u8]) {
 
 fn whole(event: &CloudEvent) {
     let attributes = &event.attributes;
-    assert!(![&attributes.id, &attributes.source, &attributes.kind].iter().any(|text| text.is_empty()));
+    assert!(
+        ![&attributes.id, &attributes.source, &attributes.kind]
+            .iter()
+            .any(|text| text.is_empty())
+    );
     let mut size = 0;
     for (name, value) in attributes.all() {
-        assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()), "{name}");
+        assert!(
+            name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()),
+            "{name}"
+        );
         assert!(!value.chars().any(char::is_control));
         size += name.len() + value.len();
     }
@@ -45,14 +60,29 @@ fn whole(event: &CloudEvent) {
     let headers: Vec<_> = attributes
         .all()
         .map(|(name, value)| {
-            let name = if name == "datacontenttype" { "content-type".to_owned() } else { format!("ce-{name}") };
+            let name = if name == "datacontenttype" {
+                "content-type".to_owned()
+            } else {
+                format!("ce-{name}")
+            };
             let encode = |b: u8| format!("%{b:02X}");
-            let value = if name == "content-type" { value.to_owned() } else { value.bytes().map(encode).collect() };
+            let value = if name == "content-type" {
+                value.to_owned()
+            } else {
+                value.bytes().map(encode).collect()
+            };
             (name, value)
         })
         .collect();
-    let headers: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
-    match read(&Request { headers: &headers, body: b"", id: "id" }) {
+    let headers: Vec<_> = headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .collect();
+    match read(&Request {
+        headers: &headers,
+        body: b"",
+        id: "id",
+    }) {
         Ok(Events::One(again)) => assert_eq!(again.attributes, *attributes),
         other => panic!("{other:?}"),
     }

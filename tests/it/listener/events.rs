@@ -13,13 +13,28 @@ fn events_come_in_by_the_listener_with_a_credential_of_the_configuration() {
     let events = "events = { path = \"/in/events\", auth = \"token:events\" }";
     let mut site = Site::start(events, &[("events", "e-1\n"), ("tok", "t-1\n")]);
     let code = "echo run >> \"$STATE_DIRECTORY/runs\"";
-    site.script("mail", code, &format!("[[event]]\ntype = \"order\"\n{}", route("/mail", "\"token:tok\"", "")));
+    site.script(
+        "mail",
+        code,
+        &format!("[[event]]\ntype = \"order\"\n{}", route("/mail", "\"token:tok\"", "")),
+    );
     let stranger = site.call("POST", "/in/events", &[FORM], &event("1"));
-    assert_eq!((stranger.status.as_u16(), stranger.header("www-authenticate")), (401, Some("Bearer")));
+    assert_eq!(
+        (stranger.status.as_u16(), stranger.header("www-authenticate")),
+        (401, Some("Bearer"))
+    );
     let other = ("authorization", "Bearer t-1");
-    assert_eq!(site.call("POST", "/in/events", &[FORM, other], &event("1")).status, 401, "a route's token is none");
+    assert_eq!(
+        site.call("POST", "/in/events", &[FORM, other], &event("1")).status,
+        401,
+        "a route's token is none"
+    );
     let known = ("authorization", "Bearer e-1");
-    assert_eq!(site.call("POST", "/mail", &[known], "").status, 401, "and the other way round");
+    assert_eq!(
+        site.call("POST", "/mail", &[known], "").status,
+        401,
+        "and the other way round"
+    );
     assert_eq!(site.call("GET", "/in/events", &[known], "").status, 405);
     assert_eq!(site.call("POST", "/in/events", &[FORM, known], "{}").status, 400);
     let accepted = site.call("POST", "/in/events", &[FORM, known], &event("1"));

@@ -278,7 +278,10 @@ fn word(action: &Action) -> Option<String> {
         Action::Publish(shares) => {
             let ids = |event: &crate::supervisor::EventShares| {
                 let accepted = event.accepted.iter().map(|accepted| accepted.id.0.to_string());
-                let skipped = event.skipped.iter().map(|(accepted, skip, _)| format!("{} {skip:?}", accepted.id.0));
+                let skipped = event
+                    .skipped
+                    .iter()
+                    .map(|(accepted, skip, _)| format!("{} {skip:?}", accepted.id.0));
                 accepted.chain(skipped).collect::<Vec<_>>().join(",")
             };
             let events: Vec<_> = shares.events.iter().map(ids).collect();
@@ -330,7 +333,11 @@ fn word(action: &Action) -> Option<String> {
                     let events: Vec<_> = events.iter().map(ids).collect();
                     format!("published {}", events.join(" | "))
                 }
-                Answer::NotPublished { event, function, rejection } => {
+                Answer::NotPublished {
+                    event,
+                    function,
+                    rejection,
+                } => {
                     format!("not published: event {event}, {function} {:?}", rejection.skip())
                 }
                 Answer::Done => "done".to_owned(),

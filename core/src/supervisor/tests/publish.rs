@@ -56,8 +56,14 @@ fn two(rules: &Rules) -> Bench {
 #[test]
 fn each_function_gets_its_invocation_when_all_are_on_disk() {
     let mut b = two(&rules());
-    assert_eq!(publish(&mut b, vec![vec![share("f", 1, None), share("g", 2, None)]]), "publish 1,2");
-    assert_eq!(published(&mut b, vec![]), "reply 7: published 1,2; spawn w1 a1 1; spawn w2 a1 2");
+    assert_eq!(
+        publish(&mut b, vec![vec![share("f", 1, None), share("g", 2, None)]]),
+        "publish 1,2"
+    );
+    assert_eq!(
+        published(&mut b, vec![]),
+        "reply 7: published 1,2; spawn w1 a1 1; spawn w2 a1 2"
+    );
     assert_eq!(published(&mut b, vec![]), "", "a second answer of the ledger");
 }
 
@@ -84,7 +90,10 @@ fn an_event_that_nobody_has_room_for_refuses_the_whole_request() {
     let mut b = two(&full(0));
     b.submit(1);
     let events = vec![vec![share("g", 2, None)], vec![share("f", 3, None)]];
-    assert_eq!(publish(&mut b, events), "reply 7: not published: event 1, f Some(QueueFull)");
+    assert_eq!(
+        publish(&mut b, events),
+        "reply 7: not published: event 1, f Some(QueueFull)"
+    );
     assert_eq!((b.s.queued(), b.s.running()), (0, 1));
     assert_eq!(b.submit_of("g", 4), "note 4; spawn w2 a1 4", "its place is free again");
 }
@@ -138,7 +147,10 @@ fn a_retry_holds_back_the_later_ones_of_its_order_key() {
     retried.max_running = 4;
     retried.retry.retries = 1;
     let mut b = Bench::with(retried);
-    publish(&mut b, vec![vec![share("f", 1, Some("a"))], vec![share("f", 2, Some("a"))]]);
+    publish(
+        &mut b,
+        vec![vec![share("f", 1, Some("a"))], vec![share("f", 2, Some("a"))]],
+    );
     published(&mut b, vec![]);
     b.spawned(1);
     assert_eq!(b.code(1, 1), "record exit-1: waiting exit-1");

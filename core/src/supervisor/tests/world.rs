@@ -16,8 +16,9 @@ use super::bench::{EPOCH_MS, MIB, exit, id, name, quiet, rules, secs, text};
 use crate::outcome::{Class, Reason, Trigger};
 use crate::record::{Accepted, InvocationRecord};
 use crate::supervisor::{
-    Action, Adopted, AdoptedMember, Answered, Delivered, Event, Exited, FunctionKind, Http, Installed, NodeBudget, Now, Overlap,
-    Poll, Pool, Publication, Publish, QueueRules, ReplyTo, Restored, Rules, Service, Shares, SpawnOrder, Submit, Supervisor,
+    Action, Adopted, AdoptedMember, Answered, Delivered, Event, Exited, FunctionKind, Http, Installed, NodeBudget, Now,
+    Overlap, Poll, Pool, Publication, Publish, QueueRules, ReplyTo, Restored, Rules, Service, Shares, SpawnOrder,
+    Submit, Supervisor,
 };
 use crate::triggers::cause::{Cause, EventCause};
 use crate::triggers::event::Attributes;
@@ -166,7 +167,9 @@ impl World {
             Step::Submit { .. } => self.submit(step),
             Step::Publish { .. } => self.publish(step),
             Step::Store { which, fine } => {
-                let Some(at) = choose(which, self.to_store.len() + self.to_publish.len()) else { return };
+                let Some(at) = choose(which, self.to_store.len() + self.to_publish.len()) else {
+                    return;
+                };
                 if at < self.to_store.len() {
                     let id = self.to_store.remove(at);
                     self.stored(id, fine);
@@ -306,7 +309,12 @@ impl World {
     }
 
     fn publish(&mut self, step: &Step) {
-        let Step::Publish { functions, event, order } = *step else {
+        let Step::Publish {
+            functions,
+            event,
+            order,
+        } = *step
+        else {
             unreachable!("the caller matched it");
         };
         let cause = Cause::Event(EventCause {

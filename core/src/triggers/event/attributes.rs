@@ -68,7 +68,10 @@ impl Attributes {
             "dataschema",
         ];
         let named = NAMES.into_iter().filter_map(|name| Some((name, self.get(name)?)));
-        let more = self.extensions.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let more = self
+            .extensions
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
         named.chain(more)
     }
 
@@ -137,7 +140,15 @@ impl Attributes {
     }
 
     fn is_extension(&self, name: &str) -> bool {
-        let own = ["id", "source", "type", "subject", "time", "datacontenttype", "dataschema"];
+        let own = [
+            "id",
+            "source",
+            "type",
+            "subject",
+            "time",
+            "datacontenttype",
+            "dataschema",
+        ];
         !own.contains(&name)
     }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// # Errors
 /// The body is no JSON object, or an attribute is missing or wrong.
 pub(super) fn event(body: &[u8]) -> Result<CloudEvent, Malformed> {
-    of(parsed(body, "object")?)
+    of(&parsed(body, "object")?)
 }
 
 /// Reads a batch.
@@ -59,10 +59,10 @@ pub(super) fn check_json(data: &[u8]) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn of(members: BTreeMap<String, &RawValue>) -> Result<CloudEvent, Malformed> {
+fn of(members: &BTreeMap<String, &RawValue>) -> Result<CloudEvent, Malformed> {
     let mut attributes = Attributes::default();
     let (mut data, mut base64) = (None, None);
-    for (name, value) in &members {
+    for (name, value) in members {
         let text = value.get();
         // Null stands for a member that is not there.
         match name.as_str() {
@@ -105,7 +105,9 @@ fn content(attributes: &Attributes, text: &str) -> Result<Vec<u8>, Malformed> {
     if !attributes.has_json() && text.starts_with('"') {
         // The text is the data; without a media type of JSON its quotes belong to the event's JSON.
         let text: Result<String, _> = serde_json::from_str(text);
-        return text.map(String::into_bytes).map_err(|error| Malformed::attribute("data", error.to_string()));
+        return text
+            .map(String::into_bytes)
+            .map_err(|error| Malformed::attribute("data", error.to_string()));
     }
     if json::is_too_deep(text.as_bytes()) {
         let problem = format!("is JSON nested deeper than {} levels", json::DEPTH_MAX);
@@ -118,7 +120,9 @@ fn content(attributes: &Attributes, text: &str) -> Result<Vec<u8>, Malformed> {
 fn decoded(attributes: &Attributes, text: &str) -> Result<Vec<u8>, Malformed> {
     let wrong = |problem: String| Malformed::attribute("data_base64", problem);
     let text: String = serde_json::from_str(text).map_err(|_| wrong("is not a text".to_owned()))?;
-    let data = STANDARD.decode(&text).map_err(|error| wrong(format!("is not Base64: {error}")))?;
+    let data = STANDARD
+        .decode(&text)
+        .map_err(|error| wrong(format!("is not Base64: {error}")))?;
     if attributes.datacontenttype.is_some() && attributes.has_json() {
         check_json(&data).map_err(|_| wrong("is not JSON, which `datacontenttype` calls it".to_owned()))?;
     }

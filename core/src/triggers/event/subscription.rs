@@ -140,11 +140,20 @@ impl Subscriptions {
         let kind = &event.attributes.kind;
         let ends = kind.char_indices().map(|(at, _)| at).chain([kind.len()]);
         let prefixes = ends.filter_map(|end| self.prefixes.get(kind.get(..end)?));
-        let mut places: Vec<(usize, usize)> = self.exact.get(kind).into_iter().chain(prefixes).flatten().copied().collect();
+        let mut places: Vec<(usize, usize)> = self
+            .exact
+            .get(kind)
+            .into_iter()
+            .chain(prefixes)
+            .flatten()
+            .copied()
+            .collect();
         places.sort_unstable();
         let mut shares: Vec<Share<'_>> = Vec::new();
         for (place, number) in places {
-            let Some(subscriber) = self.functions.get(place) else { continue };
+            let Some(subscriber) = self.functions.get(place) else {
+                continue;
+            };
             let Some(entry) = subscriber.entries.get(number).filter(|entry| entry.matches(event)) else {
                 continue;
             };
@@ -181,10 +190,17 @@ impl Subscription {
     fn matches(&self, event: &Seen<'_>) -> bool {
         let EventSubscription { source, version, .. } = &self.entry;
         let attributes = event.attributes;
-        let subject = |pattern: &String| attributes.subject.as_deref().is_some_and(|subject| glob(pattern, subject));
+        let subject = |pattern: &String| {
+            attributes
+                .subject
+                .as_deref()
+                .is_some_and(|subject| glob(pattern, subject))
+        };
         source.as_ref().is_none_or(|source| *source == attributes.source)
             && self.entry.subject.as_ref().is_none_or(subject)
-            && version.as_deref().is_none_or(|version| attributes.version() == Some(version))
+            && version
+                .as_deref()
+                .is_none_or(|version| attributes.version() == Some(version))
             && with_facts(event, |facts| self.conditions.iter().all(|test| test.holds(facts)))
     }
 
@@ -309,7 +325,9 @@ mod tests {
         let some = |text: &str| Some(text.to_owned());
         assert!(matches(&|_| {}));
         assert!(matches(&|entry| entry.source = some("shop")) && !matches(&|entry| entry.source = some("sho")));
-        assert!(matches(&|entry| entry.subject = some("orders/*")) && !matches(&|entry| entry.subject = some("orders")));
+        assert!(
+            matches(&|entry| entry.subject = some("orders/*")) && !matches(&|entry| entry.subject = some("orders"))
+        );
         assert!(matches(&|entry| entry.version = some("v1")) && !matches(&|entry| entry.version = some("v2")));
         let when = |place: &str, is: &str| Condition {
             place: Place::parse(place).unwrap(),
@@ -317,9 +335,16 @@ mod tests {
             not: Vec::new(),
             matches: None,
         };
-        assert!(matches(&|entry| entry.when = vec![when("header.ce-subject", "orders/7")]));
-        assert!(!matches(&|entry| entry.when = vec![when("header.ce-subject", "orders/8")]));
-        assert!(!matches(&|entry| entry.when = vec![when("body.total", "7")]), "there is no data");
+        assert!(matches(
+            &|entry| entry.when = vec![when("header.ce-subject", "orders/7")]
+        ));
+        assert!(!matches(
+            &|entry| entry.when = vec![when("header.ce-subject", "orders/8")]
+        ));
+        assert!(
+            !matches(&|entry| entry.when = vec![when("body.total", "7")]),
+            "there is no data"
+        );
     }
 
     #[test]
@@ -349,14 +374,24 @@ mod tests {
         let event = attributes("a");
         assert_eq!(share(entry.clone(), &event, r#"{"n": 1}"#), Some(Ok(None)));
         let wrong = share(entry.clone(), &event, r#"{"n": "x"}"#).unwrap().unwrap_err();
-        assert!(wrong.to_string().starts_with("the data does not match `a.json`: `/n`: "), "{wrong}");
+        assert!(
+            wrong
+                .to_string()
+                .starts_with("the data does not match `a.json`: `/n`: "),
+            "{wrong}"
+        );
         let none = share(entry.clone(), &event, "").unwrap().unwrap_err();
         assert!(none.to_string().ends_with("the event has no data"), "{none}");
         let mut text = event.clone();
         text.datacontenttype = Some("text/plain".to_owned());
         assert!(share(entry.clone(), &text, "1").unwrap().is_err());
-        let large = share(entry, &event, &format!("\"{}\"", "x".repeat(1000))).unwrap().unwrap_err();
-        assert_eq!(large.to_string(), "the data has 1002 bytes, more than 1000 (limits.body)");
+        let large = share(entry, &event, &format!("\"{}\"", "x".repeat(1000)))
+            .unwrap()
+            .unwrap_err();
+        assert_eq!(
+            large.to_string(),
+            "the data has 1002 bytes, more than 1000 (limits.body)"
+        );
     }
 
     #[test]
@@ -374,7 +409,10 @@ mod tests {
         let data = Data::from(b"1");
         let seen = Seen::new(&event, Some(&data)).unwrap();
         let shares = table.shares(&seen);
-        let taken: Vec<_> = shares.iter().map(|share| (share.function.as_str(), share.taken.is_ok())).collect();
+        let taken: Vec<_> = shares
+            .iter()
+            .map(|share| (share.function.as_str(), share.taken.is_ok()))
+            .collect();
         assert_eq!(taken, [("both", true), ("strict", false), ("twice", true)]);
         assert_eq!(table.body_max(), Some(10));
     }
@@ -384,7 +422,9 @@ mod tests {
         match pattern.split_first() {
             None => text.is_empty(),
             Some(('*', rest)) => (0..=text.len()).any(|skipped| naive(rest, &text[skipped..])),
-            Some((c, rest)) => text.split_first().is_some_and(|(first, text)| first == c && naive(rest, text)),
+            Some((c, rest)) => text
+                .split_first()
+                .is_some_and(|(first, text)| first == c && naive(rest, text)),
         }
     }
 

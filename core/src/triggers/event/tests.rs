@@ -22,7 +22,10 @@ fn one(headers: &[(&str, &str)], body: &str) -> CloudEvent {
 }
 
 fn json(body: &str) -> Result<Events, Malformed> {
-    ask(&[("content-type", "application/cloudevents+json; charset=utf-8")], body.as_bytes())
+    ask(
+        &[("content-type", "application/cloudevents+json; charset=utf-8")],
+        body.as_bytes(),
+    )
 }
 
 fn part(event: &CloudEvent) -> &str {
@@ -50,11 +53,17 @@ fn the_binary_example_is_read() {
     );
     let attributes = &event.attributes;
     assert_eq!(event.data, Content::Body);
-    assert_eq!((attributes.kind.as_str(), attributes.id.as_str()), ("com.example.someevent", "1234-1234-1234"));
+    assert_eq!(
+        (attributes.kind.as_str(), attributes.id.as_str()),
+        ("com.example.someevent", "1234-1234-1234")
+    );
     assert_eq!(attributes.get("source"), Some("/mycontext/subcontext"));
     assert_eq!(attributes.get("time"), Some("2018-04-05T03:56:24Z"));
     assert_eq!(attributes.get("comexampleextension1"), Some("value"));
-    assert_eq!(attributes.datacontenttype.as_deref(), Some("application/json; charset=utf-8"));
+    assert_eq!(
+        attributes.datacontenttype.as_deref(),
+        Some("application/json; charset=utf-8")
+    );
     assert_eq!(attributes.all().count(), 7);
 }
 
@@ -79,11 +88,24 @@ fn the_structured_examples_are_read() {
     let data = r#"{"appinfoA" : 12345678901234567890.10, "b": [true]}"#;
     let event = of(&format!(r#""datacontenttype": "application/json", "data": {data}"#));
     assert_eq!(part(&event), data);
-    assert_eq!(part(&of(r#""data": "text""#)), "\"text\"", "without a media type the data is JSON");
-    assert_eq!(part(&of(r#""datacontenttype": "application/vnd.x+json", "data": "text""#)), "\"text\"");
+    assert_eq!(
+        part(&of(r#""data": "text""#)),
+        "\"text\"",
+        "without a media type the data is JSON"
+    );
+    assert_eq!(
+        part(&of(r#""datacontenttype": "application/vnd.x+json", "data": "text""#)),
+        "\"text\""
+    );
     assert_eq!(part(&of(r#""datacontenttype": "text/plain", "data": "a\nb""#)), "a\nb");
-    assert_eq!(part(&of(r#""datacontenttype": "text/plain", "data": {"a": 1}"#)), "{\"a\": 1}");
-    assert_eq!(part(&of(r#""datacontenttype": "image/png", "data_base64": "aGk=""#)), "hi");
+    assert_eq!(
+        part(&of(r#""datacontenttype": "text/plain", "data": {"a": 1}"#)),
+        "{\"a\": 1}"
+    );
+    assert_eq!(
+        part(&of(r#""datacontenttype": "image/png", "data_base64": "aGk=""#)),
+        "hi"
+    );
     assert_eq!(of(r#""data": null"#).data, Content::None);
     assert_eq!(of(r#""flag": true, "n": -7"#).attributes.extensions["flag"], "true");
 }
@@ -91,9 +113,16 @@ fn the_structured_examples_are_read() {
 /// The examples of section 4.2 of the JSON Event Format.
 #[test]
 fn a_batch_is_read_whole_or_not_at_all() {
-    let batch = |body: &str| ask(&[("content-type", "application/cloudevents-batch+json")], body.as_bytes());
+    let batch = |body: &str| {
+        ask(
+            &[("content-type", "application/cloudevents-batch+json")],
+            body.as_bytes(),
+        )
+    };
     let event = |id: &str| format!(r#"{{"specversion": "1.0", "type": "t", "source": "s", "id": "{id}"}}"#);
-    let Ok(Events::Batch(events)) = batch(&format!("[{}, {}]", event("B1"), event("B2"))) else { panic!() };
+    let Ok(Events::Batch(events)) = batch(&format!("[{}, {}]", event("B1"), event("B2"))) else {
+        panic!()
+    };
     let ids: Vec<_> = events.iter().map(|event| event.attributes.id.as_str()).collect();
     assert_eq!(ids, ["B1", "B2"]);
     assert_eq!(batch("[]"), Ok(Events::Batch(Vec::new())));
@@ -141,7 +170,11 @@ fn a_malformed_event_names_its_attribute() {
         assert_eq!(wrong, format!("the attribute `{name}` is missing"));
     }
     for (name, value, expected) in [
-        ("ce-specversion", "0.3", "`specversion` is `0.3`: only the version 1.0 is read"),
+        (
+            "ce-specversion",
+            "0.3",
+            "`specversion` is `0.3`: only the version 1.0 is read",
+        ),
         ("ce-id", "", "`id` is empty"),
         ("ce-source", "a b", "`source` is not a URI reference"),
         ("ce-time", "yesterday", "`time` is not a time such as"),
@@ -152,7 +185,11 @@ fn a_malformed_event_names_its_attribute() {
         ("ce-subject", "\"open", "`subject` begins with a quote"),
         ("ce-dataschema", "order", "`dataschema` is not a URI"),
         ("ce-my_extension", "x", "`my_extension` has a name"),
-        ("ce-datacontenttype", "text/plain", "`datacontenttype` is the header `Content-Type`"),
+        (
+            "ce-datacontenttype",
+            "text/plain",
+            "`datacontenttype` is the header `Content-Type`",
+        ),
         ("ce-data", "x", "`data` is the data"),
         ("ce-long", &"x".repeat(ATTRIBUTES_MAX), "`long` is too long"),
         ("content-type", "json", "`datacontenttype` is not a media type"),
@@ -165,15 +202,24 @@ fn a_malformed_event_names_its_attribute() {
     let twice = ask(&[GOOD[0], GOOD[1], GOOD[1]], b"").unwrap_err();
     assert_eq!(twice.to_string(), "the attribute `id` is there twice");
     let data = ask(&[&GOOD[..], &[("content-type", "application/json")]].concat(), b"{").unwrap_err();
-    assert!(data.to_string().starts_with("the attribute `data` is not JSON: "), "{data}");
+    assert!(
+        data.to_string().starts_with("the attribute `data` is not JSON: "),
+        "{data}"
+    );
     for (rest, expected) in [
         (r#""id": 7"#, ""),
         (r#""id": {}"#, "`id` is an array or an object"),
         (r#""n": 1.5"#, "`n` is a number"),
         (r#""Name": "x""#, "`Name` has a name"),
-        (r#""data": 1, "data_base64": "aGk=""#, "`data_base64` is there beside `data`"),
+        (
+            r#""data": 1, "data_base64": "aGk=""#,
+            "`data_base64` is there beside `data`",
+        ),
         (r#""data_base64": "?""#, "`data_base64` is not Base64"),
-        (r#""datacontenttype": "application/json", "data_base64": "aGk=""#, "`data_base64` is not JSON"),
+        (
+            r#""datacontenttype": "application/json", "data_base64": "aGk=""#,
+            "`data_base64` is not JSON",
+        ),
     ] {
         let body = format!(r#"{{"specversion": "1.0", "type": "t", "source": "s", "id": "1", {rest}}}"#);
         let read = json(&body);
@@ -194,8 +240,16 @@ fn what_is_no_event_says_what_would_be_one() {
         assert_eq!(ask(&plain, body.as_bytes()), Err(Malformed::NoEvent));
     }
     let avro = ask(&[("content-type", "application/cloudevents+avro")], b"x").unwrap_err();
-    assert!(avro.to_string().starts_with("`application/cloudevents+avro` is not read here"));
-    assert!(json("[]").unwrap_err().to_string().starts_with("the body is no JSON object"));
+    assert!(
+        avro.to_string()
+            .starts_with("`application/cloudevents+avro` is not read here")
+    );
+    assert!(
+        json("[]")
+            .unwrap_err()
+            .to_string()
+            .starts_with("the body is no JSON object")
+    );
     assert!(json("{} x").is_err() && json("").is_err());
 }
 
@@ -205,7 +259,10 @@ fn old_forms_become_events() {
         "event-id": "A1", "data": {"id": 7.10}}"#;
     let event = one(&[("content-type", "application/json")], kyma);
     let attributes = &event.attributes;
-    assert_eq!((attributes.kind.as_str(), attributes.version()), ("order.created", Some("v1")));
+    assert_eq!(
+        (attributes.kind.as_str(), attributes.version()),
+        ("order.created", Some("v1"))
+    );
     assert_eq!((attributes.id.as_str(), attributes.source.as_str()), ("A1", "/"));
     assert_eq!(part(&event), "{\"id\": 7.10}");
     let kubeless = [
@@ -215,7 +272,10 @@ fn old_forms_become_events() {
         ("content-type", "text/plain"),
     ];
     let event = one(&kubeless, "hi");
-    assert_eq!((event.attributes.source.as_str(), event.attributes.id.as_str()), ("cli.kubeless.io", "made-up"));
+    assert_eq!(
+        (event.attributes.source.as_str(), event.attributes.id.as_str()),
+        ("cli.kubeless.io", "made-up")
+    );
     assert_eq!(event.data, Content::Body);
     let incubator = [
         ("ce-cloudeventsversion", "0.1"),

@@ -18,6 +18,7 @@
 mod asynchronous;
 mod crash;
 mod damage;
+mod events;
 mod forgetting;
 mod in_flight;
 mod lists;

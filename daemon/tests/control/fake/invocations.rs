@@ -6,7 +6,8 @@ use fnd_core::outcome::{Reason, Skip, State, Trigger};
 use fnd_core::record::{InvocationFilter, InvocationRecord, Response, RunResult};
 use fnd_core::supervisor::{Answer, Delivered, NotTaken, Rejection, ReplyTo, Submit, Taken};
 use fnd_daemon::control::backend::{
-    Answering, EventBackend, EventOutcome, Failure, InvocationBackend, NewEvent, NotPublished, PassedOn, Pending, Repeated,
+    Answering, EventBackend, EventOutcome, Failure, InvocationBackend, NewEvent, NotPublished, PassedOn, Pending,
+    Repeated,
 };
 use fnd_wire::ids::{InvocationId, Version};
 use std::rc::Rc;
@@ -104,7 +105,10 @@ impl EventBackend for Fake {
                     },
                 }),
                 kind => Ok(Delivered {
-                    invocations: vec![Taken { id: id(ENDED), function }],
+                    invocations: vec![Taken {
+                        id: id(ENDED),
+                        function,
+                    }],
                     refused: Vec::new(),
                     duplicate: kind == "again",
                 }),

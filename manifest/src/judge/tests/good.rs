@@ -420,7 +420,10 @@ fn events_are_subscribed_to_with_a_schema_beside_the_code() {
     let manifest = judge("").function(&directory(files, own)).verdict.manifest.unwrap();
     assert!(!manifest.on_load, "a script with a trigger does not run by itself");
     let [event] = manifest.event.as_slice() else { panic!() };
-    assert_eq!((event.r#type.as_str(), event.subject.as_deref()), ("order.*", Some("orders/*")));
+    assert_eq!(
+        (event.r#type.as_str(), event.subject.as_deref()),
+        ("order.*", Some("orders/*"))
+    );
     assert_eq!(event.json_schema, Some(serde_json::json!({"type": "object"})));
     assert_eq!((event.when.len(), event.key.is_some()), (1, true));
     let text = serde_json::to_string(&manifest).unwrap();

@@ -23,7 +23,10 @@ impl World {
                     let told: Vec<_> = event.delivered.invocations.iter().map(|taken| taken.id).collect();
                     let accepted: Vec<_> = event.accepted.iter().map(|accepted| accepted.id).collect();
                     assert_eq!(told, accepted);
-                    event.accepted.iter().for_each(|accepted| self.accepted(accepted.clone()));
+                    event
+                        .accepted
+                        .iter()
+                        .for_each(|accepted| self.accepted(accepted.clone()));
                 }
                 self.to_publish.push(*shares);
             }
@@ -189,9 +192,14 @@ impl World {
         assert!(entry.stored && !entry.is_final());
         if let Some(key) = order_key(entry) {
             let earlier = self.ledger.range(..attempt.invocation).map(|(_, earlier)| earlier);
-            let same = |earlier: &&Entry| earlier.accepted.function == entry.accepted.function && order_key(earlier) == Some(key);
+            let same = |earlier: &&Entry| {
+                earlier.accepted.function == entry.accepted.function && order_key(earlier) == Some(key)
+            };
             let unfinished = earlier.filter(same).find(|earlier| !earlier.is_final());
-            assert!(unfinished.is_none(), "it begins before an earlier one of its order key has ended");
+            assert!(
+                unfinished.is_none(),
+                "it begins before an earlier one of its order key has ended"
+            );
         }
         let claimed = entry.claimed == Some(attempt.attempt.0);
         assert!(!entry.accepted.durable || claimed, "it begins before that is on disk");
