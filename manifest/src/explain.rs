@@ -161,6 +161,11 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
         "A symbolic link may lead only to files in the functions directories.",
     ),
     ("no-env-file", "The `env_file` does not exist."),
+    ("no-schema", "The file of `schema` in `[[event]]` does not exist."),
+    (
+        "bad-schema",
+        "The file of `schema` in `[[event]]` is no JSON Schema, is too large, or refers to another file or host.",
+    ),
     ("not-a-file", "Only regular files, and links to them, can be functions."),
     (
         "not-executable",

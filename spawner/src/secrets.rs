@@ -101,7 +101,7 @@ impl Secrets {
                 {
                     self.secret(name)
                 }
-                _ => Err(refuse("no configuration of root names this in `[http]`".to_owned())),
+                _ => Err(refuse("no configuration of root names it in `[http] tls` or `[http] events`".to_owned())),
             };
         };
         let named = self.named.get(function).filter(|(names, _)| names.contains(name));
@@ -324,6 +324,20 @@ mod tests {
         assert!(place.open(Some(function()), NAME).is_ok());
         place.secrets.judged(&function(), Some(Vec::new()), Vec::new());
         assert!(place.open(Some(function()), NAME).is_err());
+    }
+
+    #[test]
+    fn secrets_that_the_configuration_names_are_opened_for_no_function() {
+        let mut place = place();
+        place.write("secrets/events", "value", 0o400);
+        let asked = format!("{NAMED}events");
+        assert!(place.open(None, &asked).unwrap_err().contains("[http] events"));
+        place.secrets.configured = vec!["events".to_owned()];
+        assert_eq!(place.open(None, &asked).unwrap(), "value");
+        for name in ["events", "secret:", "secret:hook", "secret:secret:events"] {
+            assert!(place.open(None, name).is_err(), "{name}");
+        }
+        assert!(place.open(Some(function()), &asked).is_err() && place.open(Some(function()), "events").is_err());
     }
 
     #[test]

@@ -23,7 +23,9 @@ fn send(fnd: &Fnd, event: &serde_json::Value) -> Answer {
 }
 
 fn event(kind: &str, id: &str, data: serde_json::Value) -> serde_json::Value {
-    json!({"specversion": "1.0", "type": kind, "source": "shop", "id": id, "subject": "orders/7", "data": data})
+    let mut event = json!({"specversion": "1.0", "type": kind, "source": "shop", "id": id, "subject": "orders/7"});
+    event["data"] = data;
+    event
 }
 
 fn accepted(answer: &Answer) -> EventAccepted {

@@ -26,6 +26,7 @@
 //! - `handover`: workers of handlers at a planned restart
 //! - `invocation`: one accepted request, until its record
 //! - `pool`: the workers of a handler or an HTTP program
+//! - `publish`: the shares of events
 //! - `queue`: the books of a function's waiting work
 //! - `restore`: the state that an earlier fnd left
 //! - `rules`: the part of a manifest that is used here

@@ -112,29 +112,34 @@ pub(super) struct Publishing {
     after: Vec<(FunctionKey, InvocationId, After)>,
 }
 
+/// What the acceptance of shares has changed, or will change, beside the shares.
+#[derive(Debug, Default)]
+struct Accepting {
+    after: Vec<(FunctionKey, InvocationId, After)>,
+    /// What was paid for rates before.
+    paid: Vec<(FunctionKey, Duration)>,
+    /// Notices of refusals.
+    notices: Vec<Action>,
+}
+
 impl Supervisor {
     pub(super) fn publish(&mut self, now: Now, publish: Publish, out: &mut Vec<Action>) {
-        let mut publishing = Publishing {
-            reply: publish.reply,
-            events: Vec::new(),
-            after: Vec::new(),
-        };
+        let mut accepting = Accepting::default();
+        let mut answered = Vec::new();
         let mut shares = Shares {
             number: self.next_number(),
             accepted_ms: now.unix_ms,
             events: Vec::new(),
         };
-        let mut notices = Vec::new();
-        let mut paid = Vec::new();
         for publication in publish.events {
-            let (event, first) = self.share(now, publication, (&mut publishing.after, &mut paid), &mut notices);
+            let (event, first) = self.share(now, publication, &mut accepting);
             if let (true, Some((function, rejection))) = (event.accepted.is_empty(), first) {
                 let number = shares.events.len();
                 let accepted = shares.events.iter().flat_map(|event| &event.accepted);
                 for id in accepted.map(|accepted| accepted.id).collect::<Vec<_>>() {
                     self.remove_invocation(id);
                 }
-                for (key, before) in paid.into_iter().rev() {
+                for (key, before) in accepting.paid.into_iter().rev() {
                     self.functions[key].rate_paid = before;
                 }
                 let answer = Answer::NotPublished {
@@ -142,13 +147,18 @@ impl Supervisor {
                     function,
                     rejection,
                 };
-                out.push(Action::Reply(publishing.reply, Box::new(answer)));
+                out.push(Action::Reply(publish.reply, Box::new(answer)));
                 return;
             }
-            publishing.events.push(event.delivered.clone());
+            answered.push(event.delivered.clone());
             shares.events.push(event);
         }
-        out.append(&mut notices);
+        out.append(&mut accepting.notices);
+        let publishing = Publishing {
+            reply: publish.reply,
+            events: answered,
+            after: accepting.after,
+        };
         self.publishing.insert(shares.number, publishing);
         out.push(Action::Publish(Box::new(shares)));
     }
@@ -158,11 +168,7 @@ impl Supervisor {
         &mut self,
         now: Now,
         publication: Publication,
-        (after, paid): (
-            &mut Vec<(FunctionKey, InvocationId, After)>,
-            &mut Vec<(FunctionKey, Duration)>,
-        ),
-        notices: &mut Vec<Action>,
+        accepting: &mut Accepting,
     ) -> (EventShares, Option<(FunctionName, Rejection)>) {
         let mut event = EventShares {
             key: publication.key,
@@ -183,9 +189,9 @@ impl Supervisor {
                 .map(|key| (key, self.functions[key].rate_paid));
             match self.take(now, submit, &mut actions) {
                 Ok((key, follows)) => {
-                    paid.extend(before);
+                    accepting.paid.extend(before);
                     if follows != After::Nothing {
-                        after.push((key, id, follows));
+                        accepting.after.push((key, id, follows));
                     }
                     event.delivered.invocations.push(Taken { id, function });
                 }
@@ -197,7 +203,7 @@ impl Supervisor {
                         why: why.clone(),
                     });
                     if let (Some(skip), Some(accepted)) = (rejection.skip(), self.as_skipped(now, &submit)) {
-                        notices.push(Action::Notice(Notice::Rejected {
+                        accepting.notices.push(Action::Notice(Notice::Rejected {
                             function: function.clone(),
                             trigger: submit.trigger,
                             skip,
@@ -219,7 +225,7 @@ impl Supervisor {
         for action in actions {
             match action {
                 Action::Store(accepted) => event.accepted.push(*accepted),
-                other => notices.push(other),
+                other => accepting.notices.push(other),
             }
         }
         (event, first)

@@ -67,7 +67,7 @@ impl Control {
         // The places of the events that have subscribers.
         let (mut places, mut publications) = (Vec::new(), Vec::new());
         for (place, event) in events.into_iter().enumerate() {
-            if let Some(publication) = self.publication(&table, place, event)? {
+            if let Some(publication) = self.publication(&table, place, &event)? {
                 places.push(place);
                 publications.push(publication);
             }
@@ -109,7 +109,7 @@ impl Control {
         &self,
         table: &Subscriptions,
         place: usize,
-        event: NewEvent,
+        event: &NewEvent,
     ) -> Result<Option<Publication>, NotPublished> {
         let unreadable = |error: std::io::Error| NotPublished::Unreadable(error.to_string());
         let seen = Seen::new(&event.attributes, event.data.as_ref()).map_err(unreadable)?;
@@ -117,7 +117,7 @@ impl Control {
         let (mut submits, mut refused, mut too_large) = (Vec::new(), Vec::new(), true);
         for share in shares {
             match share.taken {
-                Ok(order_key) => submits.push(self.share(share.function, &event, order_key)),
+                Ok(order_key) => submits.push(self.share(share.function, event, order_key)),
                 Err(why) => {
                     too_large &= matches!(why, Refused::TooLarge { .. });
                     refused.push(NotTaken {

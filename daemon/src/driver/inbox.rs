@@ -160,15 +160,18 @@ impl State {
                 });
             }
             Message::Stored(Acknowledged::Published { number, result }) => match result {
-                Ok((stored, earlier)) => {
-                    for (function, id) in &stored {
+                Ok(shares) => {
+                    for (function, id) in &shares.invocations {
                         self.report(ReportEvent::Accepted {
                             function,
                             id: *id,
                             trigger: Trigger::Event,
                         });
                     }
-                    self.step(Event::Published { number, earlier });
+                    self.step(Event::Published {
+                        number,
+                        earlier: shares.earlier,
+                    });
                 }
                 Err(error) => {
                     tracing::error!("failed to store the invocations of an event: {error}");

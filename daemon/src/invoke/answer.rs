@@ -38,7 +38,7 @@ pub(crate) fn of_run(answer: Answer, function: &FunctionName) -> Result<Answered
                 .into())
         }
         Answer::Queued(id) => queued(id),
-        Answer::Rejected(rejection) => Err(rejected(rejection, function)),
+        Answer::Rejected(rejection) => Err(rejected(&rejection, function)),
         Answer::NotFound => Err(no_function(function)),
         Answer::StoreFailed => {
             let detail = "the invocation could not be stored durably, so it was not accepted; see fnd's journal";

@@ -115,7 +115,7 @@ fn not_published(problem: NotPublished, is_batch: bool) -> Refusal {
             function,
             rejection,
         } => {
-            let mut refusal = rejected(rejection, &function);
+            let mut refusal = rejected(&rejection, &function);
             let detail = &mut refusal.problem.detail;
             *detail = format!("{}no subscriber has room for it: {detail}", named(event));
             refusal

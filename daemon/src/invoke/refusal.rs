@@ -8,8 +8,8 @@ use fnd_core::supervisor::Rejection;
 use fnd_wire::ids::FunctionName;
 
 /// Returns the refusal of a request that was not accepted.
-pub(crate) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal {
-    let (code, retry_after) = match &rejection {
+pub(crate) fn rejected(rejection: &Rejection, function: &FunctionName) -> Refusal {
+    let (code, retry_after) = match rejection {
         Rejection::NoSuchFunction => (Code::NotFound, None),
         Rejection::Service => (Code::BadRequest, None),
         Rejection::Invalid { .. } => (Code::Invalid, None),
@@ -40,7 +40,7 @@ fn code_of_skip(skip: Skip) -> Code {
 
 /// Returns the refusal for an unknown function.
 pub(crate) fn no_function(function: &FunctionName) -> Refusal {
-    rejected(Rejection::NoSuchFunction, function)
+    rejected(&Rejection::NoSuchFunction, function)
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn a_caller_that_waits_while_fnd_stops_learns_when_to_retry() {
         let reason = "fnd is stopping".to_owned();
-        let refused = rejected(Rejection::Unavailable { reason }, &FunctionName::new("f").unwrap());
+        let refused = rejected(&Rejection::Unavailable { reason }, &FunctionName::new("f").unwrap());
         assert_eq!((refused.problem.status, refused.retry_after), (503, Some(1)));
     }
 }

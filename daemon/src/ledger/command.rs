@@ -152,6 +152,15 @@ impl Command {
     }
 }
 
+/// The shares of events that are on disk.
+#[derive(Debug, Clone, Default)]
+pub struct StoredShares {
+    /// The invocations.
+    pub invocations: Vec<(FunctionName, InvocationId)>,
+    /// For each event, what came of it when it was sent before; absent: it was not.
+    pub earlier: Vec<Option<Delivered>>,
+}
+
 /// A report of the writer: results that callers wait for, and changes of its health.
 #[derive(Debug, Clone)]
 pub enum Acknowledged {
@@ -168,7 +177,7 @@ pub enum Acknowledged {
         number: u64,
         /// The invocations that are stored, and what came of those events that were sent before; why not, if they are not
         /// on disk.
-        result: Result<(Vec<(FunctionName, InvocationId)>, Vec<Option<Delivered>>), Arc<str>>,
+        result: Result<StoredShares, Arc<str>>,
     },
     /// Claims of these invocations.
     Claimed {

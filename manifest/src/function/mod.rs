@@ -6,6 +6,8 @@
 //! Files:
 //! - `detect`: whether code is a handler, one scanner a language
 //! - `env_file`: files of `KEY=VALUE` lines
+//! - `event_schema`: JSON Schemas of events
+//! - `events`: checks subscriptions to events
 //! - `follow_ups`: what `[hooks]` and `[alert]` exclude
 //! - `forms`: which files of a directory are functions
 //! - `inline`: manifests in comments of the code

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// # Errors
 /// The body is no JSON object, or an attribute is missing or wrong.
 pub(super) fn event(body: &[u8]) -> Result<CloudEvent, Malformed> {
-    of(parsed(body, "object")?)
+    of(&parsed(body, "object")?)
 }
 
 /// Reads a batch.
@@ -59,10 +59,10 @@ pub(super) fn check_json(data: &[u8]) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn of(members: BTreeMap<String, &RawValue>) -> Result<CloudEvent, Malformed> {
+fn of(members: &BTreeMap<String, &RawValue>) -> Result<CloudEvent, Malformed> {
     let mut attributes = Attributes::default();
     let (mut data, mut base64) = (None, None);
-    for (name, value) in &members {
+    for (name, value) in members {
         let text = value.get();
         // Null stands for a member that is not there.
         match name.as_str() {

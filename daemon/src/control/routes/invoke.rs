@@ -152,9 +152,9 @@ fn cannot_run(call: &Call, function: &FunctionName) -> Refusal {
                 .status
                 .error
                 .unwrap_or_else(|| "it is not installed yet".to_owned());
-            rejected(Rejection::Invalid { error }, function)
+            rejected(&Rejection::Invalid { error }, function)
         }
-        None => rejected(call.backend.unknown(function), function),
+        None => rejected(&call.backend.unknown(function), function),
     }
 }
 

@@ -4,6 +4,7 @@
 //! - `asynchronous`: dead letters, runs again, and keys that last
 //! - `crash`: SIGKILL and a full disk, each in a process of its own
 //! - `damage`: a damaged database is set aside, and nothing that waits is lost without a word
+//! - `events`: the shares of events
 //! - `forgetting`: how quickly the history forgets, and that it lets a stop and new work through
 //! - `in_flight`: attempts that had begun and were not stored when fnd was killed
 //! - `lists`: lists of a large history
@@ -19,6 +20,7 @@
 mod asynchronous;
 mod crash;
 mod damage;
+mod events;
 mod forgetting;
 mod in_flight;
 mod lists;

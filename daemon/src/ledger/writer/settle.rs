@@ -1,7 +1,7 @@
 //! What follows a write: acknowledgements, and the commands that are kept for a retry.
 
 use super::Thread;
-use crate::ledger::command::{self, Acknowledged, Command, Queue};
+use crate::ledger::command::{self, Acknowledged, Command, Queue, StoredShares};
 use crate::ledger::events::Earlier;
 use fnd_core::outcome::State;
 use fnd_core::supervisor::Shares;
@@ -79,7 +79,10 @@ impl Thread {
                     self.sweeper.ended(&accepted.function, accepted.id);
                 }
             }
-            (stored, earlier)
+            StoredShares {
+                invocations: stored,
+                earlier,
+            }
         });
         (self.acknowledge)(Acknowledged::Published { number, result });
     }

@@ -50,7 +50,7 @@ impl Public {
         let function = &route.function;
         let Some(bounds) = self.control.bounds(function) else {
             let error = "it is not installed yet".to_owned();
-            return Err(rejected(Rejection::Invalid { error }, function));
+            return Err(rejected(&Rejection::Invalid { error }, function));
         };
         let mut submit = prepared(&request, asked, (route, params), &admitted)?;
         // A body that is passed on is answered while the function runs.
