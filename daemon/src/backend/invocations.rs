@@ -72,7 +72,8 @@ impl InvocationBackend for Control {
             };
             if let Some(stored) = stored {
                 view.replay_of = stored.origin;
-                view.hook = stored.hook_failed.then_some(HookEnd::Failed);
+                // The record in memory may be older than what was read since.
+                view.hook = (stored.hook_failed && view.state.is_final()).then_some(HookEnd::Failed);
                 view.cause = stored.cause.as_deref().cloned();
                 view.attempt_records = stored.attempts.iter().map(AttemptView::of).collect();
             }

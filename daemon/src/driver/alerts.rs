@@ -46,6 +46,9 @@ impl State {
 
     /// Returns what to store of the change that follows from a final record.
     pub(super) fn after_end_alerts(&mut self, record: &InvocationRecord, output: &str) -> Vec<Command> {
+        if !self.follow_ups.alerts.watches(&record.function) {
+            return Vec::new();
+        }
         let now_ms = self.clock.now().unix_ms;
         match self.follow_ups.alerts.ended(now_ms, record) {
             Some(change) => self.tell_change(change, output),

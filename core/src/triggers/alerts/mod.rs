@@ -25,7 +25,7 @@ pub use node::{NodeHealth, QUEUE_FULL_LASTS_MS};
 use crate::outcome::{State, Trigger};
 use crate::record::InvocationRecord;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fnd_manifest::words! {
     /// The word of a call.
@@ -81,6 +81,8 @@ pub struct Change {
 #[derive(Debug, Default)]
 pub struct Alerts {
     functions: BTreeMap<FunctionName, Watched>,
+    /// When each function is due by time.
+    due: BTreeSet<(u64, FunctionName)>,
     /// States of an earlier fnd, of functions that are not known yet.
     restored: BTreeMap<FunctionName, Health>,
 }
@@ -91,6 +93,8 @@ struct Watched {
     health: Health,
     /// Facts of this life of fnd.
     seen: function::Seen,
+    /// Its entry in the functions that are due.
+    due_ms: Option<u64>,
 }
 
 impl Alerts {
@@ -102,9 +106,12 @@ impl Alerts {
     /// Sets the rules of a function; absent: nobody is told of it.
     pub fn set(&mut self, now_ms: u64, function: &FunctionName, rules: Option<Rules>) -> Option<Change> {
         let Some(rules) = rules else {
-            let known = self.functions.remove(function).is_some();
+            let known = self.functions.remove(function);
+            if let Some(due_ms) = known.as_ref().and_then(|known| known.due_ms) {
+                self.due.remove(&(due_ms, function.clone()));
+            }
             let restored = self.restored.remove(function).is_some();
-            return (known || restored).then(|| Change {
+            return (known.is_some() || restored).then(|| Change {
                 function: function.clone(),
                 health: None,
                 alert: None,
@@ -116,13 +123,19 @@ impl Alerts {
             let mut health = watched
                 .as_ref()
                 .map_or_else(|| restored.clone().unwrap_or_default(), |w| w.health.clone());
-            let seen = watched
-                .take()
-                .map_or_else(|| function::Seen::new(now_ms), |watched| watched.seen);
+            let (seen, due_ms) = watched.take().map_or_else(
+                || (function::Seen::new(now_ms), None),
+                |watched| (watched.seen, watched.due_ms),
+            );
             health.expect(now_ms, &rules);
             let before = if is_new { restored } else { None };
             let unchanged = before.as_ref() == Some(&health);
-            *watched = Some(Watched { rules, health, seen });
+            *watched = Some(Watched {
+                rules,
+                health,
+                seen,
+                due_ms,
+            });
             (unchanged, None)
         })
     }
@@ -159,18 +172,8 @@ impl Alerts {
 
     /// Returns the changes that are due by time.
     pub fn tick(&mut self, now_ms: u64) -> Vec<Change> {
-        let due = |watched: &Watched| {
-            watched
-                .health
-                .due_ms(&watched.rules, &watched.seen)
-                .is_some_and(|at| at <= now_ms)
-        };
-        let due: Vec<_> = self
-            .functions
-            .iter()
-            .filter(|(_, watched)| due(watched))
-            .map(|(name, _)| name.clone())
-            .collect();
+        let due = self.due.iter().take_while(|(at_ms, _)| *at_ms <= now_ms);
+        let due: Vec<_> = due.map(|(_, function)| function.clone()).collect();
         let tick = |function| {
             self.of_known(function, |watched| {
                 watched.health.tick(now_ms, &watched.rules, &mut watched.seen)
@@ -182,8 +185,7 @@ impl Alerts {
     /// Returns when [`Self::tick`] is due.
     #[must_use]
     pub fn next_due_ms(&self) -> Option<u64> {
-        let due = |watched: &Watched| watched.health.due_ms(&watched.rules, &watched.seen);
-        self.functions.values().filter_map(due).min()
+        self.due.first().map(|(at_ms, _)| *at_ms)
     }
 
     /// Returns the state of a function and since when it is so, if somebody was told that it is bad.
@@ -237,6 +239,16 @@ impl Alerts {
         let (is_stored, mut alert) = step(&mut watched);
         if let Some(alert) = &mut alert {
             alert.about = Some(function.clone());
+        }
+        if let Some(watched) = &mut watched {
+            let due_ms = watched.health.due_ms(&watched.rules, &watched.seen);
+            let before = std::mem::replace(&mut watched.due_ms, due_ms);
+            if before != due_ms {
+                self.due.extend(due_ms.map(|due_ms| (due_ms, function.clone())));
+                if let Some(before) = before {
+                    self.due.remove(&(before, function.clone()));
+                }
+            }
         }
         let health = watched.as_ref().map(|watched| watched.health.clone());
         self.functions

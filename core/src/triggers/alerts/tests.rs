@@ -160,6 +160,7 @@ fn a_clock_that_was_ahead_does_not_silence_a_function() {
     // The timer is due by the wrong clock; the daemon also ticks at other times.
     let watched = alerts.functions.get_mut(&name("f")).unwrap();
     assert_eq!(watched.health.tick(70_000, &watched.rules, &mut watched.seen), None);
+    alerts.facts(70_000, &name("f"), WELL);
     assert_eq!(alerts.next_due_ms(), Some(130_000));
 }
 
@@ -324,6 +325,8 @@ proptest! {
             }
             model.told = is_bad;
             prop_assert_eq!(alerts.bad(&name("f")).is_some(), is_bad);
+            let watched = &alerts.functions[&name("f")];
+            prop_assert_eq!(alerts.next_due_ms(), watched.health.due_ms(&watched.rules, &watched.seen));
         }
     }
 }
