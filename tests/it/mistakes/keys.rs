@@ -61,9 +61,9 @@ pub(super) const ALL: &[Mistake] = &[
         &["job.toml:2"],
     ),
     manifest(
-        "a schedule",
-        &[ECHO, ("job.toml", "[[schedule]]\ncron = \"0 3 * * *\"\n", 0o644)],
-        &["not supported yet"],
+        "a schedule that never comes",
+        &[ECHO, ("job.toml", "[[schedule]]\ncron = \"0 0 30 2 *\"\n", 0o644)],
+        &["never comes", "job.toml:2"],
     ),
     manifest(
         "a value of retry.on that does not exist",

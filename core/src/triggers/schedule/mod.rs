@@ -102,9 +102,11 @@ impl Schedules {
         }
     }
 
-    /// Gives a function its schedules, in place of those that it had. A schedule whose text stays keeps its mark; a new
-    /// one begins now. Returns the marks if the ledger has others.
+    /// Gives a function its schedules, in place of those that it had, and says whether its slots run. A schedule whose text
+    /// stays keeps its mark; a new one begins now. Slots that pass while they do not run are nobody's: they were not missed.
+    /// Returns the marks if the ledger has others.
     pub fn set(&mut self, now_ms: u64, function: &FunctionName, plans: Vec<Plan>, active: bool) -> Option<Marks> {
+        let resumes = active && self.functions.get(function).is_some_and(|scheduled| !scheduled.active);
         let before = self.remove(function);
         if plans.is_empty() {
             let marks = Vec::new();
@@ -118,8 +120,9 @@ impl Schedules {
             let last_ms = known
                 .map(|mark| mark.last_ms)
                 .filter(|last| *last <= now_ms.saturating_add(AHEAD_MAX_MS));
+            let not_before = if resumes { now_ms } else { 0 };
             Entry {
-                last_ms: last_ms.unwrap_or(now_ms),
+                last_ms: last_ms.unwrap_or(now_ms).max(not_before),
                 due_ms: None,
                 plan,
             }
@@ -139,23 +142,6 @@ impl Schedules {
             Some(scheduled) => scheduled.marks(),
             None => restored,
         }
-    }
-
-    /// Lets slots of a function run or not. Slots that pass while they don't are nobody's: they were not missed. Returns
-    /// the marks if they changed.
-    pub fn set_active(&mut self, now_ms: u64, function: &FunctionName, active: bool) -> Option<Marks> {
-        let scheduled = self.functions.get_mut(function)?;
-        if std::mem::replace(&mut scheduled.active, active) == active {
-            return None;
-        }
-        self.disarm(function);
-        if active && let Some(scheduled) = self.functions.get_mut(function) {
-            for entry in &mut scheduled.entries {
-                entry.last_ms = entry.last_ms.max(now_ms);
-            }
-        }
-        self.arm(function);
-        active.then(|| self.marks(function))
     }
 
     /// Has marks that are too far ahead of the clock begin anew: somebody has set the clock back. Returns the marks that

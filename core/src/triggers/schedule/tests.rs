@@ -106,13 +106,15 @@ fn one_run_stands_for_slots_missed_within_catch_up_and_a_record_for_the_others()
 #[test]
 fn slots_that_pass_while_a_schedule_is_paused_are_not_missed() {
     let mut table = of(&[schedule(Some("0 * * * *"), None)]);
-    assert_eq!(table.set_active(START, &name("f"), false), None);
+    let hourly = || plans(&[schedule(Some("0 * * * *"), None)]);
+    assert_eq!(table.set(START, &name("f"), hourly(), false), None);
     assert_eq!((table.next_due(), table.next_of(&name("f"))), (None, None));
-    let marks = table.set_active(START + 5 * HOUR + 1, &name("f"), true).unwrap();
+    // An edit meanwhile changes nothing of that.
+    assert_eq!(table.set(START + 2 * HOUR, &name("f"), hourly(), false), None);
+    let marks = table.set(START + 5 * HOUR + 1, &name("f"), hourly(), true).unwrap();
     assert_eq!(marks.marks[0].last_ms, START + 5 * HOUR + 1);
     assert_eq!(table.next_due(), Some(START + 6 * HOUR));
-    assert_eq!(table.set_active(START, &name("f"), true), None);
-    assert_eq!(table.set_active(START, &name("unknown"), true), None);
+    assert_eq!(table.set(START, &name("f"), hourly(), true), None);
 }
 
 #[test]
@@ -178,7 +180,8 @@ fn an_occurrence_that_could_not_be_stored_is_due_again() {
     let missed = table.due(now + TOLERANCE_MS);
     assert_eq!((missed[0].run, missed[0].missed), (None, due[0].run));
     // Nothing comes back of a function that is paused or gone.
-    table.set_active(now, &name("f"), false);
+    let both = plans(&[schedule(Some("0 * * * *"), None), schedule(None, Some(HOUR * 5))]);
+    let _ = table.set(now, &name("f"), both, false);
     table.take_back(&name("f"), &again[0].before, now);
     table.take_back(&name("gone"), &again[0].before, now);
     assert_eq!(table.next_due(), None);
@@ -324,7 +327,7 @@ proptest! {
                 Step::Pause(time) => {
                     now += time;
                     active = false;
-                    table.set_active(now, &function, false)
+                    table.set(now, &function, plan(), false)
                 }
                 Step::Resume(time) => {
                     now += time;
@@ -332,7 +335,7 @@ proptest! {
                     if !was {
                         mark = mark.max(now);
                     }
-                    table.set_active(now, &function, true)
+                    table.set(now, &function, plan(), true)
                 }
             };
             stored = marks.unwrap_or(stored);
