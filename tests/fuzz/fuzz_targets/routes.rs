@@ -8,9 +8,8 @@ use fnd_core::triggers::route::{Found, Routes, path};
 use fnd_manifest::function::HttpRoute;
 use fnd_manifest::function::route::{Credentials, Method, Per, Response};
 use libfuzzer_sys::fuzz_target;
-use std::sync::LazyLock;
 
-static ROUTES: LazyLock<Routes> = LazyLock::new(|| {
+fn table() -> Routes {
     let patterns = [
         "/",
         "/a",
@@ -40,14 +39,18 @@ static ROUTES: LazyLock<Routes> = LazyLock::new(|| {
         (function, entry, 100)
     };
     Routes::new(patterns.iter().enumerate().map(route))
-});
+}
+
+thread_local! {
+    static ROUTES: Routes = table();
+}
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
     let (host, raw) = text.split_once('\n').unwrap_or(("", &text));
     let Ok(normal) = path::normal(raw) else { return };
     assert_eq!(path::normal(&normal).as_ref(), Ok(&normal), "{raw}");
-    match ROUTES.find(host, &normal, Some(Method::Get)) {
+    ROUTES.with(|routes| match routes.find(host, &normal, Some(Method::Get)) {
         Found::Route(route, parameters) => {
             let mut parameters = parameters.iter();
             let mut value = || parameters.next().map(|(_, value)| value.as_str()).unwrap_or_default();
@@ -62,5 +65,5 @@ fuzz_target!(|bytes: &[u8]| {
         // Every route takes GET.
         Found::Methods(methods) => panic!("405 with {methods:?}"),
         Found::Nothing => {}
-    }
+    });
 });
