@@ -12,10 +12,11 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::Write as _;
 
-/// Source of events that name none.
+/// Source of an event if the command line names none.
 const SOURCE: &str = "fndctl";
 
-/// Characters that a header of an event carries as `%XX` (HTTP Protocol Binding for CloudEvents, section 3.1.3.2).
+/// Characters that are encoded as `%XX` in a header of an event (HTTP Protocol Binding for CloudEvents, section
+/// 3.1.3.2).
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 
 /// Options.

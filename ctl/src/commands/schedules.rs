@@ -1,4 +1,4 @@
-//! `fndctl schedules`: the schedules with their next slots, and what became of the last one.
+//! `fndctl schedules`: lists the schedules with their next slots and the outcome of their last run.
 
 use super::names::expand;
 use super::text::{distance, why};
@@ -48,7 +48,7 @@ struct Functions {
 }
 
 impl Args {
-    /// Returns whether nothing is changed.
+    /// Says whether the command only reads.
     pub(crate) fn only_reads(&self) -> bool {
         self.action.is_none()
     }
@@ -66,7 +66,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     }
     let mut path = format!("/v1/schedules?next={}", args.next);
     if let Some(function) = &args.function {
-        // An unknown function is an error and no empty list.
+        // If the function is unknown, this fails. Otherwise the list would only be empty.
         context.client.get(&function_path(function)?).await?;
         path.push_str(&format!("&function={}", crate::client::encode(function)));
     }
@@ -117,7 +117,7 @@ fn table(schedules: &[ScheduleView], out: &Output, now: Timestamp) -> Table {
     table
 }
 
-/// Returns the table of the next runs, a row each.
+/// Returns the table of the next runs, one row for each run.
 fn slots(schedules: &[ScheduleView], out: &Output, now: Timestamp) -> Table {
     let mut table = Table::new(&["FUNCTION", "SCHEDULE", "ZONE", "NEXT", "AT"]);
     for schedule in schedules {

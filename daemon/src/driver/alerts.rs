@@ -1,5 +1,5 @@
-//! Brings the facts of functions and of the node to the alerts, and makes their calls. A change and its call are stored
-//! in one transaction; if the change follows from the end of an invocation, its record is in the same transaction.
+//! Gives facts about functions and about the node to the alerts, and makes the calls of alerts. A change and its call
+//! are stored in one transaction. If the end of an invocation caused the change, its record is in the same transaction.
 
 use super::State;
 use super::follow_ups::Call;
@@ -29,7 +29,7 @@ impl State {
         Some(mono.saturating_add(Duration::from_millis(at_ms.saturating_sub(unix_ms))))
     }
 
-    /// Tells of what is due by time.
+    /// Makes the calls that the passing of time causes.
     pub(super) fn alerts_due(&mut self) {
         if !self.supervisor.has_scanned() {
             return;
@@ -44,7 +44,7 @@ impl State {
         self.catch_up();
     }
 
-    /// Returns what to store of the change that follows from a final record.
+    /// Returns the commands to store for the change that a final record causes.
     pub(super) fn after_end_alerts(&mut self, record: &InvocationRecord, output: &str) -> Vec<Command> {
         if !self.follow_ups.alerts.watches(&record.function) {
             return Vec::new();
@@ -56,7 +56,7 @@ impl State {
         }
     }
 
-    /// Compares the rules and the state of a function with what was told of it.
+    /// Applies the rules and the present state of a function to its alerts.
     pub(super) fn check_alert(&mut self, function: &FunctionName) {
         let rules = self.alert_rules(function);
         let now_ms = self.clock.now().unix_ms;
@@ -65,7 +65,7 @@ impl State {
         self.check_facts(function);
     }
 
-    /// Does the same for every function: the configuration has changed, or the first scan is over.
+    /// Calls [`Self::check_alert`] for every function: the configuration has changed, or the first scan is over.
     pub(super) fn check_alerts(&mut self) {
         let functions: Vec<_> = self.functions.registry.iter().map(|(name, _)| name.clone()).collect();
         for function in &functions {
@@ -80,7 +80,7 @@ impl State {
         }
     }
 
-    /// Compares the state of a function with what was told of it.
+    /// Applies the present state of a function to its alerts.
     pub(super) fn check_facts(&mut self, function: &FunctionName) {
         // Before the first scan is over, the function to call may not be known.
         if !self.follow_ups.alerts.watches(function) || !self.supervisor.has_scanned() {
@@ -96,7 +96,7 @@ impl State {
             .and_then(|known| known.error.clone());
         let error = refused.or_else(|| view.error.as_deref().map(str::to_owned));
         let facts = match view.state {
-            // It is not known yet.
+            // The state is not known yet.
             FunctionState::Building => return,
             FunctionState::Disabled => Facts {
                 enabled: false,
@@ -119,7 +119,8 @@ impl State {
         self.store_change(change);
     }
 
-    /// Returns the rules of a function: its own, else those of the node. Nobody is told of the function that is called.
+    /// Returns the rules of a function: its own rules, else those of the node. The function that alerts call has no
+    /// rules, so it is never called about itself.
     fn alert_rules(&self, function: &FunctionName) -> Option<Rules> {
         let node = &self.node.settings.settings.alert;
         let own = self
@@ -155,7 +156,7 @@ impl State {
         }
     }
 
-    /// Returns what to store of a change: the state, and the call if there is one.
+    /// Returns the commands to store for a change: the state, and the call if there is one.
     fn tell_change(&mut self, change: Change, output: &str) -> Vec<Command> {
         let call = self.follow_ups.alerts.call(&change.function).cloned();
         let mut parts = vec![Command::StoreAlert {
@@ -186,13 +187,13 @@ impl State {
             }),
             trace: None,
             skip: None,
-            // The ledger stores it when the disk works again, which is too late.
+            // The ledger could store this call only when the disk works again, and that is too late.
             at_once: alert.word == Word::DiskFull,
         })
     }
 
-    /// Tells which problems of the node are new, and which are over; `now` are all of them. At a start the function to
-    /// call is known only after the first scan.
+    /// Makes the calls about problems of the node that are new and about those that are over. `now` has all present
+    /// problems. After a start of fnd, the function to call is known only when the first scan is over.
     pub(super) fn check_problems(&mut self, now: &[Problem]) {
         if !self.supervisor.has_scanned() {
             return;
@@ -208,7 +209,7 @@ impl State {
         }
     }
 
-    /// Tells of a problem of the node.
+    /// Makes the call about a problem of the node, if it is new.
     pub(super) fn node_problem(&mut self, word: Word, message: &str) {
         if self.is_told_of_the_node() {
             let alert = self.follow_ups.node.begins(self.clock.now().unix_ms, word, message);
@@ -216,7 +217,7 @@ impl State {
         }
     }
 
-    /// Tells that a queue has refused work.
+    /// Makes the call about a queue that refused work, if that is new.
     pub(super) fn queue_full(&mut self, function: &FunctionName) {
         if self.is_told_of_the_node() {
             let alert = self.follow_ups.node.queue_full(self.clock.now().unix_ms, function);

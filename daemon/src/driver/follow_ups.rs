@@ -1,8 +1,8 @@
-//! What follows the end of an invocation: the calls of hooks, and of alerts. They are stored in the transaction of the
-//! record that they follow, so a kill of fnd leaves both or neither.
+//! Makes the calls that follow the end of an invocation: those of hooks and of alerts. The calls are stored in one
+//! transaction with the record, so after a kill of fnd both are there or neither is.
 //!
-//! Core decides which functions are called and with what. An end is *late* if not all functions are known yet, or if an
-//! earlier fnd was killed before it decided: the ledger remembers it until the first scan is over.
+//! Core decides which functions are called and with which payload. An end is *late* if not all functions are known yet,
+//! or if an earlier fnd was killed before it decided. The ledger remembers a late end until the first scan is over.
 
 use super::State;
 use crate::ledger::{Command, Unfollowed};
@@ -19,28 +19,28 @@ use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What is known of ends that are about to be recorded, and of the health of functions.
+/// Facts about ends that are about to be recorded, and the health of functions.
 #[derive(Debug, Default)]
 pub(crate) struct FollowUps {
     /// Payloads of invocations whose final record comes next.
     payloads: HashMap<InvocationId, Payload>,
     /// The last lines of workers that have ended, until their ends are recorded.
     pub(super) outputs: HashMap<WorkerId, String>,
-    /// Ends of which it is not decided yet what follows.
+    /// Ends whose follow-up calls are not decided yet.
     late: Vec<Unfollowed>,
     pub(super) alerts: Alerts,
     pub(super) node: NodeHealth,
 }
 
 impl FollowUps {
-    /// Returns what an earlier fnd left.
+    /// Returns the state that an earlier fnd stored.
     pub(crate) fn new(late: Vec<Unfollowed>, alerts: Vec<(String, String)>, now_ms: u64) -> Self {
         let mut follow_ups = Self {
             late,
             ..Self::default()
         };
         for (about, health) in alerts {
-            // A state that cannot be read is left out: at worst somebody is told of a change twice.
+            // A state that cannot be read is left out. The worst result is a second call about the same change.
             if about.is_empty() {
                 follow_ups.node = serde_json::from_str(&health).unwrap_or_default();
                 follow_ups.node.restored(now_ms);
@@ -64,14 +64,14 @@ pub(super) struct Call {
     pub(super) data: Vec<u8>,
     pub(super) cause: Cause,
     pub(super) trace: Option<Trace>,
-    /// Why it is only recorded.
+    /// Why the call is only recorded and does not run.
     pub(super) skip: Option<(Skip, String)>,
-    /// Whether it must not wait for the disk: a restart may repeat it.
+    /// Whether the call begins without waiting for the disk. Then a restart may repeat the call.
     pub(super) at_once: bool,
 }
 
 impl State {
-    /// Stores the record of an end together with [what follows from it](Self::after_end).
+    /// Stores the record of an end together with [the calls that follow](Self::after_end).
     pub(super) fn store_end(&mut self, end: Command, mut parts: Vec<Command>) {
         if parts.is_empty() {
             return self.records.store(end);
@@ -95,7 +95,8 @@ impl State {
         }
     }
 
-    /// Returns what to store with a record, if it is final; `output` is the last lines that the function printed.
+    /// Returns the commands to store with a record, if it is final. `output` has the last lines that the function
+    /// printed.
     pub(super) fn after_end(&mut self, record: &InvocationRecord, output: &str) -> Vec<Command> {
         if !record.state.is_final() {
             return Vec::new();
@@ -104,7 +105,7 @@ impl State {
         if self.supervisor.has_scanned() {
             return self.follow(record, payload.as_ref(), output);
         }
-        // The functions to call may only not be installed yet.
+        // The functions to call may exist but not be installed yet.
         self.follow_ups.late.push(Unfollowed {
             record: record.clone(),
             payload: payload.unwrap_or_default(),
@@ -112,7 +113,7 @@ impl State {
         vec![Command::FollowLater(record.id)]
     }
 
-    /// Decides what follows the ends that came before all functions were known.
+    /// Makes the calls for the ends that came before all functions were known.
     pub(super) fn follow_late(&mut self) {
         for Unfollowed { record, payload } in std::mem::take(&mut self.follow_ups.late) {
             let mut parts = self.follow(&record, Some(&payload), "");
@@ -121,7 +122,7 @@ impl State {
         }
     }
 
-    /// Returns what follows a final record. Without a payload its function has no hooks.
+    /// Returns the commands that follow from a final record. If there is no payload, the function has no hooks.
     fn follow(&mut self, record: &InvocationRecord, payload: Option<&Payload>, output: &str) -> Vec<Command> {
         let mut parts = Vec::new();
         if let Some(payload) = payload {
@@ -178,7 +179,7 @@ impl State {
             .collect()
     }
 
-    /// Submits a call and returns what to store of it: the accepted invocation, or the record of one that is skipped.
+    /// Submits a call and returns the commands to store: the accepted invocation, or the record of a skipped one.
     pub(super) fn call(&mut self, call: Call) -> Vec<Command> {
         let now = self.clock.now();
         let id = self.ids.next(now.unix_ms);
@@ -241,7 +242,7 @@ impl State {
     }
 }
 
-/// Returns why a function cannot be called, as the reason of a skipped record and in words.
+/// Returns why a function cannot be called: the reason for the skipped record, and the message.
 fn words(function: &FunctionName, rejection: Rejection) -> (Skip, String) {
     match rejection {
         Rejection::NoSuchFunction => (Skip::Unknown, format!("there is no function `{function}`")),

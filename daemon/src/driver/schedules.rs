@@ -1,4 +1,4 @@
-//! Keeps the schedules in step with the functions that serve, and submits what is due.
+//! Keeps the schedules in step with the functions that serve, and submits the invocations that are due.
 
 use super::State;
 use crate::ledger::Command;
@@ -13,8 +13,8 @@ use fnd_wire::units::print_duration;
 use std::time::Duration;
 
 impl State {
-    /// Gives the table the schedules of a function: another version serves, or it was enabled, disabled, paused or
-    /// deleted.
+    /// Gives the table the schedules of a function. Called when another version serves, and when the function was
+    /// enabled, disabled, paused or deleted.
     pub(crate) fn reschedule(&mut self, function: &FunctionName) {
         let enabled = self.supervisor.function(function).is_some_and(|view| view.enabled);
         let serving = self.serving(function).map(|serving| serving.manifest.schedule.clone());
@@ -30,7 +30,7 @@ impl State {
         self.store_marks(gone);
     }
 
-    /// Pauses the schedules of a function, or lets them go on. Returns whether the function has any.
+    /// Pauses or resumes the schedules of a function. Returns whether the function has any.
     pub(crate) fn pause_schedules(&mut self, function: &FunctionName, paused: bool) -> bool {
         let has_any = self
             .serving(function)
@@ -47,7 +47,8 @@ impl State {
         has_any
     }
 
-    /// Returns the schedules of all functions or of one, each with `next` of its next slots, without the last runs.
+    /// Returns the schedules of all functions or of one function, each with its next slots (`next` is their number).
+    /// The last runs are left out.
     pub(crate) fn schedule_list(&self, function: Option<&FunctionName>, next: usize) -> ScheduleList {
         let wanted = self
             .schedules
@@ -83,7 +84,7 @@ impl State {
         }
     }
 
-    /// Submits what is due by the wall clock.
+    /// Submits the invocations that are due by the wall clock.
     pub(super) fn alarm(&mut self, ring: Ring) {
         let now_ms = self.clock.now().unix_ms;
         if ring == Ring::ClockSet {
@@ -112,8 +113,8 @@ impl State {
                     self.schedules.storing(id, &function, before.clone());
                 }
                 self.step(Event::Submit(Box::new(submit)));
-                // Refused without a record: fnd is draining, for example. A function that cannot run at all is shown as
-                // invalid.
+                // The invocation was refused without a record, for example because fnd is draining. If the function
+                // cannot run at all, its status is `invalid`.
                 if is_last && self.supervisor.invocation(id).is_none() {
                     self.schedules.stored(id, !self.supervisor.is_draining(), now_ms);
                 }

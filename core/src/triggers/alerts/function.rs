@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A restored crash loop that does not show again within this time is over. A crash loop is noticed within a minute,
-/// and the pause between two starts is at most five by default.
+/// If an earlier fnd stored a crash loop and it is not seen again within this time, it is over. A crash loop is noticed
+/// within a minute, and the pause between two starts is at most five minutes by default.
 const LOOP_SHOWS_MS: u64 = 6 * 60 * 1000;
 
 /// `[alert]` of a function.
@@ -47,24 +47,24 @@ impl Rules {
 /// The state of a function, as the ledger keeps it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// Failures in a row, at most as many as make the function bad.
+    /// Failures in a row. The count stops at the number that makes the function bad.
     #[serde(default)]
     failures: u32,
     /// The conditions that hold, each with the time when it began.
     #[serde(default)]
     bad: BTreeMap<Word, u64>,
-    /// The word of the call that told that the function is bad, and when that was; absent: the function is well.
+    /// The word and the time of the call that said that the function is bad. Absent: the function is well.
     #[serde(default)]
     pub(super) told: Option<(Word, u64)>,
-    /// The last success, or the time from which one is expected.
+    /// The last success, or the time from which a success is expected.
     #[serde(default)]
     expected_from_ms: Option<u64>,
 }
 
-/// What this life of fnd has seen of a function.
+/// Facts about a function that were seen since fnd started.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// Until when a crash loop of the earlier fnd may show again; absent: it has shown, or there was none.
+    /// Until when fnd waits to see a crash loop of the earlier fnd again. Absent: it was seen, or the wait is over.
     loop_until_ms: Option<u64>,
     is_enabled: bool,
 }
@@ -77,7 +77,7 @@ impl Seen {
         }
     }
 
-    /// Returns until when a crash loop of the earlier fnd may show again.
+    /// Returns until when fnd waits to see a crash loop of the earlier fnd again.
     #[cfg(test)]
     pub(super) fn ends_at(&self) -> Option<u64> {
         self.loop_until_ms
@@ -91,12 +91,13 @@ pub struct Facts<'a> {
     pub enabled: bool,
     /// Whether its workers die before they are ready.
     pub crash_looping: bool,
-    /// Why its newest content does not serve; absent if it does.
+    /// Why its newest content does not serve; absent if it serves.
     pub invalid: Option<&'a str>,
 }
 
 impl Health {
-    /// Begins to expect successes, or ends it. Conditions that `on` no longer names call nobody when they end.
+    /// Begins or ends to expect successes, as the rules say. If `on` no longer names a condition, its end causes no
+    /// call.
     pub(super) fn expect(&mut self, now_ms: u64, rules: &Rules) {
         if rules.every_ms().is_none() {
             self.expected_from_ms = None;
@@ -135,7 +136,7 @@ impl Health {
         self.failures = 0;
         self.bad.remove(&Word::Failed);
         self.bad.remove(&Word::Missed);
-        // A function that answers has a worker.
+        // A function that answers has a worker that became ready.
         self.bad.remove(&Word::CrashLooping);
         if let Some(from) = &mut self.expected_from_ms {
             *from = (*from).max(at_ms);
@@ -145,7 +146,7 @@ impl Health {
 
     pub(super) fn facts(&mut self, now_ms: u64, (rules, seen): (&Rules, &mut Seen), facts: Facts<'_>) -> Option<Alert> {
         if facts.enabled && !seen.is_enabled && self.expected_from_ms.is_some() {
-            // While a function is disabled no success is expected of it.
+            // While a function is disabled, no success is expected. So the time begins anew.
             self.expected_from_ms = Some(now_ms);
         }
         seen.is_enabled = facts.enabled;
@@ -171,7 +172,7 @@ impl Health {
             self.bad.remove(&Word::CrashLooping);
         }
         if let (Some(from), Some(every)) = (self.expected_from_ms, rules.every_ms()) {
-            // The clock was ahead when the last success was recorded.
+            // If the last success is in the future, the clock was ahead when it was recorded.
             let from = from.min(now_ms);
             self.expected_from_ms = Some(from);
             if seen.is_enabled && from.saturating_add(every) <= now_ms {
@@ -199,7 +200,7 @@ impl Health {
         missed().into_iter().chain(shows).min()
     }
 
-    /// A condition holds. The first one that `on` names is told.
+    /// Handles a condition that begins. Returns a call for the first condition that `on` names.
     fn begins(
         &mut self,
         now_ms: u64,
@@ -220,7 +221,7 @@ impl Health {
         })
     }
 
-    /// Tells that the function is well again, if it is.
+    /// Returns the call `recovered` if no condition holds any more.
     fn may_recover(&mut self, now_ms: u64, rules: &Rules, record: Option<&InvocationRecord>) -> Option<Alert> {
         if self.is_bad(rules) {
             return None;

@@ -1,14 +1,14 @@
-//! `[alert]`: when a function turns bad and when it is well again, each told once.
+//! `[alert]`: decides when a function turns bad and when it works again, and makes one call for each of these changes.
 //!
 //! ```text
 //!            a condition begins that `on` names
 //!   well ────────────────────────────────────▶ bad      one call, with the word of the condition
-//!     ▲                                         │       further conditions and failures call nobody
+//!     ▲                                         │       further conditions and failures cause no call
 //!     └─────────────────────────────────────────┘       one call, `recovered`, when no condition holds any more
 //! ```
-//! Conditions are facts: failures in a row, a crash loop, refused content, no success for too long. The state of a
-//! function survives a restart: each change is given to the daemon to store, in the transaction of the call and of the
-//! record that it follows from. Times are Unix milliseconds, because a missing success is counted over restarts.
+//! Conditions are: failures in a row, a crash loop, refused content, no success for too long. The state of a function
+//! survives a restart: the daemon stores each change in one transaction with the call and with the record that caused
+//! it. Times are Unix milliseconds, because the time without a success continues over restarts.
 //!
 //! Files:
 //! - `function`: the state of one function
@@ -54,15 +54,15 @@ fnd_manifest::words! {
 /// A call that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alert {
-    /// The function that it is about; absent: the node.
+    /// The function that the call is about; absent if it is about the node.
     pub about: Option<FunctionName>,
     /// What has changed.
     pub word: Word,
-    /// Since when that is so.
+    /// When the change happened.
     pub since_ms: u64,
     /// The change in words.
     pub message: String,
-    /// The invocation that showed it.
+    /// The invocation that caused the change.
     pub invocation: Option<InvocationId>,
 }
 
@@ -71,7 +71,7 @@ pub struct Alert {
 pub struct Change {
     /// The function.
     pub function: FunctionName,
-    /// Its state now; absent: nothing has to be known of it.
+    /// Its state now; absent if no state has to be stored for it.
     pub health: Option<Health>,
     /// The call.
     pub alert: Option<Alert>,
@@ -81,9 +81,9 @@ pub struct Change {
 #[derive(Debug, Default)]
 pub struct Alerts {
     functions: BTreeMap<FunctionName, Watched>,
-    /// When each function is due by time.
+    /// When [`Alerts::tick`] must check each function.
     due: BTreeSet<(u64, FunctionName)>,
-    /// States of an earlier fnd, of functions that are not known yet.
+    /// States that an earlier fnd stored, of functions that are not known yet.
     restored: BTreeMap<FunctionName, Health>,
 }
 
@@ -91,9 +91,9 @@ pub struct Alerts {
 struct Watched {
     rules: Rules,
     health: Health,
-    /// Facts of this life of fnd.
+    /// Facts that were seen since fnd started.
     seen: function::Seen,
-    /// Its entry in the functions that are due.
+    /// Its instant in [`Alerts::due`].
     due_ms: Option<u64>,
 }
 
@@ -103,7 +103,7 @@ impl Alerts {
         self.restored.insert(function, health);
     }
 
-    /// Sets the rules of a function; absent: nobody is told of it.
+    /// Sets the rules of a function. Without rules, no function is called about it.
     pub fn set(&mut self, now_ms: u64, function: &FunctionName, rules: Option<Rules>) -> Option<Change> {
         let Some(rules) = rules else {
             let known = self.functions.remove(function);
@@ -140,8 +140,8 @@ impl Alerts {
         })
     }
 
-    /// Handles the final record of an invocation. Ends of calls of this very kind do not count: a function that is told
-    /// of alerts and fails would otherwise be told of itself.
+    /// Handles the final record of an invocation. Calls of alerts do not count: otherwise, if the called function
+    /// failed, its failure would cause the next alert.
     pub fn ended(&mut self, now_ms: u64, record: &InvocationRecord) -> Option<Change> {
         if record.trigger == Trigger::Alert {
             return None;
@@ -163,14 +163,14 @@ impl Alerts {
         })
     }
 
-    /// Handles what is known of a function's state.
+    /// Handles facts about a function's state.
     pub fn facts(&mut self, now_ms: u64, function: &FunctionName, facts: Facts<'_>) -> Option<Change> {
         self.of_known(function, |watched| {
             watched.health.facts(now_ms, (&watched.rules, &mut watched.seen), facts)
         })
     }
 
-    /// Returns the changes that are due by time.
+    /// Returns the changes that the passing of time causes.
     pub fn tick(&mut self, now_ms: u64) -> Vec<Change> {
         let due = self.due.iter().take_while(|(at_ms, _)| *at_ms <= now_ms);
         let due: Vec<_> = due.map(|(_, function)| function.clone()).collect();
@@ -188,25 +188,25 @@ impl Alerts {
         self.due.first().map(|(at_ms, _)| *at_ms)
     }
 
-    /// Returns the state of a function and since when it is so, if somebody was told that it is bad.
+    /// Returns the alert that was sent about a function and its time, if the function is still bad.
     #[must_use]
     pub fn bad(&self, function: &FunctionName) -> Option<(Word, u64)> {
         self.functions.get(function)?.health.told
     }
 
-    /// Says whether somebody is told of a function.
+    /// Says whether a function has rules.
     #[must_use]
     pub fn watches(&self, function: &FunctionName) -> bool {
         self.functions.contains_key(function)
     }
 
-    /// Returns the function to call about a function.
+    /// Returns the function that alerts about this function call.
     #[must_use]
     pub fn call(&self, function: &FunctionName) -> Option<&FunctionName> {
         Some(&self.functions.get(function)?.rules.call)
     }
 
-    /// Returns the functions of which an earlier fnd told and that are not known.
+    /// Returns the functions whose state an earlier fnd stored and that are not known now.
     pub fn unknown(&self) -> impl Iterator<Item = &FunctionName> {
         self.restored.keys()
     }
@@ -228,7 +228,8 @@ impl Alerts {
         self.change(function, |watched| (false, watched.as_mut().and_then(step)))
     }
 
-    /// Changes the state of a function and returns what to store. The step says whether the state is stored already.
+    /// Changes the state of a function and returns the change to store. `step` also returns whether the state is stored
+    /// already.
     fn change(
         &mut self,
         function: &FunctionName,

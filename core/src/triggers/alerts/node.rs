@@ -1,4 +1,4 @@
-//! Problems of the node itself: each is told once when it begins and once when it is over.
+//! Problems of the node itself: one call when a problem begins, and one call when it is over.
 
 use super::{Alert, Word};
 use fnd_wire::ids::FunctionName;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A queue counts as full until no work was refused for this long.
 pub const QUEUE_FULL_LASTS_MS: u64 = 5 * 60 * 1000;
 
-/// The problems that were told, each with the time when it began.
+/// The problems that were sent as alerts, each with the time when it began.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeHealth {
     #[serde(default)]
@@ -20,7 +20,7 @@ pub struct NodeHealth {
 }
 
 impl NodeHealth {
-    /// Returns the word for the code of a problem; nothing for a code of which nobody is told.
+    /// Returns the word for the code of a problem; nothing if problems with this code cause no alert.
     #[must_use]
     pub fn word(code: &str) -> Option<Word> {
         match code {
@@ -31,14 +31,14 @@ impl NodeHealth {
         }
     }
 
-    /// Continues with what an earlier fnd stored. A queue may be full no more; that shows by time.
+    /// Continues with the state that an earlier fnd stored. A full queue counts as full for the usual time from now on.
     pub fn restored(&mut self, now_ms: u64) {
         if self.told.contains_key(&Word::QueueFull) {
             self.refused_ms = Some(now_ms);
         }
     }
 
-    /// A problem holds. Returns the call if that is new.
+    /// Handles a problem that exists. Returns the call if the problem is new.
     pub fn begins(&mut self, now_ms: u64, word: Word, message: &str) -> Option<Alert> {
         if self.told.contains_key(&word) {
             return None;
@@ -47,7 +47,7 @@ impl NodeHealth {
         Some(alert(word, now_ms, message.to_owned()))
     }
 
-    /// A queue has refused work of a function.
+    /// Handles a queue that refused work of a function.
     pub fn queue_full(&mut self, now_ms: u64, function: &FunctionName) -> Option<Alert> {
         self.refused_ms = Some(now_ms);
         let message = format!("the queue of `{function}` is full (`queue.max`): work was refused");
@@ -56,7 +56,7 @@ impl NodeHealth {
         Some(alert)
     }
 
-    /// A problem is over. Returns the call if it was told.
+    /// Handles the end of a problem. Returns the call if there was an alert about it.
     pub fn ends(&mut self, now_ms: u64, word: Word) -> Option<Alert> {
         let since_ms = self.told.remove(&word)?;
         let lasted = Duration::from_secs(now_ms.saturating_sub(since_ms) / 1000);
@@ -68,11 +68,11 @@ impl NodeHealth {
         Some(alert(Word::Recovered, now_ms, message))
     }
 
-    /// Compares what was told, also by an earlier fnd, with all problems that hold. `tells` says whether somebody is told
-    /// of new ones.
+    /// Compares the alerts that were sent, also by an earlier fnd, with all present problems. `tells` says whether new
+    /// problems cause alerts.
     pub fn compare(&mut self, now_ms: u64, lasting: &[(Word, &str)], tells: bool) -> Vec<Alert> {
         let holds = |word: Word| lasting.iter().any(|(lasting, _)| *lasting == word);
-        // A full queue is over by time.
+        // A full queue ends after a time: see `tick`.
         let over = |word: &Word| *word != Word::QueueFull && !holds(*word);
         let over: Vec<_> = self.told.keys().copied().filter(over).collect();
         let mut alerts: Vec<_> = over.into_iter().filter_map(|word| self.ends(now_ms, word)).collect();
@@ -90,13 +90,13 @@ impl NodeHealth {
         Some(at.saturating_add(QUEUE_FULL_LASTS_MS))
     }
 
-    /// Returns the call that is due by time.
+    /// Returns the call about a queue that refused no work for long enough.
     pub fn tick(&mut self, now_ms: u64) -> Option<Alert> {
         self.due_ms().filter(|due| *due <= now_ms)?;
         self.ends(now_ms, Word::QueueFull)
     }
 
-    /// Returns what was told and is not over, with the time when it began.
+    /// Returns the problems that were sent as alerts and are not over, each with the time when it began.
     pub fn bad(&self) -> impl Iterator<Item = (Word, u64)> {
         self.told.iter().map(|(word, since_ms)| (*word, *since_ms))
     }

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 /// Reads an event.
 ///
 /// # Errors
-/// An attribute is missing, twice there, or wrong.
+/// An attribute is missing, occurs twice, or has a wrong value.
 pub(super) fn event(request: &Request<'_>) -> Result<CloudEvent, Malformed> {
     let mut attributes = Attributes::default();
     let mut names = Vec::new();
@@ -32,10 +32,10 @@ pub(super) fn event(request: &Request<'_>) -> Result<CloudEvent, Malformed> {
     Ok(CloudEvent { attributes, data })
 }
 
-/// Returns the body as data. A sender without data often says `Content-Type` all the same.
+/// Returns the body as data. Senders often set `Content-Type` even if they send no data.
 ///
 /// # Errors
-/// The data is called JSON and is none.
+/// `Content-Type` says JSON, but the data is not JSON.
 pub(super) fn body(attributes: &Attributes, body: &[u8]) -> Result<Content, Malformed> {
     if body.is_empty() {
         return Ok(Content::None);

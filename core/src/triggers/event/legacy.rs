@@ -1,8 +1,8 @@
 //! Forms of events that are older than CloudEvents 1.0: headers of Kubeless and Kyma, the body that Kyma's publisher takes,
 //! and the headers of CloudEvents 0.1. They become events of version 1.0.
 //!
-//! None of them has a required source or id. The source is `event-namespace`, `event-source` or `source-id`, else `/`; an
-//! event without an id gets one from fnd, and so is never taken for the same as another.
+//! In these forms, source and id are optional. The source is `event-namespace`, `event-source` or `source-id`, else
+//! `/`. If an event has no id, fnd gives it a new one, so it is never the same event as another.
 
 use super::read::Request;
 use super::structured::parsed;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Source of an event that names none.
 const NO_SOURCE: &str = "/";
 
-/// Names of CloudEvents 0.1, in headers after `ce-`, and those of 1.0.
+/// Names of attributes in CloudEvents 0.1 (in headers after `ce-`), each with its name in 1.0.
 const VERSION_0_1: [(&str, &str); 6] = [
     ("eventtype", "type"),
     ("eventtypeversion", "eventtypeversion"),
@@ -24,7 +24,7 @@ const VERSION_0_1: [(&str, &str); 6] = [
     ("schemaurl", "dataschema"),
 ];
 
-/// Names of Kubeless and Kyma, in headers and in the body, and those of 1.0.
+/// Names of attributes of Kubeless and Kyma (in headers and in the body), each with its name in CloudEvents 1.0.
 const EVENT: [(&str, &str); 7] = [
     ("event-type", "type"),
     ("event-type-version", "eventtypeversion"),
@@ -51,7 +51,7 @@ pub(super) fn version_0_1(request: &Request<'_>) -> Result<CloudEvent, Malformed
             continue;
         };
         let new = VERSION_0_1.iter().find(|(old, _)| *old == name).map(|(_, new)| *new);
-        // `CE-EventSource` is what the SDK of that time sent. Extensions begin with `x-`.
+        // The SDK of that time sent `CE-EventSource`. Extensions begin with `x-`.
         let new = new.or((name == "eventsource").then_some("source"));
         let new = new.unwrap_or_else(|| name.strip_prefix("x-").unwrap_or(name));
         let value = str::from_utf8(value).map_err(|_| Malformed::attribute(name, "is not UTF-8"))?;
@@ -60,7 +60,7 @@ pub(super) fn version_0_1(request: &Request<'_>) -> Result<CloudEvent, Malformed
     with_body(attributes, request)
 }
 
-/// Reads an event of Kubeless or Kyma; nothing if the request is none.
+/// Reads an event of Kubeless or Kyma. Returns nothing if the request is no such event.
 pub(super) fn event(request: &Request<'_>) -> Option<Result<CloudEvent, Malformed>> {
     if request.header("event-type").is_some() {
         return Some(of_headers(request));

@@ -1,11 +1,11 @@
-//! CloudEvents 1.0: what an event is, how HTTP carries it, and which functions it starts.
+//! CloudEvents 1.0: the parts of an event, its forms in HTTP, and the functions that it starts.
 //!
 //! ```text
 //! headers, body ─▶ read ─▶ binary | structured | legacy ─▶ CloudEvent ─▶ subscription ─▶ functions
 //! ```
-//! The crate `cloudevents-sdk` is not used. Without its transports it still brings chrono, snafu, url, uuid and the host's
-//! name, has no batches, and does not decode percent-encoded headers. It also reads `data` into a tree, which changes
-//! numbers, and its errors do not name the attribute.
+//! The crate `cloudevents-sdk` is not used. Even without its transports it brings chrono, snafu, url, uuid and
+//! hostname. It has no batches and does not decode percent-encoded headers. It parses `data` into a tree, which changes
+//! numbers. Its errors do not name the attribute.
 //!
 //! Files:
 //! - `attributes`: the attributes of an event, and the rules for their names and values
@@ -29,9 +29,9 @@ pub use read::{Request, read};
 
 use std::borrow::Cow;
 
-/// Most events of a batch: all of them are accepted in one transaction.
+/// Most events in a batch. The number is limited because one transaction accepts the whole batch.
 pub const BATCH_MAX: usize = 1000;
-/// Most bytes of the attributes of one event, names and values. Functions get them as variables and as headers.
+/// Most bytes of the names and values of an event's attributes. Functions get them as variables and as headers.
 pub const ATTRIBUTES_MAX: usize = 16 << 10;
 
 /// An event.
@@ -83,7 +83,7 @@ pub enum Malformed {
     Json {
         /// `object` or `array of events`.
         expected: &'static str,
-        /// The parser's words.
+        /// The message of the parser.
         error: String,
     },
     /// An attribute is missing or has a wrong value.

@@ -35,7 +35,7 @@ pub(super) fn batch(body: &[u8]) -> Result<Vec<CloudEvent>, Malformed> {
     events.collect()
 }
 
-/// Parses a JSON text; its members stay as they are written.
+/// Parses a JSON text. The text of each member is kept unchanged.
 pub(super) fn parsed<'a, T: serde::Deserialize<'a>>(body: &'a [u8], expected: &'static str) -> Result<T, Malformed> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let read = T::deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
@@ -45,7 +45,7 @@ pub(super) fn parsed<'a, T: serde::Deserialize<'a>>(body: &'a [u8], expected: &'
     })
 }
 
-/// Checks data that is called JSON.
+/// Checks that data is JSON if its media type says so.
 pub(super) fn check_json(data: &[u8]) -> Result<(), Malformed> {
     let mut deserializer = serde_json::Deserializer::from_slice(data);
     let read = IgnoredAny::deserialize(&mut deserializer).and_then(|_| deserializer.end());
@@ -64,7 +64,7 @@ fn of(members: &BTreeMap<String, &RawValue>) -> Result<CloudEvent, Malformed> {
     let (mut data, mut base64) = (None, None);
     for (name, value) in members {
         let text = value.get();
-        // Null stands for a member that is not there.
+        // A member that is null counts as absent.
         match name.as_str() {
             _ if text == "null" => {}
             "data" => data = Some(text),
@@ -103,7 +103,8 @@ fn attribute(name: &str, text: &str) -> Result<String, Malformed> {
 /// Returns the bytes of `data`.
 fn content(attributes: &Attributes, text: &str) -> Result<Vec<u8>, Malformed> {
     if !attributes.has_json() && text.starts_with('"') {
-        // The text is the data; without a media type of JSON its quotes belong to the event's JSON.
+        // The media type is not JSON: the data is the text inside the quotes, since the quotes belong to the event's
+        // JSON.
         let text: Result<String, _> = serde_json::from_str(text);
         return text
             .map(String::into_bytes)

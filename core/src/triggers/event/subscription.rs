@@ -18,7 +18,7 @@ use std::io;
 struct Subscription {
     entry: EventSubscription,
     conditions: Vec<Test>,
-    /// The schema, compiled once for each version of the function; with an error no data matches.
+    /// The schema, compiled once for each version of the function. If compiling failed, no data matches.
     schema: Option<Result<EventSchema, String>>,
 }
 
@@ -26,7 +26,8 @@ struct Subscription {
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     functions: Vec<Subscriber>,
-    /// By the type, or by the part of it before the `*`: places in `functions`, and of the entry there.
+    /// Entries by their type: the index in `functions` and the index in its `entries`. In `prefixes`, by the part
+    /// before the `*`.
     exact: BTreeMap<String, Vec<(usize, usize)>>,
     prefixes: BTreeMap<String, Vec<(usize, usize)>>,
 }
@@ -44,7 +45,7 @@ struct Subscriber {
 pub struct Share<'a> {
     /// The function.
     pub function: &'a FunctionName,
-    /// The value of `key`, if the entry has one and the event has a value there; or the refusal.
+    /// The value of `key` (absent if the entry has no `key` or the event has no value there), or the refusal.
     pub taken: Result<Option<String>, Refused>,
 }
 
@@ -71,12 +72,12 @@ pub enum Refused {
     },
 }
 
-/// An event with its data, as subscriptions look at it.
+/// An event with its data, prepared for comparing it with subscriptions.
 pub struct Seen<'a> {
     attributes: &'a Attributes,
     size: u64,
     bytes: Cow<'a, [u8]>,
-    /// The data as a tree, for schemas: made once, when the first one needs it.
+    /// The data as a tree, for schemas. It is parsed when the first schema needs it.
     tree: OnceCell<Result<Value, String>>,
 }
 
@@ -105,7 +106,7 @@ impl<'a> Seen<'a> {
 }
 
 impl Subscriptions {
-    /// Returns the table: function, entries of its manifest, and its `limits.body`.
+    /// Returns the table of these functions: each with its name, the entries of its manifest, and its `limits.body`.
     #[must_use]
     pub fn new<'m>(functions: impl IntoIterator<Item = (FunctionName, &'m [EventSubscription], u64)>) -> Self {
         let mut table = Self::default();
@@ -223,7 +224,7 @@ impl Subscription {
             let file = self.entry.schema.clone().unwrap_or_default();
             let checked = match schema {
                 Ok(schema) => event.tree().map_err(str::to_owned).and_then(|data| schema.check(data)),
-                // The judge has compiled it before.
+                // The judge compiled the schema before, so this should not happen.
                 Err(why) => Err(format!("the schema is unusable: {why}")),
             };
             checked.map_err(|problem| Refused::Schema { file, problem })?;
@@ -233,8 +234,7 @@ impl Subscription {
     }
 }
 
-/// Calls a function with the facts that conditions look at. Attributes are headers `ce-NAME`, in whichever form the event
-/// came.
+/// Calls a function with the facts that conditions look at. Attributes are headers `ce-NAME` for every form of event.
 fn with_facts<T>(event: &Seen<'_>, look: impl FnOnce(&Facts<'_>) -> T) -> T {
     let header = |name: &str| {
         let value = name.strip_prefix("ce-").and_then(|name| event.attributes.get(name));
@@ -261,7 +261,7 @@ fn glob(pattern: &str, text: &str) -> bool {
         return rest.is_empty();
     };
     for part in parts {
-        // The leftmost place leaves the most for the parts that follow.
+        // The leftmost match leaves the longest rest for the parts that follow.
         match rest.find(part) {
             Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
             None => return false,

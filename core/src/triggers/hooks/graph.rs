@@ -1,7 +1,8 @@
-//! Which functions call which by `[hooks]`, and the cycles that this has.
+//! Which functions call which by `[hooks]`, and the cycles in these calls.
 //!
-//! A version that would close a cycle is refused while an earlier version of its function serves. A function without
-//! an earlier version is taken with the cycle; then the hooks of all functions of the cycle are off until it is broken.
+//! If a version would close a cycle and an earlier version of its function serves, the new version is refused. If there
+//! is no earlier version, the function is accepted, and the hooks of all functions of the cycle are off until the cycle
+//! ends.
 
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +24,7 @@ impl Graph {
         function: &FunctionName,
         calls: impl IntoIterator<Item = &'a FunctionName>,
     ) -> Option<Vec<FunctionName>> {
-        // A search in breadth, so that the shortest cycle is named.
+        // The search is breadth-first, so it finds the shortest cycle.
         let mut came_from: BTreeMap<FunctionName, FunctionName> = BTreeMap::new();
         let mut level = Vec::new();
         for call in calls {
@@ -53,8 +54,8 @@ impl Graph {
         None
     }
 
-    /// Sets the calls of a function in place of those that it had. Returns whether a call is gone, so that a function
-    /// that was refused may be taken now.
+    /// Replaces the calls of a function. Returns whether a call is gone: then a function that was refused may be
+    /// accepted now.
     pub fn set<'a>(&mut self, function: &FunctionName, calls: impl IntoIterator<Item = &'a FunctionName>) -> bool {
         let calls: BTreeSet<_> = calls.into_iter().cloned().collect();
         let before = self.calls.remove(function).unwrap_or_default();
@@ -86,7 +87,7 @@ impl Graph {
     }
 }
 
-/// Returns the way from a function over those that it calls to `last`, and back to the function.
+/// Returns the path from a function by its calls to `last`, and back to the function.
 fn path(
     came_from: &BTreeMap<FunctionName, FunctionName>,
     function: &FunctionName,
@@ -106,7 +107,7 @@ fn path(
     path
 }
 
-/// Returns a cycle for people: `a -> b -> a`.
+/// Returns a cycle as text: `a -> b -> a`.
 #[must_use]
 pub fn spelled(cycle: &[FunctionName]) -> String {
     let names: Vec<&str> = cycle.iter().map(FunctionName::as_str).collect();

@@ -1,10 +1,10 @@
 //! `[hooks]`: which functions are called after the final record of an invocation, and with what.
 //!
-//! The calls are invocations of their own. The daemon stores them in the transaction of the record that they follow, so
-//! a kill leaves both or neither. Nothing here knows whether a called function exists.
+//! Each call is an invocation of its own. The daemon stores the calls and the record in one transaction, so after a
+//! kill both are there or neither is. This module does not know whether a called function exists.
 //!
 //! Files:
-//! - `graph`: which functions call which, and the cycles that this has
+//! - `graph`: which functions call which, and the cycles in these calls
 //! - `payload`: the payload of a call
 
 pub mod graph;
@@ -15,7 +15,7 @@ use crate::record::InvocationRecord;
 use fnd_manifest::function::{Call, Hooks, OnHookFailure};
 use fnd_wire::ids::FunctionName;
 
-/// Longest chain: an invocation that is the eighth call of a chain has no hooks any more.
+/// Most calls in a chain. The hooks of the eighth call are only recorded as skipped.
 pub const DEPTH_MAX: u8 = 8;
 
 /// A call that follows an invocation.
@@ -23,16 +23,17 @@ pub const DEPTH_MAX: u8 = 8;
 pub struct Due {
     /// The function to call.
     pub function: FunctionName,
-    /// Whether the record of the invocation says so if the called function fails.
+    /// Whether a failure of the called function is marked in the record of the first invocation.
     pub marks: bool,
-    /// How many calls the chain has with this one.
+    /// Number of calls in the chain, this call included.
     pub depth: u8,
     /// Whether the chain is too long, so that the call is only recorded.
     pub too_deep: bool,
 }
 
-/// Returns the calls that follow a record; none unless it is final. `depth` is the number of calls that led to the
-/// invocation. A function that is named twice is called once, and a failure counts if one of the items says so.
+/// Returns the calls that follow a record. If the record is not final, there are none. `depth` is the number of calls
+/// that led to the invocation. A function that is named twice is called once; `marks` is then true if one of the items
+/// asks for it.
 #[must_use]
 pub fn due(hooks: &Hooks, record: &InvocationRecord, depth: u8) -> Vec<Due> {
     let lists: &[&[Call]] = match record.state {

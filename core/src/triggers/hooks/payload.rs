@@ -7,13 +7,14 @@ use crate::record::{InvocationRecord, RunResult};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Most bytes of the first invocation's payload that a call gets.
+/// A call gets at most this many bytes of the first invocation's payload.
 const PAYLOAD_MAX: usize = 64 << 10;
 
 /// Returns the payload of a call, as JSON.
 ///
-/// `output` is the last lines that the function printed. A result or a payload is JSON where it is JSON, else text;
-/// of a payload only the first 64 KiB are passed on, as text if it is longer. Bytes that cannot be read are left out.
+/// `output` has the last lines that the function printed. A result or a payload that is JSON is passed on as JSON, else
+/// as text. If a payload is longer than 64 KiB, only its first 64 KiB are passed on, as text. A payload that cannot be
+/// read is left out.
 #[must_use]
 pub fn payload(record: &InvocationRecord, output: &str, data: Option<&Data>) -> Vec<u8> {
     let bytes = data.and_then(|data| data.bytes().ok());
@@ -50,8 +51,8 @@ fn result(result: &RunResult) -> Shown<'_> {
     shown(&result.data, result.json)
 }
 
-/// Returns bytes as JSON if they may be JSON and are, else as text. JSON that is nested too deep stays text, since
-/// parsers of functions fail on it.
+/// Returns bytes as JSON if they are allowed to be JSON and are JSON, else as text. JSON that is nested too deep stays
+/// text, because parsers of functions fail on it.
 fn shown(bytes: &[u8], may_be_json: bool) -> Shown<'_> {
     let is_fit = may_be_json && !crate::json::is_too_deep(bytes);
     match serde_json::from_slice::<&RawValue>(bytes) {

@@ -1,9 +1,9 @@
-//! Schedules: which slots are due, which were missed, and when the next one comes. Pure: the wall clock is an argument,
-//! and so are the marks that the ledger has.
+//! Schedules: which slots are due, which were missed, and when the next one comes. Pure: the wall clock and the marks
+//! of the ledger are arguments.
 //!
-//! A slot is an instant of the wall clock. Each schedule has a *mark*: the last slot that was handled. A slot is handled
-//! once, whatever the clock does: only slots after the mark count, and the mark never goes back. A mark more than a
-//! day ahead of the clock is the exception: then the clock was wrong before, and the schedule begins anew.
+//! A slot is an instant of the wall clock. Each schedule has a *mark*: the last slot that was handled. Only slots after
+//! the mark count, and the mark never goes back. So a slot is handled once, even if the clock goes back. If the mark is
+//! more than a day ahead of the clock, the clock was wrong before, and the schedule begins anew.
 //!
 //! Files:
 //! - `occurrence`: the slots that are due at once, divided into those that run and those that were missed
@@ -31,16 +31,16 @@ const AHEAD_MAX_MS: u64 = 24 * 3600 * 1000;
 pub struct Mark {
     /// The schedule within its function: its text, and a number where two have the same text.
     pub key: Arc<str>,
-    /// The slot, Unix milliseconds; for a schedule without a slot so far, when it was first seen.
+    /// The slot, Unix milliseconds. If the schedule had no slot yet: the time when fnd first saw the schedule.
     pub last_ms: u64,
 }
 
-/// All marks of a function, in place of those that the ledger has.
+/// All marks of a function. They replace those in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marks {
     /// The function.
     pub function: FunctionName,
-    /// Its marks; none: the function has no schedule any more.
+    /// Its marks; empty if the function has no schedule any more.
     pub marks: Vec<Mark>,
 }
 
@@ -51,17 +51,17 @@ pub struct Occurrence {
     pub function: FunctionName,
     /// The slots for which the function runs once now.
     pub run: Option<Span>,
-    /// The slots that were missed for too long.
+    /// The slots that were missed by more than `catch_up`.
     pub missed: Option<Span>,
-    /// The mark before it.
+    /// The mark before the occurrence.
     pub before: Mark,
-    /// The mark after it.
+    /// The mark after the occurrence.
     pub mark: Mark,
     /// What happens if all processes are busy.
     pub overlap: Overlap,
-    /// The payload, JSON; absent: that of the function.
+    /// The payload, JSON. Absent: the payload of the function's manifest.
     pub data: Option<Data>,
-    /// How long ago the latest slot was, with its jitter.
+    /// Time since the latest slot was due, its jitter included.
     pub late_ms: u64,
 }
 
@@ -69,9 +69,9 @@ pub struct Occurrence {
 #[derive(Debug, Default)]
 pub struct Schedules {
     functions: BTreeMap<FunctionName, Scheduled>,
-    /// When something is due, in order.
+    /// When each entry is due, in order: instant, function, number of the entry.
     due: BTreeSet<(u64, FunctionName, usize)>,
-    /// Marks of the ledger, of functions that are not set yet.
+    /// Marks of the ledger whose functions are not set yet.
     restored: BTreeMap<FunctionName, Vec<Mark>>,
 }
 
@@ -79,7 +79,7 @@ pub struct Schedules {
 #[derive(Debug)]
 struct Scheduled {
     entries: Vec<Entry>,
-    /// Whether slots run: neither the schedules are paused nor is the function disabled.
+    /// Whether slots run: false if the schedules are paused or the function is disabled.
     active: bool,
 }
 
@@ -87,12 +87,12 @@ struct Scheduled {
 struct Entry {
     plan: Plan,
     last_ms: u64,
-    /// When the next slot is due, with its jitter. Absent: it never comes.
+    /// When the next slot is due, its jitter included. Absent: there is no next slot.
     due_ms: Option<u64>,
 }
 
 impl Schedules {
-    /// Returns schedules without a function; `marks` are those of the ledger.
+    /// Returns schedules that have no function yet. `marks` are the marks in the ledger.
     #[must_use]
     pub fn new(marks: Vec<Marks>) -> Self {
         let restored = marks.into_iter().map(|of| (of.function, of.marks)).collect();
@@ -102,9 +102,9 @@ impl Schedules {
         }
     }
 
-    /// Gives a function its schedules, in place of those that it had, and says whether its slots run. A schedule whose text
-    /// stays keeps its mark; a new one begins now. Slots that pass while they do not run are nobody's: they were not missed.
-    /// Returns the marks if the ledger has others.
+    /// Replaces the schedules of a function. `active` says whether its slots run. A schedule whose text stays keeps its
+    /// mark; a new schedule begins now. Slots that pass while the function is not active do not count as missed.
+    /// Returns the marks if they differ from those in the ledger.
     pub fn set(&mut self, now_ms: u64, function: &FunctionName, plans: Vec<Plan>, active: bool) -> Option<Marks> {
         let resumes = active && self.functions.get(function).is_some_and(|scheduled| !scheduled.active);
         let before = self.remove(function);
@@ -144,8 +144,8 @@ impl Schedules {
         }
     }
 
-    /// Has marks that are too far ahead of the clock begin anew: somebody has set the clock back. Returns the marks that
-    /// changed.
+    /// Sets marks that are too far ahead of the clock to the present time: somebody has set the clock back. Returns the
+    /// marks that changed.
     pub fn clock_was_set(&mut self, now_ms: u64) -> Vec<Marks> {
         let ahead = |entry: &Entry| entry.last_ms > now_ms.saturating_add(AHEAD_MAX_MS);
         let functions = self.functions.iter();
@@ -164,8 +164,8 @@ impl Schedules {
         wrong.iter().map(|function| self.marks(function)).collect()
     }
 
-    /// Returns the functions that have marks in the ledger and were not set since the start: no such function exists any
-    /// more. They are forgotten.
+    /// Forgets the functions that have marks in the ledger and were not set since the start: these functions no longer
+    /// exist. Returns them with empty marks.
     pub fn forget_others(&mut self) -> Vec<Marks> {
         let gone = std::mem::take(&mut self.restored).into_keys();
         gone.map(|function| Marks {
@@ -175,13 +175,13 @@ impl Schedules {
         .collect()
     }
 
-    /// Returns when something is due next, Unix milliseconds.
+    /// Returns when the next entry is due, Unix milliseconds.
     #[must_use]
     pub fn next_due(&self) -> Option<u64> {
         self.due.first().map(|(at, ..)| *at)
     }
 
-    /// Returns everything that is due, and moves the marks.
+    /// Returns all occurrences that are due, and moves the marks.
     pub fn due(&mut self, now_ms: u64) -> Vec<Occurrence> {
         let mut due = Vec::new();
         while let Some((_, function, nth)) = self.due.first().filter(|(at, ..)| *at <= now_ms).cloned() {
@@ -212,8 +212,8 @@ impl Schedules {
         due
     }
 
-    /// Takes an occurrence back that could not be stored: its slots are due again at `again_ms`. `before` is the mark that the
-    /// schedule had.
+    /// Takes back an occurrence that could not be stored: its slots are due again at `again_ms`. `before` is the mark
+    /// of the schedule before the occurrence.
     pub fn take_back(&mut self, function: &FunctionName, before: &Mark, again_ms: u64) {
         self.disarm(function);
         let scheduled = self.functions.get_mut(function);
@@ -279,7 +279,7 @@ impl Schedules {
 }
 
 impl Scheduled {
-    /// Returns the marks in the order of their keys, as the ledger has them.
+    /// Returns the marks in the order of their keys. The ledger uses the same order.
     fn marks(&self) -> Vec<Mark> {
         let mut marks: Vec<_> = self.entries.iter().map(Entry::mark).collect();
         marks.sort_by(|a, b| a.key.cmp(&b.key));

@@ -1,12 +1,12 @@
-//! The slots of one schedule that are due at once. Most often there is one; after a stop of fnd, a suspended machine or a
-//! step of the clock there may be many, and one run stands for them.
+//! The slots of one schedule that are due at the same time. Usually there is one slot. After a stop of fnd, a suspend
+//! of the machine or a step of the clock there may be many slots, and one run stands for them.
 
 use super::plan::{Plan, Slots};
 
-/// How late a slot may be without having been missed, in milliseconds: a restart or an upgrade of fnd takes less.
+/// A slot that is late by at most this many milliseconds was not missed: a restart or an upgrade of fnd takes less.
 pub(super) const TOLERANCE_MS: u64 = 30_000;
 
-/// Most slots that are counted: counting more would delay the start after a long time without fnd.
+/// Most slots that are counted. If fnd did not run for a long time, counting more slots would delay its start.
 pub(super) const COUNT_MAX: u64 = 10_000;
 
 /// Slots that follow each other.
@@ -16,7 +16,7 @@ pub struct Span {
     pub first_ms: u64,
     /// The last slot, Unix milliseconds.
     pub last_ms: u64,
-    /// How many there are. 10,000 stands for that many or more.
+    /// Number of slots. 10,000 means 10,000 or more.
     pub count: u64,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn due(plan: &Plan, last_ms: u64, now_ms: u64) -> Option<Due> {
     let slots = plan.slots()?;
     let latest = latest(plan, &slots, last_ms, now_ms)?;
     let tolerated = plan.catch_up_ms.max(TOLERANCE_MS).saturating_add(plan.jitter_ms);
-    // The first instant whose slots still run.
+    // Slots at this instant or later still run.
     let boundary = now_ms.saturating_sub(tolerated);
     let before = boundary.saturating_sub(1).min(latest);
     let missed_last = slots.latest(last_ms, before);
@@ -52,7 +52,8 @@ fn latest(plan: &Plan, slots: &Slots<'_>, last_ms: u64, now_ms: u64) -> Option<u
     if plan.due_at(latest) <= now_ms {
         return Some(latest);
     }
-    // Any slot before the longest jitter is over; of the later ones, the first few are looked at.
+    // A slot that is older than the longest jitter is certainly due. Of the later slots, only the first 100 are
+    // checked.
     let mut over = slots.latest(last_ms, now_ms.saturating_sub(plan.jitter_ms));
     let mut slot = over.unwrap_or(last_ms);
     for _ in 0..100 {

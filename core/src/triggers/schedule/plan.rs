@@ -1,4 +1,4 @@
-//! A schedule as the manifest has it, with its zone, and the slots that follow from it.
+//! A schedule of a manifest with its time zone, and the slots of this schedule.
 
 use crate::data::Data;
 use fnd_manifest::cron::Cron;
@@ -18,38 +18,39 @@ pub struct Plan {
     pub timing: Timing,
     /// Longest random delay of a slot, in milliseconds.
     pub jitter_ms: u64,
-    /// How long ago a missed slot may be to run still, in milliseconds.
+    /// A missed slot still runs if it is at most this old, in milliseconds.
     pub catch_up_ms: u64,
     /// What happens if all processes are busy.
     pub overlap: Overlap,
     /// The payload, JSON.
     pub data: Option<Data>,
-    /// Decides `H` and the jitter: another one for each function and host.
+    /// Determines `H` and the jitter. It differs between functions and between hosts.
     seed: u64,
 }
 
 /// When the slots of a schedule are.
 #[derive(Debug, Clone)]
 pub enum Timing {
-    /// A line of cron. Only its text is kept: it is read in 16 us, and takes 5 KiB when it is read.
+    /// A line of cron. Only its text is kept: parsing takes 16 us, and a parsed line takes 5.5 KiB.
     Cron {
         /// The line.
         line: Arc<str>,
-        /// The zone in which it counts.
+        /// The time zone of the line.
         zone: TimeZone,
     },
-    /// So many milliseconds after the slot before.
+    /// Each slot is this many milliseconds after the slot before.
     Every(u64),
 }
 
-/// The slots of a plan, ready to be asked for.
+/// The slots of a plan, with the line of cron parsed.
 pub(super) enum Slots<'a> {
     Cron(Box<Cron>, &'a TimeZone),
     Every(u64),
 }
 
 impl Plan {
-    /// Returns the plans of a function. `zone` gives the time zone of a name, and that of the machine without a name.
+    /// Returns the plans of a function. `zone` returns the time zone with a name, or without a name that of the
+    /// machine.
     pub fn of(
         schedules: &[Schedule],
         (function, host): (&FunctionName, &str),
@@ -85,7 +86,7 @@ impl Plan {
         plans
     }
 
-    /// Returns the slots; absent: the line cannot be read, which the judge refuses.
+    /// Returns the slots. Absent: the line cannot be parsed; the judge refuses such a line.
     pub(super) fn slots(&self) -> Option<Slots<'_>> {
         match &self.timing {
             Timing::Cron { line, zone } => Some(Slots::Cron(Box::new(Cron::parse(line, self.seed).ok()?), zone)),
@@ -93,7 +94,7 @@ impl Plan {
         }
     }
 
-    /// Returns when a slot is due: after its jitter, which is the same for the same slot.
+    /// Returns when a slot is due: after its jitter. The same slot always has the same jitter.
     #[must_use]
     pub fn due_at(&self, slot_ms: u64) -> u64 {
         let text = slot_ms.to_le_bytes();
@@ -101,8 +102,8 @@ impl Plan {
         slot_ms.saturating_add(jitter)
     }
 
-    /// Returns when the first slot after a mark is due. `not_before` keeps a slot of the past from being due at an
-    /// instant that has passed.
+    /// Returns when the first slot after a mark is due, but no earlier than `not_before`: a slot of the past is due
+    /// now.
     pub(super) fn next_due(&self, last_ms: u64, not_before: u64) -> Option<u64> {
         let slot = self.slots()?.next_after(last_ms)?;
         Some(self.due_at(slot).max(not_before))
@@ -118,7 +119,7 @@ impl Plan {
 }
 
 impl Slots<'_> {
-    /// Returns the first slot after an instant; for `every` the instant is a slot.
+    /// Returns the first slot after an instant. For `every`, the instant must be a slot.
     pub(super) fn next_after(&self, unix_ms: u64) -> Option<u64> {
         match self {
             Self::Cron(cron, zone) => cron.next_after(unix_ms, zone),
@@ -132,8 +133,8 @@ impl Slots<'_> {
         if let Self::Every(every) = self {
             return Some(until_ms - (until_ms - first) % every);
         }
-        // Most often there is one. If not: the slot after an instant is at most `until_ms` up to the latest slot, and not
-        // from there on.
+        // Usually there is only one slot. If there are more, search by halves: `next_after` returns a slot of at most
+        // `until_ms` for each instant before the latest slot, and for no instant from there on.
         if self.next_after(first).is_none_or(|second| second > until_ms) {
             return Some(first);
         }
@@ -161,7 +162,7 @@ fn seed(texts: &[&str]) -> u64 {
 
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// FNV-1a, a hash that stays the same between programs and versions, with a last step that spreads its low bits.
+/// FNV-1a with a last step that spreads its low bits. The hash is the same in every program and version.
 fn hash(seed: u64, bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = bytes.iter().fold(seed, step);
