@@ -277,11 +277,20 @@ fn slots_that_pass_while_fnd_is_away_are_caught_up_or_recorded() {
     let (mut fnd, step) = with_clock();
     fnd.drop_file("caught.sh", HOURLY);
     fnd.drop_file("missed.sh", &HOURLY.replace("# catch_up = \"2h\"\n", ""));
-    fnd.wait_ready("caught");
-    fnd.wait_ready("missed");
+    let plain = HOURLY.replace("# catch_up = \"2h\"\n", "");
+    fnd.drop_file("mended.sh", &plain);
+    for name in ["caught", "missed", "mended"] {
+        fnd.wait_ready(name);
+    }
     fnd.crash();
     step(3 * HOUR_MS + HOUR_MS / 2);
+    fnd.drop_file("mended.sh", &plain.replace("[[schedule]]", "[[schedul]]"));
     fnd.launch();
+    // A function that cannot serve at the start keeps its place until it can.
+    let _ = fnd.wait_error("mended");
+    fnd.drop_file("mended.sh", &plain);
+    let mended = wait_runs(&fnd, "mended", 1);
+    assert_eq!((mended[0].state, slots(&mended[0]).slots), (State::Skipped, 3));
     let caught = wait_runs(&fnd, "caught", 2);
     let counts: Vec<_> = caught.iter().map(|run| (run.state, slots(run).slots)).collect();
     assert_eq!(counts, [(State::Skipped, 1), (State::Succeeded, 2)]);

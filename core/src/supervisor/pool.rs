@@ -174,7 +174,7 @@ impl Supervisor {
             .serving()
             .filter(|_| function.is_enabled() && !function.is_held())?;
         let pool = serving.rules.kind.pool()?;
-        let waiting = function.queue.waiting();
+        let waiting = function.queue.startable();
         if self.node.refusal(&serving.rules).is_some() {
             // Waiting invocations are refused instead. One whose claim is being stored comes back here afterwards.
             return function.queue.first(true).map(|_| Want::Demand);

@@ -224,6 +224,11 @@ impl Queue {
         self.ready.len() + self.unclaimed.len() + self.claiming + self.held_back.len()
     }
 
+    /// Returns how many of those could have a worker: all but those that wait for another one of their order key.
+    pub(super) fn startable(&self) -> usize {
+        self.waiting() - self.held_back.len()
+    }
+
     /// Returns the invocations that may begin, then those that must be claimed first, then those that wait for another
     /// one of their order key, each in order.
     pub(super) fn ready_and_unclaimed(&self) -> impl Iterator<Item = InvocationId> {

@@ -2,6 +2,7 @@
 
 use super::Control;
 use crate::control::backend::{EventBackend, EventOutcome, NewEvent, NotPublished, Pending};
+use fnd_core::data::Data;
 use fnd_core::outcome::Trigger;
 use fnd_core::record::Payload;
 use fnd_core::supervisor::{Answer, Delivered, Event, NotTaken, Publication, Publish, Submit};
@@ -52,6 +53,11 @@ impl EventBackend for Control {
     }
 }
 
+/// Most invocations, and most data of all of them together, that one request with events may start: they are stored in one
+/// transaction, and all other work that has to be stored waits for it.
+const SHARES_MAX: usize = 10_000;
+const SHARED_BYTES_MAX: u64 = 256 << 20;
+
 impl Control {
     /// Returns the subscriptions of the functions that serve.
     fn subscriptions(&self) -> Rc<Subscriptions> {
@@ -74,6 +80,15 @@ impl Control {
         }
         if publications.is_empty() {
             return Ok(delivered);
+        }
+        let shares: usize = publications.iter().map(|publication| publication.submits.len()).sum();
+        let bytes = publications.iter().flat_map(|publication| &publication.submits);
+        let bytes = bytes
+            .filter_map(|submit| submit.payload.data.as_ref())
+            .map(Data::size)
+            .fold(0, u64::saturating_add);
+        if shares > SHARES_MAX || bytes > SHARED_BYTES_MAX {
+            return Err(NotPublished::TooMuch { shares, bytes });
         }
         let answer = self.ask(|reply| {
             Event::Publish(Box::new(Publish {

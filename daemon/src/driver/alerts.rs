@@ -122,6 +122,7 @@ impl State {
     /// Returns the rules of a function: its own rules, else those of the node. The function that alerts call has no
     /// rules, so it is never called about itself.
     fn alert_rules(&self, function: &FunctionName) -> Option<Rules> {
+        self.functions.registry.get(function)?;
         let node = &self.node.settings.settings.alert;
         let own = self
             .serving(function)

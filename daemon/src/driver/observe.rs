@@ -126,7 +126,7 @@ impl State {
         }
         let is_loaded = changes.loaded.is_some();
         if let Some(version) = changes.loaded {
-            self.functions.serves_another();
+            self.functions.serves_another(function);
             self.functions.calls_of_serving(function, version);
             self.reporter.report(ReportEvent::VersionLoaded(function, version));
         }

@@ -12,12 +12,19 @@ use fnd_wire::ids::FunctionName;
 use fnd_wire::units::print_duration;
 use std::time::Duration;
 
+/// Most slots in one list.
+const SLOTS_MAX: usize = 10_000;
+
 impl State {
     /// Gives the table the schedules of a function. Called when another version serves, and when the function was
     /// enabled, disabled, paused or deleted.
     pub(crate) fn reschedule(&mut self, function: &FunctionName) {
         let enabled = self.supervisor.function(function).is_some_and(|view| view.enabled);
         let serving = self.serving(function).map(|serving| serving.manifest.schedule.clone());
+        if serving.is_none() && self.functions.registry.get(function).is_some() {
+            // It cannot serve yet, and its marks count when it does.
+            return;
+        }
         let now_ms = self.clock.now().unix_ms;
         let schedules = serving.unwrap_or_default();
         let marks = self.schedules.set(now_ms, function, (&schedules, enabled));
@@ -26,7 +33,8 @@ impl State {
 
     /// Forgets the schedules of functions that no longer exist.
     pub(super) fn forget_schedules(&mut self) {
-        let gone = self.schedules.table.forget_others();
+        let registry = &self.functions.registry;
+        let gone = self.schedules.table.forget_others(|name| registry.get(name).is_some());
         self.store_marks(gone);
     }
 
@@ -50,6 +58,8 @@ impl State {
     /// Returns the schedules of all functions or of one function, each with its next slots (`next` is their number).
     /// The last runs are left out.
     pub(crate) fn schedule_list(&self, function: Option<&FunctionName>, next: usize) -> ScheduleList {
+        let count = self.schedules.table.iter().count().max(1);
+        let next = next.min((SLOTS_MAX / count).max(1));
         let wanted = self
             .schedules
             .table

@@ -98,8 +98,8 @@ impl Functions {
                 self.look_for_projects();
                 for name in &names {
                     self.installer.forget(name);
+                    self.subscriptions_changed(name);
                     self.registry.remove(name);
-                    self.subscriptions = None;
                     let mut free = self.routes.set(name, []);
                     free.extend(self.hooks.set(name, []));
                     self.installer.want(free);
@@ -173,11 +173,12 @@ impl Functions {
         if let Some(problem) = manifest.and_then(|manifest| self.hooks.conflict(&candidate, manifest, has_earlier)) {
             return Some(self.taken(candidate, verdict.interpreters, problem));
         }
+        self.subscriptions_changed(&name);
         self.registry.installed(candidate, installed, verdict, serves(&name))?;
+        self.subscriptions_changed(&name);
         self.unsettled = true;
         let function = self.registry.get(&name)?;
         let versions = function.newest.iter().chain(&function.before);
-        self.subscriptions = None;
         let manifests = versions.map(|serving| &*serving.manifest);
         let mut free = self.routes.set(&name, manifests.clone());
         free.extend(self.hooks.set(&name, manifests));

@@ -22,8 +22,20 @@ impl Functions {
     }
 
     /// Makes the tables of routes and subscriptions anew before they are used next: another version of a function serves.
-    pub(crate) fn serves_another(&mut self) {
+    pub(crate) fn serves_another(&mut self, function: &FunctionName) {
         self.routes.changed();
-        self.subscriptions = None;
+        self.subscriptions_changed(function);
+    }
+
+    /// Makes the table anew before it is used next, if a version of a function has subscriptions: to make it compiles the
+    /// schemas of all functions.
+    pub(super) fn subscriptions_changed(&mut self, function: &FunctionName) {
+        let known = self.registry.get(function);
+        let mut versions = known
+            .into_iter()
+            .flat_map(|known| known.newest.iter().chain(&known.before));
+        if versions.any(|version| !version.manifest.event.is_empty()) {
+            self.subscriptions = None;
+        }
     }
 }

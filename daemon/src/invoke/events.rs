@@ -11,6 +11,7 @@ use fnd_core::api::{BatchAccepted, EventAccepted};
 use fnd_core::data::Data;
 use fnd_core::trace::Trace;
 use fnd_core::triggers::event::{self, CloudEvent, Content, Events};
+use fnd_wire::units::print_size;
 use hyper::StatusCode;
 use std::sync::Arc;
 
@@ -119,6 +120,13 @@ fn not_published(problem: NotPublished, is_batch: bool) -> Refusal {
             let detail = &mut refusal.problem.detail;
             *detail = format!("{}no subscriber has room for it: {detail}", named(event));
             refusal
+        }
+        NotPublished::TooMuch { shares, bytes } => {
+            let size = print_size(bytes);
+            let detail = format!(
+                "the events of this request would start {shares} invocations with {size} of data together: send fewer in a request"
+            );
+            refuse(Code::TooLarge, detail)
         }
         NotPublished::StoreFailed => {
             let detail = "the event could not be stored durably, so it was not accepted; see fnd's journal";

@@ -5,11 +5,18 @@
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 
 /// Largest file of a schema.
 pub const SCHEMA_MAX: usize = 256 << 10;
 /// Largest data that is checked. The check runs where fnd answers everybody, so it must be short.
 pub const DATA_MAX: u64 = 1 << 20;
+
+/// Most checks of one value, with references followed.
+const WORK_MAX: u64 = 100_000;
+/// Longest chain of references: each step needs room on the stack.
+const DEPTH_MAX: u32 = 100;
 
 /// A schema, ready to check data.
 #[derive(Debug)]
@@ -47,6 +54,68 @@ impl EventSchema {
     }
 }
 
+/// The number of checks that a schema makes of one value, with references followed. References can double it at each
+/// step, so that a short schema would never end.
+struct Work<'a> {
+    root: &'a Value,
+    /// By reference; absent while it is being counted: a cycle ends with the data.
+    known: RefCell<HashMap<String, Option<u64>>>,
+    /// The references that are being followed.
+    depth: Cell<u32>,
+}
+
+impl Work<'_> {
+    fn of(&self, schema: &Value) -> Result<u64, String> {
+        let children: Vec<&Value> = match schema {
+            Value::Array(items) => items.iter().collect(),
+            Value::Object(entries) => entries.values().collect(),
+            _ => return Ok(1),
+        };
+        let mut sum = 1_u64;
+        for child in children {
+            sum = sum.saturating_add(self.of(child)?);
+        }
+        for key in ["$ref", "$dynamicRef", "$recursiveRef"] {
+            if let Some(reference) = schema.get(key).and_then(Value::as_str) {
+                sum = sum.saturating_add(self.behind(reference)?);
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Counts what is behind a reference.
+    fn behind(&self, reference: &str) -> Result<u64, String> {
+        let known = self.known.borrow().get(reference).copied();
+        if let Some(known) = known {
+            return Ok(known.unwrap_or(1));
+        }
+        let target = match reference.strip_prefix('#') {
+            Some("") => Some(self.root),
+            Some(pointer) if pointer.starts_with('/') => self.root.pointer(&decoded(pointer)),
+            _ => None,
+        };
+        let target = target.ok_or_else(|| {
+            format!("the reference `{reference}` is not of the form `#/$defs/NAME`, the only one that fnd follows")
+        })?;
+        if self.depth.get() >= DEPTH_MAX {
+            return Err(format!("a chain of references has more than {DEPTH_MAX} steps"));
+        }
+        self.known.borrow_mut().insert(reference.to_owned(), None);
+        self.depth.set(self.depth.get() + 1);
+        let sum = self.of(target)?;
+        self.depth.set(self.depth.get() - 1);
+        self.known.borrow_mut().insert(reference.to_owned(), Some(sum));
+        Ok(sum)
+    }
+}
+
+/// Returns a pointer in a reference without its percent-encoding.
+fn decoded(pointer: &str) -> String {
+    percent_encoding::percent_decode_str(pointer)
+        .decode_utf8_lossy()
+        .into_owned()
+}
+
 /// Reads the file of a schema.
 ///
 /// # Errors
@@ -60,6 +129,16 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Value, String> {
         return Err("it is not an object".to_owned());
     }
     EventSchema::new(&schema)?;
+    let work = Work {
+        root: &schema,
+        known: RefCell::default(),
+        depth: Cell::new(0),
+    };
+    if work.of(&schema)? > WORK_MAX {
+        return Err(format!(
+            "its references lead to more than {WORK_MAX} checks of one value: use fewer references, or `$ref` in fewer places"
+        ));
+    }
     Ok(schema)
 }
 
@@ -107,5 +186,27 @@ mod tests {
             assert!(why.contains(expected), "{text}: {why}");
         }
         assert!(read(&vec![b' '; SCHEMA_MAX + 1]).unwrap_err().contains("256 KiB"));
+    }
+
+    #[test]
+    fn references_that_double_the_work_at_each_step_are_refused() {
+        let steps = |count: usize| {
+            let mut defs = serde_json::Map::new();
+            for step in 0..count {
+                let next = format!("#/$defs/a{}", step + 1);
+                defs.insert(format!("a{step}"), json!({"allOf": [{"$ref": next}, {"$ref": next}]}));
+            }
+            defs.insert(format!("a{count}"), json!({"type": "object"}));
+            json!({"$ref": "#/$defs/a0", "$defs": defs}).to_string()
+        };
+        assert!(read(steps(8).as_bytes()).is_ok());
+        let refused = read(steps(40).as_bytes()).unwrap_err();
+        assert!(refused.contains("more than 100000 checks"), "{refused}");
+        // A schema that contains itself ends with the data.
+        let tree = br##"{"type": "object", "properties": {"child": {"$ref": "#"}}}"##;
+        assert!(read(tree).is_ok());
+        let other = br##"{"$ref": "#name", "$defs": {"x": {"$anchor": "name"}}}"##;
+        let refused = read(other).unwrap_err();
+        assert!(refused.contains("`#name`"), "{refused}");
     }
 }

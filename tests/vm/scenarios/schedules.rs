@@ -5,13 +5,13 @@ use crate::machine::VirtualMachine;
 use serde_json::Value;
 
 /// Seconds between the slots of `often`: a boot takes longer.
-const BETWEEN: i64 = 20;
+const BETWEEN: i64 = 5;
 
 /// Handles slots while the machine is off, and while its clock is set.
 pub(crate) fn clock_and_reboot(machine: &mut VirtualMachine) {
     machine.drop_bash(
         "often",
-        "[[schedule]]\ncron = \"*/20 * * * * *\"\ncatch_up = \"1h\"\noverlap = \"queue\"",
+        "[[schedule]]\ncron = \"*/5 * * * * *\"\ncatch_up = \"1h\"\noverlap = \"queue\"",
         "echo \"$FND_SCHEDULED_AT\"\n",
     );
     machine.drop_bash(

@@ -69,6 +69,10 @@ impl Graph {
         if !calls.is_empty() {
             self.calls.insert(function.clone(), calls);
         }
+        if self.cyclic.is_empty() && self.cycle(function).is_none() {
+            // Only the new calls could have closed a cycle.
+            return is_gone;
+        }
         let on_a_cycle = |name: &&FunctionName| self.cycle(name).is_some();
         self.cyclic = self.calls.keys().filter(on_a_cycle).cloned().collect();
         is_gone

@@ -23,6 +23,10 @@ use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Most occurrences at once. After a long time without fnd each may have many slots to count, and other work must not wait
+/// for all of them.
+pub const DUE_MAX: usize = 64;
+
 /// How far a mark may be ahead of the clock.
 const AHEAD_MAX_MS: u64 = 24 * 3600 * 1000;
 
@@ -87,6 +91,9 @@ struct Scheduled {
 struct Entry {
     plan: Plan,
     last_ms: u64,
+    /// The mark that was too far ahead of the clock. If the clock comes to it after all, it was the clock that was wrong,
+    /// and the mark counts again.
+    ahead_ms: Option<u64>,
     /// When the next slot is due, its jitter included. Absent: there is no next slot.
     due_ms: Option<u64>,
 }
@@ -107,6 +114,14 @@ impl Schedules {
     /// Returns the marks if they differ from those in the ledger.
     pub fn set(&mut self, now_ms: u64, function: &FunctionName, plans: Vec<Plan>, active: bool) -> Option<Marks> {
         let resumes = active && self.functions.get(function).is_some_and(|scheduled| !scheduled.active);
+        let earlier = self
+            .functions
+            .get(function)
+            .map(|scheduled| scheduled.entries.as_slice());
+        let ahead = earlier.unwrap_or_default().iter();
+        let ahead: Vec<_> = ahead
+            .filter_map(|entry| Some((Arc::clone(&entry.plan.key), entry.ahead_ms?)))
+            .collect();
         let before = self.remove(function);
         if plans.is_empty() {
             let marks = Vec::new();
@@ -117,15 +132,17 @@ impl Schedules {
         }
         let entry = |plan: Plan| {
             let known = before.iter().find(|mark| mark.key == plan.key);
-            let last_ms = known
-                .map(|mark| mark.last_ms)
-                .filter(|last| *last <= now_ms.saturating_add(AHEAD_MAX_MS));
-            let not_before = if resumes { now_ms } else { 0 };
-            Entry {
-                last_ms: last_ms.unwrap_or(now_ms).max(not_before),
+            let mut entry = Entry {
+                last_ms: known.map_or(now_ms, |mark| mark.last_ms),
+                ahead_ms: ahead.iter().find(|(key, _)| *key == plan.key).map(|(_, ahead)| *ahead),
                 due_ms: None,
                 plan,
+            };
+            entry.begin_anew_if_ahead(now_ms);
+            if resumes {
+                entry.last_ms = entry.last_ms.max(now_ms);
             }
+            entry
         };
         let entries = plans.into_iter().map(entry).collect();
         self.functions.insert(function.clone(), Scheduled { entries, active });
@@ -147,7 +164,7 @@ impl Schedules {
     /// Sets marks that are too far ahead of the clock to the present time: somebody has set the clock back. Returns the
     /// marks that changed.
     pub fn clock_was_set(&mut self, now_ms: u64) -> Vec<Marks> {
-        let ahead = |entry: &Entry| entry.last_ms > now_ms.saturating_add(AHEAD_MAX_MS);
+        let ahead = |entry: &Entry| entry.is_ahead(now_ms);
         let functions = self.functions.iter();
         let wrong: Vec<_> = functions
             .filter(|(_, scheduled)| scheduled.entries.iter().any(ahead))
@@ -156,23 +173,28 @@ impl Schedules {
         for function in &wrong {
             self.disarm(function);
             let entries = self.functions.get_mut(function).map(|scheduled| &mut scheduled.entries);
-            for entry in entries.into_iter().flatten().filter(|entry| ahead(entry)) {
-                entry.last_ms = now_ms;
+            for entry in entries.into_iter().flatten() {
+                entry.begin_anew_if_ahead(now_ms);
             }
             self.arm(function);
         }
         wrong.iter().map(|function| self.marks(function)).collect()
     }
 
-    /// Forgets the functions that have marks in the ledger and were not set since the start: these functions no longer
-    /// exist. Returns them with empty marks.
-    pub fn forget_others(&mut self) -> Vec<Marks> {
-        let gone = std::mem::take(&mut self.restored).into_keys();
-        gone.map(|function| Marks {
-            function,
-            marks: Vec::new(),
-        })
-        .collect()
+    /// Forgets the marks of the ledger whose functions do not exist any more, and returns them without marks. A function
+    /// that exists and cannot serve yet keeps its marks.
+    pub fn forget_others(&mut self, exists: impl Fn(&FunctionName) -> bool) -> Vec<Marks> {
+        let gone: Vec<_> = self.restored.keys().filter(|name| !exists(name)).cloned().collect();
+        for function in &gone {
+            self.restored.remove(function);
+        }
+        let marks = Vec::new;
+        gone.into_iter()
+            .map(|function| Marks {
+                function,
+                marks: marks(),
+            })
+            .collect()
     }
 
     /// Returns when the next entry is due, Unix milliseconds.
@@ -181,16 +203,22 @@ impl Schedules {
         self.due.first().map(|(at, ..)| *at)
     }
 
-    /// Returns all occurrences that are due, and moves the marks.
+    /// Returns occurrences that are due, at most [`DUE_MAX`], and moves their marks. The others stay due.
     pub fn due(&mut self, now_ms: u64) -> Vec<Occurrence> {
         let mut due = Vec::new();
         while let Some((_, function, nth)) = self.due.first().filter(|(at, ..)| *at <= now_ms).cloned() {
+            if due.len() >= DUE_MAX {
+                break;
+            }
             self.due.pop_first();
             let entry = self
                 .functions
                 .get_mut(&function)
                 .and_then(|scheduled| scheduled.entries.get_mut(nth));
             let Some(entry) = entry else { continue };
+            if let Some(ahead) = entry.ahead_ms.take_if(|ahead| *ahead <= now_ms) {
+                entry.last_ms = entry.last_ms.max(ahead);
+            }
             let before = entry.mark();
             let slots = occurrence::due(&entry.plan, entry.last_ms, now_ms);
             if let Some(slots) = slots {
@@ -288,6 +316,18 @@ impl Scheduled {
 }
 
 impl Entry {
+    fn is_ahead(&self, now_ms: u64) -> bool {
+        self.last_ms > now_ms.saturating_add(AHEAD_MAX_MS)
+    }
+
+    /// Sets a mark that is too far ahead of the clock to the present time, and remembers it.
+    fn begin_anew_if_ahead(&mut self, now_ms: u64) {
+        if self.is_ahead(now_ms) {
+            self.ahead_ms = self.ahead_ms.max(Some(self.last_ms));
+            self.last_ms = now_ms;
+        }
+    }
+
     fn mark(&self) -> Mark {
         Mark {
             key: Arc::clone(&self.plan.key),

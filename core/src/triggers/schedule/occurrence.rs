@@ -7,7 +7,7 @@ use super::plan::{Plan, Slots};
 pub(super) const TOLERANCE_MS: u64 = 30_000;
 
 /// Most slots that are counted. If fnd did not run for a long time, counting more slots would delay its start.
-pub(super) const COUNT_MAX: u64 = 10_000;
+pub(super) const COUNT_MAX: u64 = 1_000;
 
 /// Slots that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -71,7 +71,10 @@ impl Plan {
                 // The judge refuses a schedule without both.
                 (None, None) => continue,
             };
-            let same = plans.iter().filter(|plan| plan.key.starts_with(&text)).count();
+            let same = plans
+                .iter()
+                .filter(|plan| plan.key.rsplit_once('#').is_some_and(|(before, _)| before == text))
+                .count();
             let data = schedule.data.as_ref().map(|data| data.to_string().into_bytes().into());
             plans.push(Self {
                 key: format!("{text}#{same}").into(),

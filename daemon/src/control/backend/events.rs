@@ -57,6 +57,13 @@ pub enum NotPublished {
         /// Why.
         rejection: Rejection,
     },
+    /// Too many functions subscribe to the events of one request for one transaction.
+    TooMuch {
+        /// The invocations that they would start.
+        shares: usize,
+        /// The data of all of them together.
+        bytes: u64,
+    },
     /// The ledger could not store it.
     StoreFailed,
     /// fnd stops.

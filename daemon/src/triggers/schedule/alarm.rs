@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
 
 /// Why the alarm rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub(crate) struct Alarm {
     timer: AsyncFd<OwnedFd>,
     /// The time that is set, Unix milliseconds.
     at: Cell<Option<u64>>,
+    /// The clock was set, and the timer was set before anybody read that.
+    clock_set: Notify,
 }
 
 impl Alarm {
@@ -40,6 +43,7 @@ impl Alarm {
         Ok(Self {
             timer: crate::workers::watch(timer, Interest::READABLE)?,
             at: Cell::new(None),
+            clock_set: Notify::new(),
         })
     }
 
@@ -59,8 +63,13 @@ impl Alarm {
             it_value,
         };
         let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
-        if let Err(error) = timerfd_settime(&self.timer, flags, &timer) {
-            tracing::error!("failed to set the timer of the schedules: {error}; they wait for the next change");
+        match timerfd_settime(&self.timer, flags, &timer) {
+            Ok(_) => {}
+            // The timer is set, and with that the kernel has told of the step of the clock.
+            Err(Errno::CANCELED) => self.clock_set.notify_one(),
+            Err(error) => {
+                tracing::error!("failed to set the timer of the schedules: {error}; they wait for the next change");
+            }
         }
     }
 
@@ -69,6 +78,11 @@ impl Alarm {
         tokio::select! {
             // Cancel-safe: nothing is taken before it returns.
             ring = self.timer_rings() => ring,
+            // Cancel-safe: a notification is kept until a task waits for it.
+            () = self.clock_set.notified() => {
+                self.at.set(None);
+                Ring::ClockSet
+            }
             // Cancel-safe: the next call begins with the clock as it is then; `due` is asked after each ring.
             () = stepped_by_a_test() => {
                 self.at.set(None);
