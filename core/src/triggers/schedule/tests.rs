@@ -214,8 +214,8 @@ fn an_edit_of_another_schedule_keeps_the_place() {
             .map(|plan| plan.key.to_string())
             .collect::<Vec<_>>()
     };
-    assert_eq!(keys(&[long.clone(), short.clone()]), ["1m30s#0", "1m#0"]);
-    assert_eq!(keys(&[short.clone(), short]), ["1m#0", "1m#1"]);
+    assert_eq!(keys(&[long.clone(), short.clone()]), ["90s#0", "60s#0"]);
+    assert_eq!(keys(&[short.clone(), short]), ["60s#0", "60s#1"]);
 }
 
 #[test]
