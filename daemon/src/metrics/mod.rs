@@ -310,6 +310,9 @@ impl Metrics {
         for state in State::ALL.into_iter().filter(|state| state.is_final()) {
             metrics.hooks(state);
         }
+        for outcome in ["accepted", "duplicate", "unmatched", "refused", "malformed"] {
+            metrics.events(outcome, 0);
+        }
         Self {
             registry: Arc::new(registry),
             ..metrics
