@@ -108,7 +108,7 @@ pub struct EventShares {
 pub(super) struct Publishing {
     reply: ReplyTo,
     events: Vec<Delivered>,
-    /// What follows for other invocations, once the shares are on disk.
+    /// The effects on other invocations, which begin when the shares are on disk.
     after: Vec<(FunctionKey, InvocationId, After)>,
 }
 

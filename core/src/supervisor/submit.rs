@@ -31,7 +31,7 @@ pub(super) fn on_wall(now: Now, at: Duration) -> u64 {
     now.unix_ms.saturating_add(ahead)
 }
 
-/// What follows from an acceptance while all places are taken.
+/// The effect of an acceptance while all places are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
     /// It waits.

@@ -142,7 +142,7 @@ impl State {
             self.ask_for_installs();
         }
         self.check_facts(function);
-        if changes.is_gone || changes.loaded.is_some() {
+        if changes.is_gone || is_loaded {
             self.reschedule(function);
         }
         self.report(ReportEvent::StatusChanged(function));

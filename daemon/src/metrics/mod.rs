@@ -22,6 +22,7 @@ pub use encode::Form;
 pub(crate) use encode::scrape;
 pub(crate) use expose::Exposed;
 
+use crate::control::backend::EventOutcome;
 use fnd_core::outcome::{Reason, State};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
 use fnd_core::report::RequestEnd;
@@ -310,8 +311,8 @@ impl Metrics {
         for state in State::ALL.into_iter().filter(|state| state.is_final()) {
             metrics.hooks(state);
         }
-        for outcome in ["accepted", "duplicate", "unmatched", "refused", "malformed"] {
-            metrics.events(outcome, 0);
+        for outcome in EventOutcome::ALL {
+            metrics.events(outcome.as_str(), 0);
         }
         Self {
             registry: Arc::new(registry),

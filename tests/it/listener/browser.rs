@@ -1,4 +1,4 @@
-//! What a page may do in a browser: calls of another origin, server-sent events.
+//! Pages in a browser: calls of another origin, server-sent events.
 
 use super::programs::SERVER;
 use super::*;

@@ -72,7 +72,7 @@ pub enum NotPublished {
     Unreadable(String),
 }
 
-/// What became of an event, for the metrics.
+/// The outcome of an event, for the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventOutcome {
     /// At least one function takes it.
@@ -88,6 +88,15 @@ pub enum EventOutcome {
 }
 
 impl EventOutcome {
+    /// All outcomes.
+    pub const ALL: [Self; 5] = [
+        Self::Accepted,
+        Self::Duplicate,
+        Self::Unmatched,
+        Self::Refused,
+        Self::Malformed,
+    ];
+
     /// Returns the label of the metric.
     #[must_use]
     pub fn as_str(self) -> &'static str {
