@@ -57,8 +57,8 @@ fn manifests() {
     refused(
         &fnd,
         "not-yet",
-        "[[file]]\npath = \"/srv/in\"\n",
-        &["file", "not supported yet"],
+        "[limits]\ntmp = \"64M\"\n",
+        &["tmp", "not supported yet"],
     );
     refused(&fnd, "tiny", "[limits]\nmemory = \"1\"\n", &["memory"]);
     witness_serves(fnd);

@@ -102,7 +102,7 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(u8 u16 u32 u64 u128 i32);
+numbers!(u8 u16 u32 u64 u128 i32 i64);
 
 impl Wire for bool {
     fn put(&self, out: &mut Vec<u8>) {

@@ -338,6 +338,10 @@ pub const HANDLER_VARIABLES: [&str; 6] = [
     "FUNC_PORT",
 ];
 
+/// The variable in [`Plan::environment`] that has the rules of the function's watcher (`[[file]]`). Only the watcher gets
+/// it ([`Request::Watch`](crate::frame::Request::Watch)), and it gets no other variable.
+pub const WATCHED: &str = "FND_WATCHED";
+
 /// Path below the state directory of the last settings that were put in force, stored as the message
 /// ([`JudgeRequest::Settings`]) that the judge accepted.
 pub const LAST_SETTINGS: &str = "spawner/settings";

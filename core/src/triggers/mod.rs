@@ -7,6 +7,7 @@
 //! - `cgi`: a request as the variables of CGI/1.1, and the answer of a CGI script
 //! - `credentials`: whether a caller proves that it knows a secret
 //! - `event`: what a CloudEvent is, and which functions it starts
+//! - `file`: which changes of watched directories run a function
 //! - `hooks`: which functions are called after an invocation
 //! - `replay_file`: the bytes of the file that remembers admitted requests
 //! - `replays`: which signed requests were admitted
@@ -18,6 +19,7 @@ pub mod cause;
 pub mod cgi;
 pub mod credentials;
 pub mod event;
+pub mod file;
 pub mod hooks;
 pub mod replay_file;
 pub mod replays;

@@ -18,7 +18,7 @@ pub use around::{History, HttpServer, Listen, Logs, Sandbox, Service};
 pub use follow_ups::{Alert, AlertOn, Call, Hooks, OnHookFailure};
 pub use limits::Limits;
 pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};
-pub use triggers::{EventSubscription, HttpRoute, Schedule};
+pub use triggers::{EventSubscription, FileTrigger, HttpRoute, Schedule};
 
 use super::Mode;
 use crate::schema::Kind::{List, Text};
@@ -28,7 +28,6 @@ use crate::schema::{Form, Kind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use triggers::FILE;
 
 /// The manifest of a function.
 pub const SCHEMA: Schema = Schema {
@@ -109,7 +108,7 @@ keys! {
         /// Runs the function on CloudEvents.
         event: Vec<EventSubscription> [default] = Tables(EventSubscription::KEYS);
         /// Runs the function when files change.
-        file = Tables(FILE), not_yet [[]];
+        file: Vec<FileTrigger> [default] = Tables(FileTrigger::KEYS);
         /// Functions called when an invocation ends; their payload is its final record.
         hooks: Hooks [default, skip_serializing_if = "Hooks::is_empty"] = Table(Hooks::KEYS);
         /// Calls a function once when this one turns bad, and once when it is well again.

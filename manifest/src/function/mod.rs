@@ -26,6 +26,8 @@ pub mod detect;
 pub mod env_file;
 pub mod event_schema;
 mod events;
+pub mod file;
+mod files;
 mod follow_ups;
 pub mod forms;
 pub mod inline;
@@ -41,9 +43,9 @@ mod schedules;
 mod server;
 
 pub use keys::{
-    Alert, AlertOn, Backoff, Call, EventSubscription, History, Hooks, HttpRoute, HttpServer, Isolation, Jitter, Limits,
-    Listen, Logs, Manifest, OnHookFailure, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn, Sandbox, Schedule,
-    Service,
+    Alert, AlertOn, Backoff, Call, EventSubscription, FileTrigger, History, Hooks, HttpRoute, HttpServer, Isolation,
+    Jitter, Limits, Listen, Logs, Manifest, OnHookFailure, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn, Sandbox,
+    Schedule, Service,
 };
 
 use serde::{Deserialize, Serialize};

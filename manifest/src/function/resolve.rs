@@ -1,6 +1,7 @@
 //! Resolves checked tables to a [`Manifest`]: applies defaults, size and own keys, and finds impossible combinations.
 
 use super::events;
+use super::files;
 use super::follow_ups;
 use super::pool::pool;
 use super::routes;
@@ -58,7 +59,9 @@ pub struct Subject<'a> {
     pub serves: bool,
     /// Its runtime.
     pub runtime: &'a Runtime,
-    /// The file that runs.
+    /// The path of the file that runs.
+    pub path: &'a str,
+    /// The file that runs, relative to the code directory.
     pub entry: String,
     /// Variables of its `env_file`.
     pub env_file: BTreeMap<String, String>,
@@ -82,7 +85,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
         Some(Value::Bool(on_load)) => *on_load,
         // A script that nothing else would ever run.
         _ => {
-            let triggers = manifest.http.len() + manifest.schedule.len() + manifest.event.len();
+            let triggers = manifest.http.len() + manifest.schedule.len() + manifest.event.len() + manifest.file.len();
             subject.mode == Mode::Script && triggers == 0
         }
     };
@@ -118,6 +121,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     events::check(&manifest.event, own, subject.mode, report);
     follow_ups::check(&mut manifest, pick, configuration, subject.mode, report);
     schedules::check(&manifest.schedule, own, &subject, report);
+    files::check(&manifest.file, own, (subject.mode, subject.path), report);
     manifest.http_server = http_server(pick, own, (&subject, &manifest.pool), report);
     check_sandbox(&manifest.sandbox, pick, configuration, subject.trusted, report);
     manifest.permissions = permissions(&manifest.permissions, own, subject.runtime, report);

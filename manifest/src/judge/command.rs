@@ -8,11 +8,12 @@ use crate::runtime::Phase;
 use crate::schema::PERMISSIONS;
 use crate::schema::read::escaped;
 use crate::schema::tree::Node;
-use fnd_wire::plan::{ALWAYS, CGI, HANDLER_VARIABLES, JudgeFunction, JudgedFile, Plan, Text};
+use fnd_wire::plan::{ALWAYS, CGI, HANDLER_VARIABLES, JudgeFunction, JudgedFile, Plan, Text, WATCHED};
 
 /// Names of the variables that functions get (docs/writing-functions.md). deno reads variables only by permission,
 /// and reading one of these must not fail.
-const GIVEN: [&str; 34] = [
+const GIVEN: [&str; 35] = [
+    "FND_FILE",
     "FND_FUNCTION",
     "FND_INVOCATION",
     "FND_ATTEMPT",
@@ -154,6 +155,10 @@ fn permissions(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<T
     {
         result.push(template(&format!("--allow-{name}={}", values.join(","))));
     }
+    for entry in manifest.file.iter().filter(|_| !unlimited("read")) {
+        // deno splits the list at single commas.
+        result.push(plain(&format!("--allow-read={}", entry.path.replace(',', ",,"))));
+    }
     for permission in &manifest.permissions {
         let name = permission.split('=').next().unwrap_or_default();
         if permission == name || !unlimited(name) {
@@ -251,7 +256,11 @@ pub(super) fn environment(choice: &Choice<'_>, phase: &Phase, manifest: &Manifes
         .map(|(name, value)| (name.to_owned(), plain(&value)));
     let mut result: Vec<(String, Text)> = Vec::new();
     let all = always.into_iter().chain(runtime).chain(arguments).chain(own);
-    for (name, text) in all.chain(handler) {
+    let watched = (!manifest.file.is_empty()).then(|| {
+        let rules = serde_json::to_string(&manifest.file).unwrap_or_default();
+        (WATCHED.to_owned(), plain(&rules))
+    });
+    for (name, text) in all.chain(handler).chain(watched) {
         match result.iter_mut().find(|(found, _)| *found == name) {
             Some((_, found)) => *found = text,
             None => result.push((name, text)),

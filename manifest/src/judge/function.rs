@@ -148,6 +148,7 @@ impl Judge {
             mode,
             serves,
             runtime: choice.runtime,
+            path: &file.path,
             entry: name,
             env_file,
             trusted,
@@ -512,6 +513,8 @@ type Lines = (Vec<Text>, Vec<(String, Text)>);
 fn plan(function: &JudgeFunction, choice: &Choice<'_>, manifest: &Manifest, (argv, environment): Lines) -> Plan {
     let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let limits = &manifest.limits;
+    // The watcher of its files is a process beside its own.
+    let watchers = u32::from(!manifest.file.is_empty());
     Plan {
         function: function.name.clone(),
         mode: match manifest.mode {
@@ -543,7 +546,7 @@ fn plan(function: &JudgeFunction, choice: &Choice<'_>, manifest: &Manifest, (arg
             swap: limits.swap,
             cpu_milli: limits.cpu,
             cpu_weight: limits.cpu_weight,
-            pids: limits.pids,
+            pids: limits.pids.saturating_add(watchers),
             open_files: limits.open_files,
             file_size: limits.file_size,
             io_weight: limits.io_weight,

@@ -160,6 +160,8 @@ fn pattern(form: Form) -> String {
         Form::Origin => "^(\\*|[a-z+.-]+://.+)$".to_owned(),
         Form::Place => "^(ip|(header|query|body)\\..+)$".to_owned(),
         Form::Regex => String::new(),
+        Form::Glob => "^[^/]+$".to_owned(),
+        Form::FileAction => "^(keep|delete|move:.+)$".to_owned(),
         Form::Listen => "^(unix:/.+|.+:[0-9]{1,5})$".to_owned(),
         Form::Network => "^(unix|[0-9a-fA-F.:]+(/[0-9]{1,3})?)$".to_owned(),
         Form::Permission => format!("^(keptn|({})(=.+)?)$", PERMISSIONS.join("|")),

@@ -19,6 +19,7 @@ pub mod read;
 pub mod source;
 pub mod tree;
 
+use crate::function::file::{self, FileAction};
 use crate::function::route::{self, Credential, Place};
 use std::ops::RangeInclusive;
 
@@ -124,6 +125,10 @@ pub enum Form {
     Auth,
     /// The path of a route.
     Pattern,
+    /// A pattern of file names.
+    Glob,
+    /// `keep`, `delete`, or `move:` and a directory.
+    FileAction,
     /// A host name in lower case, without a port.
     Host,
     /// The origin of a web page, or `*`.
@@ -161,6 +166,8 @@ impl Form {
             Self::Pattern => {
                 "a path of segments such as `/hello`, `/users/{id}` or `/files/{*rest}`, with different names in braces"
             }
+            Self::Glob => "a pattern of file names such as `*.csv` or `*.{csv,txt}`, without `/`",
+            Self::FileAction => "`keep`, `delete`, or `move:` and a directory such as `move:done`",
             Self::Host => "a host name in lower case without a port, such as `api.example.com`",
             Self::Origin => "`*` or an origin such as `https://example.com`",
             Self::Place => "`header.NAME`, `query.NAME`, `body.NAME` (`body.user.name` looks into objects) or `ip`",
@@ -200,6 +207,8 @@ impl Form {
                 .is_ok_and(|address| address.port() != 0),
             Self::Auth => text == "none" || Credential::parse(text).is_some(),
             Self::Pattern => route::is_pattern(text),
+            Self::Glob => file::matcher(text).is_some(),
+            Self::FileAction => FileAction::parse(text).is_some(),
             Self::Host => {
                 let label = |label: &str| {
                     let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';

@@ -1,6 +1,7 @@
 //! Keys of `[[schedule]]`, `[[http]]`, `[[event]]` and `[[file]]`: the triggers of a function.
 
 use super::{Overlap, Rate, TEXTS};
+use crate::function::file::{FileAction, FileChange};
 use crate::function::route::{Condition, Credentials, Method, Per, Place, Response};
 use crate::schema::keys::keys;
 use crate::text;
@@ -97,14 +98,30 @@ keys! {
 }
 
 keys! {
-    pub(super) const FILE {
-        /// Directory that is watched.
-        path = Text(Form::Absolute), example "/srv/in", required true;
-        /// Pattern of the file names.
-        pattern = Text(Form::Some), default "*", example "*.csv";
-        /// Kinds of changes that run the function.
-        on = List(&Word(&["created", "modified", "deleted"])), default ["created", "modified"], example ["created"];
-        /// Quiet time after a change before the function runs.
-        debounce = Duration(Zero::Fine), default "500ms", example "2s";
+    /// An entry of `[[file]]`: a directory whose files run the function.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct FileTrigger {
+        /// Directory that is watched. It may be made later; the user of the function must be able to read it.
+        path: String = Text(Form::Absolute), example "/srv/in", required true;
+        /// Pattern of the file names: `*`, `?`, `[a-z]`, `{csv,txt}`. Only a pattern that begins with a dot matches hidden files.
+        pattern: String = Text(Form::Glob), default "*", example "*.csv";
+        /// Changes that run the function.
+        on: Vec<FileChange> = List(&Word(FileChange::WORDS)), default ["created", "modified"], example ["created"];
+        /// Quiet time after a file was closed before it counts.
+        debounce: Duration [with = "text::duration"] = Duration(Zero::Fine), default "500ms", example "2s";
+        /// Quiet time before a file counts that no program has closed.
+        settle: Duration [with = "text::duration"] = Duration(Zero::Refused), default "2s", example "10s";
+        /// Whether files in directories below count too. Hidden directories do not count.
+        recursive: bool = Bool, default false, example true;
+        /// Whether files count that were there before the function.
+        existing: bool = Bool, default true, example false;
+        /// Most files of one invocation. With more than one, the payload is a list.
+        batch: u32 = Whole(1..=1000), default 1, example 100;
+        /// What happens to the files after success: `keep`, `delete`, or `move:DIRECTORY`, which is relative to `path`.
+        then: FileAction = Text(Form::FileAction), default "keep", example "move:done";
+        /// What happens to the files after the last failure: `keep`, `delete` or `move:DIRECTORY`.
+        failed: FileAction = Text(Form::FileAction), default "keep", example "move:failed";
+        /// Time between looks at all files, for file systems that report no changes, such as NFS. Default: changes are reported.
+        every: Option<Duration> [with = "text::duration_or_none"] = Duration(Zero::Refused), example "1m";
     }
 }

@@ -157,7 +157,9 @@ fn files_that_cannot_be_manifests() {
 #[test]
 fn what_is_not_built_is_refused() {
     snapshot!(refused(&[
-        "[[file]]\npath = \"/srv/in\"\n",
+        "[[file]]\npath = \"/\"\nthen = \"move:done\"\n",
+        "[[file]]\npath = \"/srv/in\"\npattern = \"a/*\"\nthen = \"remove\"\n",
+        "[[file]]\npath = \"/srv/in\"\nrecursive = true\nthen = \"move:done\"\n",
         "[limits]\ntmp = \"64M\"\n",
         "[sandbox]\nprofile = \"strict\"\n",
         "[[http]]\npath = \"x\"\n",

@@ -1,0 +1,209 @@
+//! The messages between fnd and a watcher (`fnd --watch`), which runs as the function's user: fnd writes [`ToWatcher`] to
+//! its standard input, the watcher writes [`FromWatcher`] to its standard output. A message is a `u32` length in little
+//! endian, then the [`wire`](fnd_wire::form) form. Each side checks the other's bytes: the watcher has the rights of
+//! somebody's function.
+
+use fnd_wire::form::{Bytes, Wire, wire_enum, wire_structs};
+use fnd_wire::ids::InvocationId;
+
+/// Version of these messages: fnd and watcher may be of different builds for a moment during an upgrade.
+pub const PROTOCOL: u16 = 1;
+/// Largest message in bytes.
+pub const MESSAGE_MAX: usize = 1 << 20;
+/// Most files of one message, and of one invocation. A message ends earlier where its paths are long.
+pub const FILES_MAX: usize = 1000;
+/// Longest path of a file below its directory, in bytes (`PATH_MAX` of Linux).
+pub const PATH_MAX: usize = 4096;
+
+wire_structs! {
+    /// A content of a file, as it was seen. Two files with the same inode in the same watched directory are the same
+    /// content if size and time of change are equal; if only `changed_ns` or `device` differ, the hash decides.
+    pub struct File {
+        /// Number of the watched directory: position of the first entry of `[[file]]` that names its path.
+        pub directory: u16,
+        /// Path below the watched directory; not always UTF-8.
+        pub path: Bytes,
+        /// Inode.
+        pub inode: u64,
+        /// Device (`st_dev`).
+        pub device: u64,
+        /// Size in bytes.
+        pub size: u64,
+        /// `st_mtime` in nanoseconds since 1970.
+        pub modified_ns: i64,
+        /// `st_ctime` in nanoseconds since 1970.
+        pub changed_ns: i64,
+        /// First 8 bytes of the SHA-256 of the content, in big endian; of more than 4 MiB only the first and the last 2 MiB
+        /// count. Absent if the user of the function cannot read the file.
+        pub hash: Option<u64>,
+    }
+
+    /// A file that is handled, for the memory of fnd.
+    pub struct Known {
+        /// The content.
+        pub file: File,
+        /// The invocation after whose end something is to be done with the file; absent if nothing is.
+        pub after: Option<InvocationId>,
+    }
+
+    /// A change of a file.
+    pub struct Change {
+        /// 0 created, 1 modified, 2 deleted.
+        pub kind: u8,
+        /// The content; of a deleted file the last one.
+        pub file: File,
+    }
+
+    /// Files for one invocation.
+    pub struct Ready {
+        /// Number of this message, counted up from 1.
+        pub number: u64,
+        /// Position of the entry of `[[file]]`.
+        pub entry: u16,
+        /// The changes, at most `batch` of the entry; fewer where their paths are longer than 512 KiB together.
+        pub changes: Vec<Change>,
+    }
+
+    /// The end of an invocation.
+    pub struct Ended {
+        /// The invocation.
+        pub id: InvocationId,
+        /// Whether it succeeded.
+        pub success: bool,
+    }
+
+    /// The answer to [`FromWatcher::Ready`]: the invocation is stored.
+    pub struct Accepted {
+        /// The number of the message.
+        pub number: u64,
+        /// The invocation.
+        pub id: InvocationId,
+    }
+
+    /// What hinders the watcher, or that nothing does.
+    pub struct Trouble {
+        /// Position of the entry of `[[file]]`.
+        pub entry: u16,
+        /// The problem, for people; absent: it is over.
+        pub problem: Option<String>,
+    }
+}
+
+wire_enum! {
+    /// A message to a watcher.
+    pub enum ToWatcher {
+        /// Files that are handled, from the memory of fnd.
+        1 = Known(Vec<Known>),
+        /// All known files were sent: the watcher begins. The value is when fnd first watched for this function, Unix
+        /// milliseconds: for `existing = false`.
+        2 = Begin(u64),
+        /// The invocation of a [`FromWatcher::Ready`] is stored; its end follows as [`ToWatcher::Ended`].
+        3 = Accepted(Accepted),
+        /// The files of a [`FromWatcher::Ready`] wait: the function takes no more invocations now. The watcher offers them
+        /// again after the next [`ToWatcher::Ended`], or after a second.
+        4 = Refused(u64),
+        /// An invocation has ended. It may be one of an earlier watcher ([`Known::after`]).
+        5 = Ended(Ended),
+    }
+}
+
+wire_enum! {
+    /// A message from a watcher.
+    pub enum FromWatcher {
+        /// The first message: [`PROTOCOL`].
+        1 = Hello(u16),
+        /// Files for one invocation. fnd remembers their contents in the transaction that stores the invocation.
+        2 = Ready(Ready),
+        /// Contents to remember without an invocation: files that do not run the function, new names, new hashes. A file
+        /// replaces the one with the same directory and inode.
+        3 = Seen(Vec<File>),
+        /// Files that are gone, by directory and inode: fnd forgets them.
+        4 = Gone(Vec<(u16, u64)>),
+        /// Everything that followed the end of an invocation was done, or cannot be done.
+        5 = Settled(InvocationId),
+        /// What hinders the watcher.
+        6 = Trouble(Trouble),
+        /// Number of files that wait: they are ready, and have no invocation yet.
+        7 = Waiting(u64),
+    }
+}
+
+/// Appends a message with its length.
+pub fn put<T: Wire>(message: &T, out: &mut Vec<u8>) {
+    let bytes = message.to_wire();
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&bytes);
+}
+
+/// Bytes that were read, of which the last message may be incomplete.
+#[derive(Debug, Default)]
+pub struct Messages {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Messages {
+    /// Adds bytes as they were read.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.at);
+        self.at = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Returns the next complete message.
+    ///
+    /// # Errors
+    /// The bytes are no message, or one above [`MESSAGE_MAX`]: the connection cannot be used any more.
+    pub fn next<T: Wire>(&mut self) -> Result<Option<T>, String> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let Some((length, rest)) = rest.split_first_chunk::<4>() else {
+            return Ok(None);
+        };
+        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        if length > MESSAGE_MAX {
+            return Err(format!("a message has {length} bytes, more than {MESSAGE_MAX}"));
+        }
+        let Some(message) = rest.get(..length) else {
+            return Ok(None);
+        };
+        let message = T::from_wire(message).map_err(|error| format!("a message cannot be read: {error}"))?;
+        self.at += 4 + length;
+        Ok(Some(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_whole_from_pieces_of_any_size() {
+        let sent = [ToWatcher::Begin(7), ToWatcher::Refused(3), ToWatcher::Known(Vec::new())];
+        let mut bytes = Vec::new();
+        sent.iter().for_each(|message| put(message, &mut bytes));
+        for size in 1..bytes.len() {
+            let mut messages = Messages::default();
+            let mut read = Vec::new();
+            for piece in bytes.chunks(size) {
+                messages.add(piece);
+                while let Some(message) = messages.next::<ToWatcher>().unwrap() {
+                    read.push(message);
+                }
+            }
+            assert_eq!(read, sent, "{size}");
+        }
+    }
+
+    #[test]
+    fn other_bytes_are_refused() {
+        let refused = |bytes: &[u8]| {
+            let mut messages = Messages::default();
+            messages.add(bytes);
+            messages.next::<FromWatcher>()
+        };
+        assert!(refused(&u32::MAX.to_le_bytes()).unwrap_err().contains("more than"));
+        assert!(refused(&[1, 0, 0, 0, 99]).unwrap_err().contains("cannot be read"));
+        assert_eq!(refused(&[9, 0, 0, 0, 1]), Ok(None));
+    }
+}

@@ -1,0 +1,150 @@
+//! Checks the entries of `[[file]]`: directories that cannot be watched, and files that would start their function again.
+
+use super::Mode;
+use super::file::normal;
+use super::keys::FileTrigger;
+use super::resolve::Report;
+use crate::diagnostic::Diagnostic;
+use crate::schema::tree::{At, Node, Table, Value};
+use std::path::Path;
+
+/// Directories whose files are not on a disk: the kernel reports no changes of them.
+const KERNELS: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// Reports what is wrong with the entries; `own` is the manifest in which they are written, `code` the path of the
+/// function's code.
+pub(super) fn check(entries: &[FileTrigger], own: &Table, (mode, code): (Mode, &str), report: &mut Report<'_>) {
+    let written: &[Node] = match own.get("file").map(|node| &node.value) {
+        Some(Value::List(items)) => items,
+        _ => &[],
+    };
+    for (number, entry) in entries.iter().enumerate() {
+        let node = written.get(number);
+        for (key, message, help) in wrong(entry, mode, Path::new(code)) {
+            let problem = Diagnostic::error("impossible", message).with_help(help);
+            report.add(place(node, key), problem);
+        }
+    }
+}
+
+/// Returns what is wrong with an entry: the key, the message and what to do.
+fn wrong(entry: &FileTrigger, mode: Mode, code: &Path) -> Vec<(&'static str, String, String)> {
+    let mut wrong = Vec::new();
+    let mut add = |key, message: String, help: &str| wrong.push((key, message, help.to_owned()));
+    if mode == Mode::Service {
+        let message = "`[[file]]` has no effect on a service, which is kept running and never invoked";
+        add("path", message.to_owned(), "remove it, or use `mode = \"script\"`");
+    }
+    let path = normal(Path::new(&entry.path));
+    if path == Path::new("/") {
+        let message = "`/` cannot be watched: its files are those of the machine";
+        add(
+            "path",
+            message.to_owned(),
+            "name the directory into which the files come",
+        );
+    } else if KERNELS.iter().any(|kernel| path.starts_with(kernel)) {
+        let message = format!("`{}` has no files whose changes could be seen", path.display());
+        add("path", message, "name a directory on a disk");
+    }
+    // The code in directory form is one level lower, and its directory counts as the function too.
+    let around = code.ancestors().skip(1).take(2).any(|directory| directory == path);
+    if code.is_absolute() && (around || entry.recursive && code.starts_with(&path)) {
+        let message = format!(
+            "`{}` contains the function itself: each edit of it would run it",
+            path.display()
+        );
+        add("path", message, "watch a directory that contains no functions");
+    }
+    for (key, action) in [("then", &entry.then), ("failed", &entry.failed)] {
+        let Some(to) = action.destination(&entry.path) else {
+            continue;
+        };
+        if to == path {
+            let message = format!("`{key}` moves the files to the directory in which they are");
+            add(key, message, "name another directory, such as `move:done`");
+        } else if entry.recursive && to.starts_with(&path) {
+            let message = format!(
+                "`{key}` moves the files to `{}`, which is watched too (`recursive`): they would run the function again",
+                to.display()
+            );
+            add(key, message, "move them to a directory outside, such as `move:../done`");
+        }
+    }
+    wrong
+}
+
+/// Returns where a key of an entry is written; the entry itself where the key is not.
+fn place<'a>(entry: Option<&'a Node>, key: &str) -> Option<&'a At> {
+    let entry = entry?;
+    let key = match &entry.value {
+        Value::Table(table) => table.get(key),
+        _ => None,
+    };
+    Some(&key.unwrap_or(entry).at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::FileAction;
+    use super::*;
+
+    fn entry(path: &str) -> FileTrigger {
+        FileTrigger {
+            path: path.to_owned(),
+            ..crate::schema::pick::FromValue::from_value(None).unwrap()
+        }
+    }
+
+    fn moves(path: &str, to: &str, recursive: bool) -> FileTrigger {
+        FileTrigger {
+            then: FileAction::Move(to.to_owned()),
+            recursive,
+            ..entry(path)
+        }
+    }
+
+    #[track_caller]
+    fn check(entry: &FileTrigger, expected: &[(&str, &str)]) {
+        let wrong = wrong(entry, Mode::Handler, Path::new("/etc/fnd/functions/in/main.py"));
+        assert_eq!(wrong.len(), expected.len(), "{wrong:?}");
+        for ((key, message, help), (expected_key, part)) in wrong.iter().zip(expected) {
+            assert_eq!(key, expected_key, "{message}");
+            assert!(message.contains(part), "{message}");
+            assert!(!help.is_empty());
+        }
+    }
+
+    #[test]
+    fn each_mistake_is_named_at_its_key() {
+        check(&entry("/srv/in"), &[]);
+        check(&entry("/"), &[("path", "cannot be watched")]);
+        check(&entry("/proc/self"), &[("path", "no files whose changes")]);
+        check(&entry("/process"), &[]);
+        check(
+            &entry("/etc/fnd/functions"),
+            &[("path", "contains the function itself")],
+        );
+        check(
+            &entry("/etc/fnd/functions/in/"),
+            &[("path", "contains the function itself")],
+        );
+        check(&entry("/etc"), &[]);
+        let below = FileTrigger {
+            recursive: true,
+            ..entry("/etc")
+        };
+        check(&below, &[("path", "contains the function itself")]);
+        check(&moves("/srv/in", "done", false), &[]);
+        check(&moves("/srv/in", ".", false), &[("then", "in which they are")]);
+        check(&moves("/srv/in", "../in/", false), &[("then", "in which they are")]);
+        check(&moves("/srv/in", "done", true), &[("then", "watched too")]);
+        check(&moves("/srv/in", "../done", true), &[]);
+        let failed = FileTrigger {
+            failed: FileAction::Move("/srv/in".to_owned()),
+            ..entry("/srv/in")
+        };
+        check(&failed, &[("failed", "in which they are")]);
+        assert!(!super::wrong(&entry("/srv/in"), Mode::Service, Path::new("main.sh")).is_empty());
+    }
+}
