@@ -253,6 +253,7 @@ impl Supervisor {
             key: None,
             origin: None,
             mark: None,
+            files: Vec::new(),
         })
     }
 

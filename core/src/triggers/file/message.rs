@@ -94,9 +94,9 @@ wire_enum! {
     pub enum ToWatcher {
         /// Files that are handled, from the memory of fnd.
         1 = Known(Vec<Known>),
-        /// All known files were sent: the watcher begins. The value is when fnd first watched for this function, Unix
-        /// milliseconds: for `existing = false`.
-        2 = Begin(u64),
+        /// All known files were sent: the watcher begins. The values are since when fnd watches the directory of each entry,
+        /// Unix milliseconds: for `existing = false`.
+        2 = Begin(Vec<u64>),
         /// The invocation of a [`FromWatcher::Ready`] is stored; its end follows as [`ToWatcher::Ended`].
         3 = Accepted(Accepted),
         /// The files of a [`FromWatcher::Ready`] wait: the function takes no more invocations now. The watcher offers them
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn messages_come_whole_from_pieces_of_any_size() {
-        let sent = [ToWatcher::Begin(7), ToWatcher::Refused(3), ToWatcher::Known(Vec::new())];
+        let sent = [ToWatcher::Begin(vec![7]), ToWatcher::Refused(3), ToWatcher::Known(Vec::new())];
         let mut bytes = Vec::new();
         sent.iter().for_each(|message| put(message, &mut bytes));
         for size in 1..bytes.len() {

@@ -236,6 +236,7 @@ fn accepted(second: u64, function: &str) -> Accepted {
         key: None,
         origin: None,
         mark: None,
+        files: Vec::new(),
     }
 }
 
