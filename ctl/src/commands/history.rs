@@ -183,7 +183,10 @@ fn of_cause(cause: &Cause, out: &Output) -> Vec<(&'static str, String)> {
             lines
         }
         Cause::File(file) => {
-            let more = file.files.filter(|files| *files > 1).map(|files| format!(" and {} more", files - 1));
+            let more = file
+                .files
+                .filter(|files| *files > 1)
+                .map(|files| format!(" and {} more", files - 1));
             let text = format!("{} ({}){}", file.path, file.event.as_str(), more.unwrap_or_default());
             vec![("file", text)]
         }

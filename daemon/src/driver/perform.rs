@@ -98,6 +98,7 @@ impl State {
                 // unrecorded until its end; the record of its end has more room.
                 if self.records.ledger.submit(Command::Store(accepted)).is_err() && durable {
                     self.schedules.stored(id, false, self.clock.now().unix_ms);
+                    self.files_stored(id, false);
                     self.turn.follow_up.push_back(Event::StoreFailed(id));
                 }
             }
@@ -143,6 +144,7 @@ impl State {
             Action::Follow(id, payload) => self.follow_ups.expect(id, *payload),
             Action::StoreEnabled { function, enabled } => {
                 self.reschedule(&function);
+                self.rewatch(&function);
                 self.records.store(Command::StoreEnabled { function, enabled });
             }
             Action::Release { function, invocation } => {
@@ -178,6 +180,7 @@ impl State {
         if record.state.is_final() {
             self.workers.uploads.remove(&record.id);
             self.callers.ended(record.id);
+            self.files_ended(record);
         }
     }
 

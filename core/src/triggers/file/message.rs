@@ -179,7 +179,11 @@ mod tests {
 
     #[test]
     fn messages_come_whole_from_pieces_of_any_size() {
-        let sent = [ToWatcher::Begin(vec![7]), ToWatcher::Refused(3), ToWatcher::Known(Vec::new())];
+        let sent = [
+            ToWatcher::Begin(vec![7]),
+            ToWatcher::Refused(3),
+            ToWatcher::Known(Vec::new()),
+        ];
         let mut bytes = Vec::new();
         sent.iter().for_each(|message| put(message, &mut bytes));
         for size in 1..bytes.len() {
