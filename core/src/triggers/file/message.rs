@@ -155,7 +155,7 @@ impl Messages {
     ///
     /// # Errors
     /// The bytes are no message, or one above [`MESSAGE_MAX`]: the connection cannot be used any more.
-    pub fn next<T: Wire>(&mut self) -> Result<Option<T>, String> {
+    pub fn take<T: Wire>(&mut self) -> Result<Option<T>, String> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let Some((length, rest)) = rest.split_first_chunk::<4>() else {
             return Ok(None);
@@ -191,7 +191,7 @@ mod tests {
             let mut read = Vec::new();
             for piece in bytes.chunks(size) {
                 messages.add(piece);
-                while let Some(message) = messages.next::<ToWatcher>().unwrap() {
+                while let Some(message) = messages.take::<ToWatcher>().unwrap() {
                     read.push(message);
                 }
             }
@@ -204,7 +204,7 @@ mod tests {
         let refused = |bytes: &[u8]| {
             let mut messages = Messages::default();
             messages.add(bytes);
-            messages.next::<FromWatcher>()
+            messages.take::<FromWatcher>()
         };
         assert!(refused(&u32::MAX.to_le_bytes()).unwrap_err().contains("more than"));
         assert!(refused(&[1, 0, 0, 0, 99]).unwrap_err().contains("cannot be read"));

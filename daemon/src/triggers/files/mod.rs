@@ -11,6 +11,8 @@
 //! - `talk`: the tasks that write to a watcher and read from it
 
 pub(crate) mod talk;
+#[cfg(test)]
+mod tests;
 
 use crate::ledger::Reader;
 use fnd_core::triggers::file::memory::FileMark;

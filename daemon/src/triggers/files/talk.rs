@@ -114,7 +114,7 @@ pub(crate) async fn listen(worker: WorkerId, stdout: OwnedFd, ledger: Reader, in
                 return Ok(());
             }
             messages.add(buffer.get(..count).unwrap_or_default());
-            while let Some(message) = messages.next::<FromWatcher>().map_err(io::Error::other)? {
+            while let Some(message) = messages.take::<FromWatcher>().map_err(io::Error::other)? {
                 if !inbox.input(Input::Watcher(worker, Ok(message))) {
                     return Ok(());
                 }
