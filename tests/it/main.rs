@@ -12,6 +12,7 @@
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
 //! - `ctl`, `doctor`, `edit`, `new`, `run_file`, `validate`, `verify`: fndctl
 //! - `documents`, `units`: the documents are true
+//! - `files`: files that run functions, each content once
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `listener`: the public listener
 //! - `lone`: the runtimes inside the program
@@ -42,6 +43,7 @@ mod drop;
 mod edit;
 mod events;
 mod examples;
+mod files;
 mod handlers;
 mod hooks;
 mod http_mode;
