@@ -317,9 +317,9 @@ fn a_disabled_function_leaves_its_files_and_a_deleted_one_is_forgotten() {
     drop_function(&fnd, "take", &manifest, KEEP_BOOKS);
     put(&directory, "a", "a");
     wait_journal(&fnd, "take", &["a".to_owned()]);
-    fnd.ctl(&["disable", "take"]).expect_code(0);
+    drop(fnd.ctl(&["disable", "take"]).expect_code(0));
     put(&directory, "b", "b");
-    fnd.ctl(&["enable", "take"]).expect_code(0);
+    drop(fnd.ctl(&["enable", "take"]).expect_code(0));
     wait_journal(&fnd, "take", &["a".to_owned(), "b".to_owned()]);
     // A new version goes on where the old one was.
     drop_function(&fnd, "take", &manifest, &format!("true\n{KEEP_BOOKS}"));
