@@ -295,6 +295,14 @@ keys! {
     }
 }
 
+impl Events {
+    /// Returns the Unix time, in milliseconds, since when events are remembered.
+    #[must_use]
+    pub fn since_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(u64::try_from(self.remember.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
 /// The values for a configuration from an fnd that did not have this table.
 impl Default for Events {
     fn default() -> Self {
