@@ -11,6 +11,7 @@
 //! - `corpus`, `examples`: scripts of all kinds
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
 //! - `ctl`, `doctor`, `edit`, `new`, `run_file`, `validate`, `verify`: fndctl
+//! - `day`: a day in the life of a nightly function
 //! - `documents`, `units`: the documents are true
 //! - `files`: files that run functions, each content once
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
@@ -36,6 +37,7 @@ mod cloudevents;
 mod corpus;
 mod crash;
 mod ctl;
+mod day;
 mod disk_faults;
 mod doctor;
 mod documents;

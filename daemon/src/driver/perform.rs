@@ -104,9 +104,7 @@ impl State {
             }
             Action::Publish(shares) => {
                 let number = shares.number;
-                let remember =
-                    u64::try_from(self.node.settings.settings.events.remember.as_millis()).unwrap_or(u64::MAX);
-                let since_ms = shares.accepted_ms.saturating_sub(remember);
+                let since_ms = self.node.settings.settings.events.since_ms(shares.accepted_ms);
                 if self
                     .records
                     .ledger
