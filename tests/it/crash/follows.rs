@@ -144,7 +144,7 @@ fn alerts_once(fnd: &Fnd, all: &[InvocationView], whole: bool, found: &mut Findi
             _ => continue,
         };
         // A function is well at first.
-        if changes.last().map_or(true, |(before, _)| *before) != is_well {
+        if changes.last().is_none_or(|(before, _)| *before) != is_well {
             changes.push((is_well, view));
         }
     }
