@@ -21,7 +21,8 @@
 //! - `start`: what happens once: connecting to the spawner, opening the history, serving, stopping
 //! - `stream`: the stream of happenings, one line each
 //! - `telemetry`: the destination of fnd's own messages
-//! - `triggers`: what starts functions: the public listener
+//! - `triggers`: what starts functions: the public listener, schedules, files
+//! - `way`: the directories that a path leads through
 //! - `workers`: the link to the spawner, and the conversations with workers
 
 mod allocator;

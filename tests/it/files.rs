@@ -71,8 +71,8 @@ fn names(directory: &Path) -> Vec<String> {
 fn a_file_runs_the_function_with_its_exact_path() {
     let fnd = Fnd::start();
     let directory = fnd.shared_directory("in");
-    let code = "cat >>\"$STATE_DIRECTORY/payloads\"; echo >>\"$STATE_DIRECTORY/payloads\"
-printf '%s' \"$FND_FILE\" | od -An -v -tx1 | tr -d ' \\n' >>\"$STATE_DIRECTORY/journal\"; echo >>\"$STATE_DIRECTORY/journal\"\n";
+    let code = "printf '%s\\n' \"$(cat)\" >>\"$STATE_DIRECTORY/payloads\"
+printf '%s\\n' \"$(printf '%s' \"$FND_FILE\" | od -An -v -tx1 | tr -d ' \\n')\" >>\"$STATE_DIRECTORY/journal\"\n";
     put(&directory, "before.csv", "there already");
     drop_function(&fnd, "take", &entry(&directory, "pattern = \"*.csv\""), code);
     let longest = format!("{}.csv", "n".repeat(251));
@@ -124,15 +124,16 @@ printf '%s' \"$FND_FILE\" | od -An -v -tx1 | tr -d ' \\n' >>\"$STATE_DIRECTORY/j
         causes.find(|cause| matches!(cause, Some(Cause::File(file)) if file.event.as_str() == "modified"))
     });
     assert!(matches!(modified, Some(Cause::File(file)) if file.path.ends_with("in/before.csv")));
-    let shown = fnd.ctl(&["history", "take"]).expect_code(0).out();
-    assert!(shown.contains("file"), "{shown}");
+    let newest = runs(&fnd, "take")[0].id.to_string();
+    let shown = fnd.ctl(&["history", "--id", &newest]).expect_code(0).out();
+    assert!(shown.contains("in/before.csv (modified)"), "{shown}");
     fnd.finish();
 }
 
 #[test]
 fn each_content_runs_once_over_kills_restarts_and_renames() {
     require!(root, cgroup);
-    let mut fnd = Fnd::start();
+    let mut fnd = Fnd::start_with(&Setup::default().detached());
     let directory = fnd.shared_directory("in");
     drop_function(&fnd, "once", &entry(&directory, "[queue]\nmax = 20"), KEEP_BOOKS);
     let mut expected = Vec::new();
@@ -147,7 +148,7 @@ fn each_content_runs_once_over_kills_restarts_and_renames() {
         });
         match round {
             0 | 2 => {
-                fnd.crash();
+                fnd.leave(nix::sys::signal::Signal::SIGKILL);
                 // While no fnd runs: a new name for a handled content, and a new file.
                 fs::rename(
                     directory.join(format!("{round}-00")),
@@ -249,14 +250,14 @@ fn files_go_where_the_manifest_says() {
 #[test]
 fn what_was_to_be_done_after_a_run_is_done_by_the_next_fnd() {
     require!(root, cgroup);
-    let mut fnd = Fnd::start();
+    let mut fnd = Fnd::start_with(&Setup::default().detached());
     let directory = fnd.shared_directory("in");
     let gate = fnd.shared_directory("gate");
     let code = format!("until [[ -e {}/go ]]; do sleep 0.02; done\n", gate.display());
     drop_function(&fnd, "slow", &entry(&directory, "then = \"delete\""), &code);
     put(&directory, "a", "a");
     drop(fnd.wait_function("slow", "running", |status| status.running == 1));
-    fnd.crash();
+    fnd.leave(nix::sys::signal::Signal::SIGKILL);
     fs::write(gate.join("go"), "").unwrap();
     fnd.launch();
     wait_until("the file is deleted", PATIENCE, || {

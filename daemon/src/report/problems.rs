@@ -20,6 +20,7 @@ pub(crate) const CODES: &[&str] = &[
     "configuration-refused",
     "connections",
     "directory-away",
+    "files",
     "functions-directory",
     "functions-unread",
     "history-failing",
