@@ -18,8 +18,9 @@ pub(super) fn pages<P: DeserializeOwned, T>(
 ) -> Vec<T> {
     let mut all = Vec::new();
     let mut after = String::new();
+    let mark = if path.contains('?') { '&' } else { '?' };
     loop {
-        let page = fnd.client().get(&format!("{path}?limit=1000{after}"));
+        let page = fnd.client().get(&format!("{path}{mark}limit=1000{after}"));
         let (some, next) = of(page.json());
         all.extend(some);
         match next {

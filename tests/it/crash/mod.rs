@@ -7,6 +7,7 @@
 //! Files:
 //! - `answered`: both die right after an answer
 //! - `check`: compares the history with the journals
+//! - `drops`: a function that runs on files
 //! - `findings`: the failures, in words
 //! - `follows`: functions that hooks and alerts call
 //! - `functions`: the functions, and the journal they write
@@ -17,6 +18,7 @@
 
 mod answered;
 pub(crate) mod check;
+pub(crate) mod drops;
 pub(crate) mod findings;
 pub(crate) mod follows;
 pub(crate) mod functions;
@@ -26,6 +28,7 @@ pub(crate) mod rest;
 pub(crate) mod slots;
 
 use check::Check;
+use drops::Drops;
 use fastrand::Rng;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require};
@@ -45,7 +48,7 @@ const KILLS_OF_ONE: u32 = 80;
 const POINT_COMES: Duration = Duration::from_millis(1500);
 
 /// The functions in addition to those under load.
-const OTHERS: [&str; 4] = [slots::NAME, "followed", "turns", "paged"];
+const OTHERS: [&str; 5] = [slots::NAME, drops::NAME, "followed", "turns", "paged"];
 /// Steps of the clock: to the past, and to the future by less than slots are caught up. All are within a day, so that no
 /// mark of a schedule counts as wrong.
 const STEPS_MS: [i64; 6] = [0, 2_500, 9_000, -4_000, 900_000, -3_600_000];
@@ -107,7 +110,8 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     };
     let mut fnd = Fnd::prepare(&setup);
     let gate = fnd.shared_directory("gate");
-    for (name, code) in functions::files().into_iter().chain(follows::files()) {
+    let others = follows::files().into_iter().chain([drops::file()]);
+    for (name, code) in functions::files().into_iter().chain(others) {
         fnd.drop_file(name, &code.replace("GATE", &gate.display().to_string()));
     }
     fnd.drop_file(slots::FILE.0, slots::FILE.1);
@@ -120,6 +124,7 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     }
     fnd.leave(Signal::SIGTERM);
     let load = Load::begin(&fnd.client(), &mut rng, &seed.to_string(), 1);
+    let dropping = Drops::begin(&gate, rng.fork());
     for n in 0..kills {
         let kill = Kill::choose(&mut rng, spawner_killed);
         if rng.u32(..5) == 0 {
@@ -145,6 +150,7 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     let replies = load.end();
     slots::pause(&fnd);
     follows::pause(&fnd);
+    let files = dropping.end(&fnd);
     let again = format!("seed {seed}, replayed with FND_SEED={seed} FND_KILLS={kills}");
     let rest = Rest {
         fnd: &fnd,
@@ -164,6 +170,7 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     .run();
     slots::check(&fnd, true, &mut findings);
     follows::check(&fnd, &gate, true, &mut findings);
+    drops::check(&fnd, &gate, files, true, &mut findings);
     sum.invocations += invocations;
     assert!(findings.none(), "{again}: {}{findings}", findings.counts());
     fnd.finish();

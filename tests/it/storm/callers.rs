@@ -3,7 +3,7 @@
 
 use crate::crash::findings::{Findings, short};
 use crate::crash::functions::Journal;
-use crate::crash::{follows, slots};
+use crate::crash::{drops, follows, slots};
 use fastrand::Rng;
 use fnd_core::api::Queued;
 use fnd_core::outcome::State;
@@ -76,7 +76,7 @@ exec sleep 1000
 pub(super) fn files() -> Vec<(&'static str, String)> {
     let own = [("moves.sh", MOVES), ("web.py", WEB), ("keeper.sh", KEEPER), slots::FILE];
     let own = own.map(|(file, code)| (file, code.to_owned()));
-    own.into_iter().chain(follows::files()).collect()
+    own.into_iter().chain(follows::files()).chain([drops::file()]).collect()
 }
 
 /// The answers that callers of these functions got.

@@ -19,6 +19,7 @@ mod ground;
 mod perform;
 
 use crate::crash::check::Check;
+use crate::crash::drops::{self, Drops};
 use crate::crash::functions::{self as common, FUNCTIONS, Journal};
 use crate::crash::load::Load;
 use crate::crash::rest::Rest;
@@ -43,8 +44,17 @@ const WARM_UP: Duration = Duration::from_secs(4);
 /// oldest records, as it should. In a longer storm callers pause more.
 const HISTORY_LASTS: u64 = 60;
 /// The functions in addition to those under load of the crash tests: one that is moved around, an HTTP server, a
-/// service, one that runs by schedule, and those that are called because another one has ended.
-const OTHERS: [&str; 7] = ["moves", "web", "keeper", slots::NAME, "followed", "turns", "paged"];
+/// service, one that runs by schedule, and those that are called because another one has ended. And one that runs on files.
+const OTHERS: [&str; 8] = [
+    "moves",
+    "web",
+    "keeper",
+    slots::NAME,
+    drops::NAME,
+    "followed",
+    "turns",
+    "paged",
+];
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -93,6 +103,7 @@ fn what_must_hold_holds_in_a_storm() {
     let pauses = seconds.div_ceil(HISTORY_LASTS);
     let load = Load::begin(&storm.fnd.client(), &mut rng.fork(), &seed.to_string(), pauses);
     let crowd = Crowd::begin(&storm.fnd.client(), &mut rng.fork(), pauses);
+    let dropping = Drops::begin(&storm.gate, rng.fork());
     let begun = fnd_tests::now();
     while begun.elapsed() < WARM_UP {
         fnd_tests::wait::pause();
@@ -117,6 +128,7 @@ fn what_must_hold_holds_in_a_storm() {
     let crowd = crowd.end();
     slots::pause(&storm.fnd);
     follows::pause(&storm.fnd);
+    let files = dropping.end(&storm.fnd);
     say(&format!("{done:?}"));
 
     let rest = Rest {
@@ -142,6 +154,7 @@ fn what_must_hold_holds_in_a_storm() {
         slots::check(&storm.fnd, !storm.shortage, &mut findings);
     }
     follows::check(&storm.fnd, &storm.gate, !storm.shortage, &mut findings);
+    drops::check(&storm.fnd, &storm.gate, files, !storm.shortage, &mut findings);
     let others = Journal::read(&storm.gate, ["moves", "web"].into_iter());
     crowd.check(&storm.fnd, &others, storm.spawner_killed, &mut findings);
     calm.compare_memory(&warm, &mut findings);
