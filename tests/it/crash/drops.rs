@@ -21,12 +21,13 @@ use std::thread::JoinHandle;
 /// Its name.
 pub(crate) const NAME: &str = "takes";
 
-/// Its code. Its queue is small, so files wait in their directory.
+/// Its code. Its queue is small, so files wait in their directory. A busy machine may hold up somebody who writes a file in
+/// parts for longer than any short `settle`.
 const CODE: &str = "# /// fnd
 # [[file]]
 # path = \"GATE/in\"
 # debounce = \"30ms\"
-# settle = \"300ms\"
+# settle = \"5s\"
 # [queue]
 # max = 20
 # [history]
