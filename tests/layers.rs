@@ -84,11 +84,15 @@ const RULES: &[Rule] = &[
     .except(&["clone.rs"]),
     // daemon: the other programs of its binary.
     rule(
-        "daemon/src/modes",
+        "daemon/src/modes/judge.rs",
         "fnd_core",
         "the judge is a process without a supervisor",
-    )
-    .except(&["examine.rs"]), // of the ledger
+    ),
+    rule(
+        "daemon/src/modes/watch",
+        "crate::backend crate::control crate::driver crate::functions crate::ledger tokio tracing",
+        "the watcher is a process of a function's user: it has nothing of fnd but the messages",
+    ),
     // daemon: the driver.
     rule("daemon/src", "supervisor.handle", "one caller of the supervisor").except(&["perform.rs", "fuzzing.rs"]),
     rule(

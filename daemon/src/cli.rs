@@ -68,6 +68,10 @@ pub struct Cli {
     /// Judge manifests for fnd-spawner on standard input (started by it)
     #[arg(long, hide = true)]
     pub judge: bool,
+    /// Watch the directories of a function for fnd on standard input (started by fnd-spawner); `FND_WATCHED` has its entries
+    /// of `[[file]]`
+    #[arg(long, hide = true)]
+    pub watch: bool,
     /// With --judge: the protocol of fnd-spawner, which decides the form of the answers. A spawner older than this
     /// option names none
     #[arg(long, hide = true, requires = "judge", default_value_t = fnd_wire::frame::PROTOCOL_MIN)]

@@ -46,6 +46,7 @@ pub mod start;
 pub mod stream;
 pub mod telemetry;
 pub mod triggers;
+mod way;
 pub mod workers;
 
 use cli::Cli;

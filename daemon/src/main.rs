@@ -11,6 +11,9 @@ fn main() -> ExitCode {
         // The spawner sees the end of the process and reports it.
         return fnd_daemon::modes::judge::run(cli.protocol).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
+    if cli.watch {
+        return fnd_daemon::modes::watch::run();
+    }
     if let Some(path) = &cli.examine {
         return fnd_daemon::modes::examine::run(&cli, path);
     }

@@ -1,0 +1,127 @@
+//! What is done to files after their invocation. An act is only for the content that the invocation had: a file that
+//! changed since then is a new content, and stays.
+
+use super::content::{Content, Facts};
+use super::machine::{Act, Acted, Machine};
+use super::message::FromWatcher;
+use super::record::State;
+use fnd_manifest::function::file::FileAction;
+use fnd_wire::ids::InvocationId;
+use std::path::Path;
+use std::rc::Rc;
+
+impl Machine {
+    pub(super) fn ended(&mut self, invocation: InvocationId, success: bool) {
+        let was_known = self.offers.running.contains(&invocation);
+        self.resume(invocation);
+        let Some(contents) = self.after.remove(&invocation) else {
+            // Of an earlier watcher, whose files are all gone: nothing is left to be done.
+            if !was_known {
+                self.outbox.say(FromWatcher::Settled(invocation));
+            }
+            return;
+        };
+        let mut count = 0;
+        for (entry, content) in contents {
+            let Some(trigger) = self.entries.get(Some(entry)) else {
+                continue;
+            };
+            let action = if success { &trigger.then } else { &trigger.failed };
+            let directory = self.entries.directory(entry);
+            let holder = self.books.holder(directory, content.0);
+            let Some(record) = holder.and_then(|id| self.books.get(id)) else {
+                continue;
+            };
+            if *action == FileAction::Keep || !is_still(record.known, content) {
+                continue;
+            }
+            count += 1;
+            self.acts.push_back(Act {
+                after: invocation,
+                entry,
+                directory,
+                path: Rc::clone(&record.path),
+                content,
+                action: action.clone(),
+            });
+        }
+        if count == 0 {
+            self.outbox.say(FromWatcher::Settled(invocation));
+        } else {
+            self.settling.insert(invocation, count);
+        }
+    }
+
+    pub(super) fn acted(&mut self, act: &Act, acted: Acted) {
+        let failure = self.failures.get_mut(usize::from(act.entry));
+        match acted {
+            Acted::Deleted => {
+                failure.map(Option::take);
+                self.act_done(act);
+            }
+            Acted::Moved(to, facts) => {
+                failure.map(Option::take);
+                let known = self.act_done(act);
+                if let (Some(facts), Some(known)) = (facts, known) {
+                    self.moved_into(&to, Content { facts, ..known });
+                }
+            }
+            Acted::Changed => {}
+            Acted::Failed(problem) => {
+                if let Some(failure) = failure {
+                    *failure = Some(problem);
+                }
+            }
+        }
+        if let Some(count) = self.settling.get_mut(&act.after) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.settling.remove(&act.after);
+                self.outbox.say(FromWatcher::Settled(act.after));
+            }
+        }
+    }
+
+    /// Forgets a file that an act deleted or moved: its events find nothing that could be deleted. Returns its content.
+    fn act_done(&mut self, act: &Act) -> Option<Content> {
+        let id = self.books.holder(act.directory, act.content.0)?;
+        let record = self.books.get(id)?;
+        let known = record.known.filter(|known| is_still(Some(*known), act.content))?;
+        let state = record.state;
+        self.books.forget(id);
+        self.outbox.gone(act.directory, act.content.0);
+        // A change that is on its way goes on: a look shows what has this name now.
+        if state == State::Idle || state.is_gone() {
+            self.books.set(id, State::Idle);
+        }
+        Some(known)
+    }
+
+    /// Remembers a file that an act moved into a watched directory: it must not run the function again.
+    fn moved_into(&mut self, to: &[u8], content: Content) {
+        use std::os::unix::ffi::OsStrExt as _;
+        let to = Path::new(std::ffi::OsStr::from_bytes(to));
+        let numbers: Vec<_> = self
+            .entries
+            .directories()
+            .filter_map(|(number, path, _)| Some((number, to.strip_prefix(path).ok()?.as_os_str().as_bytes())))
+            .collect();
+        for (number, path) in numbers {
+            let entry = self.entries.take(number, path);
+            if entry.is_none() {
+                continue;
+            }
+            if let Some(id) = self.books.add(number, path, entry) {
+                self.learn(id, content);
+                self.say_seen(number, id);
+                self.books.set(id, State::Idle);
+            }
+        }
+    }
+}
+
+/// Returns whether a known content is the one that an invocation had.
+fn is_still(known: Option<Content>, content: (u64, u64, i64)) -> bool {
+    let facts = |facts: Facts| (facts.inode, facts.size, facts.modified_ns);
+    known.is_some_and(|known| facts(known.facts) == content)
+}

@@ -1,0 +1,258 @@
+//! The files that are known or wait, by path and by inode; and those that are ready, by age.
+//!
+//! A known content has one name. Every look-up is by path, by inode or by age: nothing passes through all files, except
+//! the end of a scan.
+
+use super::content::Content;
+use super::record::{FileId, Record, State, Wait};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+use std::rc::Rc;
+
+/// The files of one entry that are on their way.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    /// Ready, the oldest first: time of change, path.
+    pub(super) ready: BTreeSet<(i64, Rc<[u8]>, FileId)>,
+    /// Number of files in their quiet time.
+    pub(super) quiet: usize,
+    /// When the first of `ready` came, in nanoseconds of the monotonic clock.
+    pub(super) since: Option<u64>,
+}
+
+/// The books.
+#[derive(Debug, Default)]
+pub(super) struct Books {
+    records: Vec<Option<Record>>,
+    free: Vec<FileId>,
+    /// For each directory.
+    paths: Vec<BTreeMap<Rc<[u8]>, FileId>>,
+    /// Known contents by directory and inode.
+    inodes: HashMap<(u16, u64), FileId>,
+    /// For each entry.
+    pub(super) lines: Vec<Line>,
+    /// Number of files that are ready or offered.
+    pub(super) waiting: u64,
+}
+
+impl Books {
+    pub(super) fn new(entries: usize) -> Self {
+        Self {
+            paths: (0..entries).map(|_| BTreeMap::new()).collect(),
+            lines: (0..entries).map(|_| Line::default()).collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn get(&self, id: FileId) -> Option<&Record> {
+        self.records.get(usize::try_from(id).ok()?)?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, id: FileId) -> Option<&mut Record> {
+        self.records.get_mut(usize::try_from(id).ok()?)?.as_mut()
+    }
+
+    pub(super) fn find(&self, directory: u16, path: &[u8]) -> Option<FileId> {
+        self.paths.get(usize::from(directory))?.get(path).copied()
+    }
+
+    /// Returns the file with the known content of an inode.
+    pub(super) fn holder(&self, directory: u16, inode: u64) -> Option<FileId> {
+        self.inodes.get(&(directory, inode)).copied()
+    }
+
+    /// Returns the file with this path, which is added if it is new.
+    pub(super) fn add(&mut self, directory: u16, path: &[u8], entry: Option<u16>) -> Option<FileId> {
+        if let Some(id) = self.find(directory, path) {
+            return Some(id);
+        }
+        let path: Rc<[u8]> = path.into();
+        let record = Record {
+            path: Rc::clone(&path),
+            wait: None,
+            known: None,
+            directory,
+            entry,
+            state: State::Idle,
+            mark: 0,
+            closed: false,
+            changed: false,
+            linked: false,
+            renewed: false,
+        };
+        let paths = self.paths.get_mut(usize::from(directory))?;
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => u32::try_from(self.records.len()).ok()?,
+        };
+        paths.insert(path, id);
+        match self.records.get_mut(usize::try_from(id).ok()?) {
+            Some(slot) => *slot = Some(record),
+            None => self.records.push(Some(record)),
+        }
+        Some(id)
+    }
+
+    /// Moves a file to another state, and drops it from the books when nothing is known or due any more.
+    pub(super) fn set(&mut self, id: FileId, state: State) {
+        self.leave(id);
+        let Some(record) = self.get_mut(id) else { return };
+        record.state = state;
+        if state == State::Idle {
+            record.wait = None;
+            record.closed = false;
+            record.changed = false;
+            record.renewed = false;
+            if record.known.is_none() {
+                self.drop(id);
+                return;
+            }
+        }
+        self.enter(id);
+    }
+
+    /// The age by which a ready file waits for its turn.
+    fn age(record: &Record) -> i64 {
+        let looked = record.wait.as_ref().and_then(|wait| wait.looked);
+        match (record.state, record.known, looked) {
+            (State::ReadyGone, Some(known), _) => known.facts.modified_ns,
+            (_, _, Some((_, modified))) => modified,
+            (_, _, None) => i64::MIN,
+        }
+    }
+
+    fn leave(&mut self, id: FileId) {
+        let Some(record) = self.get(id) else { return };
+        let state = record.state;
+        let key = (Self::age(record), Rc::clone(&record.path), id);
+        let line = record.entry;
+        if state.is_ready() || matches!(state, State::Offered | State::OfferedGone) {
+            self.waiting = self.waiting.saturating_sub(1);
+        }
+        let Some(line) = line.and_then(|entry| self.lines.get_mut(usize::from(entry))) else {
+            return;
+        };
+        if state.is_quiet() {
+            line.quiet = line.quiet.saturating_sub(1);
+        }
+        if state.is_ready() {
+            line.ready.remove(&key);
+            if line.ready.is_empty() {
+                line.since = None;
+            }
+        }
+    }
+
+    fn enter(&mut self, id: FileId) {
+        let Some(record) = self.get(id) else { return };
+        let state = record.state;
+        let key = (Self::age(record), Rc::clone(&record.path), id);
+        let line = record.entry;
+        if state.is_ready() || matches!(state, State::Offered | State::OfferedGone) {
+            self.waiting += 1;
+        }
+        let Some(line) = line.and_then(|entry| self.lines.get_mut(usize::from(entry))) else {
+            return;
+        };
+        if state.is_quiet() {
+            line.quiet += 1;
+        }
+        if state.is_ready() {
+            line.ready.insert(key);
+        }
+    }
+
+    fn drop(&mut self, id: FileId) {
+        let slot = usize::try_from(id).ok().and_then(|at| self.records.get_mut(at));
+        let Some(record) = slot.and_then(Option::take) else {
+            return;
+        };
+        if let Some(paths) = self.paths.get_mut(usize::from(record.directory)) {
+            paths.remove(&record.path);
+        }
+        self.free.push(id);
+    }
+
+    /// Makes a content the known one of a file. Returns the inode of the content that was known under this name before.
+    pub(super) fn learn(&mut self, id: FileId, content: Content) -> Option<u64> {
+        let directory = self.get(id)?.directory;
+        let inode = content.facts.inode;
+        if let Some(holder) = self.holder(directory, inode).filter(|holder| *holder != id) {
+            self.lose(holder);
+        }
+        self.inodes.insert((directory, inode), id);
+        let old = self.get_mut(id)?.known.replace(content)?;
+        let replaced = Some(old.facts.inode).filter(|old| *old != inode)?;
+        self.inodes.remove(&(directory, replaced));
+        Some(replaced)
+    }
+
+    /// The content of a file has another name now.
+    fn lose(&mut self, id: FileId) {
+        let Some(record) = self.get_mut(id) else { return };
+        if record.state.is_gone() {
+            // The key of a deletion that waits has the time of the content.
+            self.set(id, State::Idle);
+        }
+        let Some(record) = self.get_mut(id) else { return };
+        record.known = None;
+        record.linked = false;
+        if record.state == State::Idle {
+            self.set(id, State::Idle);
+        } else {
+            record.renewed = true;
+        }
+    }
+
+    /// Forgets the content of a file. Returns its inode.
+    pub(super) fn forget(&mut self, id: FileId) -> Option<u64> {
+        if self.get(id)?.state == State::ReadyGone {
+            self.set(id, State::Vanishing);
+        }
+        let record = self.get_mut(id)?;
+        record.linked = false;
+        let inode = record.known.take()?.facts.inode;
+        let key = (record.directory, inode);
+        if self.inodes.get(&key) == Some(&id) {
+            self.inodes.remove(&key);
+        }
+        Some(inode)
+    }
+
+    /// Returns the files below a path of a directory; of the whole directory if the path is empty.
+    pub(super) fn below(&self, directory: u16, path: &[u8]) -> Vec<FileId> {
+        let Some(paths) = self.paths.get(usize::from(directory)) else {
+            return Vec::new();
+        };
+        let mut start = path.to_vec();
+        if !start.is_empty() {
+            start.push(b'/');
+        }
+        paths
+            .range::<[u8], _>((Bound::Included(start.as_slice()), Bound::Unbounded))
+            .take_while(|(path, _)| path.starts_with(&start))
+            .map(|(_, id)| *id)
+            .collect()
+    }
+
+    /// Returns the times of a file, which are made if it has none.
+    pub(super) fn wait(&mut self, id: FileId) -> Option<&mut Wait> {
+        let record = self.get_mut(id)?;
+        let new = || {
+            Box::new(Wait {
+                until: 0,
+                queued: u64::MAX,
+                looked: None,
+            })
+        };
+        Some(record.wait.get_or_insert_with(new))
+    }
+
+    /// Keeps what a look has shown. The file must not be ready: its age would change.
+    pub(super) fn looked(&mut self, id: FileId, looked: (u64, i64)) {
+        debug_assert!(self.get(id).is_none_or(|record| !record.state.is_ready()));
+        if let Some(wait) = self.wait(id) {
+            wait.looked = Some(looked);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Events about paths: they start a quiet time, or end the way of a name.
+
+use super::machine::{Clock, MOVE_WINDOW, Machine, Named, nanos};
+use super::record::{FileId, State};
+use fnd_manifest::function::file::FileChange;
+
+impl Machine {
+    pub(super) fn named(&mut self, at: Clock, directory: u16, path: &[u8], named: Named) {
+        match named {
+            Named::DirectoryMoved => {
+                for id in self.books.below(directory, path) {
+                    self.name_gone(at, id, State::MovedAway);
+                }
+            }
+            Named::MovedAway => self.gone(at, directory, path, State::MovedAway),
+            Named::Removed => self.gone(at, directory, path, State::Removed),
+            Named::Created | Named::Written | Named::Closed | Named::MovedHere => {
+                let entry = self.entries.take(directory, path);
+                // A known file may be moved to a name that no entry takes, and back.
+                if entry.is_some() || named == Named::MovedHere {
+                    let mark = self
+                        .directories
+                        .get(usize::from(directory))
+                        .map_or(0, |directory| directory.mark);
+                    if let Some(id) = self.books.add(directory, path, entry) {
+                        if let Some(record) = self.books.get_mut(id) {
+                            record.mark = mark;
+                        }
+                        self.touched(at, id, named);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A file was written, closed, or is new under its name.
+    fn touched(&mut self, at: Clock, id: FileId, named: Named) {
+        let Some(record) = self.books.get_mut(id) else { return };
+        let closed = matches!(named, Named::Closed | Named::MovedHere);
+        let trigger = self.entries.get(record.entry);
+        let time = trigger.map(|trigger| if closed { trigger.debounce } else { trigger.settle });
+        let time = time.unwrap_or_default();
+        match record.state {
+            State::Offered | State::OfferedGone => {
+                record.changed = true;
+                record.closed = closed;
+                let until = nanos(at.now.saturating_add(time));
+                if let Some(wait) = self.books.wait(id) {
+                    wait.until = until;
+                }
+            }
+            // A look decides whether the content came from another name: then it is handled already.
+            _ if matches!(named, Named::MovedHere | Named::Created) => {
+                record.closed = closed;
+                self.ask(id, State::Arriving, false);
+            }
+            _ => {
+                record.closed = closed;
+                if !closed {
+                    // Only looks after the last write show that it rests.
+                    let is_ready = record.state.is_ready();
+                    if let Some(wait) = record.wait.as_mut().filter(|_| !is_ready) {
+                        wait.looked = None;
+                    }
+                }
+                self.wait_in(at, id, State::Quiet, time);
+            }
+        }
+    }
+
+    fn gone(&mut self, at: Clock, directory: u16, path: &[u8], state: State) {
+        if let Some(id) = self.books.find(directory, path) {
+            self.name_gone(at, id, state);
+        }
+    }
+
+    /// A name has no file any more.
+    fn name_gone(&mut self, at: Clock, id: FileId, state: State) {
+        let Some(record) = self.books.get_mut(id) else { return };
+        match record.state {
+            // A look after fnd's answer shows what became of it.
+            State::Offered => {
+                record.changed = true;
+                record.closed = true;
+                let until = nanos(at.now.saturating_add(MOVE_WINDOW));
+                if let Some(wait) = self.books.wait(id) {
+                    wait.until = until;
+                }
+            }
+            State::ReadyGone | State::OfferedGone => {}
+            _ if record.known.is_some() => self.wait_in(at, id, state, MOVE_WINDOW),
+            // It is not known, and so nothing is lost.
+            _ => self.books.set(id, State::Idle),
+        }
+    }
+
+    /// A known file is gone.
+    pub(super) fn vanish(&mut self, id: FileId) {
+        let Some(record) = self.books.get_mut(id) else { return };
+        let (directory, entry) = (record.directory, record.entry);
+        if record.known.is_some() && record.linked {
+            // The content may still have its other name: a complete scan decides.
+            record.linked = false;
+            self.books.set(id, State::Idle);
+            self.scan(directory);
+        } else if record.known.is_some() && self.entries.wants(entry, FileChange::Deleted) {
+            self.books.set(id, State::ReadyGone);
+        } else {
+            if let Some(inode) = self.books.forget(id) {
+                self.outbox.gone(directory, inode);
+            }
+            self.books.set(id, State::Idle);
+        }
+    }
+}

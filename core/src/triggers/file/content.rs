@@ -1,0 +1,139 @@
+//! Whether two looks at a file show the same content.
+
+use super::message::File;
+use fnd_wire::form::Bytes;
+
+/// Properties of a file, from `fstatat(2)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// Inode.
+    pub inode: u64,
+    /// Device.
+    pub device: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// `st_mtime` in nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// `st_ctime` in nanoseconds since 1970.
+    pub changed_ns: i64,
+}
+
+/// A content of a file: what identifies it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Content {
+    pub(super) facts: Facts,
+    pub(super) hash: Option<u64>,
+}
+
+/// Whether the content was hashed with the look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hash {
+    /// It was not asked for.
+    NotAsked,
+    /// The content cannot be read.
+    Unreadable,
+    /// The hash, as [`File::hash`] has it.
+    Is(u64),
+}
+
+impl Hash {
+    /// Returns the hash for the memory of fnd.
+    pub(super) fn known(self) -> Option<u64> {
+        match self {
+            Self::NotAsked | Self::Unreadable => None,
+            Self::Is(hash) => Some(hash),
+        }
+    }
+}
+
+/// How a content compares with an earlier one of the same inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Compared {
+    Same,
+    Different,
+    /// Only the hash can decide.
+    AskHash,
+}
+
+impl Content {
+    /// Compares with a later look at the same inode.
+    ///
+    /// A rename, a link and `chmod` change `st_ctime` and not the content, and a reboot may number the devices anew. But
+    /// `utimes(2)` can hide that a file was written, so in these cases the hash decides.
+    pub(super) fn compare(&self, facts: &Facts, hash: Hash) -> Compared {
+        let old = &self.facts;
+        if (old.size, old.modified_ns) != (facts.size, facts.modified_ns) {
+            return Compared::Different;
+        }
+        if (old.changed_ns, old.device) == (facts.changed_ns, facts.device) {
+            return Compared::Same;
+        }
+        match (self.hash, hash) {
+            (None, _) | (_, Hash::Unreadable) => Compared::Same,
+            (Some(_), Hash::NotAsked) => Compared::AskHash,
+            (Some(old), Hash::Is(new)) if old == new => Compared::Same,
+            (Some(_), Hash::Is(_)) => Compared::Different,
+        }
+    }
+
+    pub(super) fn file(&self, directory: u16, path: &[u8]) -> File {
+        File {
+            directory,
+            path: Bytes(path.to_vec()),
+            inode: self.facts.inode,
+            device: self.facts.device,
+            size: self.facts.size,
+            modified_ns: self.facts.modified_ns,
+            changed_ns: self.facts.changed_ns,
+            hash: self.hash,
+        }
+    }
+
+    pub(super) fn of(file: &File) -> Self {
+        Self {
+            facts: Facts {
+                inode: file.inode,
+                device: file.device,
+                size: file.size,
+                modified_ns: file.modified_ns,
+                changed_ns: file.changed_ns,
+            },
+            hash: file.hash,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_decides_only_where_the_facts_cannot() {
+        let facts = Facts {
+            inode: 1,
+            device: 2,
+            size: 3,
+            modified_ns: 4,
+            changed_ns: 5,
+        };
+        let hash = Some(7);
+        let old = Content { facts, hash };
+        assert_eq!(old.compare(&facts, Hash::NotAsked), Compared::Same);
+        let size = Facts { size: 9, ..facts };
+        assert_eq!(old.compare(&size, Hash::Is(7)), Compared::Different);
+        let touched = Facts {
+            modified_ns: 9,
+            ..facts
+        };
+        assert_eq!(old.compare(&touched, Hash::Is(7)), Compared::Different);
+        for other in [Facts { changed_ns: 9, ..facts }, Facts { device: 9, ..facts }] {
+            assert_eq!(old.compare(&other, Hash::NotAsked), Compared::AskHash);
+            assert_eq!(old.compare(&other, Hash::Is(7)), Compared::Same);
+            assert_eq!(old.compare(&other, Hash::Is(8)), Compared::Different);
+            assert_eq!(old.compare(&other, Hash::Unreadable), Compared::Same);
+            let unknown = Content { facts, hash: None };
+            assert_eq!(unknown.compare(&other, Hash::Is(8)), Compared::Same);
+        }
+        assert_eq!(Content::of(&old.file(0, b"a")), old);
+    }
+}

@@ -1,0 +1,217 @@
+//! What follows from a look at a file.
+
+use super::content::{Compared, Content, Facts, Hash};
+use super::machine::{Clock, Look, MOVE_WINDOW, Machine};
+use super::record::{FileId, State};
+use fnd_manifest::function::file::FileChange;
+use std::time::Duration;
+
+/// What a look says about a content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is handled already; the books have its present name and facts.
+    Handled,
+    /// Only the hash can decide.
+    AskHash,
+    /// It is new.
+    New(FileChange),
+    /// Its inode is about to be known, or forgotten: fnd's answer decides.
+    Later,
+}
+
+impl Machine {
+    pub(super) fn looked(&mut self, at: Clock, id: FileId, look: Look) {
+        let Some(record) = self.books.get(id) else { return };
+        let (state, known) = (record.state, record.known);
+        match (state, look) {
+            (State::Arriving | State::Resting | State::Checking | State::Vanishing, Look::File(facts, hash)) => {
+                self.judge(at, id, state, (facts, hash));
+            }
+            (State::Arriving | State::Resting | State::Checking | State::Vanishing, Look::Changing(facts)) => {
+                self.books.set(id, State::Resting);
+                self.unrested(at, id, facts);
+            }
+            (State::Vanishing, Look::Absent(_)) => self.vanish(id),
+            (State::Arriving | State::Resting | State::Checking, Look::Absent(device)) => match known {
+                // It may be on its way to another name, of which the event comes next.
+                Some(known) if known.facts.device == device => self.wait_in(at, id, State::Removed, MOVE_WINDOW),
+                // Not known, or of a file system that is not mounted now.
+                _ => self.books.set(id, State::Idle),
+            },
+            // A scan finds what is there when the directory can be reached again.
+            (State::Arriving | State::Resting | State::Checking | State::Vanishing, Look::Unreachable) => {
+                self.books.set(id, State::Idle);
+            }
+            // An event came in between, and the next look decides.
+            _ => {}
+        }
+    }
+
+    /// Decides what a file is, whose facts are known now.
+    fn judge(&mut self, at: Clock, id: FileId, state: State, (facts, hash): (Facts, Hash)) {
+        let verdict = self.verdict(id, facts, hash);
+        let Some(record) = self.books.get(id) else { return };
+        let (entry, closed) = (record.entry, record.closed);
+        let looked = record.wait.as_ref().and_then(|wait| wait.looked);
+        let same = looked == Some((facts.size, facts.modified_ns));
+        match verdict {
+            Verdict::Handled => self.books.set(id, State::Idle),
+            Verdict::AskHash => self.ask(id, state, true),
+            Verdict::Later => self.wait_in(at, id, State::Quiet, MOVE_WINDOW),
+            Verdict::New(_) if entry.is_none() => self.books.set(id, State::Idle),
+            Verdict::New(_) if state == State::Arriving => {
+                let trigger = self.entries.get(entry);
+                let time = trigger.map(|trigger| if closed { trigger.debounce } else { trigger.settle });
+                self.wait_in(at, id, State::Quiet, time.unwrap_or_default());
+            }
+            Verdict::New(change) => {
+                let rests = match state {
+                    // It was at rest when it became ready.
+                    State::Checking => same || self.rested(at, entry, &facts).is_zero(),
+                    _ => closed || same || self.rested(at, entry, &facts).is_zero(),
+                };
+                if !rests {
+                    self.unrested(at, id, facts);
+                } else if state == State::Checking && self.entries.wants(entry, change) {
+                    let hash = hash.known();
+                    let directory = record.directory;
+                    self.books.set(id, State::Offered);
+                    self.offers.add(directory, id, (change, Content { facts, hash }));
+                } else {
+                    self.rests(id, change, (facts, hash));
+                }
+            }
+        }
+    }
+
+    /// A new content is at rest.
+    pub(super) fn rests(&mut self, id: FileId, change: FileChange, (facts, hash): (Facts, Hash)) {
+        let Some(record) = self.books.get(id) else { return };
+        let (directory, entry) = (record.directory, record.entry);
+        if self.entries.wants(entry, change) {
+            self.books.set(id, State::Resting);
+            self.books.looked(id, (facts.size, facts.modified_ns));
+            self.books.set(id, State::Ready);
+        } else if hash == Hash::NotAsked {
+            self.ask(id, State::Resting, true);
+        } else {
+            let hash = hash.known();
+            self.learn(id, Content { facts, hash });
+            self.say_seen(directory, id);
+            self.books.set(id, State::Idle);
+        }
+    }
+
+    /// A new content is not at rest yet.
+    pub(super) fn unrested(&mut self, at: Clock, id: FileId, facts: Facts) {
+        let Some(record) = self.books.get_mut(id) else { return };
+        record.closed = false;
+        let entry = record.entry;
+        let rest = self.rested(at, entry, &facts);
+        let settle = self
+            .entries
+            .get(entry)
+            .map(|trigger| trigger.settle)
+            .unwrap_or_default();
+        self.wait_in(at, id, State::Quiet, if rest.is_zero() { settle } else { rest });
+        self.books.looked(id, (facts.size, facts.modified_ns));
+    }
+
+    /// Returns how long a file must still rest by the wall clock, at most `settle`.
+    pub(super) fn rested(&self, at: Clock, entry: Option<u16>, facts: &Facts) -> Duration {
+        let settle = self
+            .entries
+            .get(entry)
+            .map(|trigger| trigger.settle)
+            .unwrap_or_default();
+        let newest = facts.modified_ns.max(facts.changed_ns);
+        // A time in the future says nothing: the file must rest as long as any.
+        let age = u64::try_from(at.wall_ns.saturating_sub(newest)).unwrap_or(0);
+        settle.saturating_sub(Duration::from_nanos(age))
+    }
+
+    /// Compares a content with those that are known, and keeps the books in step with names and facts.
+    pub(super) fn verdict(&mut self, id: FileId, facts: Facts, hash: Hash) -> Verdict {
+        let Some(record) = self.books.get(id) else {
+            return Verdict::Handled;
+        };
+        let directory = record.directory;
+        let named = record.known.is_some() || record.renewed;
+        let new = Verdict::New(if named {
+            FileChange::Modified
+        } else {
+            FileChange::Created
+        });
+        if self.offers.holds(directory, facts.inode) {
+            return Verdict::Later;
+        }
+        let Some(holder) = self.books.holder(directory, facts.inode) else {
+            return new;
+        };
+        let Some(other) = self.books.get(holder) else {
+            return new;
+        };
+        let (Some(known), state) = (other.known, other.state) else {
+            return new;
+        };
+        match known.compare(&facts, hash) {
+            Compared::AskHash => Verdict::AskHash,
+            Compared::Same if holder == id => {
+                self.refresh(id, known, facts);
+                Verdict::Handled
+            }
+            Compared::Same if state == State::OfferedGone => Verdict::Later,
+            Compared::Same if state.is_gone() => {
+                // The file was moved: its content has another name.
+                self.learn(id, Content { facts, ..known });
+                self.say_seen(directory, id);
+                Verdict::Handled
+            }
+            Compared::Same => {
+                // Two names at the same time: a hard link, or a move of which only the second half is known yet.
+                if let Some(other) = self.books.get_mut(holder) {
+                    other.linked = true;
+                }
+                self.refresh(holder, known, facts);
+                Verdict::Handled
+            }
+            Compared::Different if holder == id => new,
+            // The inode is used again. fnd must forget the deleted file first.
+            Compared::Different if matches!(state, State::ReadyGone | State::OfferedGone) => Verdict::Later,
+            Compared::Different if state == State::Removed => {
+                self.vanish(holder);
+                self.verdict(id, facts, hash)
+            }
+            Compared::Different => Verdict::New(FileChange::Modified),
+        }
+    }
+
+    /// Keeps new facts of a known content.
+    fn refresh(&mut self, id: FileId, known: Content, facts: Facts) {
+        if known.facts != facts
+            && let Some(record) = self.books.get_mut(id)
+        {
+            record.known = Some(Content { facts, ..known });
+            let directory = record.directory;
+            self.say_seen(directory, id);
+        }
+    }
+
+    /// Makes a content the known one of a file; fnd forgets the one that it replaces.
+    pub(super) fn learn(&mut self, id: FileId, content: Content) {
+        let directory = self.books.get(id).map(|record| record.directory);
+        if let (Some(replaced), Some(directory)) = (self.books.learn(id, content), directory) {
+            self.outbox.gone(directory, replaced);
+        }
+    }
+
+    /// Has fnd remember the known content of a file.
+    pub(super) fn say_seen(&mut self, directory: u16, id: FileId) {
+        if let Some(record) = self.books.get(id)
+            && let Some(known) = record.known
+        {
+            let file = known.file(directory, &record.path);
+            self.outbox.seen(file);
+        }
+    }
+}

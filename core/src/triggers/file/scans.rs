@@ -1,0 +1,215 @@
+//! What follows from the list of a directory: files that nobody reported, and files that are gone.
+
+use super::content::{Content, Facts, Hash};
+use super::looks::Verdict;
+use super::machine::{Clock, DirectoryState, Machine, POLL_INTERVAL};
+use super::record::State;
+use fnd_manifest::function::file::FileChange;
+use std::time::Duration;
+
+impl Machine {
+    pub(super) fn directory_changed(&mut self, at: Clock, number: u16, state: DirectoryState) {
+        let Some(directory) = self.directories.get_mut(usize::from(number)) else {
+            return;
+        };
+        if !state.present {
+            // Files that are there when the directory appears came later than the function.
+            directory.first = false;
+            directory.foreign = None;
+        }
+        directory.state = state;
+        self.plan_scan(at, number);
+    }
+
+    /// Sets the time of the next scan, counted from now.
+    fn plan_scan(&mut self, at: Clock, number: u16) {
+        let every = self.entries.every(number);
+        let Some(directory) = self.directories.get_mut(usize::from(number)) else {
+            return;
+        };
+        let polled = directory.state.polled.then_some(POLL_INTERVAL);
+        let every = every.filter(|_| directory.state.present);
+        let interval = every.into_iter().chain(polled).min();
+        directory.next = interval.map(|interval| at.now.saturating_add(interval));
+    }
+
+    pub(super) fn scans_due(&mut self, at: Clock) {
+        for number in 0..self.directories.len() {
+            let due = self.directories.get(number).and_then(|directory| directory.next);
+            if let (Some(due), Ok(number)) = (due, u16::try_from(number))
+                && due <= at.now
+            {
+                self.scan(number);
+                self.plan_scan(at, number);
+            }
+        }
+    }
+
+    pub(super) fn is_scanned(&self, directory: u16) -> bool {
+        let directory = self.directories.get(usize::from(directory));
+        directory.is_some_and(|directory| directory.scanning > 0)
+    }
+
+    pub(super) fn scan_began(&mut self, number: u16, complete: bool) {
+        let Some(directory) = self.directories.get_mut(usize::from(number)) else {
+            return;
+        };
+        directory.scanning += 1;
+        if complete {
+            directory.complete = true;
+            directory.mark = directory.mark.wrapping_add(1);
+            directory.others.clear();
+            directory.renumbered.clear();
+        }
+    }
+
+    pub(super) fn scanned(&mut self, at: Clock, number: u16, path: &[u8], facts: Facts) {
+        let Some(directory) = self.directories.get_mut(usize::from(number)) else {
+            return;
+        };
+        let (mark, first) = (directory.mark, directory.first && directory.complete);
+        let entry = self.entries.take(number, path);
+        let holder = self.books.holder(number, facts.inode);
+        let id = match self.books.find(number, path) {
+            Some(id) => id,
+            // Whether the content was moved here or is linked is known when all names are.
+            None if holder.is_some() => {
+                directory.others.extend(holder.map(|holder| (holder, path.to_vec())));
+                return;
+            }
+            None if entry.is_none() => return,
+            None => match self.books.add(number, path, entry) {
+                Some(id) => id,
+                None => return,
+            },
+        };
+        let Some(record) = self.books.get_mut(id) else { return };
+        record.mark = mark;
+        let known = record.known;
+        match record.state {
+            State::Idle => {}
+            // The event of a deletion came before the file was there again.
+            State::MovedAway | State::Removed | State::Vanishing | State::ReadyGone => {
+                record.closed = false;
+                self.ask(id, State::Resting, false);
+                return;
+            }
+            // An event was there before, and its look comes.
+            _ => return,
+        }
+        if let (Some(known), Some(directory)) = (known, self.directories.get_mut(usize::from(number)))
+            && known.facts.device != facts.device
+            && known.facts.inode == facts.inode
+        {
+            directory.renumbered.insert(known.facts.device);
+        }
+        let existing = self.entries.get(entry).is_none_or(|trigger| trigger.existing);
+        match self.verdict(id, facts, Hash::NotAsked) {
+            Verdict::Handled => self.books.set(id, State::Idle),
+            Verdict::AskHash | Verdict::Later => self.ask(id, State::Resting, false),
+            Verdict::New(_) if entry.is_none() => self.books.set(id, State::Idle),
+            // It was there before the function.
+            Verdict::New(FileChange::Created) if first && !existing && self.since(number) > Some(facts.changed_ns) => {
+                // The content is not hashed: all that was there would have to be read.
+                self.learn(id, Content { facts, hash: None });
+                self.say_seen(number, id);
+                self.books.set(id, State::Idle);
+            }
+            Verdict::New(change) if self.rested(at, entry, &facts) == Duration::ZERO => {
+                self.rests(id, change, (facts, Hash::NotAsked));
+            }
+            Verdict::New(_) => self.unrested(at, id, facts),
+        }
+    }
+
+    /// Returns since when a directory is watched.
+    fn since(&self, directory: u16) -> Option<i64> {
+        self.since_ns.as_ref()?.get(usize::from(directory)).copied()
+    }
+
+    /// The files below a path count as found: nothing shows that they are gone.
+    pub(super) fn unreadable(&mut self, number: u16, path: &[u8]) {
+        let mark = self
+            .directories
+            .get(usize::from(number))
+            .map_or(0, |directory| directory.mark);
+        for id in self.books.below(number, path) {
+            if let Some(record) = self.books.get_mut(id) {
+                record.mark = mark;
+            }
+        }
+    }
+
+    pub(super) fn scan_ended(&mut self, at: Clock, number: u16, device: Option<u64>) {
+        let Some(directory) = self.directories.get_mut(usize::from(number)) else {
+            return;
+        };
+        directory.scanning = directory.scanning.saturating_sub(1);
+        let others = std::mem::take(&mut directory.others);
+        if directory.scanning == 0 && directory.complete {
+            directory.complete = false;
+            directory.first = false;
+        }
+        let Some(device) = device else {
+            // The names that were found may be of parts only: nothing is concluded about the other name.
+            for (_, path) in others {
+                self.other_name(number, &path);
+            }
+            return;
+        };
+        let mark = directory.mark;
+        let mut devices = std::mem::take(&mut directory.renumbered);
+        devices.insert(device);
+        for (holder, path) in others {
+            if let Some(record) = self.books.get_mut(holder)
+                && record.mark != mark
+                && record.known.is_some()
+                && record.state == State::Idle
+            {
+                record.linked = false;
+                self.wait_in(at, holder, State::MovedAway, super::machine::MOVE_WINDOW);
+            }
+            self.other_name(number, &path);
+        }
+        let (mut here, mut elsewhere) = (0_u64, 0_u64);
+        for id in self.books.below(number, b"") {
+            let Some(record) = self.books.get(id) else { continue };
+            let Some(known) = record.known else { continue };
+            // A directory below may be another file system, which is not mounted now.
+            if !devices.contains(&known.facts.device) {
+                elsewhere += 1;
+                continue;
+            }
+            here += 1;
+            if record.mark != mark && record.state == State::Idle {
+                self.ask(id, State::Vanishing, false);
+            }
+        }
+        let path = self
+            .entries
+            .directories()
+            .find(|(other, ..)| *other == number)
+            .map(|(_, path, _)| path);
+        let foreign = path.filter(|_| here == 0 && elsewhere > 0).map(|path| {
+            format!(
+                "another file system is at `{path}` than before: if one is not mounted, mount it. The {elsewhere} files \
+                 that were there are remembered"
+            )
+        });
+        if let Some(directory) = self.directories.get_mut(usize::from(number)) {
+            directory.foreign = foreign;
+        }
+    }
+
+    /// Looks at another name of a known inode.
+    fn other_name(&mut self, directory: u16, path: &[u8]) {
+        let entry = self.entries.take(directory, path);
+        if let Some(id) = self.books.add(directory, path, entry) {
+            let closed = false;
+            if let Some(record) = self.books.get_mut(id).filter(|record| record.state == State::Idle) {
+                record.closed = closed;
+                self.ask(id, State::Arriving, false);
+            }
+        }
+    }
+}

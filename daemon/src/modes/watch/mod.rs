@@ -1,0 +1,324 @@
+//! `fnd --watch`: sees the files of `[[file]]` as the user of the function, and tells fnd which are ready.
+//!
+//! It is one thread that waits in poll(2). What it decides is in `fnd_core::triggers::file`; here are the descriptors.
+//! Without changes it is never woken. It ends when its standard input ends, so no watcher remains after fnd.
+//!
+//! Files:
+//! - `act`: deletes and moves files after their invocation
+//! - `disk`: looks at files and directories
+//! - `mounts`: mounts over and below watched directories
+//! - `pipes`: the messages to and from fnd
+//! - `scans`: lists the files of directories in pieces
+//! - `watched`: whether the watched directories are there, and are still the same
+//! - `watches`: the kernel's reports of changes
+
+mod act;
+mod disk;
+mod mounts;
+mod pipes;
+mod scans;
+mod watched;
+mod watches;
+
+use crate::clock;
+use fnd_core::triggers::file::machine::{Acted, Action, Clock, Event, Look, Machine};
+use fnd_core::triggers::file::message::ToWatcher;
+use fnd_manifest::function::keys::FileTrigger;
+use mounts::Mounts;
+use pipes::{Pipes, Received};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use scans::Scans;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use watched::Watched;
+use watches::{Report, Watches};
+
+/// The environment variable with the entries of `[[file]]`, as JSON.
+pub const ENTRIES: &str = "FND_WATCHED";
+/// Shortest time between two reads of events: under a flood at most 200 wake-ups a second.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Runs the watcher until its standard input ends.
+#[must_use]
+pub fn run() -> ExitCode {
+    crate::allocator::set_bounds();
+    let entries = std::env::var(ENTRIES).map_err(|error| format!("`{ENTRIES}`: {error}"));
+    let entries = entries.and_then(|text| {
+        serde_json::from_str::<Vec<FileTrigger>>(&text).map_err(|error| format!("`{ENTRIES}` cannot be read: {error}"))
+    });
+    let (input, output) = (io::stdin(), io::stdout());
+    let ended = entries.and_then(|entries| {
+        let pipes = Pipes::new(input.as_fd(), output.as_fd()).map_err(|error| error.to_string())?;
+        Watcher::new(entries, pipes).run().map_err(|error| error.to_string())
+    });
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Standard error is the log of the function.
+            let _ = writeln!(io::stderr(), "fnd: the watcher of `[[file]]` ends: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Watcher<'a> {
+    machine: Machine,
+    pipes: Pipes<'a>,
+    watched: Vec<Watched>,
+    watches: Watches,
+    scans: Scans,
+    mounts: Option<Mounts>,
+    origin: Instant,
+    /// When events may be read again.
+    pause: Duration,
+    /// fnd has sent all known files.
+    begun: bool,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(entries: Vec<FileTrigger>, pipes: Pipes<'a>) -> Self {
+        let machine = Machine::new(entries);
+        Self {
+            watched: Watched::all(machine.entries()),
+            watches: Watches::new(),
+            scans: Scans::default(),
+            mounts: Mounts::open(),
+            origin: clock::monotonic(),
+            pause: Duration::ZERO,
+            begun: false,
+            machine,
+            pipes,
+        }
+    }
+
+    fn clock(&self) -> Clock {
+        Clock {
+            now: clock::monotonic().saturating_duration_since(self.origin),
+            wall_ns: clock::unix_ns(),
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        self.machine.handle(self.clock(), event);
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        loop {
+            if !self.pipes.is_full() {
+                self.turn();
+            }
+            match self.pipes.send() {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()), // fnd has ended
+                sent => sent?,
+            }
+            let ready = self.wait()?;
+            if ready.input
+                && let Ended::Yes = self.receive()?
+            {
+                return Ok(());
+            }
+            if ready.mounts {
+                self.mounts_changed();
+                self.examine();
+            }
+            if ready.events {
+                self.read_events()?;
+            }
+            if self.begun && !self.pipes.is_full() {
+                self.scan();
+            }
+        }
+    }
+
+    /// Waits until something is to be done.
+    fn wait(&self) -> io::Result<Readiness> {
+        let now = self.clock().now;
+        let is_full = self.pipes.is_full();
+        let is_scanning = self.begun && !self.scans.is_idle();
+        let events = self.watches.descriptor().filter(|_| self.begun && !is_full);
+        let paused = self.pause > now;
+        let mut until = self.machine.deadline().filter(|_| !is_full);
+        if is_scanning && !is_full {
+            until = Some(now);
+        }
+        if events.is_some() && paused {
+            until = Some(until.map_or(self.pause, |until| until.min(self.pause)));
+        }
+        let mut descriptors = Vec::with_capacity(4);
+        descriptors.push(PollFd::new(&self.pipes.input, PollFlags::IN));
+        if !self.pipes.is_empty() {
+            descriptors.push(PollFd::new(&self.pipes.output, PollFlags::OUT));
+        }
+        let mounts = self.mounts.as_ref().filter(|_| self.begun);
+        let mounts = mounts.map(|mounts| {
+            descriptors.push(PollFd::new(mounts, PollFlags::PRI));
+            descriptors.len() - 1
+        });
+        let events = events.filter(|_| !paused).map(|events| {
+            descriptors.push(PollFd::new(events, PollFlags::IN));
+            descriptors.len() - 1
+        });
+        let timeout = until.map(|until| until.saturating_sub(now));
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match poll(&mut descriptors, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let is_ready = |at: usize, wanted: PollFlags| {
+            let flags = descriptors.get(at).map(PollFd::revents);
+            flags.is_some_and(|flags| flags.intersects(wanted | PollFlags::HUP | PollFlags::ERR))
+        };
+        Ok(Readiness {
+            input: is_ready(0, PollFlags::IN),
+            mounts: mounts.is_some_and(|at| {
+                descriptors
+                    .get(at)
+                    .is_some_and(|descriptor| descriptor.revents().contains(PollFlags::PRI))
+            }),
+            events: events.is_some_and(|at| is_ready(at, PollFlags::IN)),
+        })
+    }
+
+    fn receive(&mut self) -> io::Result<Ended> {
+        let messages = match self.pipes.receive()? {
+            Received::End => return Ok(Ended::Yes),
+            Received::Messages(messages) => messages,
+        };
+        for message in messages {
+            let is_begin = matches!(message, ToWatcher::Begin(_));
+            self.handle(Event::Message(message));
+            if is_begin {
+                self.begun = true;
+                self.mounts_changed();
+                self.examine();
+            }
+        }
+        Ok(Ended::No)
+    }
+
+    fn examine(&mut self) {
+        watched::examine(&mut self.watched, &mut self.watches, &mut self.scans);
+        self.report_states();
+    }
+
+    fn mounts_changed(&mut self) {
+        if let Some(mounts) = &mut self.mounts {
+            watched::mounts_changed(&mut self.watched, &mounts.read(), &mut self.scans);
+        }
+    }
+
+    fn report_states(&mut self) {
+        for event in watched::states(&mut self.watched) {
+            self.handle(event);
+        }
+    }
+
+    fn read_events(&mut self) -> io::Result<()> {
+        let mut reports = Vec::new();
+        self.watches.read(&mut reports)?;
+        self.pause = self.clock().now.saturating_add(PAUSE);
+        let mut is_examined = false;
+        for report in reports {
+            match report {
+                Report::Named(directory, path, named) => self.handle(Event::Named(directory, path, named)),
+                Report::NewDirectory(directory, path) => {
+                    let recursive = |watched: &&Watched| watched.number == directory && watched.is_recursive;
+                    if self.watched.iter().find(recursive).is_some() {
+                        self.scans.part(directory, path);
+                    }
+                }
+                Report::Examine => is_examined = true,
+                Report::Overflow => self.handle(Event::Overflow),
+            }
+        }
+        if is_examined {
+            self.examine();
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self) {
+        let mut events = Vec::new();
+        let problem = self.scans.step(&self.watched, &mut self.watches, &mut events);
+        if let Some((number, error)) = problem {
+            watched::is_blind(&mut self.watched, number, error);
+        }
+        let mut is_examined = false;
+        for event in events {
+            if let Event::ScanEnded(number, device) = event {
+                is_examined |= watched::scan_ended(&mut self.watched, number, device.is_some());
+            }
+            self.handle(event);
+        }
+        if is_examined {
+            self.examine();
+        }
+    }
+
+    /// Carries out what the machine decides, until it has nothing more to be done.
+    fn turn(&mut self) {
+        let mut actions = Vec::new();
+        self.machine.turn(self.clock(), &mut actions);
+        let mut opened: Option<(u16, OwnedFd)> = None;
+        let mut is_examined = false;
+        for action in actions {
+            let answer = match action {
+                Action::Say(message) => {
+                    self.pipes.say(&message);
+                    continue;
+                }
+                Action::Scan(directory) => {
+                    is_examined = true;
+                    self.scans.all(directory);
+                    continue;
+                }
+                Action::Look(id, directory, path, hash) => {
+                    let root = self.open(&mut opened, directory);
+                    let look = root.map_or(Look::Unreachable, |root| disk::look(root.as_fd(), &path, hash));
+                    Event::Looked(id, look)
+                }
+                Action::Act(act) => {
+                    let path = self.watched.iter().find(|watched| watched.number == act.directory);
+                    let path = path
+                        .map(|watched| watched.path.display().to_string())
+                        .unwrap_or_default();
+                    let root = self.open(&mut opened, act.directory);
+                    let acted = root.map_or(Acted::Changed, |root| act::act(root.as_fd(), &path, &act));
+                    Event::Acted(act, acted)
+                }
+            };
+            self.handle(answer);
+        }
+        if is_examined {
+            self.examine();
+        }
+    }
+
+    /// Opens a watched directory, if it is still the one that is watched.
+    fn open<'o>(&self, opened: &'o mut Option<(u16, OwnedFd)>, directory: u16) -> Option<&'o OwnedFd> {
+        if opened.as_ref().is_none_or(|(number, _)| *number != directory) {
+            let watched = self.watched.iter().find(|watched| watched.number == directory)?;
+            let (root, identity) = disk::open_directory(&watched.path).ok()?;
+            if watched.identity != Some(identity) {
+                return None;
+            }
+            *opened = Some((directory, root));
+        }
+        opened.as_ref().map(|(_, root)| root)
+    }
+}
+
+enum Ended {
+    Yes,
+    No,
+}
+
+/// The descriptors that have something.
+struct Readiness {
+    input: bool,
+    mounts: bool,
+    events: bool,
+}
