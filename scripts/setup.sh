@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that build, run and test fnd on a Debian machine that has a Rust toolchain: Debian packages (as
 # root; otherwise it prints the command and fails) and deno, below target/. Without anything missing it does nothing and
-# needs no network. `--ci` adds what only .ci/run and `make test-vm` use (of that, cargo-deny and cargo-nextest below target/),
+# needs no network. `--ci` adds what only .ci/run and `make test-vm` use (of that, cargo-deny, cargo-nextest and the SDKs of CloudEvents below target/),
 # `--crash` what `make test-crash` does.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -47,6 +47,8 @@ if [[ ${1:-} == --ci ]]; then
     need chromium command_there chromium
     need lintian command_there lintian
     need man-db command_there man
+    need nodejs command_there node
+    need npm command_there npm
     need mmdebstrap command_there mmdebstrap
     need shellcheck command_there shellcheck
     need systemd command_there systemd-analyze
@@ -109,6 +111,23 @@ if [[ ${1:-} == --ci ]] && ! cmp -s "$root/scripts/tools.txt" "$target/tools/ins
         done
     fi
     cp "$root/scripts/tools.txt" "$target/tools/installed.txt"
+fi
+
+if [[ ${1:-} == --ci ]] && ! cmp -s "$root/scripts/sdks.txt" "$target/tools/sdks/installed.txt"; then
+    sdks=$target/tools/sdks
+    say "installing the SDKs of scripts/sdks.txt below $sdks"
+    rm -rf "$sdks"
+    /usr/bin/python3 -m venv "$sdks/python"
+    three_times "$sdks/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+        --require-hashes --requirement "$root/scripts/sdks.txt" || die "pip could not install the SDK of Python"
+    read -r package sum < <(sed -nE 's/^# npm: (.+) sha256:(.+)/\1 \2/p' "$root/scripts/sdks.txt")
+    (
+        cd "$sdks"
+        three_times npm pack --silent --loglevel=error "$package" >/dev/null || die "npm could not download $package"
+        sha256sum --check --quiet <<<"$sum  ${package/@/-}.tgz" || die "$package is another one than that of scripts/sdks.txt"
+        tar -xzf "${package/@/-}.tgz"
+    )
+    cp "$root/scripts/sdks.txt" "$sdks/installed.txt"
 fi
 
 if [[ ! -x $deno ]]; then

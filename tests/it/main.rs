@@ -21,6 +21,7 @@
 //! - `kill`, `retry`, `running`: how runs begin and end
 //! - `ledger`, `memory`, `messages`, `mistakes`, `output`, `status_file`: what is kept and shown
 //! - `schedules`: each slot is handled once
+//! - `sdks`: events of the CloudEvents SDKs
 //! - `secrets`: what requests are checked with
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
 //! - `usage`: what functions use now; a cancelled drain; reports
@@ -67,6 +68,7 @@ mod retry;
 mod run_file;
 mod running;
 mod schedules;
+mod sdks;
 mod secrets;
 mod service_mode;
 mod shortage;

@@ -63,6 +63,13 @@ pub fn promtool() -> Option<PathBuf> {
     places.into_iter().find(|path| path.exists())
 }
 
+/// Returns the directory of the CloudEvents SDKs that set-up brought.
+#[must_use]
+pub fn sdks() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    Some(target.join("tools/sdks")).filter(|path| path.join("installed.txt").exists())
+}
+
 /// Returns the browser chromium: `FND_CHROMIUM`, or the one that is installed.
 #[must_use]
 pub fn chromium() -> Option<PathBuf> {

@@ -77,6 +77,9 @@ fn missing(need: &str) -> Option<&'static str> {
         "promtool" => programs::promtool()
             .is_none()
             .then_some("no promtool: run scripts/setup.sh --ci, or set FND_PROMTOOL"),
+        "sdk" => programs::sdks()
+            .is_none()
+            .then_some("no SDKs of CloudEvents: run scripts/setup.sh --ci"),
         "strace" => tamper::strace()
             .is_none()
             .then_some("no strace that may trace: run scripts/setup.sh --ci"),

@@ -1,8 +1,8 @@
 //! A capture as a value, for the spool.
 
 use super::super::Meta;
-use super::{Capture, ErrorLine, Splitter};
-use crate::output::kept::Lines;
+use super::{Capture, ErrorLine, LastLines, Splitter};
+use crate::output::kept::{Decoder, Lines, Stream};
 use fnd_wire::form::{Bytes, wire_structs};
 
 wire_structs! {
@@ -75,6 +75,12 @@ impl Capture {
     /// Returns the capture that a snapshot was taken of.
     pub(in super::super) fn restore(meta: Meta, snapshot: Snapshot) -> Self {
         let lines = |kept: &Kept| Lines::decode(kept.first, kept.base_ms, &kept.lines.0);
+        // The snapshot has no last lines, but it has the lines that are not on disk yet, and the tail.
+        let mut last_lines = LastLines::default();
+        for kept in [&snapshot.head, &snapshot.tail] {
+            let printed = Decoder::new(kept.base_ms, &kept.lines.0).filter(|line| line.stream != Stream::Note);
+            printed.for_each(|line| last_lines.see(line.text));
+        }
         Self {
             last_ms: snapshot.last_ms,
             head: lines(&snapshot.head),
@@ -87,6 +93,7 @@ impl Capture {
             stderr: snapshot.stderr.into(),
             result: snapshot.result.0,
             error_line: ErrorLine::decode(snapshot.error_line.0),
+            last_lines,
             ..Self::new(meta)
         }
     }

@@ -476,6 +476,16 @@ fn ended(mut capture: Capture) -> (Snapshot, Option<RunResult>) {
     (snapshot, capture.take_result())
 }
 
+#[test]
+fn the_last_lines_are_there_after_a_snapshot() {
+    let mut capture = Capture::new(meta(1));
+    capture.feed(Stream::Stdout, 1, b"one\ntwo\nthr", &mut |_, _| {});
+    capture.feed(Stream::Stderr, 2, b"error\n", &mut |_, _| {});
+    let mut capture = Capture::restore(meta(1), capture.snapshot());
+    capture.feed(Stream::Stdout, 3, b"ee\n", &mut |_, _| {});
+    assert_eq!(capture.captured().last_lines, "one\ntwo\nerror\nthree");
+}
+
 proptest! {
     #[test]
     fn a_snapshot_changes_nothing(meta in small(), pieces in printed(), at: prop::sample::Index) {
