@@ -2,7 +2,7 @@
 //! changed since then is a new content, and stays.
 
 use super::content::{Content, Facts};
-use super::machine::{Act, Acted, Machine};
+use super::machine::{Act, Acted, Machine, Stamp};
 use super::message::FromWatcher;
 use super::record::State;
 use fnd_manifest::function::file::FileAction;
@@ -121,7 +121,7 @@ impl Machine {
 }
 
 /// Returns whether a known content is the one that an invocation had.
-fn is_still(known: Option<Content>, content: (u64, u64, i64)) -> bool {
+fn is_still(known: Option<Content>, content: Stamp) -> bool {
     let facts = |facts: Facts| (facts.inode, facts.size, facts.modified_ns);
     known.is_some_and(|known| facts(known.facts) == content)
 }

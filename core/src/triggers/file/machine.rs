@@ -121,6 +121,9 @@ pub struct DirectoryState {
     pub problem: Option<String>,
 }
 
+/// A content in short: inode, size, time of change in nanoseconds.
+pub type Stamp = (u64, u64, i64);
+
 /// Something to be done to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
@@ -133,7 +136,7 @@ pub struct Act {
     /// The path below it.
     pub path: Rc<[u8]>,
     /// The content: another one stays where it is.
-    pub content: (u64, u64, i64),
+    pub content: Stamp,
     /// `Delete` or `Move`.
     pub action: FileAction,
 }
@@ -188,7 +191,7 @@ pub struct Machine {
     pub(super) asked: VecDeque<(FileId, bool)>,
     pub(super) acts: VecDeque<Act>,
     /// Contents to do something with after the end of an invocation: entry, directory, and inode, size, time of change.
-    pub(super) after: HashMap<InvocationId, Vec<(u16, (u64, u64, i64))>>,
+    pub(super) after: HashMap<InvocationId, Vec<(u16, Stamp)>>,
     /// Number of acts of an invocation that are not answered.
     pub(super) settling: HashMap<InvocationId, usize>,
     /// The last failure of an action of each entry.
