@@ -304,6 +304,8 @@ words! {
         Schedule = "schedule",
         /// A CloudEvent that the function subscribes to.
         Event = "event",
+        /// A change of a file in a directory that the function watches.
+        File = "file",
         /// The end of an invocation of another function.
         Hook = "hook",
         /// A function turned bad, or well again.

@@ -7,6 +7,7 @@ use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::protocol::{HttpRequest, ResultHead};
 use crate::trace::Trace;
 use crate::triggers::cause::Cause;
+use crate::triggers::file::memory::FileMark;
 use crate::triggers::schedule::Mark;
 use fnd_wire::form::wire_structs;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
@@ -71,6 +72,8 @@ pub struct Accepted {
     pub origin: Option<InvocationId>,
     /// For trigger `schedule`: the schedule's mark after it, stored in the same transaction.
     pub mark: Option<Mark>,
+    /// For trigger `file`: what is remembered of the files with it, in the same transaction.
+    pub files: Vec<FileMark>,
 }
 
 /// The function's answer.

@@ -164,58 +164,91 @@ mod tests {
         check("0 * * * *", overlap, &hours);
     }
 
-    /// The instants of a year whose local time fits, quarter by quarter of an hour: every offset of a zone is a multiple of
-    /// that.
-    fn quarters(zone: &TimeZone, mut fits: impl FnMut(&Zoned) -> bool) -> Vec<u64> {
-        const QUARTER: u64 = 15 * 60 * 1000;
-        // 2026-06-01T00:00:00Z and the year after it, with both changes of each zone.
-        let start = 1_780_272_000_000;
-        let instants = (1..=365 * 96).map(|number| start + number * QUARTER);
-        let fits = |at: &u64| {
-            let at = Timestamp::from_millisecond(i64::try_from(*at).unwrap()).unwrap();
-            fits(&at.to_zoned(zone.clone()))
-        };
-        instants.filter(fits).collect()
+    const QUARTER: u64 = 15 * 60 * 1000;
+
+    /// The days of 2026 and 2027 around the changes of a zone, each as two instants; for a zone without changes, the first two
+    /// days. On all other days a zone is like UTC.
+    fn days_of_change(zone: &TimeZone) -> Vec<(u64, u64)> {
+        const DAY: u64 = 96 * QUARTER;
+        // The beginnings of 2026 and 2028.
+        const START: i64 = 1_767_225_600_000;
+        const END: i64 = 1_830_297_600_000;
+        let first = Timestamp::from_millisecond(START).unwrap();
+        let changes = zone.following(first);
+        let changes = changes.map(|change| change.timestamp().as_millisecond());
+        let changes = changes.take_while(|change| *change < END);
+        let around = changes.map(|change| u64::try_from(change).unwrap());
+        let around: Vec<_> = around.map(|change| (change - DAY - QUARTER, change + DAY)).collect();
+        if around.is_empty() {
+            let start = START.unsigned_abs();
+            vec![(start, start + 2 * DAY)]
+        } else {
+            around
+        }
     }
 
+    /// Each quarter of an hour is looked at: every offset of these zones is a multiple of that.
     #[test]
-    fn a_year_of_slots_is_that_of_a_clock_on_the_wall() {
+    fn slots_are_those_of_a_clock_on_the_wall_on_days_of_change() {
+        let mut changes = 0;
         for name in [
             "UTC",
-            "Europe/Berlin",
-            "America/New_York",
-            "Australia/Lord_Howe",
             "Asia/Kolkata",
+            "Europe/Berlin",
+            "Europe/Dublin",
+            "America/New_York",
+            "America/St_Johns",
+            // The clock changes at midnight.
+            "America/Havana",
+            "America/Santiago",
+            "Africa/Cairo",
+            // By half an hour.
+            "Australia/Lord_Howe",
+            // 45 minutes beside the full hour.
+            "Pacific/Chatham",
+            // Back for Ramadan.
+            "Africa/Casablanca",
         ] {
             let zone = zone(name).unwrap();
-            let slots = |line: &str, expected: &[u64]| {
-                let cron = Cron::parse(line, 0).unwrap();
-                let mut at = 1_780_272_000_000;
-                for expected in expected {
-                    at = cron.next_after(at, &zone).unwrap();
-                    assert_eq!(at, *expected, "`{line}` in {name}");
+            for (start, end) in days_of_change(&zone) {
+                changes += 1;
+                let local = |at: u64| {
+                    let at = Timestamp::from_millisecond(i64::try_from(at).unwrap()).unwrap();
+                    at.to_zoned(zone.clone())
+                };
+                let quarters: Vec<(u64, Zoned)> = (1..=(end - start) / QUARTER)
+                    .map(|number| start + number * QUARTER)
+                    .map(|at| (at, local(at)))
+                    .collect();
+                let slots = |line: &str, fits: &mut dyn FnMut(&Zoned) -> bool| {
+                    let cron = Cron::parse(line, 0).unwrap();
+                    let mut at = start;
+                    for (expected, _) in quarters.iter().filter(|(_, local)| fits(local)) {
+                        at = cron.next_after(at, &zone).unwrap();
+                        assert_eq!(at, *expected, "`{line}` in {name} at {}", local(*expected));
+                    }
+                    let next = cron.next_after(at, &zone).unwrap();
+                    assert!(next > end, "`{line}` in {name} at {}", local(next));
+                };
+                // Each quarter of an hour, also in the hour that comes twice.
+                slots("*/15 * * * *", &mut |_| true);
+                slots("30 * * * *", &mut |at| at.minute() == 30);
+                // Once a day: the first instant that shows the time; where none does, the first one after the gap.
+                for (hour, minute) in [(2, 30), (0, 0), (3, 15)] {
+                    let time = jiff::civil::time(hour, minute, 0, 0);
+                    let before = local(start);
+                    let mut last = (before.time() >= time).then(|| before.date());
+                    slots(&format!("{minute} {hour} * * *"), &mut |at| {
+                        let is_new = at.time() >= time && last.is_none_or(|last| at.date() > last);
+                        if is_new {
+                            last = Some(at.date());
+                        }
+                        is_new
+                    });
                 }
-            };
-            // Each quarter of an hour, also in the hour that comes twice.
-            slots("*/15 * * * *", &quarters(&zone, |_| true));
-            slots("30 * * * *", &quarters(&zone, |at| at.minute() == 30));
-            // Once a day: the first instant that shows the time; where none does, the first one after the gap.
-            let mut last = None;
-            let daily = quarters(&zone, |at| {
-                let is_new = at.time() >= jiff::civil::time(2, 30, 0, 0) && last != Some(at.date());
-                if is_new {
-                    last = Some(at.date());
-                }
-                is_new
-            });
-            // Where the year begins in the middle of a day, its first instant is no slot.
-            let begins_later = Timestamp::from_millisecond(1_780_272_000_000)
-                .unwrap()
-                .to_zoned(zone.clone())
-                .hour()
-                > 2;
-            slots("30 2 * * *", &daily[usize::from(begins_later)..]);
+            }
         }
+        assert!(changes > 35, "only {changes}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub struct Args {
     pub socket: Option<SocketSource>,
     /// Name of the top-level cgroup, used outside a systemd unit.
     pub cgroup_root: Option<String>,
-    /// The file of the program fnd, which is also run as the judge.
+    /// The file of the program fnd, which is also run as the judge and as watchers.
     pub fnd: Option<PathBuf>,
     /// Directory of user records; without it, functions' users have no names.
     pub userdb: Option<PathBuf>,

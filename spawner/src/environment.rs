@@ -2,20 +2,32 @@
 //! the judge can't know.
 
 use fnd_wire::form::Bytes;
-use fnd_wire::plan::{Plan, Text};
+use fnd_wire::plan::{Plan, Text, WATCHED};
+use std::path::Path;
 
 /// The placeholders of a plan's templates (`{code}` and the like), each with its value.
 pub type Values = [(&'static str, String)];
 
-/// Returns command line and environment. A variable in `given` replaces the plan's variable of the same name, except for
+/// Command line and environment.
+type Lines = (Vec<Bytes>, Vec<Bytes>);
+
+/// Returns command line and environment of a version's watcher; nothing if the version watches no files.
+pub fn of_watcher(plan: &Plan, fnd: &Path) -> Option<Lines> {
+    let (name, rules) = plan.environment.iter().find(|(name, _)| name == WATCHED)?;
+    let argv = [fnd.as_os_str().as_encoded_bytes(), b"--watch"].map(|argument| Bytes(argument.to_vec()));
+    Some((argv.into(), vec![Bytes(format!("{name}={}", rules.text).into_bytes())]))
+}
+
+/// Returns command line and environment of an attempt. A variable in `given` replaces the plan's variable of the same name, except for
 /// `HTTP_*`: callers choose those, and a caller must not replace what the author has set.
-pub fn lines(plan: &Plan, values: &Values, mut given: Vec<(String, Bytes)>) -> (Vec<Bytes>, Vec<Bytes>) {
+pub fn lines(plan: &Plan, values: &Values, mut given: Vec<(String, Bytes)>) -> Lines {
     given.retain(|(name, _)| !name.starts_with("HTTP_") || plan.environment.iter().all(|(own, _)| own != name));
     let filled = |text: &Text| Bytes(fill(text, values).into_bytes());
     let entry = Text { text: "{entry}".to_owned(), template: true };
     let program = plan.interpreters.first().map_or_else(|| filled(&entry), |path| Bytes(path.clone().into_bytes()));
     let argv = [program].into_iter().chain(plan.argv.iter().map(filled)).collect();
-    let own = plan.environment.iter().filter(|(name, _)| given.iter().all(|(found, _)| found != name));
+    let is_own = |name: &str| name != WATCHED && given.iter().all(|(found, _)| found != name);
+    let own = plan.environment.iter().filter(|(name, _)| is_own(name));
     let all: Vec<_> = own.map(|(name, text)| (name.clone(), filled(text))).collect();
     let line = |(name, value): (String, Bytes)| Bytes([name.as_bytes(), b"=", &value.0].concat());
     (argv, all.into_iter().chain(given).map(line).collect())

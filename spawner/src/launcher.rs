@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 /// The values that a launcher needs of its function.
 pub struct Spec {
-    /// The program, without command line and environment.
+    /// The process, without program, command line and environment.
     pub exec: Exec,
     /// How process trees are contained.
     pub containment: Containment,
@@ -62,6 +62,7 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
         let started = (|| {
             entered.clone()?;
             spec.exec.argv = texts(argv).failed("use the command line")?;
+            spec.exec.path = spec.exec.argv.first().cloned().unwrap_or_default();
             spec.exec.environment = texts(environment).failed("use the environment")?;
             start(&spec, frame.descriptors)
         })();

@@ -2,11 +2,12 @@
 //!
 //! It asserts nothing: on a shared machine, times differ by 30 % between runs, so only the ratios are meaningful.
 //! Prints one table on standard output. Arguments name parts (`scripts`, `handlers`, `http`, `asynchronous`,
-//! `workers`, `flood`, `files`, `schedules`); without any, all are measured. `--quick` does a tenth of the work. `FND_BENCH_ROUNDS` sets how
+//! `workers`, `flood`, `files`, `schedules`, `drops`); without any, all are measured. `--quick` does a tenth of the work. `FND_BENCH_ROUNDS` sets how
 //! often each thing is measured.
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 
 mod asynchronous;
+mod drops;
 mod files;
 mod flood;
 mod handlers;
@@ -34,7 +35,7 @@ use table::Table;
 const NOOP: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\n# max = 8\n# ///\n:\n";
 
 /// The parts that can be measured alone.
-const PARTS: [&str; 8] = [
+const PARTS: [&str; 9] = [
     "scripts",
     "handlers",
     "http",
@@ -43,6 +44,7 @@ const PARTS: [&str; 8] = [
     "flood",
     "files",
     "schedules",
+    "drops",
 ];
 
 fn main() -> ExitCode {
@@ -85,6 +87,9 @@ fn main() -> ExitCode {
     }
     if wanted("schedules") {
         schedules::measure(10_000 / part_of, &mut table);
+    }
+    if wanted("drops") {
+        drops::measure(rounds, 100_000 / part_of, &mut table);
     }
     println!("{table}");
     ExitCode::SUCCESS

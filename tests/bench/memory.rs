@@ -36,7 +36,7 @@ fn with_descendants(pid: u32) -> Vec<u32> {
     found
 }
 
-/// Returns what a process is called in the table: `fnd`, `fnd --judge`, `fnd-spawner`, and its launchers.
+/// Returns what a process is called in the table: `fnd`, `fnd --judge`, `fnd --watch`, `fnd-spawner`, and its launchers.
 fn name_of(pid: u32) -> Option<String> {
     let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let mut words = command
@@ -48,11 +48,11 @@ fn name_of(pid: u32) -> Option<String> {
         .next()
         .map(str::to_owned)
         .filter(|name| !name.is_empty())?;
-    let judge = words.any(|word| word == "--judge");
+    let mode = words.find(|word| ["--judge", "--watch"].contains(&word.as_str()));
     let comm = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     let renamed = Some(comm.trim()).filter(|comm| !name.starts_with(comm));
-    Some(if judge {
-        format!("{name} --judge")
+    Some(if let Some(mode) = mode {
+        format!("{name} {mode}")
     } else {
         renamed.map_or(name.clone(), |comm| format!("{name} ({comm})"))
     })

@@ -177,13 +177,19 @@ fn data_that_matches_no_schema_is_refused_with_its_place() {
     // With another subscriber the event is accepted, and the refusal is in the answer.
     fnd.drop_file("lax.sh", &script("[[event]]\ntype = \"order\"", "cat"));
     fnd.wait_ready("lax");
-    let event = accepted(&send(&fnd, &event("order", "1", json!({"order": "x"}))));
+    let sent = event("order", "1", json!({"order": "x"}));
+    let event = accepted(&send(&fnd, &sent));
     let refused = &event.delivered.refused;
     assert_eq!(
         (ids(&event).len(), refused.len(), refused[0].function.as_str()),
         (1, 1, "strict")
     );
     fnd.wait_end(ids(&event)[0]);
+    // An event that was accepted keeps its answer when no function is left that takes its data.
+    fnd.remove("lax.sh");
+    fnd.wait_gone("lax");
+    let again = accepted(&send(&fnd, &sent));
+    assert_eq!((ids(&again), again.delivered.duplicate), (ids(&event), true));
     fnd.finish();
 }
 
@@ -226,6 +232,51 @@ fn a_full_queue_refuses_its_function_only_and_its_share_can_be_redriven() {
     assert_eq!(fnd.result(id).text().trim(), "2");
     assert_eq!(fnd.status().dead_letters, 0);
     fnd.finish();
+}
+
+/// A sender that got no answer sends the event again: it gets the first answer also while no subscriber takes an event.
+#[test]
+fn an_event_that_was_sent_before_gets_its_first_answer_without_room_for_it() {
+    let mut fnd = Fnd::start();
+    let waits = "until [ -e \"$STATE_DIRECTORY/go\" ]; do sleep 0.05; done; cat";
+    for (name, kind) in [("small", "a"), ("other", "b")] {
+        let one = format!("[[event]]\ntype = \"{kind}\"\n[pool]\nmax = 1\n[queue]\nmax = 0");
+        fnd.drop_file(&format!("{name}.sh"), &script(&one, waits));
+        fnd.wait_ready(name);
+    }
+    let old = event("a", "1", json!(1));
+    let first = accepted(&send(&fnd, &old));
+    let again = accepted(&send(&fnd, &old));
+    assert_eq!((ids(&again), again.delivered.duplicate), (ids(&first), true));
+    assert_eq!(send(&fnd, &event("a", "2", json!(2))).status, 429, "another event");
+
+    // In a batch, the old event keeps its answer, and the new one is accepted, once.
+    let headers = [("content-type", "application/cloudevents-batch+json")];
+    let batch = |events: &[serde_json::Value]| {
+        let body = serde_json::Value::from(events).to_string();
+        fnd.client().call("POST", "/v1/events", &headers, body.as_bytes())
+    };
+    let new = event("b", "3", json!(3));
+    let of_nobody = event("c", "4", json!(4));
+    let answer = batch(&[of_nobody, old.clone(), new.clone(), new]);
+    assert_eq!(answer.status, 202, "{answer:?}");
+    let answer: serde_json::Value = answer.json();
+    let of = |number: usize| {
+        let event = &answer["events"][number];
+        (
+            event["invocations"].as_array().unwrap().len(),
+            event["duplicate"] == true,
+        )
+    };
+    let expected = [(0, false), (1, true), (1, false), (1, true)];
+    assert_eq!([0, 1, 2, 3].map(of), expected, "{answer}");
+    assert_eq!(batch(&[old, event("b", "5", json!(5))]).status, 429);
+    let metrics = fnd.client().get("/metrics").text();
+    for counted in ["accepted\"} 2", "duplicate\"} 3", "refused\"} 3", "unmatched\"} 1"] {
+        let line = format!("fnd_events_total{{outcome=\"{counted}");
+        assert!(metrics.contains(&line), "{line}: {metrics}");
+    }
+    fnd.stop_now();
 }
 
 #[test]

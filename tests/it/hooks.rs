@@ -114,6 +114,32 @@ fn a_handler_has_hooks_too_and_its_output_is_passed_on() {
     fnd.finish();
 }
 
+/// The end comes before the functions are known again, and the call waits until they are.
+#[test]
+fn a_run_that_ended_while_fnd_was_away_passes_its_output_on() {
+    let mut fnd = Fnd::prepare(&Setup::default().detached());
+    let gate = fnd.shared_directory("gate");
+    fnd.drop_file("told.sh", ECHO);
+    let code =
+        "echo before\nuntil [[ -e GATE/go ]]; do sleep 0.02; done\necho after; touch \"$STATE_DIRECTORY/done\"\n";
+    let code = code.replace("GATE", &gate.display().to_string());
+    fnd.drop_file("job.sh", &with("[hooks]\non_success = [\"told\"]", &code));
+    fnd.launch();
+    fnd.wait_ready("job");
+    fnd.wait_ready("told");
+    let id = fnd.queue("job", "");
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    wait_until("its first line", PATIENCE, || (!fnd.logs(id).is_empty()).then_some(()));
+    fnd.leave(Signal::SIGKILL);
+    std::fs::write(gate.join("go"), "").unwrap();
+    let done = fnd.path("state/home/job/done");
+    wait_until("its end", PATIENCE, || done.exists().then_some(()));
+    fnd.launch();
+    let called = wait_call(&fnd, "told", id);
+    assert_eq!(called["output"], "before\nafter", "{called}");
+    fnd.finish();
+}
+
 #[test]
 fn a_call_that_fails_is_shown_where_the_hook_says_so() {
     let fnd = Fnd::start();

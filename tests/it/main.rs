@@ -11,7 +11,9 @@
 //! - `corpus`, `examples`: scripts of all kinds
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
 //! - `ctl`, `doctor`, `edit`, `new`, `run_file`, `validate`, `verify`: fndctl
+//! - `day`: a day in the life of a nightly function
 //! - `documents`, `units`: the documents are true
+//! - `files`: files that run functions, each content once
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `listener`: the public listener
 //! - `lone`: the runtimes inside the program
@@ -35,6 +37,7 @@ mod cloudevents;
 mod corpus;
 mod crash;
 mod ctl;
+mod day;
 mod disk_faults;
 mod doctor;
 mod documents;
@@ -42,6 +45,7 @@ mod drop;
 mod edit;
 mod events;
 mod examples;
+mod files;
 mod handlers;
 mod hooks;
 mod http_mode;

@@ -17,8 +17,8 @@ pub const PROTOCOL_MIN: u16 = 1;
 /// Newest protocol that this build supports. Protocol 2 adds functions of mode `handler`, and the replies
 /// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`] for their workers. Protocol 3 adds [`Request::Sweep`],
 /// [`Reply::NodeCannotStart`], [`Request::Ping`], [`Reply::Sockets`] and longer adoption records. Protocol 4 adds
-/// [`Request::Secret`] and the variables of requests. Everything else is protocol 1.
-pub const PROTOCOL_MAX: u16 = PROTOCOL_REQUESTS;
+/// [`Request::Secret`] and the variables of requests. Protocol 5 adds [`Request::Watch`]. Everything else is protocol 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_WATCHERS;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
 /// First protocol that has [`Request::Sweep`].
@@ -30,6 +30,8 @@ pub const PROTOCOL_SOCKETS: u16 = 3;
 /// First protocol in which fnd can serve requests from outside: the spawner opens secrets ([`Request::Secret`]), the
 /// judge names them, and an attempt may have the variables of a request ([`Spawn::environment`]).
 pub const PROTOCOL_REQUESTS: u16 = 4;
+/// First protocol that has [`Request::Watch`].
+pub const PROTOCOL_WATCHERS: u16 = 5;
 /// Largest secret in bytes.
 pub const SECRET_MAX: u64 = 64 * 1024;
 /// Largest file of `[http] tls` in bytes.
@@ -146,6 +148,11 @@ wire_enum! {
         /// Asks for a secret; from protocol 4 on. Answered by [`Reply::Secret`] or [`Reply::SecretRefused`]; by
         /// [`Reply::Failed`] if the node has run out of something.
         14 = Secret(SecretAsked),
+        /// Starts the watcher of a version's files, `fnd --watch`, in the function's cgroup and as its user; from protocol 5
+        /// on. The rules are in the installed plan ([`WATCHED`](crate::plan::WATCHED)), so fnd names no path. Descriptor:
+        /// a pipe as standard input. `environment` and `previous` are not used. Answered like [`Request::Spawn`], without
+        /// a channel.
+        15 = Watch(Spawn),
     }
 }
 

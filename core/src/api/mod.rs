@@ -38,7 +38,7 @@ pub use node::{
     ValidateReport, ValidateRequest,
 };
 pub use problem::Problem;
-pub use routes::{CheckView, RouteList, RouteTest, RouteTestReport, RouteView};
+pub use routes::{CheckView, EventsRoute, RouteList, RouteTest, RouteTestReport, RouteView};
 pub use schedules::{ScheduleList, ScheduleState, ScheduleView};
 pub use stream::{LogLine, LogList, LogStream};
 pub use usage::{FunctionUsage, UsageList};

@@ -13,6 +13,18 @@ pub struct RouteList {
     pub listen: Vec<String>,
     /// The routes by function, each function's in the order of its manifest.
     pub routes: Vec<RouteView>,
+    /// The address of `[http] events`, if the configuration has one: `POST` there publishes events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<EventsRoute>,
+}
+
+/// The address of `[http] events`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EventsRoute {
+    /// The path, on every host.
+    pub path: String,
+    /// The credentials of which a sender needs one; `none`: no sender needs one.
+    pub auth: Vec<String>,
 }
 
 /// A route.

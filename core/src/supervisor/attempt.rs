@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Supervisor {
-    /// Returns the number of the next worker.
-    pub(super) fn next_worker(&mut self) -> WorkerId {
+    /// Returns a number for a worker that no other worker has.
+    pub fn next_worker(&mut self) -> WorkerId {
         let worker = WorkerId(self.next_worker);
         self.next_worker = self.next_worker.saturating_add(1);
         worker

@@ -7,6 +7,7 @@ use super::rules::{Overlap, Rules};
 use super::takeover::Adopted;
 use crate::outcome::{Skip, Trigger};
 use crate::record::{AttemptRecord, Payload, RunResult, Unfinished, Usage};
+use crate::triggers::file::memory::FileMark;
 use crate::triggers::schedule::Mark;
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
@@ -269,6 +270,8 @@ pub struct Submit {
     pub skipped: Option<(Skip, Box<str>)>,
     /// For trigger `schedule`: the schedule's mark after it.
     pub mark: Option<Mark>,
+    /// For trigger `file`: what is remembered of the files with it.
+    pub files: Vec<FileMark>,
 }
 
 impl Submit {
@@ -291,13 +294,15 @@ impl Submit {
             overlap: None,
             skipped: None,
             mark: None,
+            files: Vec::new(),
         }
     }
 
-    /// Says whether nobody waits for the answer: then a refusal is recorded, because nobody else would tell of it.
+    /// Says whether nobody waits for the answer: then a refusal is recorded, because nobody else would tell of it. Files
+    /// wait in their directory and are offered again.
     #[must_use]
     pub fn is_unattended(&self) -> bool {
-        self.reply.is_none() && self.trigger != Trigger::Load
+        self.reply.is_none() && !matches!(self.trigger, Trigger::Load | Trigger::File)
     }
 }
 

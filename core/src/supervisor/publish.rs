@@ -6,7 +6,8 @@
 //!                                     └─ one has none: nothing is accepted ─▶ reply
 //! ```
 //! The ledger decides in the transaction whether an event was there before: then its shares are dropped, and the reply is
-//! what came of it the first time.
+//! what came of it the first time. If a request is refused, the daemon asks the ledger for earlier events of the request
+//! and sends the rest again.
 
 use super::Supervisor;
 use super::action::{Action, Answer, Notice, Rejection};
@@ -131,7 +132,13 @@ impl Supervisor {
             accepted_ms: now.unix_ms,
             events: Vec::new(),
         };
-        for publication in publish.events {
+        for mut publication in publish.events {
+            if shares.events.iter().any(|event| event.key == publication.key) {
+                // The same event twice in one request. The ledger answers the second as one that was sent before, so
+                // it needs no room.
+                publication.submits.clear();
+                publication.refused.clear();
+            }
             let (event, first) = self.share(now, publication, &mut accepting);
             if let (true, Some((function, rejection))) = (event.accepted.is_empty(), first) {
                 let number = shares.events.len();
@@ -253,6 +260,7 @@ impl Supervisor {
             key: None,
             origin: None,
             mark: None,
+            files: Vec::new(),
         })
     }
 

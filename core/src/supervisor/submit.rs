@@ -283,6 +283,7 @@ impl Supervisor {
             key: submit.idempotency_key.clone(),
             origin: submit.origin,
             mark: submit.mark,
+            files: submit.files,
         })));
         let not_before = submit.not_before_ms.map(|at| on_mono(now, at));
         let (acknowledge, waiters) = if submit.wait {

@@ -4,6 +4,9 @@
 use super::alerts::Word;
 use super::event::Attributes;
 use crate::instant;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use fnd_manifest::function::file::FileChange;
 use fnd_manifest::text;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use schemars::JsonSchema;
@@ -18,6 +21,8 @@ pub enum Cause {
     Schedule(Slots),
     /// An event that the function subscribes to.
     Event(EventCause),
+    /// Files of a directory that the function watches.
+    File(FileCause),
     /// The end of an invocation whose function has this one in its `[hooks]`.
     Hook(HookCause),
     /// A change that `[alert]` names.
@@ -33,6 +38,21 @@ pub struct EventCause {
     /// The value of `key` of the subscription: events with the same value run one after the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_key: Option<String>,
+}
+
+/// The files that started an invocation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileCause {
+    /// Absolute path of the first file. Bytes that are not UTF-8 are replaced by U+FFFD.
+    pub path: String,
+    /// The exact path of the first file, where it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_base64: Option<String>,
+    /// The change of the first file.
+    pub event: FileChange,
+    /// The number of files, where the payload is a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<u32>,
 }
 
 /// The invocation that a hook follows.
@@ -90,13 +110,25 @@ impl Slots {
     }
 }
 
+impl FileCause {
+    /// Returns the path of the first file, byte for byte.
+    #[must_use]
+    pub fn exact_path(&self) -> Vec<u8> {
+        let exact = self
+            .path_base64
+            .as_ref()
+            .and_then(|text| BASE64_STANDARD.decode(text).ok());
+        exact.unwrap_or_else(|| self.path.clone().into_bytes())
+    }
+}
+
 impl Cause {
     /// Returns how many calls of hooks led to an invocation with this cause.
     #[must_use]
     pub fn depth(&self) -> u8 {
         match self {
             Self::Hook(after) => after.depth,
-            Self::Schedule(_) | Self::Event(_) | Self::Alert(_) => 0,
+            Self::Schedule(_) | Self::Event(_) | Self::File(_) | Self::Alert(_) => 0,
         }
     }
 
@@ -105,14 +137,14 @@ impl Cause {
     pub fn marks(&self) -> Option<InvocationId> {
         match self {
             Self::Hook(after) => after.marks.then_some(after.invocation),
-            Self::Schedule(_) | Self::Event(_) | Self::Alert(_) => None,
+            Self::Schedule(_) | Self::Event(_) | Self::File(_) | Self::Alert(_) => None,
         }
     }
 
-    /// Returns the variables that a function sees of the cause. All names begin with `FND_`.
+    /// Returns the variables that a function sees of the cause. All names begin with `FND_`; a path need not be UTF-8.
     #[must_use]
-    pub fn variables(&self) -> Vec<(&'static str, String)> {
-        match self {
+    pub fn variables(&self) -> Vec<(&'static str, Vec<u8>)> {
+        let texts = match self {
             Self::Schedule(slots) => vec![
                 ("FND_SCHEDULED_AT", slots.scheduled_at.clone()),
                 ("FND_MISSED", slots.slots.to_string()),
@@ -134,9 +166,12 @@ impl Cause {
                 variables.extend(there);
                 variables
             }
+            Self::File(file) if file.files.is_none() => return vec![("FND_FILE", file.exact_path())],
             // Their payload says it all.
-            Self::Hook(_) | Self::Alert(_) => Vec::new(),
-        }
+            Self::File(_) | Self::Hook(_) | Self::Alert(_) => Vec::new(),
+        };
+        let bytes = |(name, text): (_, String)| (name, text.into_bytes());
+        texts.into_iter().map(bytes).collect()
     }
 
     /// Returns when the cause happened, as a handler's `event-time` (RFC 3339); absent: the begin of the invocation counts.
@@ -145,7 +180,7 @@ impl Cause {
         match self {
             Self::Schedule(slots) => Some(&slots.scheduled_at),
             Self::Event(event) => event.attributes.time.as_deref(),
-            Self::Hook(_) | Self::Alert(_) => None,
+            Self::File(_) | Self::Hook(_) | Self::Alert(_) => None,
         }
     }
 
@@ -153,7 +188,7 @@ impl Cause {
     #[must_use]
     pub fn order_key(&self) -> Option<&str> {
         match self {
-            Self::Schedule(_) | Self::Hook(_) | Self::Alert(_) => None,
+            Self::Schedule(_) | Self::File(_) | Self::Hook(_) | Self::Alert(_) => None,
             Self::Event(event) => event.order_key.as_deref(),
         }
     }
@@ -163,7 +198,7 @@ impl Cause {
     #[must_use]
     pub fn headers(&self) -> Vec<(String, String)> {
         match self {
-            Self::Schedule(_) | Self::Hook(_) | Self::Alert(_) => Vec::new(),
+            Self::Schedule(_) | Self::File(_) | Self::Hook(_) | Self::Alert(_) => Vec::new(),
             Self::Event(event) => {
                 let attributes = event.attributes.all().filter(|(name, _)| *name != "datacontenttype");
                 attributes

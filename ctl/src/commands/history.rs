@@ -182,6 +182,14 @@ fn of_cause(cause: &Cause, out: &Output) -> Vec<(&'static str, String)> {
             lines.extend(attributes.subject.clone().map(|subject| ("subject", subject)));
             lines
         }
+        Cause::File(file) => {
+            let more = file
+                .files
+                .filter(|files| *files > 1)
+                .map(|files| format!(" and {} more", files - 1));
+            let text = format!("{} ({}){}", file.path, file.event.as_str(), more.unwrap_or_default());
+            vec![("file", text)]
+        }
         Cause::Hook(hook) => vec![("hook of", format!("{} {}", hook.function, hook.invocation))],
         Cause::Alert(told) => {
             let about = told.function.as_ref().map_or("the node", |function| function.as_str());

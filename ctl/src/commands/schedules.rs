@@ -70,8 +70,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         context.client.get(&function_path(function)?).await?;
         path.push_str(&format!("&function={}", crate::client::encode(function)));
     }
-    let now = Timestamp::now();
     let reply = context.client.get(&path).await?;
+    // After the answer, so that a run that has ended meanwhile ended in the past.
+    let now = Timestamp::now();
     context.out.document(&reply.body, |list: &ScheduleList, out| {
         if list.schedules.is_empty() {
             return out.line("no schedules; `fndctl explain schedule` shows how to write one");

@@ -11,6 +11,7 @@ use fnd_core::triggers::event::Attributes;
 use fnd_core::triggers::event::subscription::{Refused, Seen, Subscriptions};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -67,13 +68,43 @@ impl Control {
         state.functions.subscriptions(version)
     }
 
+    /// Publishes events. If they are refused, those that were accepted before get their first answer, and the others are
+    /// tried again without them. An event that is accepted costs no look-up.
     async fn publish_all(&self, events: Vec<NewEvent>) -> Result<Vec<Delivered>, NotPublished> {
+        let refusal = match self.publish_except(&events, &HashMap::new()).await {
+            Err(
+                refusal @ (NotPublished::Refused { .. } | NotPublished::Rejected { .. } | NotPublished::TooMuch { .. }),
+            ) => refusal,
+            other => return other,
+        };
+        let keys = events.iter().map(|event| key(&event.attributes)).collect();
+        let since_ms = {
+            let state = self.daemon.state.borrow();
+            state.node.settings.settings.events.since_ms(state.clock.now().unix_ms)
+        };
+        match self.reader.earlier_events(keys, since_ms).await {
+            Ok(earlier) if !earlier.is_empty() => self.publish_except(&events, &earlier).await,
+            // If the ledger cannot be read, the sender comes again.
+            _ => Err(refusal),
+        }
+    }
+
+    /// Publishes events except earlier ones, whose answers are known.
+    async fn publish_except(
+        &self,
+        events: &[NewEvent],
+        earlier: &HashMap<Arc<str>, Delivered>,
+    ) -> Result<Vec<Delivered>, NotPublished> {
         let table = self.subscriptions();
         let mut delivered: Vec<Delivered> = events.iter().map(|_| Delivered::default()).collect();
         // The places of the events that have subscribers.
         let (mut places, mut publications) = (Vec::new(), Vec::new());
-        for (place, event) in events.into_iter().enumerate() {
-            if let Some(publication) = self.publication(&table, place, &event)? {
+        for (place, (event, delivered)) in events.iter().zip(&mut delivered).enumerate() {
+            let key = key(&event.attributes);
+            if let Some(earlier) = earlier.get(&key) {
+                delivered.clone_from(earlier);
+                delivered.duplicate = true;
+            } else if let Some(publication) = self.publication(&table, place, key, event)? {
                 places.push(place);
                 publications.push(publication);
             }
@@ -124,6 +155,7 @@ impl Control {
         &self,
         table: &Subscriptions,
         place: usize,
+        key: Arc<str>,
         event: &NewEvent,
     ) -> Result<Option<Publication>, NotPublished> {
         let unreadable = |error: std::io::Error| NotPublished::Unreadable(error.to_string());
@@ -149,11 +181,7 @@ impl Control {
                 subscribers: refused,
                 too_large,
             }),
-            (false, _) => Ok(Some(Publication {
-                key: key(&event.attributes),
-                submits,
-                refused,
-            })),
+            (false, _) => Ok(Some(Publication { key, submits, refused })),
         }
     }
 

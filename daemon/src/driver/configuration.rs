@@ -32,7 +32,10 @@ impl State {
         self.check_alerts();
         self.catch_up();
         self.expose_metrics();
-        self.listener.apply(&self.node.settings.settings.http);
+        let http = &self.node.settings.settings.http;
+        self.listener.apply(http);
+        let events = http.events.as_ref().map(|events| events.path.as_str());
+        self.functions.set_events_path(events);
         self.ask_for_tls();
         self.ask_for_events();
         let problems = self.node.settings.resolve_access();

@@ -26,8 +26,9 @@ pub(crate) struct FollowUps {
     payloads: HashMap<InvocationId, Payload>,
     /// The last lines of workers that have ended, until their ends are recorded.
     pub(super) outputs: HashMap<WorkerId, String>,
-    /// Ends whose follow-up calls are not decided yet.
-    late: Vec<Unfollowed>,
+    /// Ends whose follow-up calls are not decided yet, each with the last lines of its output. Those of an earlier fnd have
+    /// no lines.
+    late: Vec<(Unfollowed, String)>,
     pub(super) alerts: Alerts,
     pub(super) node: NodeHealth,
 }
@@ -36,7 +37,7 @@ impl FollowUps {
     /// Returns the state that an earlier fnd stored.
     pub(crate) fn new(late: Vec<Unfollowed>, alerts: Vec<(String, String)>, now_ms: u64) -> Self {
         let mut follow_ups = Self {
-            late,
+            late: late.into_iter().map(|end| (end, String::new())).collect(),
             ..Self::default()
         };
         for (about, health) in alerts {
@@ -106,17 +107,18 @@ impl State {
             return self.follow(record, payload.as_ref(), output);
         }
         // The functions to call may exist but not be installed yet.
-        self.follow_ups.late.push(Unfollowed {
+        let end = Unfollowed {
             record: record.clone(),
             payload: payload.unwrap_or_default(),
-        });
+        };
+        self.follow_ups.late.push((end, output.to_owned()));
         vec![Command::FollowLater(record.id)]
     }
 
     /// Makes the calls for the ends that came before all functions were known.
     pub(super) fn follow_late(&mut self) {
-        for Unfollowed { record, payload } in std::mem::take(&mut self.follow_ups.late) {
-            let mut parts = self.follow(&record, Some(&payload), "");
+        for (Unfollowed { record, payload }, output) in std::mem::take(&mut self.follow_ups.late) {
+            let mut parts = self.follow(&record, Some(&payload), &output);
             parts.push(Command::Followed(record.id));
             self.store_together(parts);
         }

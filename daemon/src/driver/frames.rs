@@ -24,7 +24,12 @@ impl State {
             Reply::Installed(installed) => self.functions.judged(request, Judged::Installed(Box::new(installed))),
             Reply::Refused(refused) => self.functions.judged(request, Judged::Refused(Box::new(refused))),
             Reply::Spawned(spawned) | Reply::SpawnedWithChannel(spawned) => {
-                self.spawned(request, &spawned, descriptors.into_iter());
+                self.started(request, &spawned, descriptors);
+            }
+            Reply::SpawnFailed(failed) | Reply::NodeCannotStart(failed)
+                if matches!(self.workers.asked.get(&request), Some(Asked::Watch(_))) =>
+            {
+                self.not_watching(request, &failed.message);
             }
             Reply::SpawnFailed(failed) => {
                 self.workers.asked.remove(&request);
@@ -40,6 +45,7 @@ impl State {
                     message: failed.message,
                 });
             }
+            Reply::Exited(exited) if self.watcher_exited(&exited) => {}
             Reply::Exited(exited) => self.exited(exited),
             Reply::Settings(read) => {
                 self.workers.asked.remove(&request);
@@ -85,11 +91,27 @@ impl State {
                 });
             }
             Some(Asked::Prune(asked)) => self.pruned(*asked, false),
+            Some(Asked::Watch(asked)) => self.watcher_failed(&asked.0, message),
             Some(Asked::Reload) | None => {}
         }
     }
 
-    fn spawned(&mut self, request: u32, spawned: &Spawned, mut descriptors: impl Iterator<Item = OwnedFd>) {
+    /// Handles the start of a watcher or of another worker.
+    fn started(&mut self, request: u32, spawned: &Spawned, descriptors: Vec<OwnedFd>) {
+        match self.workers.asked.remove(&request) {
+            Some(Asked::Watch(asked)) => self.watcher_runs(*asked, spawned, descriptors.into_iter()),
+            Some(Asked::Spawn(starting)) => self.spawned(*starting, spawned, descriptors.into_iter()),
+            Some(Asked::Prune(_) | Asked::Reload) | None => {}
+        }
+    }
+
+    fn not_watching(&mut self, request: u32, why: &str) {
+        if let Some(Asked::Watch(asked)) = self.workers.asked.remove(&request) {
+            self.watcher_failed(&asked.0, why);
+        }
+    }
+
+    fn spawned(&mut self, starting: Starting, spawned: &Spawned, mut descriptors: impl Iterator<Item = OwnedFd>) {
         let Ends {
             stdout,
             stderr,
@@ -98,16 +120,13 @@ impl State {
         } = Ends::take(spawned, &mut descriptors);
         // It follows the others, where the worker speaks the worker protocol.
         let channel = descriptors.next();
-        let Some(Asked::Spawn(starting)) = self.workers.asked.remove(&request) else {
-            return;
-        };
         let Starting {
             worker,
             meta,
             rules,
             tmp,
             endpoint,
-        } = *starting;
+        } = starting;
         let user = self.serving(&meta.function).map(|serving| serving.uid);
         let mut member = None;
         if let (Some(stdout), Some(stderr)) = (stdout, stderr) {

@@ -10,8 +10,9 @@ use fnd_core::protocol::WorkerMessage;
 use fnd_core::record::RunResult;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
+use fnd_core::triggers::file::message::FromWatcher;
 use fnd_wire::frame::Exited;
-use fnd_wire::ids::WorkerId;
+use fnd_wire::ids::{FunctionName, WorkerId};
 use std::rc::{Rc, Weak};
 use std::time::Instant;
 use tokio::sync::mpsc;
@@ -36,6 +37,10 @@ pub(crate) enum Input {
     ReadOut(Exited),
     /// A file on the way to an interpreter may have changed.
     Interpreters,
+    /// A watcher of files says something, or something that cannot be read, and why.
+    Watcher(WorkerId, Result<FromWatcher, String>),
+    /// The ledger knows files of this function, which may no longer exist.
+    FilesOf(FunctionName),
     /// The timer of the schedules rings.
     Alarm(Ring),
     /// The problem of a place where metrics are exposed, or that it has none.
@@ -127,6 +132,7 @@ impl State {
                 self.install_due();
                 self.alerts_due();
                 self.ask_for_tls_if_due();
+                self.watchers_due();
             }
             Input::Pulse(wanted) => {
                 self.late(Some(wanted));
@@ -137,6 +143,8 @@ impl State {
             Input::ReadOut(frame) => self.ended_with_all(frame),
             Input::TaskEnded(owner, why) => self.task_ended(owner, &why),
             Input::Interpreters => self.check_interpreters(),
+            Input::Watcher(worker, said) => self.watcher_said(worker, said),
+            Input::FilesOf(function) => self.forget_files_of(function),
             Input::Alarm(ring) => self.alarm(ring),
             Input::MetricsPlace(place, problem) => {
                 if self.reporter.exposed.set_problem(place, problem) {
@@ -154,10 +162,12 @@ impl State {
                     tracing::error!("failed to store the invocation {id}: {error}");
                 }
                 self.schedules.stored(id, result.is_ok(), self.clock.now().unix_ms);
+                let is_stored = result.is_ok();
                 self.step(match result {
                     Ok(()) => Event::Stored(id),
                     Err(_) => Event::StoreFailed(id),
                 });
+                self.files_stored(id, is_stored);
             }
             Message::Stored(Acknowledged::Published { number, result }) => match result {
                 Ok(shares) => {

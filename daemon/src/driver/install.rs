@@ -81,6 +81,7 @@ impl State {
         self.check_alert(function);
         self.catch_up();
         self.workers.request(&Request::Remove(function.clone()), Vec::new());
+        self.forget_files_of(function.clone());
         self.prune(function);
         self.sweep();
     }
@@ -152,6 +153,7 @@ impl State {
         if self.supervisor.is_scanned() {
             self.forget_statuses();
             self.forget_schedules();
+            self.forget_files();
             self.prune_all();
             self.sweep();
             self.retain();

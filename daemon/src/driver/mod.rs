@@ -15,6 +15,7 @@
 //! - `install`: hands what changes in the functions to the supervisor, the spawner and the reports
 //! - `installed_versions`: keeps at most `keep_versions` installed versions of each function, and none of a deleted
 //!   one
+//! - `files`: keeps the watchers of files in step with the functions that serve, and submits what they find
 //! - `message`: messages of functions and interpreters, as records have them
 //! - `observe`: makes report events of the supervisor's events and decisions
 //! - `perform`: carries out what the supervisor decides
@@ -32,6 +33,7 @@ mod alerts;
 pub(crate) mod callers;
 mod configuration;
 pub(crate) mod ends;
+mod files;
 pub(crate) mod follow_ups;
 mod frames;
 pub(crate) mod inbox;
@@ -57,6 +59,7 @@ use crate::ledger;
 use crate::output::{Captured, Output};
 use crate::report::Reporter;
 use crate::settings::Current;
+use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
 use crate::triggers::schedule;
 use crate::triggers::secrets::Secrets;
@@ -114,6 +117,7 @@ pub(crate) struct State {
     pub(crate) workers: Workers,
     pub(crate) secrets: Secrets,
     pub(crate) schedules: schedule::Part,
+    pub(crate) watchers: Watchers,
     pub(crate) records: Records,
     pub(crate) follow_ups: FollowUps,
     pub(crate) output: Output,
@@ -184,6 +188,7 @@ impl State {
             self.functions.installer.next_due(),
             self.alerts_next_due(),
             self.secrets.next_due(),
+            self.watchers.next_due(),
         ];
         due.into_iter().flatten().min()
     }

@@ -144,6 +144,7 @@ impl State {
         self.check_facts(function);
         if changes.is_gone || is_loaded {
             self.reschedule(function);
+            self.rewatch(function);
         }
         self.report(ReportEvent::StatusChanged(function));
     }

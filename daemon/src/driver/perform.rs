@@ -98,14 +98,13 @@ impl State {
                 // unrecorded until its end; the record of its end has more room.
                 if self.records.ledger.submit(Command::Store(accepted)).is_err() && durable {
                     self.schedules.stored(id, false, self.clock.now().unix_ms);
+                    self.files_stored(id, false);
                     self.turn.follow_up.push_back(Event::StoreFailed(id));
                 }
             }
             Action::Publish(shares) => {
                 let number = shares.number;
-                let remember =
-                    u64::try_from(self.node.settings.settings.events.remember.as_millis()).unwrap_or(u64::MAX);
-                let since_ms = shares.accepted_ms.saturating_sub(remember);
+                let since_ms = self.node.settings.settings.events.since_ms(shares.accepted_ms);
                 if self
                     .records
                     .ledger
@@ -143,6 +142,7 @@ impl State {
             Action::Follow(id, payload) => self.follow_ups.expect(id, *payload),
             Action::StoreEnabled { function, enabled } => {
                 self.reschedule(&function);
+                self.rewatch(&function);
                 self.records.store(Command::StoreEnabled { function, enabled });
             }
             Action::Release { function, invocation } => {
@@ -178,6 +178,7 @@ impl State {
         if record.state.is_final() {
             self.workers.uploads.remove(&record.id);
             self.callers.ended(record.id);
+            self.files_ended(record);
         }
     }
 

@@ -85,6 +85,10 @@ impl State {
             let text = format!("the {code} `{name}` is not read: {why}; {follows}; then `fndctl reload`");
             Problem::about(code, name, text)
         }));
+        problems.extend(self.watchers.problems().map(|(function, problem)| {
+            let text = format!("`{function}`: {problem}");
+            Problem::about("files", text.clone(), text)
+        }));
         problems.extend(start_problems(&self.supervisor));
         if health.lost > 0 {
             let text = format!(

@@ -77,7 +77,9 @@ impl State {
                 alert,
                 since: instant::text(since_ms),
             }),
-            warning: known.and_then(Function::doubt),
+            warning: known
+                .and_then(Function::doubt)
+                .or_else(|| self.watchers.problem_of(name).map(str::to_owned)),
             runtime: serving.map(|serving| serving.runtime.clone()).unwrap_or_default(),
             labels: serving
                 .map(|serving| serving.manifest.labels.clone())

@@ -12,7 +12,7 @@
 //! - `reinstall`: retries of files that were refused for a reason outside of the file
 //! - `reported`: the report of a reload
 //! - `retention_policy`: how much history and output are kept
-//! - `routes`: the table of routes, and functions whose route another one has
+//! - `routes`: the table of routes, and functions whose route another one or `[http] events` has
 //! - `rules`: what the supervisor has to know of a manifest
 //! - `subscriptions`: the table of subscriptions to events
 

@@ -1,9 +1,10 @@
-//! The routes of functions: the table of those that serve, and the functions that are refused because another one has
-//! their route.
+//! The routes of functions: the table of those that serve, and the functions that are refused because another one, or
+//! `[http] events`, has their route.
 
 use super::Functions;
 use crate::functions::catalog::Candidate;
-use fnd_core::triggers::route::{Conflict, Owners, Routes};
+use crate::functions::registry::Function;
+use fnd_core::triggers::route::{Conflict, Owner, Owners, Routes};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Manifest;
 use fnd_wire::ids::{FunctionName, Version};
@@ -14,14 +15,14 @@ use std::rc::Rc;
 #[derive(Debug, Default)]
 pub(crate) struct FunctionRoutes {
     owners: Owners,
-    /// Functions whose route another function has.
+    /// Functions whose route another function or `[http] events` has.
     refused: BTreeMap<FunctionName, Candidate>,
     /// The table of the routes that serve; absent: something has changed since it was made.
     table: Option<Rc<Routes>>,
 }
 
 impl FunctionRoutes {
-    /// Returns why a function cannot have its routes, if another function has one of them. It is installed again when
+    /// Returns why a function cannot have its routes, if one of them is taken. It is installed again when
     /// routes are free.
     pub(super) fn conflict(&mut self, candidate: &Candidate, manifest: &Manifest) -> Option<Diagnostic> {
         let name = &candidate.function;
@@ -56,6 +57,24 @@ impl FunctionRoutes {
 }
 
 impl Functions {
+    /// Sets the path of `[http] events`, which no function can have. If it has changed, functions that have it, or that
+    /// were refused for a route, are installed again.
+    pub(crate) fn set_events_path(&mut self, path: Option<&str>) {
+        if !self.routes.owners.set_events(path) {
+            return;
+        }
+        self.routes.table = None;
+        let mut again: Vec<_> = std::mem::take(&mut self.routes.refused).into_values().collect();
+        let has_it = |function: &&Function| {
+            let manifest = function.newest.as_ref().map(|newest| &newest.manifest);
+            let routes = manifest.map(|manifest| manifest.http.as_slice()).unwrap_or_default();
+            routes.iter().any(|route| self.routes.owners.is_of_events(route))
+        };
+        let functions = self.registry.iter().map(|(_, function)| function);
+        again.extend(functions.filter(has_it).map(|function| function.candidate.clone()));
+        self.installer.want(again);
+    }
+
     /// Returns the table of routes. `version` gives the version of a function that serves.
     pub(crate) fn route_table(&mut self, version: impl Fn(&FunctionName) -> Option<Version>) -> Rc<Routes> {
         if let Some(table) = &self.routes.table {
@@ -65,7 +84,11 @@ impl Functions {
             let serving = function.serving(version(name));
             let manifest = serving.map(|serving| &serving.manifest);
             manifest.into_iter().flat_map(|manifest| {
-                let routes = manifest.http.iter();
+                // A version from before the path became the address of events still serves, without this route.
+                let routes = manifest
+                    .http
+                    .iter()
+                    .filter(|route| !self.routes.owners.is_of_events(route));
                 routes.map(|route| (name.clone(), route.clone(), manifest.limits.body))
             })
         });
@@ -83,9 +106,18 @@ fn problem(function: &FunctionName, conflict: &Conflict) -> Diagnostic {
         owner,
     } = conflict;
     let host = host.as_deref().map(|host| format!(" of {host}")).unwrap_or_default();
-    let message = format!(
-        "`{function}` and `{owner}` both have the route {} {path}{host}; `{owner}` keeps it",
-        method.as_str()
-    );
-    Diagnostic::error("route-taken", message).with_help("give one of the two another path, method or host")
+    let method = method.as_str();
+    let (message, help) = match owner {
+        Owner::Function(owner) => (
+            format!("`{function}` and `{owner}` both have the route {method} {path}{host}; `{owner}` keeps it"),
+            "give one of the two another path, method or host",
+        ),
+        Owner::Events => (
+            format!(
+                "the route {method} {path}{host} of `{function}` gets no requests: {path} is the address of `[http] events` in fnd.toml"
+            ),
+            "give the route another path, or change `path` in `[http] events` and run `fndctl reload`",
+        ),
+    };
+    Diagnostic::error("route-taken", message).with_help(help)
 }

@@ -5,6 +5,7 @@ use super::retention::Retention;
 use fnd_core::data::Data;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{Delivered, EventShares, Shares};
+use fnd_core::triggers::file::memory::{FileMark, FileMemory};
 use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
@@ -38,6 +39,8 @@ pub enum Command {
     },
     /// The marks of a function's schedules, in place of those that are stored.
     StoreMarks(Marks),
+    /// What is remembered of watched files.
+    Files(FileMemory),
     /// Whether a user has paused the schedules of a function.
     StorePaused {
         /// The function.
@@ -72,6 +75,9 @@ pub enum Command {
     },
 }
 
+/// Roughly the memory of a mark of a file, with its path.
+const FILE_MARK: usize = size_of::<FileMark>() + 64;
+
 impl Command {
     /// Returns whether the command must be synced to disk at once: a caller waits for it, or may retry with its key
     /// after a crash.
@@ -85,9 +91,10 @@ impl Command {
             | Self::StorePaused { .. }
             | Self::DiscardDeadLetter(_) => true,
             // If a power cut loses `StoreVersions`, an old version stays on the disk for longer; nothing else happens.
-            // What follows an end is lost together with the end, or not at all.
+            // What follows an end is lost together with the end, or not at all. What is remembered of files is found again.
             Self::Record(..)
             | Self::Update(_)
+            | Self::Files(_)
             | Self::StoreVersions { .. }
             | Self::Together(_)
             | Self::FollowLater(_)
@@ -121,7 +128,10 @@ impl Command {
                     .as_deref()
                     .map_or(0, |request| headers(&request.headers));
                 let data = payload.data.as_ref().map_or(0, Data::size);
-                usize::try_from(data).unwrap_or(usize::MAX).saturating_add(request)
+                let marks = FILE_MARK * accepted.files.len();
+                usize::try_from(data)
+                    .unwrap_or(usize::MAX)
+                    .saturating_add(request + marks)
             }
             // The shares of an event have their data and their cause in common.
             Self::Publish { shares, .. } => {
@@ -147,6 +157,8 @@ impl Command {
             Self::StoreAlert { health, .. } => health.as_ref().map_or(0, String::len),
             Self::Together(parts) => parts.iter().map(Self::size).sum(),
             Self::StoreMarks(marks) => marks.marks.iter().map(|mark| mark.key.len() + 64).sum(),
+            Self::Files(FileMemory::Marks(_, marks)) => FILE_MARK * marks.len(),
+            Self::Files(_) => 0,
             Self::StoreVersions { installed, .. } => size_of_val(installed.as_slice()),
         }
     }

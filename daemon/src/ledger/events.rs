@@ -1,10 +1,12 @@
 //! Stores the shares of events in one transaction, and remembers the events.
 
+use super::query::{QueryError, Reader};
 use super::rows::int;
 use super::store::{StoreError, json, put_skipped, store};
 use fnd_core::supervisor::{Delivered, Shares};
 use rusqlite::{Connection, OptionalExtension as _, params};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// What came of events that were sent before: by the number of the shares, for each event.
 pub(super) type Earlier = BTreeMap<u64, Vec<Option<Delivered>>>;
@@ -50,7 +52,29 @@ pub(super) fn publish(
     Ok(())
 }
 
-fn remembered(db: &Connection, key: &str, since_ms: u64) -> Result<Option<Delivered>, StoreError> {
+impl Reader {
+    /// Returns what came of the events with these keys that were accepted at `since_ms` or later.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn earlier_events(
+        &self,
+        keys: Vec<Arc<str>>,
+        since_ms: u64,
+    ) -> Result<HashMap<Arc<str>, Delivered>, QueryError> {
+        self.ask(move |db| {
+            let mut earlier = HashMap::new();
+            for key in keys {
+                let delivered = remembered(db, &key, since_ms)?;
+                earlier.extend(delivered.map(|delivered| (key, delivered)));
+            }
+            Ok(earlier)
+        })
+        .await
+    }
+}
+
+fn remembered(db: &Connection, key: &str, since_ms: u64) -> rusqlite::Result<Option<Delivered>> {
     let sql = "SELECT delivered FROM event WHERE key = ?1 AND accepted_ms >= ?2";
     let text: Option<String> = db
         .prepare_cached(sql)?

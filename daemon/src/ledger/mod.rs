@@ -14,6 +14,7 @@
 //! - `events`: stores the shares of events in one transaction, and remembers the events
 //! - `examine`: checks a whole ledger for `fndctl verify` and `fndctl backup --verify`; for `--repair` it also
 //!   confirms notices and sets a damaged ledger aside
+//! - `files`: which contents of watched files are handled
 //! - `forget`: the statements that forget records, in steps of a few milliseconds, so that new work never waits long
 //! - `in_flight`: the table of attempts that have begun and that the database may not know yet
 //! - `list`: lists of invocations, newest first
@@ -40,6 +41,7 @@ mod damage;
 mod dead;
 mod events;
 pub mod examine;
+mod files;
 mod forget;
 mod in_flight;
 mod list;
@@ -62,6 +64,7 @@ mod tests;
 
 pub use command::{Acknowledged, Command, Figures, Forgetting, Health};
 pub use dead::{DeadPage, copy};
+pub use files::KnownFiles;
 pub use in_flight::Begun;
 #[cfg(fuzzing)]
 pub(crate) use in_flight::fuzzing;

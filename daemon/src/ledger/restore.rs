@@ -70,6 +70,7 @@ pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
             .map(|id| InvocationId(u128::from_be_bytes(id))),
         // The mark is already in the table `schedule`.
         mark: None,
+        files: Vec::new(),
     };
     Ok(Unfinished { accepted, record })
 }

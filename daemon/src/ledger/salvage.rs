@@ -52,7 +52,9 @@ const EVENTS: Table = Table::new("event", &["key"]);
 const UNFOLLOWED: Table = Table::new("unfollowed", &["invocation"]);
 const ALERT: Table = Table::new("alert", &["about"]);
 const SCHEDULES: Table = Table::new("schedule", &["function", "key"]);
-const TABLES: [&Table; 11] = [
+const FILES: Table = Table::new("file", &["function", "directory", "inode"]);
+const WATCHED: Table = Table::new("watched", &["function", "directory"]);
+const TABLES: [&Table; 13] = [
     &META,
     &FUNCTION,
     &LOAD,
@@ -64,9 +66,19 @@ const TABLES: [&Table; 11] = [
     &EVENTS,
     &UNFOLLOWED,
     &ALERT,
+    &FILES,
+    &WATCHED,
 ];
 /// Tables that a ledger of an earlier fnd does not have.
-const ADDED_LATER: [&str; 5] = ["versions", "schedule", "event", "unfollowed", "alert"];
+const ADDED_LATER: [&str; 7] = [
+    "versions",
+    "schedule",
+    "event",
+    "unfollowed",
+    "alert",
+    "file",
+    "watched",
+];
 
 /// Indexes of `invocation`, with their conditions: they list rows that cannot be reached by key.
 fn indexes() -> [(&'static str, String); 4] {
@@ -275,6 +287,9 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
     }
     if partial.contains("load") {
         lost.push("which scripts have run by being there");
+    }
+    if partial.contains("file") {
+        lost.push("which files are handled");
     }
     let count = |condition: &str| {
         to.query_row(&format!("SELECT count(*) FROM invocation {condition}"), [], |r| {

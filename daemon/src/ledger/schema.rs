@@ -160,6 +160,28 @@ const ADDED: &str = "
     CREATE TABLE IF NOT EXISTS unfollowed (invocation BLOB PRIMARY KEY) WITHOUT ROWID, STRICT;
     -- What was told of a function, as JSON of core; the empty name stands for the node.
     CREATE TABLE IF NOT EXISTS alert (about TEXT PRIMARY KEY, health TEXT NOT NULL) WITHOUT ROWID, STRICT;
+    -- Files whose content is handled, and the invocation after which something is to be done with them.
+    CREATE TABLE IF NOT EXISTS file (
+        function TEXT NOT NULL,
+        directory TEXT NOT NULL,
+        inode INTEGER NOT NULL,
+        path BLOB NOT NULL,
+        device INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        modified_ns INTEGER NOT NULL,
+        changed_ns INTEGER NOT NULL,
+        hash INTEGER,
+        after BLOB,
+        PRIMARY KEY (function, directory, inode)
+    ) WITHOUT ROWID, STRICT;
+    CREATE INDEX IF NOT EXISTS file_after ON file (after) WHERE after IS NOT NULL;
+    -- Since when functions watch directories.
+    CREATE TABLE IF NOT EXISTS watched (
+        function TEXT NOT NULL,
+        directory TEXT NOT NULL,
+        since_ms INTEGER NOT NULL,
+        PRIMARY KEY (function, directory)
+    ) WITHOUT ROWID, STRICT;
 ";
 
 /// Opens the database for writing; creates it if it does not exist, and checks it if it does.

@@ -3,6 +3,7 @@
 
 use super::command::Command;
 use super::events::{self, Earlier};
+use super::files;
 use super::rows::{INLINE_MAX, blob, int};
 use fnd_core::outcome::{Exhausted, Reason, Skip, State, Trigger};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, RunResult};
@@ -118,6 +119,7 @@ pub(super) fn apply<'a>(
             Ok(())
         }
         Command::StoreMarks(marks) => store_marks(db, marks),
+        Command::Files(memory) => files::store(db, memory),
         Command::StorePaused { function, paused } => {
             let sql = "INSERT INTO function (name, paused) VALUES (?1, ?2)
                 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused";
@@ -213,6 +215,7 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
         // In the same transaction: after a crash the slot has either been handled or it comes again; never both.
         put_mark(db, &accepted.function, mark)?;
     }
+    files::store_marks(db, &accepted.function, &accepted.files, Some(accepted.id))?;
     Ok(())
 }
 

@@ -22,6 +22,7 @@ pub(super) struct Sampled {
     functions: Values,
     with_errors: Value,
     queue_depth: Values,
+    files_waiting: Values,
     running: Values,
     workers: Values,
     memory: Values,
@@ -64,6 +65,11 @@ impl Sampled {
                 None,
             ),
             queue_depth: plain(r, "fnd_queue_depth", "Invocations accepted and not running"),
+            files_waiting: plain(
+                r,
+                "fnd_files_waiting",
+                "Files that are ready and have no invocation yet",
+            ),
             running: plain(r, "fnd_attempts_running", "Attempts running"),
             workers: plain(r, "fnd_workers", "Processes of functions by state"),
             memory: value(r, "fnd_memory", "Memory functions with processes use", Unit::Bytes),
@@ -266,6 +272,7 @@ impl Metrics {
         for family in [
             &sampled.functions,
             &sampled.queue_depth,
+            &sampled.files_waiting,
             &sampled.running,
             &sampled.workers,
             &sampled.memory,
@@ -292,6 +299,10 @@ impl Metrics {
             {
                 sampled.memory.get_or_create(&own).inc_by(number(bytes));
             }
+        }
+        for (function, waiting) in state.watchers.waiting() {
+            let own = Labels(Some(self.label(function)), None);
+            self.sampled.files_waiting.get_or_create(&own).inc_by(number(waiting));
         }
         for (function, phase) in state.supervisor.worker_phases() {
             let labels = Labels(Some(self.label(function)), Some(("state", phase)));

@@ -20,6 +20,7 @@ use crate::http::limits::LAST_WORDS;
 use crate::ledger::{self, LastRun};
 use crate::report::Reporter;
 use crate::triggers;
+use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
 use crate::triggers::schedule;
 use crate::triggers::secrets::Secrets;
@@ -86,6 +87,7 @@ impl Serving {
             workers: Workers::new(connection, (welcome, sockets), child.as_ref(), (clock, inbox.clone())),
             secrets: Secrets::default(),
             schedules,
+            watchers: Watchers::new(ledger.reader.clone()),
             records: Records::new(ledger.writer.clone()),
             follow_ups: FollowUps::new(ledger.unfollowed, ledger.alerts, started_ms),
             output,

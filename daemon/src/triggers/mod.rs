@@ -2,12 +2,14 @@
 //! follows.
 //!
 //! Files:
+//! - `files`: the watchers of files
 //! - `http`: the public listener
 //! - `passwords`: computes the hashes of callers' passwords
 //! - `replays`: remembers admitted signed requests over a restart
 //! - `schedule`: the timer of schedules, and their submissions
 //! - `secrets`: the secrets that requests are checked with
 
+pub(crate) mod files;
 pub(crate) mod http;
 pub mod passwords;
 pub mod replays;

@@ -34,12 +34,14 @@ pub fn variables(order: &SpawnOrder, protocol: u16) -> Vec<(String, Bytes)> {
     if let Some(attempt) = &order.attempt {
         of_attempt(attempt, &mut variables);
     }
-    let owned = variables.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let owned = variables
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.into_bytes()));
     let attempt = order.attempt.as_ref().filter(|_| protocol >= PROTOCOL_REQUESTS);
     let of_request = attempt.map(|attempt| of_request(&attempt.payload)).unwrap_or_default();
     owned
         .chain(of_request)
-        .map(|(name, value)| (name, Bytes(value.into_bytes())))
+        .map(|(name, value)| (name, Bytes(value)))
         .collect()
 }
 
@@ -48,18 +50,20 @@ pub fn variables(order: &SpawnOrder, protocol: u16) -> Vec<(String, Bytes)> {
 pub fn for_worker(payload: &Payload) -> Option<serde_json::Map<String, serde_json::Value>> {
     let variables = of_request(payload)
         .into_iter()
-        .map(|(name, value)| (name, value.into()));
+        .map(|(name, value)| (name, String::from_utf8_lossy(&value).into()));
     Some(variables.collect()).filter(|variables: &serde_json::Map<_, _>| !variables.is_empty())
 }
 
 /// Returns the variables of a request that came by a route, and of the trigger's cause.
-fn of_request(payload: &Payload) -> Vec<(String, String)> {
+fn of_request(payload: &Payload) -> Vec<(String, Vec<u8>)> {
     let length = payload.data.as_ref().map(Data::size);
     let variables = |request: &Arc<HttpRequest>| cgi::variables(request, payload.content_type.as_deref(), length);
-    let mut variables = payload.request.as_ref().map(variables).unwrap_or_default();
+    let of_request = payload.request.as_ref().map(variables).unwrap_or_default();
+    let of_request = of_request.into_iter().map(|(name, value)| (name, value.into_bytes()));
     let of_cause = payload.cause.iter().flat_map(|cause| cause.variables());
-    variables.extend(of_cause.map(|(name, value)| (name.to_owned(), value)));
-    variables
+    of_request
+        .chain(of_cause.map(|(name, value)| (name.to_owned(), value)))
+        .collect()
 }
 
 fn of_attempt(attempt: &AttemptOrder, variables: &mut Vec<(&str, String)>) {

@@ -148,6 +148,8 @@ pub(crate) struct Attached {
 pub(crate) enum Asked {
     Reload,
     Spawn(Box<Starting>),
+    /// The watcher of a function's files: the function, the worker, and the pipe into it.
+    Watch(Box<(FunctionName, WorkerId, OwnedFd)>),
     /// The function, and the versions to keep.
     Prune(Box<(FunctionName, Vec<Version>)>),
 }

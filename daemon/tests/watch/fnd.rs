@@ -90,7 +90,7 @@ impl Watcher {
             let mut buffer = vec![0; 1 << 16];
             while let Ok(count @ 1..) = output.read(&mut buffer) {
                 pieces.add(&buffer[..count]);
-                while let Some(message) = pieces.next().unwrap() {
+                while let Some(message) = pieces.take().unwrap() {
                     if sender.send(message).is_err() {
                         return;
                     }
@@ -116,7 +116,7 @@ impl Watcher {
         for piece in known.chunks(1000) {
             watcher.say(&ToWatcher::Known(piece.to_vec()));
         }
-        watcher.say(&ToWatcher::Begin(watcher.memory.first_ms));
+        watcher.say(&ToWatcher::Begin(vec![watcher.memory.first_ms; entries.len()]));
         watcher
     }
 

@@ -46,10 +46,7 @@ fn wrong(entry: &FileTrigger, mode: Mode, code: &Path) -> Vec<(&'static str, Str
     } else if KERNELS.iter().any(|kernel| path.starts_with(kernel)) {
         let message = format!("`{}` has no files whose changes could be seen", path.display());
         add("path", message, "name a directory on a disk");
-    }
-    // The code in directory form is one level lower, and its directory counts as the function too.
-    let around = code.ancestors().skip(1).take(2).any(|directory| directory == path);
-    if code.is_absolute() && (around || entry.recursive && code.starts_with(&path)) {
+    } else if contains(&path, entry.recursive, code) {
         let message = format!(
             "`{}` contains the function itself: each edit of it would run it",
             path.display()
@@ -72,6 +69,13 @@ fn wrong(entry: &FileTrigger, mode: Mode, code: &Path) -> Vec<(&'static str, Str
         }
     }
     wrong
+}
+
+/// Returns whether a directory contains code of functions. Code in directory form is one level lower than the other
+/// functions.
+fn contains(path: &Path, recursive: bool, code: &Path) -> bool {
+    let is_around = code.ancestors().skip(1).take(2).any(|directory| directory == path);
+    code.is_absolute() && (is_around || recursive && code.starts_with(path))
 }
 
 /// Returns where a key of an entry is written; the entry itself where the key is not.

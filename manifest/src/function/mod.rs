@@ -8,6 +8,8 @@
 //! - `env_file`: files of `KEY=VALUE` lines
 //! - `event_schema`: JSON Schemas of events
 //! - `events`: checks subscriptions to events
+//! - `file`: values of `[[file]]`
+//! - `files`: directories that cannot be watched, and files that would start their function again
 //! - `follow_ups`: what `[hooks]` and `[alert]` exclude
 //! - `forms`: which files of a directory are functions
 //! - `inline`: manifests in comments of the code

@@ -306,9 +306,10 @@ mod tests {
         assert_eq!(timeout["examples"], json!(["30s"]));
         let meaning = timeout["description"].as_str().unwrap();
         assert!(meaning.starts_with("Longest time of one attempt"), "{meaning}");
-        let file = &schema["properties"]["file"]["description"];
+        let read_write = &schema["properties"]["sandbox"]["properties"]["read_write"]["description"];
         assert!(
-            file.as_str()
+            read_write
+                .as_str()
                 .unwrap()
                 .ends_with("Not supported yet with other values than the default.")
         );

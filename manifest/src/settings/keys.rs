@@ -65,7 +65,7 @@ keys! {
         build = Table(BUILD);
         /// Interpreters of runtimes, and whether a runtime is enabled.
         runtimes: BTreeMap<String, RuntimeSettings> = Map(Form::Name, &Table(RuntimeSettings::KEYS));
-        /// Sources of events.
+        /// How CloudEvents are accepted.
         events: Events [default] = Table(Events::KEYS);
         /// Alerts of the node's own problems, and of every function without an `[alert]` of its own.
         alert: NodeAlert [default] = Table(NodeAlert::KEYS);
@@ -144,7 +144,7 @@ keys! {
         public: bool = Bool, default false, example true;
         /// Certificate and key: with them every TCP address speaks TLS.
         tls: Option<Tls> = Table(Tls::KEYS), example { certificate = "/etc/fnd/tls/cert.pem", key = "/etc/fnd/tls/key.pem" };
-        /// The route that accepts CloudEvents.
+        /// The address at which the public listener accepts CloudEvents.
         events: Option<HttpEvents> [default] = Table(HttpEvents::KEYS), example { path = "/events", auth = "token:events-token" };
         /// Proxies whose `Forwarded` or `X-Forwarded-For` names the caller: addresses, networks, `unix`.
         trusted_proxies: Vec<String> = List(&Text(Form::Network)), example ["127.0.0.1"];
@@ -195,9 +195,9 @@ keys! {
     /// `[http] events`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct HttpEvents {
-        /// Path of the route.
+        /// Path of the address. No function can have a route with it.
         path: String = Text(Form::UrlPath), example "/events", required true;
-        /// How a caller proves who it is.
+        /// How a sender proves that it may send events: `FORM:SECRET` or `none`, as in `auth` of a route.
         auth: Credentials = Text(Form::Auth), example "token:events-token", required true;
     }
 }
@@ -288,10 +288,18 @@ keys! {
     /// `[events]`: CloudEvents.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Events {
-        /// How long an event is remembered: another one with the same source and id is the same event.
+        /// How long fnd remembers an event. If an event with the same source and id comes again within this time, it runs nothing, and the sender gets the first answer again.
         remember: Duration [with = "text::duration"] = Duration(Zero::Refused), default "24h", example "1h";
         /// A work queue of NATS JetStream.
         nats = Table(NATS), example { servers = ["nats://127.0.0.1:4222"], stream = "fnd" }, not_yet [];
+    }
+}
+
+impl Events {
+    /// Returns the Unix time, in milliseconds, since when events are remembered.
+    #[must_use]
+    pub fn since_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(u64::try_from(self.remember.as_millis()).unwrap_or(u64::MAX))
     }
 }
 
@@ -319,7 +327,7 @@ keys! {
     pub struct NodeAlert {
         /// The function to call.
         call: Option<FunctionName> [with = "text::id_or_null"] = Text(Form::Function), example "page";
-        /// The changes that call it; `node` stands for problems of the node itself.
+        /// Which changes to call for: those of `alert.on` in a manifest, and `node`: problems of the machine and of fnd itself.
         on: Vec<AlertOn> = List(&Word(AlertOn::WORDS)), default ["failed", "crash-looping", "invalid", "missed", "recovered", "node"],
             example ["failed", "node"];
     }

@@ -136,6 +136,7 @@ impl Spawner {
         let fnd = args.fnd.clone().or(beside).unwrap_or_else(|| "/usr/sbin/fnd".into());
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let host = Host {
+            fnd: fnd.clone(),
             places,
             tree,
             containment,

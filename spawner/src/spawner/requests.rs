@@ -63,7 +63,12 @@ impl Spawner {
             self.helpers.close(connection.take_unwanted());
             match read {
                 Ok(None) => return,
-                Ok(Some((number, Request::Spawn(Spawn { worker, .. }), descriptors, true))) => {
+                Ok(Some((
+                    number,
+                    Request::Spawn(Spawn { worker, .. }) | Request::Watch(Spawn { worker, .. }),
+                    descriptors,
+                    true,
+                ))) => {
                     self.helpers.close(descriptors);
                     let message = "failed to receive its input: too many files are open".to_owned();
                     self.reply(number, &Reply::NodeCannotStart(SpawnFailed { worker, message }), Vec::new());
@@ -109,7 +114,8 @@ impl Spawner {
                 }
                 return self.jobs.push_back(Job::Install(number, install));
             }
-            Request::Spawn(spawn) => return self.spawn(number, spawn, descriptors),
+            Request::Spawn(spawn) => return self.spawn((number, false), spawn, descriptors),
+            Request::Watch(spawn) => return self.spawn((number, true), spawn, descriptors),
             Request::Release(release) => return self.release(number, &release),
             Request::Prune(prune) => return self.prune(number, &prune),
             Request::Sweep(sweep) => return self.sweep(number, &sweep),
@@ -132,13 +138,13 @@ impl Spawner {
         self.reply(number, &Reply::Done, Vec::new());
     }
 
-    fn spawn(&mut self, number: u32, spawn: Spawn, descriptors: VecDeque<OwnedFd>) {
+    fn spawn(&mut self, (number, watch): (u32, bool), spawn: Spawn, descriptors: VecDeque<OwnedFd>) {
         let (worker, function) = (spawn.worker, spawn.function);
         // Before a file belongs to the function: its uid must not be given to another function after a crash.
         let synced = self.uids.sync();
         let policy = self.policy.as_ref().ok_or("the configuration has not been read yet".to_owned());
         let result = synced.and(policy).map_err(NoStart::from).and_then(|policy| {
-            self.workers.spawn(number, spawn, descriptors, (&self.uids, policy, &self.grants, &self.poller))
+            self.workers.spawn((number, watch), spawn, descriptors, (&self.uids, policy, &self.grants, &self.poller))
         });
         if let Err(why) = result {
             self.reply(number, &self.workers.not_started(worker, function, why), Vec::new());

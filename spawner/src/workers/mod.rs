@@ -68,6 +68,8 @@ pub type Outbox = Vec<(u32, Reply, Vec<OwnedFd>)>;
 
 /// The parts of the environment that a start needs.
 pub struct Host {
+    /// The program fnd.
+    pub fnd: PathBuf,
     /// Directories.
     pub places: Places,
     /// cgroups, if they can be used.

@@ -10,13 +10,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 const AHEAD_MAX: u64 = 1 << 20;
 
 impl Workers {
-    /// Starts a worker.
+    /// Starts a worker, or with `watch` the watcher of its version's files.
     ///
     /// # Errors
     /// Why the worker was not started; then nothing of it remains.
     pub fn spawn(
         &mut self,
-        request: u32,
+        (request, watch): (u32, bool),
         spawn: Spawn,
         mut descriptors: VecDeque<OwnedFd>,
         with: (&Uids, &Policy, &Grants, &Poller),
@@ -87,7 +87,12 @@ impl Workers {
             ("{user}", launcher.user.clone()),
             ("{zone}", self.host.zone.clone()),
         ];
-        let order: Order = (id, environment::lines(&launcher.plan, &values, given));
+        let plan = &launcher.plan;
+        let lines = match watch {
+            true => environment::of_watcher(plan, &self.host.fnd).ok_or("this version watches no files")?,
+            false => environment::lines(plan, &values, given),
+        };
+        let order: Order = (id, lines);
         let group = self.active.get(&spawn.function).and_then(|active| active.group.as_ref());
         let made = group.map(|group| group.leaf(&format!("w{id}"))).transpose().tried("create the attempt's cgroup")?;
         let (leaf, leaf_dir) = made.unzip();
@@ -106,7 +111,7 @@ impl Workers {
                 }
             }
             let paired = || socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
-            let (ours, theirs) = launcher.plan.mode.handler().map(|_| paired()).transpose()?.unzip();
+            let (ours, theirs) = launcher.plan.mode.handler().filter(|_| !watch).map(|_| paired()).transpose()?.unzip();
             let ends = vec![out_read, error_read, OwnedFd::from(files.result_file)];
             // Every descriptor needed later is made now: an order that was sent can't be taken back.
             let kill = leaf.iter().map(|leaf| &leaf.kill_end);
@@ -203,9 +208,7 @@ impl Workers {
         }
         let text = |path: &Path| CString::new(path.as_os_str().as_encoded_bytes()).failed("use a path");
         let code = dir.join("code");
-        let program = plan.interpreters.first().map_or_else(|| code.join(&plan.entry), Into::into);
         let exec = Exec {
-            path: text(&program)?,
             directory: text(&code)?,
             identity: identity.clone(),
             rlimits: rlimits::of(&plan.limits),

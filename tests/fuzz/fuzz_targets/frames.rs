@@ -1,6 +1,8 @@
-//! Any bytes as messages to or from the root program; a message that decodes is encoded to the same bytes.
+//! Any bytes as messages to or from the root program and watchers of files; a message that decodes is encoded to the same
+//! bytes.
 #![no_main]
 
+use fnd_core::triggers::file::message::{FromWatcher, Messages, ToWatcher};
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{Reply, Request, decode, encode};
 use fnd_wire::plan::{JudgeReply, JudgeRequest};
@@ -19,4 +21,13 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(reply) = JudgeReply::from_wire(bytes) {
         assert_eq!(reply.to_wire(), bytes);
     }
+    if let Ok(said) = FromWatcher::from_wire(bytes) {
+        assert_eq!(said.to_wire(), bytes);
+    }
+    if let Ok(told) = ToWatcher::from_wire(bytes) {
+        assert_eq!(told.to_wire(), bytes);
+    }
+    let mut messages = Messages::default();
+    messages.add(bytes);
+    while let Ok(Some(_)) = messages.take::<FromWatcher>() {}
 });

@@ -10,6 +10,25 @@ use fnd_wire::ids::InvocationId;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Returns all elements of a list of the API, page by page.
+pub(super) fn pages<P: DeserializeOwned, T>(
+    fnd: &Fnd,
+    path: &str,
+    of: impl Fn(P) -> (Vec<T>, Option<String>),
+) -> Vec<T> {
+    let mut all = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page = fnd.client().get(&format!("{path}?limit=1000{after}"));
+        let (some, next) = of(page.json());
+        all.extend(some);
+        match next {
+            Some(next) => after = format!("&after={next}"),
+            None => return all,
+        }
+    }
+}
+
 type Views = BTreeMap<InvocationId, InvocationView>;
 
 /// Everything to compare, of one fnd that has finished all work.
@@ -27,7 +46,9 @@ impl Check<'_> {
     /// Returns the number of invocations, and the findings.
     pub(crate) fn run(&self) -> (usize, Findings) {
         let mut found = Findings::default();
-        let ids = self.pages("/v1/invocations", |page: InvocationList| (page.invocations, page.next));
+        let ids = pages(self.fnd, "/v1/invocations", |page: InvocationList| {
+            (page.invocations, page.next)
+        });
         let known = ids
             .iter()
             .filter(|view| FUNCTIONS.iter().any(|function| function.name == view.function.as_str()));
@@ -40,21 +61,6 @@ impl Check<'_> {
         self.dead_letters(&views, &mut found);
         self.functions(&views, &mut found);
         (views.len(), found)
-    }
-
-    /// Returns all elements of a list of the API, page by page.
-    fn pages<P: DeserializeOwned, T>(&self, path: &str, of: impl Fn(P) -> (Vec<T>, Option<String>)) -> Vec<T> {
-        let mut all = Vec::new();
-        let mut after = String::new();
-        loop {
-            let page = self.fnd.client().get(&format!("{path}?limit=1000{after}"));
-            let (some, next) = of(page.json());
-            all.extend(some);
-            match next {
-                Some(next) => after = format!("&after={next}"),
-                None => return all,
-            }
-        }
     }
 
     /// Compares one record with the journal of its function.
@@ -203,7 +209,7 @@ impl Check<'_> {
 
     /// Checks that each run that failed for good is either a dead letter, or was redriven, or was dropped.
     fn dead_letters(&self, views: &Views, found: &mut Findings) {
-        let letters = self.pages("/v1/dead-letters", |page: DeadLetterList| {
+        let letters = pages(self.fnd, "/v1/dead-letters", |page: DeadLetterList| {
             (page.dead_letters, page.next)
         });
         let listed: BTreeSet<_> = letters.iter().map(|letter| letter.invocation.id).collect();

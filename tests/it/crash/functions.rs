@@ -1,6 +1,7 @@
 //! The functions under load, and the journals that they write themselves: a line when an attempt begins and one when it
 //! ends. Each line is one appending write. Each function has its own file, since it has its own user.
 
+use super::follows;
 use fnd_wire::ids::InvocationId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -101,7 +102,11 @@ pub(crate) fn files() -> Vec<(&'static str, String)> {
             "transient" => "((FND_ATTEMPT > 1)) || exit 75",
             _ => "exit 0",
         };
-        let more = if function.again { PATIENT } else { "" };
+        let more = if function.again {
+            PATIENT
+        } else {
+            follows::hooks(function.name)
+        };
         let code = function.code.replace("MORE", more).replace("NAME", function.name);
         (function.file, code.replace("EXIT", exit))
     };

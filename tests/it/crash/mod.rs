@@ -8,6 +8,7 @@
 //! - `answered`: both die right after an answer
 //! - `check`: compares the history with the journals
 //! - `findings`: the failures, in words
+//! - `follows`: functions that hooks and alerts call
 //! - `functions`: the functions, and the journal they write
 //! - `load`: the callers, and what they remember
 //! - `points`: where fnd is killed
@@ -17,6 +18,7 @@
 mod answered;
 pub(crate) mod check;
 pub(crate) mod findings;
+pub(crate) mod follows;
 pub(crate) mod functions;
 pub(crate) mod load;
 mod points;
@@ -41,6 +43,12 @@ const KILLS: u32 = 160;
 const KILLS_OF_ONE: u32 = 80;
 /// How long a named point is waited for. It may never come; then fnd is killed at that moment.
 const POINT_COMES: Duration = Duration::from_millis(1500);
+
+/// The functions in addition to those under load.
+const OTHERS: [&str; 4] = [slots::NAME, "followed", "turns", "paged"];
+/// Steps of the clock: to the past, and to the future by less than slots are caught up. All are within a day, so that no
+/// mark of a schedule counts as wrong.
+const STEPS_MS: [i64; 6] = [0, 2_500, 9_000, -4_000, 900_000, -3_600_000];
 
 /// The kills and the findings.
 #[derive(Default)]
@@ -91,9 +99,15 @@ fn many_kills_at_named_points_and_any_moment() {
 fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     let mut rng = Rng::with_seed(seed);
     let spawner_killed = seed % 2 == 1;
-    let mut fnd = Fnd::prepare(&Setup::default().detached());
+    let clock = tempfile::tempdir().expect("a temporary directory");
+    let clock = clock.path().join("clock");
+    let setup = Setup {
+        environment: vec![("FND_TEST_CLOCK".to_owned(), clock.display().to_string())],
+        ..Setup::default().detached()
+    };
+    let mut fnd = Fnd::prepare(&setup);
     let gate = fnd.shared_directory("gate");
-    for (name, code) in functions::files() {
+    for (name, code) in functions::files().into_iter().chain(follows::files()) {
         fnd.drop_file(name, &code.replace("GATE", &gate.display().to_string()));
     }
     fnd.drop_file(slots::FILE.0, slots::FILE.1);
@@ -101,11 +115,17 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     for function in &FUNCTIONS {
         fnd.wait_ready(function.name);
     }
-    fnd.wait_ready(slots::NAME);
+    for name in OTHERS {
+        fnd.wait_ready(name);
+    }
     fnd.leave(Signal::SIGTERM);
     let load = Load::begin(&fnd.client(), &mut rng, &seed.to_string(), 1);
     for n in 0..kills {
         let kill = Kill::choose(&mut rng, spawner_killed);
+        if rng.u32(..5) == 0 {
+            let step = STEPS_MS[rng.usize(..STEPS_MS.len())];
+            std::fs::write(&clock, step.to_string()).expect("a file is written");
+        }
         let begun = fnd_tests::now();
         let name = replace(&mut fnd, kill);
         if std::env::var_os("FND_SEED").is_some() {
@@ -124,10 +144,11 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     fnd.launch();
     let replies = load.end();
     slots::pause(&fnd);
+    follows::pause(&fnd);
     let again = format!("seed {seed}, replayed with FND_SEED={seed} FND_KILLS={kills}");
     let rest = Rest {
         fnd: &fnd,
-        others: &[slots::NAME],
+        others: &OTHERS,
         service: None,
         again: &again,
     };
@@ -142,6 +163,7 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     }
     .run();
     slots::check(&fnd, true, &mut findings);
+    follows::check(&fnd, &gate, true, &mut findings);
     sum.invocations += invocations;
     assert!(findings.none(), "{again}: {}{findings}", findings.counts());
     fnd.finish();

@@ -31,8 +31,9 @@ pub(crate) fn pause(fnd: &Fnd) {
     let _ = fnd.ctl(&["schedules", "pause", NAME]).expect_code(0);
 }
 
-/// Compares the slots of its runs. `whole`: the clock was not set, and everything could be stored, so that no slot is
-/// missing.
+/// Compares the slots of its runs. Slots count by fnd's clock, which may have been set, but not by more than a day: a mark
+/// that is more than a day ahead of the clock counts as wrong, and the schedule begins anew, so that slots come again.
+/// `whole`: everything could be stored, so that no slot is missing.
 pub(crate) fn check(fnd: &Fnd, whole: bool, found: &mut Findings) {
     let path = format!("/v1/invocations?function={NAME}&trigger=schedule&limit=1000");
     let list: InvocationList = fnd.client().get(&path).json();

@@ -73,6 +73,7 @@ pages! {
     dead_letters: "docs/dead-letters.md",
     dependencies: "docs/dependencies.md",
     events: "docs/events.md",
+    files: "docs/files.md",
     first_steps: "docs/first-steps.md",
     handlers: "docs/handlers.md",
     history: "docs/history.md",

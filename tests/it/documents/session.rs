@@ -43,6 +43,7 @@ impl Session {
         let here = |path: &Path| path.display().to_string();
         let places = vec![
             ("/etc/fnd/functions", here(&fnd.path("functions"))),
+            ("/srv/in", here(&fnd.shared_directory("in"))),
             ("/run/fnd", here(&fnd.path("run"))),
             ("/etc/fnd", here(fnd.path("run").parent().unwrap())),
             (
@@ -75,7 +76,7 @@ impl Session {
     /// Saves a file of a functions directory; one that has a `#!` line and no suffix is executable.
     fn save(&self, file: &str, block: &Block) {
         let mode = if file.contains('.') { 0o644 } else { 0o755 };
-        self.fnd.drop_bytes(file, block.text.as_bytes(), mode);
+        self.fnd.drop_bytes(file, self.here(&block.text).as_bytes(), mode);
         self.settle();
     }
 

@@ -3,7 +3,7 @@
 
 use crate::crash::findings::{Findings, short};
 use crate::crash::functions::Journal;
-use crate::crash::slots;
+use crate::crash::{follows, slots};
 use fastrand::Rng;
 use fnd_core::api::Queued;
 use fnd_core::outcome::State;
@@ -74,9 +74,9 @@ exec sleep 1000
 
 /// Returns the files of these functions.
 pub(super) fn files() -> Vec<(&'static str, String)> {
-    [("moves.sh", MOVES), ("web.py", WEB), ("keeper.sh", KEEPER), slots::FILE]
-        .map(|(file, code)| (file, code.to_owned()))
-        .into()
+    let own = [("moves.sh", MOVES), ("web.py", WEB), ("keeper.sh", KEEPER), slots::FILE];
+    let own = own.map(|(file, code)| (file, code.to_owned()));
+    own.into_iter().chain(follows::files()).collect()
 }
 
 /// The answers that callers of these functions got.

@@ -34,6 +34,8 @@ impl Storm {
             Action::Callers(count, how, time) => callers::break_off(&self.fnd.socket(), count, how, || pass(time)),
             Action::Clock(ms, time) => {
                 self.ground.step(ms);
+                self.clock_min_ms = self.clock_min_ms.min(ms);
+                self.clock_max_ms = self.clock_max_ms.max(ms);
                 pass(time);
             }
             Action::Descriptors(whom, more, time) => {

@@ -129,6 +129,7 @@ fn unfinished(b: &Bench, state: State) -> Unfinished {
             key: None,
             origin: None,
             mark: None,
+            files: Vec::new(),
         },
         record: InvocationRecord {
             id: id(1),

@@ -26,10 +26,12 @@ fn publish(b: &mut Bench, events: Vec<Vec<Submit>>) -> String {
         submits,
         refused: Vec::new(),
     });
-    b.event(Event::Publish(Box::new(Publish {
-        reply: ReplyTo(7),
-        events: events.collect(),
-    })))
+    publish_all(b, events.collect())
+}
+
+fn publish_all(b: &mut Bench, events: Vec<Publication>) -> String {
+    let reply = ReplyTo(7);
+    b.event(Event::Publish(Box::new(Publish { reply, events })))
 }
 
 fn published(b: &mut Bench, earlier: Vec<Option<Delivered>>) -> String {
@@ -118,6 +120,29 @@ fn an_event_that_was_sent_before_runs_nothing_and_gets_its_first_answer() {
         "reply 7: published again 1 | 6; spawn w1 a1 6"
     );
     assert_eq!((b.s.queued(), b.s.running()), (0, 1));
+}
+
+#[test]
+fn an_event_that_is_twice_in_a_request_needs_room_once() {
+    let mut b = two(&full(0));
+    let twice = ["a", "a", "b"].into_iter().zip([(1, "f"), (2, "f"), (3, "g")]);
+    let events = twice.map(|(key, (n, function))| Publication {
+        key: key.into(),
+        submits: vec![share(function, n, None)],
+        refused: Vec::new(),
+    });
+    assert_eq!(publish_all(&mut b, events.collect()), "publish 1 |  | 3");
+    let before = Delivered {
+        invocations: vec![Taken {
+            id: id(1),
+            function: name("f"),
+        }],
+        ..Delivered::default()
+    };
+    assert_eq!(
+        published(&mut b, vec![None, Some(before), None]),
+        "reply 7: published 1 | again 1 | 3; spawn w1 a1 1; spawn w2 a1 3"
+    );
 }
 
 #[test]

@@ -24,6 +24,7 @@ fn unfinished(n: u128, state: State, attempts: u32) -> Unfinished {
             key: None,
             origin: None,
             mark: None,
+            files: Vec::new(),
         },
         record: InvocationRecord {
             id: id(n),

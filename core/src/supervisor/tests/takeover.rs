@@ -94,6 +94,7 @@ fn unfinished(state: State, attempts: u32, durable: bool) -> Unfinished {
         key: None,
         origin: None,
         mark: None,
+        files: Vec::new(),
     };
     let record = InvocationRecord {
         id: id(1),

@@ -227,9 +227,9 @@ impl Health {
             return None;
         }
         let (word, since_ms) = self.told.take()?;
-        let lasted = Duration::from_secs(now_ms.saturating_sub(since_ms) / 1000);
+        let lasted = Duration::from_secs((now_ms.saturating_sub(since_ms) / 1000).max(1));
         let message = format!(
-            "well again after {}; it was {}",
+            "it works again after {}; it was `{}`",
             fnd_wire::units::print_duration(lasted),
             word.as_str()
         );

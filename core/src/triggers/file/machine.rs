@@ -198,8 +198,8 @@ pub struct Machine {
     pub(super) failures: Vec<Option<String>>,
     said: Vec<Option<String>>,
     scans: BTreeSet<u16>,
-    /// When fnd first watched, in nanoseconds since 1970. Absent before `Begin`.
-    pub(super) first_ns: Option<i64>,
+    /// Since when the directory of each entry is watched, in nanoseconds since 1970. Absent before `Begin`.
+    pub(super) since_ns: Option<Vec<i64>>,
     waiting_said: u64,
     waiting_due: Option<Duration>,
 }
@@ -225,7 +225,7 @@ impl Machine {
             failures: vec![None; count],
             said: vec![None; count],
             scans: BTreeSet::new(),
-            first_ns: None,
+            since_ns: None,
             waiting_said: 0,
             waiting_due: None,
             entries,
@@ -258,8 +258,9 @@ impl Machine {
     fn message(&mut self, at: Clock, message: ToWatcher) {
         match message {
             ToWatcher::Known(known) => known.into_iter().for_each(|known| self.remember(&known)),
-            ToWatcher::Begin(first_ms) => {
-                self.first_ns = Some(i64::try_from(first_ms.saturating_mul(1_000_000)).unwrap_or(i64::MAX));
+            ToWatcher::Begin(since_ms) => {
+                let ns = |ms: u64| i64::try_from(ms.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
+                self.since_ns = Some(since_ms.into_iter().map(ns).collect());
                 for directory in &mut self.directories {
                     directory.first = true;
                 }
@@ -302,7 +303,7 @@ impl Machine {
 
     /// Does what is due now, at most a bounded number of actions.
     pub fn turn(&mut self, at: Clock, actions: &mut Vec<Action>) {
-        if self.first_ns.is_some() {
+        if self.since_ns.is_some() {
             self.expire(at);
             self.scans_due(at);
             self.offer(at);
@@ -333,7 +334,7 @@ impl Machine {
         }
         let file = self.due.peek().map(|Reverse((time, _))| Duration::from_nanos(*time));
         let scan = self.directories.iter().filter_map(|directory| directory.next).min();
-        let offer = if self.first_ns.is_some() {
+        let offer = if self.since_ns.is_some() {
             self.offer_due()
         } else {
             None

@@ -94,9 +94,9 @@ wire_enum! {
     pub enum ToWatcher {
         /// Files that are handled, from the memory of fnd.
         1 = Known(Vec<Known>),
-        /// All known files were sent: the watcher begins. The value is when fnd first watched for this function, Unix
-        /// milliseconds: for `existing = false`.
-        2 = Begin(u64),
+        /// All known files were sent: the watcher begins. The values are since when fnd watches the directory of each entry,
+        /// Unix milliseconds: for `existing = false`.
+        2 = Begin(Vec<u64>),
         /// The invocation of a [`FromWatcher::Ready`] is stored; its end follows as [`ToWatcher::Ended`].
         3 = Accepted(Accepted),
         /// The files of a [`FromWatcher::Ready`] wait: the function takes no more invocations now. The watcher offers them
@@ -155,7 +155,7 @@ impl Messages {
     ///
     /// # Errors
     /// The bytes are no message, or one above [`MESSAGE_MAX`]: the connection cannot be used any more.
-    pub fn next<T: Wire>(&mut self) -> Result<Option<T>, String> {
+    pub fn take<T: Wire>(&mut self) -> Result<Option<T>, String> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let Some((length, rest)) = rest.split_first_chunk::<4>() else {
             return Ok(None);
@@ -179,7 +179,11 @@ mod tests {
 
     #[test]
     fn messages_come_whole_from_pieces_of_any_size() {
-        let sent = [ToWatcher::Begin(7), ToWatcher::Refused(3), ToWatcher::Known(Vec::new())];
+        let sent = [
+            ToWatcher::Begin(vec![7]),
+            ToWatcher::Refused(3),
+            ToWatcher::Known(Vec::new()),
+        ];
         let mut bytes = Vec::new();
         sent.iter().for_each(|message| put(message, &mut bytes));
         for size in 1..bytes.len() {
@@ -187,7 +191,7 @@ mod tests {
             let mut read = Vec::new();
             for piece in bytes.chunks(size) {
                 messages.add(piece);
-                while let Some(message) = messages.next::<ToWatcher>().unwrap() {
+                while let Some(message) = messages.take::<ToWatcher>().unwrap() {
                     read.push(message);
                 }
             }
@@ -200,7 +204,7 @@ mod tests {
         let refused = |bytes: &[u8]| {
             let mut messages = Messages::default();
             messages.add(bytes);
-            messages.next::<FromWatcher>()
+            messages.take::<FromWatcher>()
         };
         assert!(refused(&u32::MAX.to_le_bytes()).unwrap_err().contains("more than"));
         assert!(refused(&[1, 0, 0, 0, 99]).unwrap_err().contains("cannot be read"));

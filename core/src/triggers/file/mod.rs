@@ -17,9 +17,11 @@
 //! - `entries`: which entry of `[[file]]` a path belongs to
 //! - `looks`: what follows from a look at a file
 //! - `machine`: events, actions, and when they are due
+//! - `memory`: what fnd remembers of handled files
 //! - `message`: the messages between fnd and a watcher
 //! - `offers`: which files are offered to fnd, and its answers
 //! - `outbox`: messages to fnd in their order, in pieces
+//! - `payload`: the payload and the cause of an invocation for files
 //! - `record`: a file in the books, and the states of its way
 //! - `scans`: what follows from the list of a directory
 
@@ -30,9 +32,11 @@ pub mod content;
 pub mod entries;
 mod looks;
 pub mod machine;
+pub mod memory;
 pub mod message;
 mod offers;
 mod outbox;
+pub mod payload;
 mod record;
 mod scans;
 #[cfg(test)]

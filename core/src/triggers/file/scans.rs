@@ -109,7 +109,7 @@ impl Machine {
             Verdict::AskHash | Verdict::Later => self.ask(id, State::Resting, false),
             Verdict::New(_) if entry.is_none() => self.books.set(id, State::Idle),
             // It was there before the function.
-            Verdict::New(FileChange::Created) if first && !existing && self.first_ns > Some(facts.changed_ns) => {
+            Verdict::New(FileChange::Created) if first && !existing && self.since(number) > Some(facts.changed_ns) => {
                 // The content is not hashed: all that was there would have to be read.
                 self.learn(id, Content { facts, hash: None });
                 self.say_seen(number, id);
@@ -120,6 +120,11 @@ impl Machine {
             }
             Verdict::New(_) => self.unrested(at, id, facts),
         }
+    }
+
+    /// Returns since when a directory is watched.
+    fn since(&self, directory: u16) -> Option<i64> {
+        self.since_ns.as_ref()?.get(usize::from(directory)).copied()
     }
 
     /// The files below a path count as found: nothing shows that they are gone.

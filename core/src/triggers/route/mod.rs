@@ -117,22 +117,33 @@ pub fn shape(path: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// Two functions that have the same route.
+/// A route that a function cannot have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The method.
     pub method: Method,
     /// The path of the new route.
     pub path: String,
-    /// The host of both; absent: every host.
+    /// The host of the new route; absent: every host.
     pub host: Option<String>,
-    /// The function that has the route.
-    pub owner: FunctionName,
+    /// What has the route.
+    pub owner: Owner,
+}
+
+/// What has a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owner {
+    /// A function.
+    Function(FunctionName),
+    /// `[http] events` of the configuration: on every host, with every method.
+    Events,
 }
 
 /// Which function has which method, host and path. Two functions never have the same.
 #[derive(Debug, Default)]
 pub struct Owners {
+    /// Shape of the path of `[http] events`.
+    events: Option<String>,
     owner: BTreeMap<Place, FunctionName>,
     places: BTreeMap<FunctionName, BTreeSet<Place>>,
 }
@@ -149,11 +160,27 @@ fn places(routes: &[HttpRoute]) -> impl Iterator<Item = (Place, &HttpRoute)> {
 }
 
 impl Owners {
-    /// Returns the first route that another function has already.
+    /// Sets the path of `[http] events`. Returns whether it is another one than before.
+    pub fn set_events(&mut self, path: Option<&str>) -> bool {
+        let events = path.map(|path| path::normal(path).unwrap_or_else(|_| path.to_owned()));
+        std::mem::replace(&mut self.events, events.clone()) != events
+    }
+
+    /// Says whether a route has the path of `[http] events`, so that it would get no request.
+    #[must_use]
+    pub fn is_of_events(&self, route: &HttpRoute) -> bool {
+        self.events.as_ref().is_some_and(|events| *events == shape(&route.path))
+    }
+
+    /// Returns the first route that `[http] events` or another function has already.
     #[must_use]
     pub fn conflict(&self, function: &FunctionName, routes: &[HttpRoute]) -> Option<Conflict> {
         places(routes).find_map(|(place, route)| {
-            let owner = self.owner.get(&place).filter(|owner| *owner != function)?.clone();
+            let owner = if self.is_of_events(route) {
+                Owner::Events
+            } else {
+                Owner::Function(self.owner.get(&place).filter(|owner| *owner != function)?.clone())
+            };
             Some(Conflict {
                 method: place.2,
                 path: route.path.clone(),

@@ -150,7 +150,7 @@ fn two_functions_never_have_the_same_route() {
     let conflict = owners.conflict(&name("second"), &second).unwrap();
     assert_eq!(
         (conflict.method, conflict.path.as_str(), conflict.owner),
-        (Method::Put, "/u/{name}", name("first"))
+        (Method::Put, "/u/{name}", Owner::Function(name("first")))
     );
     let mut of_host = second.clone();
     of_host[0].host = Some("h".to_owned());
@@ -158,6 +158,34 @@ fn two_functions_never_have_the_same_route() {
     assert!(!owners.set(&name("second"), &second), "nothing is freed");
     assert!(owners.set(&name("first"), &[]));
     assert_eq!(owners.conflict(&name("second"), &second), None, "it is free");
+}
+
+#[test]
+fn the_address_of_events_belongs_to_no_function() {
+    let mut owners = Owners::default();
+    assert!(owners.set_events(Some("/in/a%62c")));
+    assert!(!owners.set_events(Some("/in/abc")), "the same path");
+    for (path, host, is_taken) in [
+        ("/in/abc", None, true),
+        ("/in/abc", Some("h"), true),
+        ("/in/{name}", None, false),
+        ("/in/{*rest}", None, false),
+        ("/in/abc/", None, false),
+    ] {
+        let mut route = entry(path, &[Method::Get], &[]);
+        route.host = host.map(str::to_owned);
+        let conflict = owners.conflict(&name("f"), &[route]);
+        assert_eq!(
+            conflict.map(|conflict| conflict.owner),
+            is_taken.then_some(Owner::Events),
+            "{path}"
+        );
+    }
+    assert!(owners.set_events(None));
+    assert_eq!(
+        owners.conflict(&name("f"), &[entry("/in/abc", &[Method::Get], &[])]),
+        None
+    );
 }
 
 /// Compares segments one by one; the pattern with the earliest fixed segment wins, then the one with a parameter.

@@ -34,7 +34,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     }
     let reply = context.client.get("/v1/routes").await?;
     context.out.document(&reply.body, |list: &RouteList, out| {
-        if list.routes.is_empty() {
+        if list.routes.is_empty() && list.events.is_none() {
             out.line("no function has a route; `fndctl explain http` shows how to write one")?;
         } else {
             out.table(&table(list))?;
@@ -70,6 +70,24 @@ fn table(list: &RouteList) -> Table {
                 super::text::duration(route.p50_ms),
                 super::text::duration(route.p99_ms),
                 route.last_status.map(|status| status.to_string()).unwrap_or_default(),
+            ],
+        );
+    }
+    if let Some(events) = &list.events {
+        let nothing = String::new;
+        table.row(
+            Tone::Plain,
+            [
+                "POST".to_owned(),
+                nothing(),
+                events.path.clone(),
+                // A function cannot have this name.
+                "(events)".to_owned(),
+                events.auth.join(", "),
+                nothing(),
+                nothing(),
+                nothing(),
+                nothing(),
             ],
         );
     }

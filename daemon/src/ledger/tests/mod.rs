@@ -5,6 +5,7 @@
 //! - `crash`: SIGKILL and a full disk, each in a process of its own
 //! - `damage`: a damaged database is set aside, and nothing that waits is lost without a word
 //! - `events`: the shares of events
+//! - `files`: which contents of watched files are handled
 //! - `forgetting`: how quickly the history forgets, and that it lets a stop and new work through
 //! - `in_flight`: attempts that had begun and were not stored when fnd was killed
 //! - `lists`: lists of a large history
@@ -21,6 +22,7 @@ mod asynchronous;
 mod crash;
 mod damage;
 mod events;
+mod files;
 mod forgetting;
 mod in_flight;
 mod lists;
@@ -236,6 +238,7 @@ fn accepted(second: u64, function: &str) -> Accepted {
         key: None,
         origin: None,
         mark: None,
+        files: Vec::new(),
     }
 }
 

@@ -45,6 +45,7 @@ impl Thread {
                 | Command::Update(_)
                 | Command::StoreEnabled { .. }
                 | Command::StoreMarks(_)
+                | Command::Files(_)
                 | Command::StorePaused { .. }
                 | Command::DiscardDeadLetter(_)
                 | Command::StoreVersions { .. }
@@ -161,6 +162,7 @@ pub(super) fn changes_figures(command: &Command) -> bool {
         Command::Claim(_)
         | Command::StoreEnabled { .. }
         | Command::StoreMarks(_)
+        | Command::Files(_)
         | Command::StorePaused { .. }
         | Command::StoreVersions { .. }
         | Command::FollowLater(_)

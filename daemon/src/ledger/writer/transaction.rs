@@ -116,6 +116,7 @@ fn needed<'a>(commands: &[&'a Command]) -> impl Iterator<Item = (&'a Command, bo
         | Command::Claim(_)
         | Command::StoreEnabled { .. }
         | Command::StoreMarks(_)
+        | Command::Files(_)
         | Command::StorePaused { .. }
         | Command::DiscardDeadLetter(_)
         | Command::StoreVersions { .. }
@@ -130,6 +131,7 @@ fn needed<'a>(commands: &[&'a Command]) -> impl Iterator<Item = (&'a Command, bo
         let matters = accepted.load_key.is_some()
             || accepted.key.is_some()
             || accepted.mark.is_some()
+            || !accepted.files.is_empty()
             || accepted.payload.cause.is_some();
         !matters && over.contains(&accepted.id)
     };
@@ -152,6 +154,7 @@ fn needed<'a>(commands: &[&'a Command]) -> impl Iterator<Item = (&'a Command, bo
         Command::Publish { .. }
         | Command::StoreEnabled { .. }
         | Command::StoreMarks(_)
+        | Command::Files(_)
         | Command::StorePaused { .. }
         | Command::DiscardDeadLetter(_)
         | Command::StoreVersions { .. }

@@ -49,7 +49,7 @@ impl<'a> Pipes<'a> {
             Err(error) => return Err(error.into()),
         }
         let mut messages = Vec::new();
-        while let Some(message) = self.messages.next().map_err(io::Error::other)? {
+        while let Some(message) = self.messages.take().map_err(io::Error::other)? {
             messages.push(message);
         }
         Ok(Received::Messages(messages))

@@ -2,8 +2,8 @@
 
 use super::admission::Admitted;
 use super::asked::Asked;
+use super::listener::Listener;
 use super::{Public, not_allowed, unauthorized};
-use crate::control::backend::EventBackend as _;
 use crate::http::request::Request;
 use crate::http::response::{Answered, Refusal};
 use crate::invoke::events::accept;
@@ -12,9 +12,9 @@ use fnd_manifest::function::HttpRoute;
 use fnd_manifest::function::route::{Method, Per, Response};
 use hyper::StatusCode;
 
-/// Returns the route for events, if a request has its path.
-pub(super) fn route(public: &Public, asked: &Asked) -> Option<Route> {
-    let events = public.listener.events.borrow();
+/// Returns the route for events, if a request has its path; `body` is the most bytes that it takes.
+pub(super) fn route(listener: &Listener, asked: &Asked, body: impl FnOnce() -> u64) -> Option<Route> {
+    let events = listener.events.borrow();
     let events = events.as_ref()?;
     if path::normal(&events.path).ok()? != asked.path {
         return None;
@@ -33,7 +33,7 @@ pub(super) fn route(public: &Public, asked: &Asked) -> Option<Route> {
         response: Response::Result,
         strip: false,
     };
-    Some(Route::of_events(entry, public.control.event_bytes_max()))
+    Some(Route::of_events(entry, body()))
 }
 
 impl Public {

@@ -30,6 +30,7 @@ pub(crate) use keyring::Keyring;
 pub(crate) use listener::Listener;
 
 use crate::backend::Control;
+use crate::control::backend::EventBackend as _;
 use crate::http::connections::{Connection, Full, Owner};
 use crate::http::limits::{Limits, Pace};
 use crate::http::listen::socket::{Accepted, Peer};
@@ -131,7 +132,8 @@ impl Public {
             Found::Route(route, _) => Some(route),
             Found::Methods(_) | Found::Nothing => None,
         };
-        if let Some(route) = events::route(self, &asked) {
+        let events_max = || self.control.event_bytes_max();
+        if let Some(route) = events::route(&self.listener, &asked, events_max) {
             return self.events(request, &asked, &route, routes.admits(&asked.host)).await;
         }
         let origin = request.parts.headers.get(ORIGIN).cloned();

@@ -3,13 +3,15 @@
 use super::access::Calls;
 use super::admission::OfRequest;
 use super::asked::Asked;
+use super::events;
 use super::listener::Listener;
 use crate::http::listen::socket::Peer;
 use crate::http::response::Refusal;
-use fnd_core::api::{CheckView, RouteList, RouteTest, RouteTestReport, RouteView, milliseconds};
+use fnd_core::api::{CheckView, EventsRoute, RouteList, RouteTest, RouteTestReport, RouteView, milliseconds};
 use fnd_core::triggers::credentials::Proof;
 use fnd_core::triggers::route::conditions;
 use fnd_core::triggers::route::{Found, Route, Routes};
+use fnd_manifest::function::route::{Credential, Credentials, Method};
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -20,6 +22,10 @@ impl Listener {
         RouteList {
             listen: self.addresses(),
             routes: routes.all().iter().map(|route| self.view(route)).collect(),
+            events: self.events.borrow().as_ref().map(|events| EventsRoute {
+                path: events.path.clone(),
+                auth: words(&events.auth),
+            }),
         }
     }
 
@@ -28,13 +34,12 @@ impl Listener {
         let calls = calls.of(route);
         let quantile = |of: f64| calls.and_then(|calls| calls.quantile_us(of)).map(milliseconds);
         let entry = &route.entry;
-        let auth = entry.auth.0.iter().cloned().map(String::from).collect::<Vec<_>>();
         RouteView {
             methods: entry.methods.iter().map(|method| method.as_str().to_owned()).collect(),
             host: entry.host.clone(),
             path: entry.path.clone(),
             function: route.function.clone(),
-            auth: if auth.is_empty() { vec!["none".to_owned()] } else { auth },
+            auth: words(&entry.auth),
             r#async: entry.r#async,
             calls: calls.map_or(0, |calls: &Calls| calls.count),
             p50_ms: quantile(0.5),
@@ -68,13 +73,15 @@ impl Listener {
             Ok(asked) => asked,
             Err(refusal) => return Ok(refused(&refusal)),
         };
+        if let Some(route) = events::route(self, &asked, || u64::MAX) {
+            return Ok(self
+                .try_event(&route, &asked, (&parts.headers, test.body.as_bytes(), now_s))
+                .await);
+        }
         let (route, params) = match routes.find(&asked.host, &asked.path, asked.method) {
             Found::Route(route, params) => (Rc::clone(route), params),
             Found::Methods(methods) => {
-                let methods: Vec<&str> = methods
-                    .into_iter()
-                    .map(fnd_manifest::function::route::Method::as_str)
-                    .collect();
+                let methods: Vec<&str> = methods.into_iter().map(Method::as_str).collect();
                 return Ok(plain(
                     405,
                     format!(
@@ -94,14 +101,7 @@ impl Listener {
             params: params.into_iter().collect(),
             ..plain(200, String::new())
         };
-        for credential in &route.entry.auth.0 {
-            let (holds, detail) = self.checked(credential, &parts.headers, body, now_s).await;
-            report.credentials.push(CheckView {
-                what: String::from(credential.clone()),
-                holds,
-                detail,
-            });
-        }
+        report.credentials = self.credentials(&route, (&parts.headers, body, now_s)).await;
         asked.with_facts(&parts.headers, body, |facts| {
             for test in &route.conditions {
                 let found = facts.values(test.place());
@@ -141,14 +141,42 @@ impl Listener {
         Ok(report)
     }
 
+    /// Returns what would become of a request to the address of events.
+    async fn try_event(&self, route: &Route, asked: &Asked, proven_by: (&HeaderMap, &[u8], u64)) -> RouteTestReport {
+        let credentials = self.credentials(route, proven_by).await;
+        let address = "it is the address of `[http] events` in fnd.toml";
+        let (status, verdict) = if !route.is_open() && !credentials.iter().any(|check| check.holds) {
+            (401, format!("{address}, and no credential holds"))
+        } else if asked.method != Some(Method::Post) {
+            (405, format!("{address}, which takes POST only"))
+        } else {
+            (
+                202,
+                format!("{address}: a CloudEvent there runs the functions whose `[[event]]` wants it"),
+            )
+        };
+        RouteTestReport {
+            credentials,
+            ..plain(status, verdict)
+        }
+    }
+
+    /// Says which credentials of a route hold.
+    async fn credentials(&self, route: &Route, (headers, body, now_s): (&HeaderMap, &[u8], u64)) -> Vec<CheckView> {
+        let mut checks = Vec::new();
+        for credential in &route.entry.auth.0 {
+            let (holds, detail) = self.checked(credential, headers, body, now_s).await;
+            checks.push(CheckView {
+                what: String::from(credential.clone()),
+                holds,
+                detail,
+            });
+        }
+        checks
+    }
+
     /// Says whether a credential holds, and why not.
-    async fn checked(
-        &self,
-        credential: &fnd_manifest::function::route::Credential,
-        headers: &HeaderMap,
-        body: &[u8],
-        now_s: u64,
-    ) -> (bool, String) {
+    async fn checked(&self, credential: &Credential, headers: &HeaderMap, body: &[u8], now_s: u64) -> (bool, String) {
         let verifier = self.keyring.borrow().get(credential);
         let Some(verifier) = verifier else {
             return (false, format!("the secret `{}` is not known to fnd", credential.secret));
@@ -165,6 +193,14 @@ impl Listener {
             Err(why) => (false, why.to_string()),
         }
     }
+}
+
+/// Returns credentials as they are written in files.
+fn words(auth: &Credentials) -> Vec<String> {
+    if auth.0.is_empty() {
+        return vec!["none".to_owned()];
+    }
+    auth.0.iter().cloned().map(String::from).collect()
 }
 
 fn plain(status: u16, verdict: String) -> RouteTestReport {

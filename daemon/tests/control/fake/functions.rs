@@ -2,8 +2,8 @@
 
 use super::{BEGAN, FAILED, Fake, diagnostic, id, later, name};
 use fnd_core::api::{
-    CheckView, FunctionChange, FunctionDetail, FunctionStatus, FunctionUsage, LastEnd, RouteList, RouteTest,
-    RouteTestReport, RouteView, ScheduleList, ScheduleState, ScheduleView, UsageList,
+    CheckView, EventsRoute, FunctionChange, FunctionDetail, FunctionStatus, FunctionUsage, LastEnd, RouteList,
+    RouteTest, RouteTestReport, RouteView, ScheduleList, ScheduleState, ScheduleView, UsageList,
 };
 use fnd_core::outcome::{Reason, Trigger};
 use fnd_core::supervisor::{Answer, FunctionState};
@@ -185,6 +185,10 @@ impl FunctionBackend for Fake {
         RouteList {
             listen: vec!["127.0.0.1:8080".to_owned()],
             routes: vec![route()],
+            events: Some(EventsRoute {
+                path: "/events".to_owned(),
+                auth: vec!["token:events-token".to_owned()],
+            }),
         }
     }
 

@@ -16,7 +16,7 @@ keys! {
     const CALL {
         /// The function to call.
         call = Text(Form::Function), example "notify", required true;
-        /// What follows if the called function fails: `fail` sets `hook` to `failed` in the record of the first invocation.
+        /// What to do if the called function fails or cannot be called. `continue`: nothing. `fail`: the record of the invocation that made the call gets `hook: "failed"`; its state stays as it is.
         on_failure = Word(OnHookFailure::WORDS), default "continue", example "fail";
     }
 }
@@ -73,7 +73,7 @@ keys! {
     pub struct Hooks {
         /// Functions to call after an invocation that succeeded.
         on_success: Vec<Call> = List(&FUNCTION), example ["notify"];
-        /// Functions to call after an invocation that failed or was interrupted, when its retries are over.
+        /// Functions to call after an invocation that failed or was interrupted, when no retry is left.
         on_failure: Vec<Call> = List(&FUNCTION), example ["page"];
         /// Functions to call after every invocation that was not skipped.
         on_completion: Vec<Call> = List(&FUNCTION), example ["notify"];
@@ -120,12 +120,12 @@ keys! {
     pub struct Alert {
         /// The function to call. Default: the one in `[alert]` of `fnd.toml`.
         call: Option<FunctionName> [default, with = "text::id_or_null"] = Text(Form::Function), example "page";
-        /// The changes that call it.
+        /// Which changes to call for: `failed` (an invocation failed after its retries), `crash-looping` (processes die before they are ready), `invalid` (the newest content cannot serve), `missed` (see `expect_success_every`), `recovered` (the function works again).
         on: Vec<AlertOn> = List(&Word(&["failed", "crash-looping", "invalid", "missed", "recovered"])),
             default ["failed", "crash-looping", "invalid", "missed", "recovered"], example ["failed", "recovered"];
         /// Number of invocations in a row that must fail before the function counts as failed.
         after: u32 = Whole(1..=1_000_000), default 1, example 3;
-        /// Longest time without success; after it the function counts as missed.
+        /// How often the function must succeed at least. If there is no success for this time, `call` is called with `missed`.
         expect_success_every: Option<Duration> [default, with = "text::duration_or_none"] = Duration(Zero::Refused),
             example "26h";
     }

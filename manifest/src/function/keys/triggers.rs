@@ -13,15 +13,15 @@ keys! {
     /// An entry of `[[schedule]]`: the times at which the function runs.
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     pub struct Schedule {
-        /// When it runs, as a line of cron: five fields, six with seconds, or a word such as `@hourly`. `H` in a field is a number that differs between functions and hosts.
+        /// When the function runs, as in cron: minute, hour, day of the month, month and day of the week, or a word such as `@daily`. If there are six fields, the first one is the second. `H` in a field is a number that fnd chooses: always the same for this function on this host, another one elsewhere.
         cron: Option<String> = Text(Form::Some), example "*/5 * * * *";
-        /// Time between runs, instead of `cron`.
+        /// Time from one planned run to the next, instead of `cron`.
         every: Option<Duration> [with = "text::duration_or_none"] = Duration(Zero::Refused), example "30s";
-        /// Time zone of `cron`. Default: that of the machine.
+        /// The time zone in which the times of `cron` are meant. Default: that of the machine.
         timezone: Option<String> = Text(Form::Some), example "Europe/Berlin";
         /// Longest random delay of each run.
         jitter: Duration [with = "text::duration"] = Duration(Zero::Fine), default "0", example "10s";
-        /// A run that was missed at most this long ago is made up for when fnd starts; an older one is recorded as skipped.
+        /// How old a missed run may be to be made up for. A run is missed if at its time fnd was not running, the machine was off or suspended, or the clock was set past it. The function runs once for all missed runs that are younger than this. Older ones are only recorded as skipped.
         catch_up: Duration [with = "text::duration"] = Duration(Zero::Fine), default "0", example "1h";
         /// What happens if all processes are busy.
         overlap: Overlap = Word(Overlap::WORDS), default "skip", example "queue";
@@ -40,7 +40,7 @@ keys! {
         host: Option<String> = Text(Form::Host), example "api.example.com";
         /// HTTP methods of the route. A route with GET also answers HEAD.
         methods: Vec<Method> = List(&Word(Method::WORDS)), default ["GET", "POST"], example ["POST"];
-        /// How a caller proves who it is: `FORM:SECRET` or `none`, or a list of which one must hold.
+        /// How a caller proves that it may call: `FORM:SECRET`, or a list of which one is enough. SECRET is the name of a file in `/etc/fnd/secrets`. FORM is the way in which the caller proves that it has this secret: `token` is `Authorization: Bearer`, `github` is the signature that GitHub sends. With `none`, everybody may call.
         auth: Credentials = Either(&Text(Form::Auth), &List(&Text(Form::Auth))), example "token:hello-token", required true;
         /// Conditions on the request that must all hold; another request is answered with 204 and runs nothing.
         when: Vec<Condition> = Map(Form::Place, &Either(&Text(Form::Any), &Either(&TEXTS, &Table(TEST)))),
@@ -77,9 +77,9 @@ keys! {
     pub struct EventSubscription {
         /// CloudEvents type; a `*` at the end matches any rest.
         r#type: String = Text(Form::Some), example "order.created", required true;
-        /// CloudEvents source. Default: every source.
+        /// The source of the events, exactly as the sender writes it. Default: every source.
         source: Option<String> = Text(Form::Some), example "shop";
-        /// CloudEvents subject; `*` matches any text. Default: every subject, and none.
+        /// The subject of the events, in which `*` stands for any text. Default: events with any subject, and events without one.
         subject: Option<String> = Text(Form::Some), example "orders/*";
         /// Version of the type, which senders name in the extension `eventtypeversion`.
         version: Option<String> = Text(Form::Some), example "v1";

@@ -157,9 +157,6 @@ fn files_that_cannot_be_manifests() {
 #[test]
 fn what_is_not_built_is_refused() {
     snapshot!(refused(&[
-        "[[file]]\npath = \"/\"\nthen = \"move:done\"\n",
-        "[[file]]\npath = \"/srv/in\"\npattern = \"a/*\"\nthen = \"remove\"\n",
-        "[[file]]\npath = \"/srv/in\"\nrecursive = true\nthen = \"move:done\"\n",
         "[limits]\ntmp = \"64M\"\n",
         "[sandbox]\nprofile = \"strict\"\n",
         "[[http]]\npath = \"x\"\n",
@@ -169,6 +166,9 @@ fn what_is_not_built_is_refused() {
 #[test]
 fn what_cannot_be_together() {
     snapshot!(refused(&[
+        "[[file]]\npath = \"/\"\nthen = \"move:done\"\n",
+        "[[file]]\npath = \"/srv/in\"\npattern = \"a/*\"\nthen = \"remove\"\n",
+        "[[file]]\npath = \"/srv/in\"\nrecursive = true\nthen = \"move:done\"\n",
         "[retry]\ninterval = \"10s\"\nmax_interval = \"1s\"\n",
         "[limits]\nmemory = \"2M\"\n",
         "[limits]\nmemory_high = \"300M\"\n",

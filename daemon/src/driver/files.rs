@@ -1,0 +1,283 @@
+//! Keeps the watchers of files in step with the functions that serve, and submits what they find.
+
+use super::inbox::Input;
+use super::tasks::Owner;
+use super::{State, message};
+use crate::ledger::Command;
+use crate::triggers::files::talk::{self, Feed};
+use crate::triggers::files::{Next, Process, Wanted, directories, forgotten, offered, seen};
+use crate::workers::Asked;
+use crate::workers::adoption::{Ends, adoption_record};
+use fnd_core::outcome::{State as InvocationState, Trigger};
+use fnd_core::record::{InvocationRecord, Payload};
+use fnd_core::report::ReportEvent;
+use fnd_core::supervisor::{Event, Overlap, Submit};
+use fnd_core::triggers::file::memory::{FileMark, FileMemory};
+use fnd_core::triggers::file::message::{Accepted, Ended, FromWatcher, PROTOCOL, Ready, ToWatcher};
+use fnd_core::triggers::file::payload;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{ExitStatus, Exited, PROTOCOL_WATCHERS, Request, Spawn, Spawned};
+use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::os::fd::OwnedFd;
+use tokio::sync::mpsc;
+
+const OLD_SPAWNER: &str = "the running fnd-spawner is older than watchers of files: start it again (`systemctl stop fnd && \
+     systemctl start fnd`, which ends running functions)";
+
+impl State {
+    /// Gives a function the watcher that it needs. Called when another version serves, and when the function was enabled,
+    /// disabled or deleted.
+    pub(crate) fn rewatch(&mut self, function: &FunctionName) {
+        let enabled = self.supervisor.function(function).is_some_and(|view| view.enabled);
+        let serving = self.serving(function);
+        let wanted = serving.filter(|serving| enabled && !serving.manifest.file.is_empty());
+        let wanted = wanted.map(|serving| Wanted {
+            id: serving.id,
+            version: serving.version,
+            entries: serving.manifest.file.clone().into(),
+        });
+        let next = self.watchers.want(function, wanted);
+        self.watch_next(function, next);
+    }
+
+    /// Forgets the files of functions that no longer exist.
+    pub(super) fn forget_files(&self) {
+        let inbox = self.inbox.clone();
+        let reader = self.watchers.ledger.clone();
+        self.inbox.spawn(Owner::Caller, async move {
+            for function in reader.functions_with_files().await.unwrap_or_default() {
+                inbox.input(Input::FilesOf(function));
+            }
+        });
+    }
+
+    /// Forgets the files of a function if it no longer exists.
+    pub(super) fn forget_files_of(&self, function: FunctionName) {
+        if self.functions.registry.get(&function).is_none() {
+            self.records.store(Command::Files(FileMemory::Forget(function)));
+        }
+    }
+
+    fn watch_next(&mut self, function: &FunctionName, next: Next) {
+        match next {
+            Next::Nothing => {}
+            Next::Kill(worker) => self.workers.kill(worker),
+            Next::Start(wanted) => {
+                if let Err(why) = self.start_watcher(function, wanted) {
+                    let now = self.clock.now().mono;
+                    self.watchers.ended(function, || why, now);
+                }
+            }
+        }
+        self.watch_changed(function);
+    }
+
+    /// Asks the spawner for the process of a watcher.
+    fn start_watcher(&mut self, function: &FunctionName, wanted: Wanted) -> Result<(), String> {
+        let now_ms = self.clock.now().unix_ms;
+        let (worker, tmp) = (self.supervisor.next_worker(), (wanted.id, self.ids.next(now_ms)));
+        let entries = wanted.entries;
+        let process = Process {
+            worker,
+            tmp,
+            version: wanted.version,
+            entries: entries.clone(),
+        };
+        // Before the start, so that a failure is one of this process.
+        self.watchers.starting(function, process);
+        if self.workers.welcome.protocol < PROTOCOL_WATCHERS {
+            return Err(OLD_SPAWNER.to_owned());
+        }
+        let since = FileMemory::Since(function.clone(), directories(&entries), now_ms);
+        self.records.store(Command::Files(since));
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| format!("failed to make a pipe: {error}"))?;
+        let request = Request::Watch(Spawn {
+            worker,
+            function: wanted.id,
+            version: wanted.version,
+            invocation: tmp.1,
+            environment: Vec::new(),
+            input: true,
+            previous: false,
+            lasts_ms: 0,
+            // The record of a worker whose state is unknown: the next fnd kills it, and starts its own.
+            record: Bytes(adoption_record(Some(tmp), None, self.workers.welcome.protocol)),
+        });
+        if let Some(number) = self.workers.send(&request, vec![read]) {
+            let asked = Asked::Watch(Box::new((function.clone(), worker, write)));
+            self.workers.asked.insert(number, asked);
+        }
+        Ok(())
+    }
+
+    /// Talks to the process of a watcher that the spawner has started.
+    pub(super) fn watcher_runs(
+        &mut self,
+        (function, worker, stdin): (FunctionName, WorkerId, OwnedFd),
+        spawned: &Spawned,
+        mut descriptors: impl Iterator<Item = OwnedFd>,
+    ) {
+        let ends = Ends::take(spawned, &mut descriptors);
+        let (Some(stdout), Some(stderr)) = (ends.stdout, ends.stderr) else {
+            // The kernel drops descriptors for which there is no room.
+            self.watchers
+                .fails(&function, "too many files are open in fnd".to_owned());
+            return self.workers.kill(worker);
+        };
+        let (to, messages) = mpsc::unbounded_channel();
+        let next = self.watchers.runs(&function, to);
+        if let Some(process) = self.watchers.running(&function) {
+            let reader = self.watchers.ledger.clone();
+            let feed = Feed {
+                function: function.clone(),
+                directories: directories(&process.entries),
+                ledger: reader.clone(),
+                stdin,
+            };
+            self.inbox.spawn(Owner::Caller, feed.run(messages));
+            let inbox = self.inbox.clone();
+            self.inbox
+                .spawn(Owner::Caller, talk::listen(worker, stdout, reader, inbox));
+            self.inbox.spawn(Owner::Caller, talk::log(function.clone(), stderr));
+        }
+        self.watch_next(&function, next);
+    }
+
+    /// Handles a watcher's process that could not be started.
+    pub(super) fn watcher_failed(&mut self, function: &FunctionName, why: &str) {
+        let why = format!("its watcher of files cannot be started: {why}");
+        let (_, next) = self.watchers.ended(function, || why, self.clock.now().mono);
+        self.watch_next(function, next);
+    }
+
+    /// Handles the end of a watcher's process; returns whether the worker was a watcher.
+    pub(super) fn watcher_exited(&mut self, exited: &Exited) -> bool {
+        let Some(function) = self.watchers.function_of(exited.worker).cloned() else {
+            return false;
+        };
+        let why = || match exited.status {
+            _ if exited.oom_kills > 0 => {
+                "its watcher of files needed more memory than `limits.memory` leaves: give the function more".to_owned()
+            }
+            ExitStatus::Code(code) => format!("its watcher of files ended with code {code}"),
+            ExitStatus::Signal(signal) => format!("its watcher of files was ended by signal {signal}"),
+        };
+        let (process, next) = self.watchers.ended(&function, why, self.clock.now().mono);
+        self.workers.release_tmp(process.map(|process| process.tmp));
+        self.workers.request(&Request::Acknowledge(exited.worker), Vec::new());
+        self.watch_next(&function, next);
+        true
+    }
+
+    /// Starts watchers again whose pause is over.
+    pub(super) fn watchers_due(&mut self) {
+        for function in self.watchers.due(self.clock.now().mono) {
+            let next = self.watchers.again(&function);
+            self.watch_next(&function, next);
+        }
+    }
+
+    /// Handles what a watcher says.
+    pub(super) fn watcher_said(&mut self, worker: WorkerId, said: Result<FromWatcher, String>) {
+        let Some(function) = self.watchers.function_of(worker).cloned() else {
+            return;
+        };
+        let entries = match self.watchers.running(&function) {
+            Some(process) if process.worker == worker => process.entries.clone(),
+            // It is being killed: what it says now is said again by the next one.
+            _ => return,
+        };
+        let handled = match said {
+            Ok(FromWatcher::Hello(protocol)) if protocol == PROTOCOL => {
+                if self.watchers.works(&function) {
+                    self.watch_changed(&function);
+                }
+                Ok(())
+            }
+            Ok(FromWatcher::Hello(_)) => Err("another version of fnd than this one"),
+            Ok(FromWatcher::Ready(ready)) => offered(&ready, &entries).map(|(entry, marks)| {
+                let payload = Payload {
+                    data: Some(payload::payload(entry, &ready.changes).into()),
+                    content_type: Some("application/json".into()),
+                    cause: payload::cause(entry, &ready.changes).map(Into::into),
+                    ..Payload::default()
+                };
+                let submit = Submit {
+                    payload,
+                    overlap: Some(Overlap::Queue),
+                    files: marks,
+                    ..Submit::new(self.ids.next(self.clock.now().unix_ms), function.clone(), Trigger::File)
+                };
+                self.offer(&function, (worker, &ready), submit);
+            }),
+            Ok(FromWatcher::Seen(files)) => seen(&files, &entries).map(|marks| self.remember(&function, marks)),
+            Ok(FromWatcher::Gone(files)) => forgotten(&files, &entries).map(|marks| self.remember(&function, marks)),
+            Ok(FromWatcher::Settled(id)) => {
+                self.records.store(Command::Files(FileMemory::Settled(id)));
+                Ok(())
+            }
+            Ok(FromWatcher::Trouble(trouble)) => {
+                let problem = trouble
+                    .problem
+                    .map(|problem| message::shown(&self.node.places.state, &problem));
+                if self.watchers.hindered(&function, trouble.entry, problem) {
+                    self.watch_changed(&function);
+                }
+                Ok(())
+            }
+            Ok(FromWatcher::Waiting(count)) => {
+                self.watchers.waits(&function, count);
+                Ok(())
+            }
+            Err(_) => Err("something that cannot be read"),
+        };
+        if let Err(what) = handled {
+            self.watchers
+                .fails(&function, format!("its watcher of files said {what}, and was ended"));
+            self.workers.kill(worker);
+            self.watch_changed(&function);
+        }
+    }
+
+    /// Submits an invocation for files.
+    fn offer(&mut self, function: &FunctionName, (worker, ready): (WorkerId, &Ready), submit: Submit) {
+        let id = submit.id;
+        self.watchers.storing(id, function, (worker, ready.number));
+        self.step(Event::Submit(Box::new(submit)));
+        if self.supervisor.invocation(id).is_none() {
+            self.files_stored(id, false);
+        }
+    }
+
+    /// Tells a watcher whether the invocation for its files is stored.
+    pub(super) fn files_stored(&mut self, id: InvocationId, is_stored: bool) {
+        let Some((function, number)) = self.watchers.stored(id) else {
+            return;
+        };
+        let message = match is_stored {
+            true => ToWatcher::Accepted(Accepted { number, id }),
+            false => ToWatcher::Refused(number),
+        };
+        self.watchers.tell(&function, message);
+    }
+
+    /// Tells a watcher of the end of an invocation that its files started.
+    pub(super) fn files_ended(&mut self, record: &InvocationRecord) {
+        if record.trigger == Trigger::File && record.state.is_final() {
+            let success = record.state == InvocationState::Succeeded;
+            let ended = ToWatcher::Ended(Ended { id: record.id, success });
+            self.watchers.tell(&record.function, ended);
+        }
+    }
+
+    fn remember(&mut self, function: &FunctionName, marks: Vec<FileMark>) {
+        self.records
+            .store(Command::Files(FileMemory::Marks(function.clone(), marks)));
+    }
+
+    fn watch_changed(&mut self, function: &FunctionName) {
+        self.problems_changed();
+        self.report(ReportEvent::StatusChanged(function));
+    }
+}

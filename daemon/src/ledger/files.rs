@@ -1,0 +1,186 @@
+//! Stores which contents of watched files are handled, and reads them for the watchers.
+
+use super::query::{QueryError, Reader};
+use super::rows::{blob, int};
+use super::store::StoreError;
+use fnd_core::outcome::State;
+use fnd_core::triggers::file::memory::{FileMark, FileMemory};
+use fnd_core::triggers::file::message::{File, Known};
+use fnd_wire::form::Bytes;
+use fnd_wire::ids::{FunctionName, InvocationId};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use std::sync::Arc;
+
+/// Known files of a page: little memory and few milliseconds for each.
+const PAGE: usize = 1000;
+
+/// A page of known files of one directory.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct KnownFiles {
+    /// The files, by inode. Their number of a directory is 0.
+    pub files: Vec<Known>,
+    /// Whether the invocation that a file waits for has ended, and with success: for those with `after`, in their order.
+    /// An invocation that was forgotten has ended without success, as nobody knows better.
+    pub ends: Vec<(InvocationId, Option<bool>)>,
+    /// Where the next page begins; absent after the last one.
+    pub next: Option<u64>,
+}
+
+/// Stores the marks of an invocation, in its transaction: after a crash either its files are handled, or they are offered
+/// again.
+pub(super) fn store_marks(
+    db: &Connection,
+    function: &FunctionName,
+    marks: &[FileMark],
+    after: Option<InvocationId>,
+) -> Result<(), StoreError> {
+    for mark in marks {
+        match mark {
+            FileMark::Known { directory, file, acts } => {
+                // A new name or a new hash does not change what a file waits for.
+                let sql =
+                    "INSERT INTO file (function, directory, inode, path, device, size, modified_ns, changed_ns, hash, after)
+                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+                    ON CONFLICT (function, directory, inode) DO UPDATE SET path = excluded.path, device = excluded.device,
+                        size = excluded.size, modified_ns = excluded.modified_ns, changed_ns = excluded.changed_ns,
+                        hash = excluded.hash, after = iif(?11, excluded.after, after)";
+                db.prepare_cached(sql)?.execute(params![
+                    function.as_str(),
+                    directory,
+                    file.inode.cast_signed(),
+                    file.path.0,
+                    file.device.cast_signed(),
+                    int(file.size),
+                    file.modified_ns,
+                    file.changed_ns,
+                    file.hash.map(u64::cast_signed),
+                    after.filter(|_| *acts).map(blob),
+                    after.is_some(),
+                ])?;
+            }
+            FileMark::Gone { directory, inode } => {
+                let sql = "DELETE FROM file WHERE function = ?1 AND directory = ?2 AND inode = ?3";
+                db.prepare_cached(sql)?
+                    .execute(params![function.as_str(), directory, inode.cast_signed()])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Stores a change of what is remembered.
+pub(super) fn store(db: &Connection, memory: &FileMemory) -> Result<(), StoreError> {
+    match memory {
+        FileMemory::Marks(function, marks) => store_marks(db, function, marks, None)?,
+        FileMemory::Since(function, directories, since_ms) => {
+            let sql = "INSERT OR IGNORE INTO watched (function, directory, since_ms) VALUES (?1, ?2, ?3)";
+            for directory in directories {
+                db.prepare_cached(sql)?
+                    .execute(params![function.as_str(), directory, int(*since_ms)])?;
+            }
+        }
+        FileMemory::Settled(id) => {
+            db.prepare_cached("UPDATE file SET after = NULL WHERE after = ?1")?
+                .execute([blob(*id)])?;
+        }
+        FileMemory::Forget(function) => {
+            for sql in [
+                "DELETE FROM file WHERE function = ?1",
+                "DELETE FROM watched WHERE function = ?1",
+            ] {
+                db.prepare_cached(sql)?.execute([function.as_str()])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Reader {
+    /// Returns since when a function watches a directory, Unix milliseconds.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn watched_since(&self, function: FunctionName, directory: Arc<str>) -> Result<Option<u64>, QueryError> {
+        self.ask(move |db| {
+            let sql = "SELECT since_ms FROM watched WHERE function = ?1 AND directory = ?2";
+            db.prepare_cached(sql)?
+                .query_row(params![function.as_str(), directory], |row| row.get(0))
+                .optional()
+        })
+        .await
+    }
+
+    /// Returns a page of the files that are known of a function and a directory, from an inode on.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn known_files(
+        &self,
+        function: FunctionName,
+        directory: Arc<str>,
+        from: Option<u64>,
+    ) -> Result<KnownFiles, QueryError> {
+        self.ask(move |db| known_files(db, &function, &directory, from)).await
+    }
+
+    /// Returns the functions that have known files or watched directories.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn functions_with_files(&self) -> Result<Vec<FunctionName>, QueryError> {
+        self.ask(|db| {
+            let sql = "SELECT DISTINCT function FROM watched";
+            let mut statement = db.prepare_cached(sql)?;
+            statement.query_map([], |row| super::rows::function(row, 0))?.collect()
+        })
+        .await
+    }
+}
+
+fn known_files(
+    db: &Connection,
+    function: &FunctionName,
+    directory: &str,
+    from: Option<u64>,
+) -> rusqlite::Result<KnownFiles> {
+    let sql = "SELECT file.inode, path, device, size, modified_ns, changed_ns, hash, after, state
+        FROM file LEFT JOIN invocation ON invocation.id = after
+        WHERE file.function = ?1 AND directory = ?2 AND inode >= ?3 ORDER BY inode LIMIT ?4";
+    let mut page = KnownFiles::default();
+    let read = |row: &Row<'_>| {
+        let number = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
+        let file = File {
+            directory: 0,
+            inode: number(0)?,
+            path: Bytes(row.get(1)?),
+            device: number(2)?,
+            size: number(3)?,
+            modified_ns: row.get(4)?,
+            changed_ns: row.get(5)?,
+            hash: row.get::<_, Option<i64>>(6)?.map(i64::cast_unsigned),
+        };
+        let after: Option<[u8; 16]> = row.get(7)?;
+        let after = after.map(|id| InvocationId(u128::from_be_bytes(id)));
+        let state: Option<String> = row.get(8)?;
+        Ok((Known { file, after }, state))
+    };
+    let first = from.map_or(i64::MIN, u64::cast_signed);
+    let mut statement = db.prepare_cached(sql)?;
+    for row in statement.query_map(params![function.as_str(), directory, first, PAGE + 1], read)? {
+        let (known, state) = row?;
+        if page.files.len() == PAGE {
+            page.next = Some(known.file.inode);
+            break;
+        }
+        if let Some(id) = known.after {
+            let end = match state.as_deref().and_then(State::parse) {
+                Some(state) if !state.is_final() => None,
+                Some(state) => Some(state == State::Succeeded),
+                None => Some(false),
+            };
+            page.ends.push((id, end));
+        }
+        page.files.push(known);
+    }
+    Ok(page)
+}

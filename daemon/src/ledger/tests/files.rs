@@ -1,0 +1,126 @@
+//! Which contents of watched files are handled: with the invocation or not at all, and what they wait for.
+
+use super::*;
+use fnd_core::outcome::State;
+use fnd_core::triggers::file::memory::{FileMark, FileMemory};
+use fnd_core::triggers::file::message::{File, Known};
+use fnd_wire::form::Bytes;
+
+fn file(inode: u64, path: &str, size: u64) -> File {
+    File {
+        directory: 0,
+        path: Bytes(path.as_bytes().to_vec()),
+        inode,
+        device: u64::MAX,
+        size,
+        modified_ns: -5,
+        changed_ns: i64::MAX,
+        hash: Some(u64::MAX - 1),
+    }
+}
+
+fn known(file: &File, acts: bool) -> FileMark {
+    FileMark::Known {
+        directory: "/srv/in".into(),
+        file: file.clone(),
+        acts,
+    }
+}
+
+fn for_files(number: u64, marks: Vec<FileMark>) -> Accepted {
+    Accepted {
+        files: marks,
+        ..accepted(number, "f")
+    }
+}
+
+fn files(ledger: &Ledger, from: Option<u64>) -> crate::ledger::KnownFiles {
+    wait(ledger.opened.reader.known_files(name("f"), "/srv/in".into(), from)).unwrap()
+}
+
+#[test]
+fn contents_are_handled_with_their_invocation() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    // An inode above i64::MAX is stored as it is, too.
+    let (one, other) = (file(1, "a.csv", 7), file(u64::MAX, "b\n.csv", 0));
+    ledger
+        .store(for_files(1, vec![known(&one, true), known(&other, false)]))
+        .unwrap();
+    let page = files(&ledger, None);
+    let expected = [(&other, None), (&one, Some(id(1)))];
+    let expected = expected.map(|(file, after)| Known {
+        file: file.clone(),
+        after,
+    });
+    assert_eq!(page.files, expected);
+    assert_eq!((page.ends, page.next), (vec![(id(1), None)], None));
+
+    // A new name does not change what a file waits for, a new invocation does.
+    let renamed = file(1, "c.csv", 7);
+    let marks = |marks| Command::Files(FileMemory::Marks(name("f"), marks));
+    let gone = FileMark::Gone {
+        directory: "/srv/in".into(),
+        inode: u64::MAX,
+    };
+    ledger.submit(marks(vec![known(&renamed, false), gone]));
+    let page = files(&ledger, None);
+    assert_eq!(
+        page.files,
+        [Known {
+            file: renamed.clone(),
+            after: Some(id(1))
+        }]
+    );
+    ledger.submit(Command::Files(FileMemory::Settled(id(1))));
+    assert_eq!(
+        files(&ledger, None).files,
+        [Known {
+            file: renamed,
+            after: None
+        }]
+    );
+}
+
+#[test]
+fn the_end_that_a_file_waits_for_is_found_after_a_restart() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    for (number, end) in [(1, State::Succeeded), (2, State::Failed), (3, State::Queued)] {
+        let accepted = for_files(number, vec![known(&file(number, "a", 1), true)]);
+        ledger.store(accepted.clone()).unwrap();
+        if end.is_final() {
+            ledger.submit(Command::Update(Box::new(record(&accepted, end))));
+        }
+    }
+    ledger.stop();
+    let ledger = Ledger::open(state.path());
+    let ends = files(&ledger, None).ends;
+    assert_eq!(ends, [(id(1), Some(true)), (id(2), Some(false)), (id(3), None)]);
+}
+
+#[test]
+fn many_files_come_in_pages_and_go_with_their_function() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let marks = (0..2500).map(|inode| known(&file(inode, "a", 1), false)).collect();
+    ledger.submit(Command::Files(FileMemory::Marks(name("f"), marks)));
+    let mut inodes = Vec::new();
+    let mut from = Some(None);
+    while let Some(first) = from {
+        let page = files(&ledger, first);
+        inodes.extend(page.files.iter().map(|known| known.file.inode));
+        from = page.next.map(Some);
+    }
+    assert_eq!(inodes, (0..2500).collect::<Vec<_>>());
+
+    let since = |since_ms| Command::Files(FileMemory::Since(name("f"), vec!["/srv/in".into()], since_ms));
+    ledger.submit(since(5));
+    ledger.submit(since(9));
+    let read = |ledger: &Ledger| wait(ledger.opened.reader.watched_since(name("f"), "/srv/in".into())).unwrap();
+    assert_eq!(read(&ledger), Some(5), "the first time stays");
+    assert_eq!(wait(ledger.opened.reader.functions_with_files()).unwrap(), [name("f")]);
+    ledger.submit(Command::Files(FileMemory::Forget(name("f"))));
+    assert_eq!(files(&ledger, None), crate::ledger::KnownFiles::default());
+    assert_eq!(read(&ledger), None);
+}

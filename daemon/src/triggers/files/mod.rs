@@ -1,0 +1,400 @@
+//! Watchers of files: the machine's side. A watcher is a process of the function's user (`fnd --watch`) that decides which
+//! files are ready; this room talks to it, and keeps what fnd has to know of it.
+//!
+//! ```text
+//! Idle ──start──▶ Starting ──▶ Running ──killed──▶ Ending ──exit──▶ Idle
+//!   ▲                └──failed───┴──ended by itself──▶ Paused ──┐
+//!   └───────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Files:
+//! - `talk`: the tasks that write to a watcher and read from it
+
+pub(crate) mod talk;
+#[cfg(test)]
+mod tests;
+
+use crate::ledger::Reader;
+use fnd_core::triggers::file::memory::FileMark;
+use fnd_core::triggers::file::message::{Change, File, Ready, ToWatcher};
+use fnd_manifest::function::FileTrigger;
+use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// Pauses after a watcher that ended by itself: this long at first, doubled each time, and never longer than the second.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// The watchers of all functions.
+pub(crate) struct Watchers {
+    /// Has what is remembered of the files.
+    pub(crate) ledger: Reader,
+    all: BTreeMap<FunctionName, Watcher>,
+    /// Submissions that the ledger has not stored yet: the function, the worker and the number of the message.
+    storing: HashMap<InvocationId, (FunctionName, WorkerId, u64)>,
+}
+
+/// The watcher that a function needs.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) id: FunctionId,
+    pub(crate) version: Version,
+    pub(crate) entries: Rc<[FileTrigger]>,
+}
+
+/// The watcher of a function.
+#[derive(Debug, Default)]
+pub(crate) struct Watcher {
+    /// Absent if the function needs none any more.
+    wanted: Option<Wanted>,
+    stage: Stage,
+    /// Why the watcher does not run; absent while it does.
+    failure: Option<String>,
+    /// Number of times in a row that it ended by itself.
+    failures: u32,
+    /// What hinders it, by the position of the entry.
+    troubles: BTreeMap<u16, String>,
+    /// Number of files that wait.
+    waiting: u64,
+}
+
+/// A watcher's process.
+#[derive(Debug, Default)]
+pub(crate) enum Stage {
+    /// There is none.
+    #[default]
+    Idle,
+    /// The spawner was asked for it.
+    Starting(Process),
+    /// It runs and takes messages.
+    Running(Process, UnboundedSender<ToWatcher>),
+    /// It was killed, and its exit has not come yet.
+    Ending(Process),
+    /// It is started again at this time of the monotonic clock.
+    Paused(Duration),
+}
+
+/// The process of a watcher.
+#[derive(Debug, Clone)]
+pub(crate) struct Process {
+    pub(crate) worker: WorkerId,
+    /// Its temporary files.
+    pub(crate) tmp: (FunctionId, InvocationId),
+    pub(crate) version: Version,
+    pub(crate) entries: Rc<[FileTrigger]>,
+}
+
+/// What is to be done about a watcher.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Nothing,
+    Start(Wanted),
+    Kill(WorkerId),
+}
+
+impl Watchers {
+    /// Returns the part without a watcher.
+    pub(crate) fn new(ledger: Reader) -> Self {
+        Self {
+            ledger,
+            all: BTreeMap::new(),
+            storing: HashMap::new(),
+        }
+    }
+
+    /// Says which watcher a function needs from now on. Returns what is to be done.
+    pub(crate) fn want(&mut self, function: &FunctionName, wanted: Option<Wanted>) -> Next {
+        if wanted.is_none() && !self.all.contains_key(function) {
+            return Next::Nothing;
+        }
+        let watcher = self.all.entry(function.clone()).or_default();
+        let version = |wanted: &Option<Wanted>| wanted.as_ref().map(|wanted| wanted.version);
+        if version(&watcher.wanted) != version(&wanted) {
+            (watcher.failure, watcher.failures) = (None, 0);
+            watcher.troubles.clear();
+            watcher.waiting = 0;
+            if matches!(watcher.stage, Stage::Paused(_)) {
+                watcher.stage = Stage::Idle;
+            }
+        }
+        watcher.wanted = wanted;
+        self.next(function)
+    }
+
+    /// Returns what is to be done about a watcher.
+    fn next(&mut self, function: &FunctionName) -> Next {
+        let Some(watcher) = self.all.get_mut(function) else {
+            return Next::Nothing;
+        };
+        match (&watcher.stage, &watcher.wanted) {
+            (Stage::Idle | Stage::Paused(_), None) => {
+                self.all.remove(function);
+                Next::Nothing
+            }
+            (Stage::Idle, Some(wanted)) => Next::Start(wanted.clone()),
+            (Stage::Running(process, _), wanted) => {
+                if wanted.as_ref().is_some_and(|wanted| wanted.version == process.version) {
+                    return Next::Nothing;
+                }
+                let process = process.clone();
+                let worker = process.worker;
+                watcher.stage = Stage::Ending(process);
+                Next::Kill(worker)
+            }
+            (Stage::Starting(_) | Stage::Ending(_) | Stage::Paused(_), _) => Next::Nothing,
+        }
+    }
+
+    /// Records that the spawner was asked for the process of a watcher.
+    pub(crate) fn starting(&mut self, function: &FunctionName, process: Process) {
+        if let Some(watcher) = self.all.get_mut(function) {
+            watcher.stage = Stage::Starting(process);
+        }
+    }
+
+    /// Returns the function whose watcher this worker is.
+    pub(crate) fn function_of(&self, worker: WorkerId) -> Option<&FunctionName> {
+        let is_it = |watcher: &Watcher| watcher.process().is_some_and(|process| process.worker == worker);
+        self.all
+            .iter()
+            .find(|(_, watcher)| is_it(watcher))
+            .map(|(name, _)| name)
+    }
+
+    /// Records that the process runs; `to` takes the messages for it. Returns what is to be done: it may not be wanted any
+    /// more.
+    pub(crate) fn runs(&mut self, function: &FunctionName, to: UnboundedSender<ToWatcher>) -> Next {
+        if let Some(watcher) = self.all.get_mut(function)
+            && let Stage::Starting(process) = &watcher.stage
+        {
+            watcher.stage = Stage::Running(process.clone(), to);
+        }
+        self.next(function)
+    }
+
+    /// Records that a watcher has no process (any more); `why` if it should have one. Returns the process, and what is to
+    /// be done.
+    pub(crate) fn ended(
+        &mut self,
+        function: &FunctionName,
+        why: impl FnOnce() -> String,
+        now: Duration,
+    ) -> (Option<Process>, Next) {
+        let Some(watcher) = self.all.get_mut(function) else {
+            return (None, Next::Nothing);
+        };
+        let stage = std::mem::take(&mut watcher.stage);
+        let (process, by_itself) = match stage {
+            Stage::Starting(process) | Stage::Running(process, _) => (Some(process), true),
+            Stage::Ending(process) => (Some(process), false),
+            Stage::Idle | Stage::Paused(_) => (None, false),
+        };
+        if by_itself {
+            let pause = PAUSE.0.saturating_mul(1 << watcher.failures.min(10)).min(PAUSE.1);
+            watcher.failures = watcher.failures.saturating_add(1);
+            watcher.failure.get_or_insert_with(why);
+            watcher.stage = Stage::Paused(now.saturating_add(pause));
+        }
+        (process, self.next(function))
+    }
+
+    /// Records why a watcher cannot go on, before its process is killed.
+    pub(crate) fn fails(&mut self, function: &FunctionName, why: String) {
+        if let Some(watcher) = self.all.get_mut(function) {
+            watcher.failure = Some(why);
+        }
+    }
+
+    /// Returns the functions whose watchers are to be started again now.
+    pub(crate) fn due(&mut self, now: Duration) -> Vec<FunctionName> {
+        let is_due = |watcher: &Watcher| matches!(watcher.stage, Stage::Paused(at) if at <= now);
+        let mut due = Vec::new();
+        for (name, watcher) in self.all.iter_mut().filter(|(_, watcher)| is_due(watcher)) {
+            watcher.stage = Stage::Idle;
+            due.push(name.clone());
+        }
+        due
+    }
+
+    /// Returns what is to be done about a watcher whose pause is over.
+    pub(crate) fn again(&mut self, function: &FunctionName) -> Next {
+        self.next(function)
+    }
+
+    /// Returns when a watcher is to be started again.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        let at = |watcher: &Watcher| match watcher.stage {
+            Stage::Paused(at) => Some(at),
+            _ => None,
+        };
+        self.all.values().filter_map(at).min()
+    }
+
+    /// Returns the process of a function's watcher, while it runs.
+    pub(crate) fn running(&self, function: &FunctionName) -> Option<&Process> {
+        match &self.all.get(function)?.stage {
+            Stage::Running(process, _) => Some(process),
+            _ => None,
+        }
+    }
+
+    /// Sends a message to a function's watcher, if it runs.
+    pub(crate) fn tell(&self, function: &FunctionName, message: ToWatcher) {
+        if let Some(Stage::Running(_, to)) = self.all.get(function).map(|watcher| &watcher.stage) {
+            let _ = to.send(message); // an error: its process has ended, and the next one reads the ledger
+        }
+    }
+
+    /// Records that a watcher works: it has said its first word.
+    pub(crate) fn works(&mut self, function: &FunctionName) -> bool {
+        let watcher = self.all.get_mut(function);
+        watcher.is_some_and(|watcher| watcher.failure.take().is_some())
+    }
+
+    /// Records what hinders a watcher. Returns whether that is new.
+    pub(crate) fn hindered(&mut self, function: &FunctionName, entry: u16, problem: Option<String>) -> bool {
+        let Some(watcher) = self.all.get_mut(function) else {
+            return false;
+        };
+        match problem {
+            Some(problem) => watcher.troubles.insert(entry, problem.clone()) != Some(problem),
+            None => watcher.troubles.remove(&entry).is_some(),
+        }
+    }
+
+    /// Records how many files wait.
+    pub(crate) fn waits(&mut self, function: &FunctionName, count: u64) {
+        if let Some(watcher) = self.all.get_mut(function) {
+            // A watcher that waits has worked for a while.
+            (watcher.waiting, watcher.failures) = (count, 0);
+        }
+    }
+
+    /// Returns the number of files that wait, of each function with a watcher.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (&FunctionName, u64)> {
+        self.all.iter().map(|(name, watcher)| (name, watcher.waiting))
+    }
+
+    /// Returns the functions whose watchers are hindered, each with the problem.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = (&FunctionName, &str)> {
+        self.all.iter().flat_map(|(name, watcher)| {
+            let each = watcher.failure.iter().chain(watcher.troubles.values());
+            each.map(move |problem| (name, problem.as_str()))
+        })
+    }
+
+    /// Returns what hinders the watcher of a function.
+    pub(crate) fn problem_of(&self, function: &FunctionName) -> Option<&str> {
+        let watcher = self.all.get(function)?;
+        let problem = watcher.failure.as_ref().or_else(|| watcher.troubles.values().next());
+        problem.map(String::as_str)
+    }
+
+    /// Keeps the number of a message until the ledger has stored its invocation.
+    pub(crate) fn storing(&mut self, id: InvocationId, function: &FunctionName, (worker, number): (WorkerId, u64)) {
+        self.storing.insert(id, (function.clone(), worker, number));
+    }
+
+    /// Returns the message whose invocation the ledger has stored, or could not store: the function and the number. Absent
+    /// if it is not of the watcher that runs now.
+    pub(crate) fn stored(&mut self, id: InvocationId) -> Option<(FunctionName, u64)> {
+        let (function, worker, number) = self.storing.remove(&id)?;
+        let is_its = self.running(&function).is_some_and(|process| process.worker == worker);
+        is_its.then_some((function, number))
+    }
+}
+
+impl Watcher {
+    fn process(&self) -> Option<&Process> {
+        match &self.stage {
+            Stage::Starting(process) | Stage::Running(process, _) | Stage::Ending(process) => Some(process),
+            Stage::Idle | Stage::Paused(_) => None,
+        }
+    }
+}
+
+/// Returns the directories of entries, by position, each in one form.
+pub(crate) fn directories(entries: &[FileTrigger]) -> Vec<Arc<str>> {
+    let path = |entry: &FileTrigger| match entry.path.trim_end_matches('/') {
+        "" => "/".into(),
+        path => path.into(),
+    };
+    entries.iter().map(path).collect()
+}
+
+/// Returns the entry of a watcher's offer and the marks of its files.
+///
+/// # Errors
+/// What the watcher must not say: it has the rights of the function, and whatever it says is checked.
+pub(crate) fn offered<'a>(
+    ready: &Ready,
+    entries: &'a [FileTrigger],
+) -> Result<(&'a FileTrigger, Vec<FileMark>), &'static str> {
+    let entry = entries
+        .get(usize::from(ready.entry))
+        .ok_or("an offer for an entry that is not there")?;
+    let most = usize::try_from(entry.batch).unwrap_or(usize::MAX);
+    if ready.changes.is_empty() || ready.changes.len() > most {
+        return Err("an offer without files or with more than a batch");
+    }
+    let directories = directories(entries);
+    let mark = |change: &Change| match change.kind {
+        0 | 1 => known(&directories, &change.file, entry.acts()),
+        2 => gone(&directories, change.file.directory, change.file.inode),
+        _ => Err("a change of no kind"),
+    };
+    let marks = ready.changes.iter().map(mark).collect::<Result<_, _>>()?;
+    Ok((entry, marks))
+}
+
+/// Returns the marks of files that a watcher has seen.
+///
+/// # Errors
+/// As [`offered`].
+pub(crate) fn seen(files: &[File], entries: &[FileTrigger]) -> Result<Vec<FileMark>, &'static str> {
+    let directories = directories(entries);
+    files.iter().map(|file| known(&directories, file, false)).collect()
+}
+
+/// Returns the marks of files that are gone.
+///
+/// # Errors
+/// As [`offered`].
+pub(crate) fn forgotten(files: &[(u16, u64)], entries: &[FileTrigger]) -> Result<Vec<FileMark>, &'static str> {
+    let directories = directories(entries);
+    files
+        .iter()
+        .map(|(directory, inode)| gone(&directories, *directory, *inode))
+        .collect()
+}
+
+fn known(directories: &[Arc<str>], file: &File, acts: bool) -> Result<FileMark, &'static str> {
+    let directory = directory(directories, file.directory)?;
+    let path = &file.path.0;
+    let is_sound = !path.is_empty() && path.len() <= fnd_core::triggers::file::message::PATH_MAX && !path.contains(&0);
+    if !is_sound || path.starts_with(b"/") {
+        return Err("a path that no file has");
+    }
+    Ok(FileMark::Known {
+        directory,
+        file: file.clone(),
+        acts,
+    })
+}
+
+fn gone(directories: &[Arc<str>], number: u16, inode: u64) -> Result<FileMark, &'static str> {
+    Ok(FileMark::Gone {
+        directory: directory(directories, number)?,
+        inode,
+    })
+}
+
+fn directory(directories: &[Arc<str>], number: u16) -> Result<Arc<str>, &'static str> {
+    directories
+        .get(usize::from(number))
+        .cloned()
+        .ok_or("a directory that is not watched")
+}

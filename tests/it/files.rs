@@ -1,0 +1,375 @@
+//! Files that run functions, with a real fnd, real watchers and real directories: each content once, over kills, restarts,
+//! renames and full queues; and what happens to the files afterwards.
+
+use fnd_core::api::InvocationView;
+use fnd_core::outcome::{State, Trigger};
+use fnd_core::triggers::cause::Cause;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Setup, install, require, wait_until};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// Writes the name of each file to a journal, one line for each run.
+const KEEP_BOOKS: &str = "printf '%s\\n' \"${FND_FILE##*/}\" >>\"$STATE_DIRECTORY/journal\"\n";
+
+/// Returns the entry of a manifest.
+fn entry(path: &Path, more: &str) -> String {
+    format!("[[file]]\npath = \"{}\"\ndebounce = \"20ms\"\n{more}", path.display())
+}
+
+/// Drops a bash function with an entry; it need not be ready, since it waits for files.
+fn drop_function(fnd: &Fnd, name: &str, manifest: &str, code: &str) {
+    let file = format!("{name}.sh");
+    fnd.drop_file(&file, &install::with_manifest(&file, manifest, code));
+}
+
+/// Writes a file as most programs do: under another name, and then moved.
+fn put(directory: &Path, name: &str, content: &str) {
+    fs::write(directory.join(name), content).unwrap();
+}
+
+fn journal(fnd: &Fnd, function: &str) -> Vec<String> {
+    let text = fs::read_to_string(fnd.path("state/home").join(function).join("journal")).unwrap_or_default();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[track_caller]
+fn wait_journal(fnd: &Fnd, function: &str, expected: &[String]) {
+    wait_until(&format!("{} runs of {function}", expected.len()), PATIENCE, || {
+        (journal(fnd, function).len() >= expected.len()).then_some(())
+    });
+    wait_quiet(fnd, function);
+    assert_eq!(journal(fnd, function), expected);
+}
+
+/// Waits until nothing of a function runs or waits.
+fn wait_quiet(fnd: &Fnd, function: &str) {
+    drop(fnd.wait_function(function, "quiet", |status| status.running == 0 && status.queued == 0));
+}
+
+fn runs(fnd: &Fnd, function: &str) -> Vec<InvocationView> {
+    let mut runs = fnd.history(function);
+    runs.retain(|run| run.trigger == Trigger::File && run.state.is_final());
+    runs
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    let mut names: Vec<String> = files
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_file_runs_the_function_with_its_exact_path() {
+    let fnd = Fnd::start();
+    let directory = fnd.shared_directory("in");
+    let code = "cat >>\"$STATE_DIRECTORY/payloads\"; echo >>\"$STATE_DIRECTORY/payloads\"
+printf '%s' \"$FND_FILE\" | od -An -v -tx1 | tr -d ' \\n' >>\"$STATE_DIRECTORY/journal\"; echo >>\"$STATE_DIRECTORY/journal\"\n";
+    put(&directory, "before.csv", "there already");
+    drop_function(&fnd, "take", &entry(&directory, "pattern = \"*.csv\""), code);
+    let longest = format!("{}.csv", "n".repeat(251));
+    for name in [
+        b"two\nlines.csv".as_slice(),
+        b"no\xfftext.csv",
+        longest.as_bytes(),
+        b"other.txt",
+        b".hidden.csv",
+    ] {
+        fs::write(directory.join(OsStr::from_bytes(name)), "x").unwrap();
+    }
+    let hex = |name: &[u8]| {
+        let path = [directory.as_os_str().as_bytes(), b"/", name].concat();
+        path.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let mut expected = [
+        b"before.csv".as_slice(),
+        b"two\nlines.csv",
+        b"no\xfftext.csv",
+        longest.as_bytes(),
+    ]
+    .map(hex)
+    .to_vec();
+    expected.sort();
+    wait_journal(&fnd, "take", &expected);
+    let payloads = fs::read_to_string(fnd.path("state/home/take/payloads")).unwrap();
+    let values: Vec<serde_json::Value> = payloads
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(values.len(), 4, "{payloads}");
+    let before = values
+        .iter()
+        .find(|value| value["path"].as_str().unwrap().ends_with("before.csv"))
+        .unwrap();
+    assert_eq!(
+        (before["event"].as_str(), before["size"].as_u64()),
+        (Some("created"), Some(13))
+    );
+    assert!(before["mtime"].as_str().unwrap().ends_with('Z'), "{before}");
+    let exact = values.iter().filter(|value| value["path_base64"].is_string()).count();
+    assert_eq!(exact, 1, "{payloads}");
+
+    put(&directory, "before.csv", "changed");
+    let modified = wait_until("the changed file", PATIENCE, || {
+        let ids = runs(&fnd, "take").into_iter().map(|run| run.id);
+        let mut causes = ids.map(|id| fnd.invocation(id).cause);
+        causes.find(|cause| matches!(cause, Some(Cause::File(file)) if file.event.as_str() == "modified"))
+    });
+    assert!(matches!(modified, Some(Cause::File(file)) if file.path.ends_with("in/before.csv")));
+    let shown = fnd.ctl(&["history", "take"]).expect_code(0).out();
+    assert!(shown.contains("file"), "{shown}");
+    fnd.finish();
+}
+
+#[test]
+fn each_content_runs_once_over_kills_restarts_and_renames() {
+    require!(root, cgroup);
+    let mut fnd = Fnd::start();
+    let directory = fnd.shared_directory("in");
+    drop_function(&fnd, "once", &entry(&directory, "[queue]\nmax = 20"), KEEP_BOOKS);
+    let mut expected = Vec::new();
+    for round in 0..4 {
+        for number in 0..60 {
+            let name = format!("{round}-{number:02}");
+            put(&directory, &name, &name);
+            expected.push(name);
+        }
+        wait_until("some runs", PATIENCE, || {
+            (journal(&fnd, "once").len() > round * 60).then_some(())
+        });
+        match round {
+            0 | 2 => {
+                fnd.crash();
+                // While no fnd runs: a new name for a handled content, and a new file.
+                fs::rename(
+                    directory.join(format!("{round}-00")),
+                    directory.join(format!("{round}-renamed")),
+                )
+                .unwrap();
+                put(&directory, &format!("{round}-meanwhile"), "new");
+                expected.push(format!("{round}-meanwhile"));
+                fnd.launch();
+            }
+            _ => fnd.replace(nix::sys::signal::Signal::SIGTERM),
+        }
+    }
+    expected.sort();
+    wait_until("all runs", PATIENCE, || {
+        (journal(&fnd, "once").len() >= expected.len()).then_some(())
+    });
+    wait_quiet(&fnd, "once");
+    let mut seen = journal(&fnd, "once");
+    // The first file of a round may have been renamed before its run began; its content ran once under either name.
+    for name in &mut seen {
+        if let Some(round) = name.strip_suffix("-renamed") {
+            *name = format!("{round}-00");
+        }
+    }
+    seen.sort();
+    // An attempt that a kill interrupts is recorded as such and does not run again, so it may be missing in the journal.
+    let interrupted = fnd
+        .history("once")
+        .iter()
+        .filter(|run| run.state == State::Interrupted)
+        .count();
+    let twice: Vec<_> = seen.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+    assert!(
+        seen.len() + interrupted >= expected.len(),
+        "{} and {interrupted} of {}",
+        seen.len(),
+        expected.len()
+    );
+    assert!(
+        fnd.history("once").iter().all(|run| run.state != State::Skipped),
+        "none is refused"
+    );
+    fnd.finish();
+}
+
+#[test]
+fn files_go_where_the_manifest_says() {
+    let fnd = Fnd::start();
+    let directory = fnd.shared_directory("in");
+    let actions = "then = \"move:done\"\nfailed = \"move:../failed\"\n[retry]\nretries = 0";
+    drop(fnd.shared_directory("failed"));
+    drop_function(&fnd, "sort", &entry(&directory, actions), "[[ $FND_FILE != *bad* ]]\n");
+    for name in ["good-1", "bad-1", "good-2"] {
+        put(&directory, name, name);
+    }
+    let done = directory.join("done");
+    wait_until("the files are sorted", PATIENCE, || {
+        names(&directory).is_empty().then_some(())
+    });
+    assert_eq!(
+        (names(&done), names(&fnd.path("failed"))),
+        (vec!["good-1".into(), "good-2".into()], vec!["bad-1".to_owned()])
+    );
+    // A name that is taken stays whole.
+    put(&directory, "good-1", "another content");
+    wait_until("the second file of that name", PATIENCE, || {
+        names(&directory).is_empty().then_some(())
+    });
+    assert_eq!(names(&done), ["good-1", "good-1.1", "good-2"]);
+    assert_eq!(fs::read_to_string(done.join("good-1")).unwrap(), "good-1");
+    assert_eq!(runs(&fnd, "sort").len(), 4);
+
+    let other = fnd.shared_directory("other");
+    drop_function(
+        &fnd,
+        "drain",
+        &entry(&other, "then = \"delete\"\nbatch = 10"),
+        "cat >>\"$STATE_DIRECTORY/journal\"\n",
+    );
+    for number in 0..25 {
+        put(&other, &format!("{number}"), "x");
+    }
+    wait_until("the files are deleted", PATIENCE, || {
+        names(&other).is_empty().then_some(())
+    });
+    wait_quiet(&fnd, "drain");
+    let lists: Vec<serde_json::Value> = serde_json::Deserializer::from_str(&journal(&fnd, "drain").join(""))
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let counts: Vec<usize> = lists.iter().map(|list| list.as_array().unwrap().len()).collect();
+    assert_eq!(counts.iter().sum::<usize>(), 25, "{counts:?}");
+    assert!(counts.iter().all(|count| *count <= 10), "{counts:?}");
+    fnd.finish();
+}
+
+#[test]
+fn what_was_to_be_done_after_a_run_is_done_by_the_next_fnd() {
+    require!(root, cgroup);
+    let mut fnd = Fnd::start();
+    let directory = fnd.shared_directory("in");
+    let gate = fnd.shared_directory("gate");
+    let code = format!("until [[ -e {}/go ]]; do sleep 0.02; done\n", gate.display());
+    drop_function(&fnd, "slow", &entry(&directory, "then = \"delete\""), &code);
+    put(&directory, "a", "a");
+    drop(fnd.wait_function("slow", "running", |status| status.running == 1));
+    fnd.crash();
+    fs::write(gate.join("go"), "").unwrap();
+    fnd.launch();
+    wait_until("the file is deleted", PATIENCE, || {
+        names(&directory).is_empty().then_some(())
+    });
+    assert_eq!(runs(&fnd, "slow").len(), 1);
+    fnd.finish();
+}
+
+#[test]
+fn a_directory_may_come_later_go_and_be_replaced() {
+    let fnd = Fnd::start();
+    let around = fnd.shared_directory("around");
+    let directory = around.join("in");
+    drop_function(&fnd, "later", &entry(&directory, ""), KEEP_BOOKS);
+    let status = fnd.wait_function("later", "warned", |status| status.warning.is_some());
+    assert!(status.warning.as_ref().unwrap().contains("around/in"), "{status:?}");
+    drop(fnd.wait_problem("around/in"));
+    fs::create_dir(&directory).unwrap();
+    put(&directory, "first", "1");
+    wait_journal(&fnd, "later", &["first".to_owned()]);
+    drop(fnd.wait_function("later", "without a warning", |status| status.warning.is_none()));
+    fs::remove_dir_all(&directory).unwrap();
+    drop(fnd.wait_function("later", "warned", |status| status.warning.is_some()));
+    let made = around.join("made");
+    fs::create_dir(&made).unwrap();
+    put(&made, "second", "2");
+    fs::rename(&made, &directory).unwrap();
+    wait_journal(&fnd, "later", &["first".to_owned(), "second".to_owned()]);
+    fnd.finish();
+}
+
+#[test]
+fn only_new_files_count_if_the_manifest_says_so() {
+    let fnd = Fnd::start();
+    let directory = fnd.shared_directory("in");
+    put(&directory, "old", "1");
+    drop_function(&fnd, "fresh", &entry(&directory, "existing = false"), KEEP_BOOKS);
+    wait_until("the watch", PATIENCE, || {
+        put(&directory, "new", "2");
+        (!journal(&fnd, "fresh").is_empty()).then_some(())
+    });
+    wait_quiet(&fnd, "fresh");
+    let seen = journal(&fnd, "fresh");
+    assert!(seen.iter().all(|name| name == "new"), "{seen:?}");
+    put(&directory, "old", "changed");
+    wait_until("the changed old file", PATIENCE, || {
+        journal(&fnd, "fresh").contains(&"old".to_owned()).then_some(())
+    });
+    fnd.finish();
+}
+
+#[test]
+fn a_disabled_function_leaves_its_files_and_a_deleted_one_is_forgotten() {
+    let fnd = Fnd::start();
+    let directory = fnd.shared_directory("in");
+    let manifest = entry(&directory, "");
+    drop_function(&fnd, "take", &manifest, KEEP_BOOKS);
+    put(&directory, "a", "a");
+    wait_journal(&fnd, "take", &["a".to_owned()]);
+    drop(fnd.ctl(&["disable", "take"]).expect_code(0));
+    put(&directory, "b", "b");
+    drop(fnd.ctl(&["enable", "take"]).expect_code(0));
+    wait_journal(&fnd, "take", &["a".to_owned(), "b".to_owned()]);
+    // A new version goes on where the old one was.
+    drop_function(&fnd, "take", &manifest, &format!("true\n{KEEP_BOOKS}"));
+    put(&directory, "c", "c");
+    wait_journal(&fnd, "take", &["a".to_owned(), "b".to_owned(), "c".to_owned()]);
+    fnd.remove("take.sh");
+    fnd.wait_gone("take");
+    drop_function(&fnd, "take", &manifest, KEEP_BOOKS);
+    let all = ["a", "a", "b", "b", "c", "c"].map(str::to_owned);
+    wait_journal(&fnd, "take", &all);
+    fnd.finish();
+}
+
+#[test]
+fn a_watcher_has_the_rights_of_its_function_and_comes_back() {
+    require!(root, cgroup);
+    let fnd = Fnd::start();
+    let secret = fnd.path("secret");
+    fs::create_dir(&secret).unwrap();
+    fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    put(&secret, "a", "a");
+    drop_function(&fnd, "nosy", &entry(&secret, ""), KEEP_BOOKS);
+    let status = fnd.wait_function("nosy", "warned", |status| status.warning.is_some());
+    assert!(status.warning.as_ref().unwrap().contains("ermission"), "{status:?}");
+    assert!(journal(&fnd, "nosy").is_empty());
+
+    let directory = fnd.shared_directory("in");
+    // It kills its own watcher, which is of the same user.
+    drop_function(
+        &fnd,
+        "killer",
+        &entry(&directory, ""),
+        &format!("{KEEP_BOOKS}pkill -KILL -u \"$(id -u)\" -f -- --watch || true\n"),
+    );
+    put(&directory, "a", "a");
+    wait_journal(&fnd, "killer", &["a".to_owned()]);
+    put(&directory, "b", "b");
+    wait_journal(&fnd, "killer", &["a".to_owned(), "b".to_owned()]);
+    fnd.finish();
+}
+
+#[test]
+fn mistakes_name_their_place() {
+    let fnd = Fnd::start_with(&Setup::default());
+    let functions: PathBuf = fnd.path("functions");
+    drop_function(&fnd, "itself", &entry(&functions, ""), "true\n");
+    let error = fnd.wait_error("itself").error.unwrap();
+    assert!(
+        error.contains("itself.sh:3") && error.contains("contains the function itself"),
+        "{error}"
+    );
+    fnd.finish();
+}
