@@ -2,7 +2,7 @@
 //! changed since then is a new content, and stays.
 
 use super::content::{Content, Facts};
-use super::machine::{Act, Acted, Machine, Stamp};
+use super::machine::{Act, Acted, Clock, Machine, Stamp};
 use super::message::FromWatcher;
 use super::record::State;
 use fnd_manifest::function::file::FileAction;
@@ -52,7 +52,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn acted(&mut self, act: &Act, acted: Acted) {
+    pub(super) fn acted(&mut self, at: Clock, act: &Act, acted: Acted) {
         let failure = self.failures.get_mut(usize::from(act.entry));
         match acted {
             Acted::Deleted => {
@@ -63,7 +63,7 @@ impl Machine {
                 failure.map(Option::take);
                 let known = self.act_done(act);
                 if let (Some(facts), Some(known)) = (facts, known) {
-                    self.moved_into(&to, Content { facts, ..known });
+                    self.moved_into(at, &to, Content { facts, ..known });
                 }
             }
             Acted::Changed => {}
@@ -98,7 +98,7 @@ impl Machine {
     }
 
     /// Remembers a file that an act moved into a watched directory: it must not run the function again.
-    fn moved_into(&mut self, to: &[u8], content: Content) {
+    fn moved_into(&mut self, at: Clock, to: &[u8], content: Content) {
         use std::os::unix::ffi::OsStrExt as _;
         let to = Path::new(std::ffi::OsStr::from_bytes(to));
         let numbers: Vec<_> = self
@@ -112,7 +112,7 @@ impl Machine {
                 continue;
             }
             if let Some(id) = self.books.add(number, path, entry) {
-                self.learn(id, content);
+                self.learn(at, id, content);
                 self.say_seen(number, id);
                 self.books.set(id, State::Idle);
             }

@@ -40,6 +40,10 @@ impl Disk {
         self.names.values().filter(|other| **other == inode).count()
     }
 
+    pub(super) fn has_links(&self, name: &str) -> bool {
+        self.names.get(name).is_some_and(|inode| self.links(*inode) > 1)
+    }
+
     fn free(&mut self, inode: u64) {
         if self.links(inode) == 0 {
             self.inodes.remove(&inode);
@@ -66,7 +70,14 @@ impl Disk {
             changed_ns: time,
         };
         let content = self.contents;
-        self.inodes.insert(inode, Inode { facts, content, is_open: open });
+        self.inodes.insert(
+            inode,
+            Inode {
+                facts,
+                content,
+                is_open: open,
+            },
+        );
         self.report(name, Named::Written);
         if !open {
             self.report(name, Named::Closed);

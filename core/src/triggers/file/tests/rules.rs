@@ -1,7 +1,7 @@
 //! One rule a test.
 
-use super::entry;
 use super::super::machine::{Clock, DirectoryState, Event};
+use super::entry;
 use super::world::World;
 use fnd_manifest::function::file::{FileAction, FileChange};
 use fnd_manifest::function::keys::FileTrigger;
@@ -38,7 +38,10 @@ fn a_closed_file_counts_after_its_quiet_time_and_an_open_one_when_it_rests() {
 
 #[test]
 fn changes_that_nobody_wants_are_remembered() {
-    let mut world = world(FileTrigger { on: vec![FileChange::Modified], ..entry("/in") });
+    let mut world = world(FileTrigger {
+        on: vec![FileChange::Modified],
+        ..entry("/in")
+    });
     world.disk.write("a", false);
     world.pass(SECOND);
     assert_eq!(world.runs(), []);
@@ -54,7 +57,10 @@ fn changes_that_nobody_wants_are_remembered() {
 
 #[test]
 fn a_deletion_is_offered_until_it_is_accepted() {
-    let mut world = world(FileTrigger { on: vec![FileChange::Deleted], ..entry("/in") });
+    let mut world = world(FileTrigger {
+        on: vec![FileChange::Deleted],
+        ..entry("/in")
+    });
     world.disk.write("a", false);
     world.pass(SECOND);
     world.is_quick = false;
@@ -99,7 +105,10 @@ fn only_so_many_invocations_are_without_an_end_and_the_oldest_files_come_first()
 
 #[test]
 fn a_batch_is_full_or_waits_for_files_in_their_quiet_time() {
-    let mut world = world(FileTrigger { batch: 3, ..entry("/in") });
+    let mut world = world(FileTrigger {
+        batch: 3,
+        ..entry("/in")
+    });
     world.is_quick = false;
     for name in ["a", "b"] {
         world.disk.write(name, false);
@@ -120,7 +129,10 @@ fn a_batch_is_full_or_waits_for_files_in_their_quiet_time() {
 
 #[test]
 fn an_act_is_only_for_the_content_of_its_invocation() {
-    let mut world = world(FileTrigger { then: FileAction::Delete, ..entry("/in") });
+    let mut world = world(FileTrigger {
+        then: FileAction::Delete,
+        ..entry("/in")
+    });
     world.is_quick = false;
     world.disk.write("a", false);
     world.disk.write("b", false);
@@ -139,7 +151,10 @@ fn an_act_is_only_for_the_content_of_its_invocation() {
 
 #[test]
 fn an_act_after_a_failure_is_the_other_one() {
-    let mut world = world(FileTrigger { failed: FileAction::Delete, ..entry("/in") });
+    let mut world = world(FileTrigger {
+        failed: FileAction::Delete,
+        ..entry("/in")
+    });
     world.is_quick = false;
     for success in [true, false] {
         world.disk.write(if success { "good" } else { "bad" }, false);
@@ -154,7 +169,10 @@ fn an_act_after_a_failure_is_the_other_one() {
 
 #[test]
 fn files_from_before_the_function_are_seen_and_not_run() {
-    let mut world = World::new(vec![FileTrigger { existing: false, ..entry("/in") }]);
+    let mut world = World::new(vec![FileTrigger {
+        existing: false,
+        ..entry("/in")
+    }]);
     world.disk.write("before", false);
     world.disk.events.clear();
     world.first_ms = u64::try_from(world.disk.wall_ns / 1_000_000).unwrap() + 1;
@@ -169,7 +187,10 @@ fn files_from_before_the_function_are_seen_and_not_run() {
     world.disk.write("old", false);
     world.disk.events.clear();
     world.first_ms = u64::MAX;
-    let present = DirectoryState { present: true, ..DirectoryState::default() };
+    let present = DirectoryState {
+        present: true,
+        ..DirectoryState::default()
+    };
     world.handle(Event::Directory(0, present));
     world.scan();
     world.pass(3 * SECOND);
@@ -178,7 +199,10 @@ fn files_from_before_the_function_are_seen_and_not_run() {
 
 #[test]
 fn nothing_is_forgotten_while_another_file_system_is_there() {
-    let mut world = world(FileTrigger { on: vec![FileChange::Created, FileChange::Deleted], ..entry("/in") });
+    let mut world = world(FileTrigger {
+        on: vec![FileChange::Created, FileChange::Deleted],
+        ..entry("/in")
+    });
     world.disk.write("a", false);
     world.pass(SECOND);
     assert_eq!(world.runs(), [run(0, "a")]);
@@ -224,7 +248,10 @@ fn it_is_never_woken_without_a_change() {
     world.pass(5 * SECOND);
     assert_eq!(world.machine.deadline(), None);
     let mut actions = Vec::new();
-    let at = Clock { now: world.now * 100, wall_ns: world.disk.wall_ns };
+    let at = Clock {
+        now: world.now * 100,
+        wall_ns: world.disk.wall_ns,
+    };
     world.machine.turn(at, &mut actions);
     assert_eq!(actions, []);
 }

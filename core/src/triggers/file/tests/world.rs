@@ -31,7 +31,10 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(triggers: Vec<FileTrigger>) -> Self {
-        let disk = Disk { wall_ns: 1_000_000_000_000, ..Disk::default() };
+        let disk = Disk {
+            wall_ns: 1_000_000_000_000,
+            ..Disk::default()
+        };
         Self {
             machine: Machine::new(triggers.clone()),
             triggers,
@@ -50,7 +53,10 @@ impl World {
     }
 
     pub(super) fn handle(&mut self, event: Event) {
-        let at = Clock { now: self.now, wall_ns: self.disk.wall_ns };
+        let at = Clock {
+            now: self.now,
+            wall_ns: self.disk.wall_ns,
+        };
         self.machine.handle(at, event);
     }
 
@@ -61,8 +67,11 @@ impl World {
     pub(super) fn begin(&mut self) {
         let known: Vec<_> = self.known.values().cloned().collect();
         self.message(ToWatcher::Known(known));
-        self.message(ToWatcher::Begin(self.first_ms));
-        let present = DirectoryState { present: true, ..DirectoryState::default() };
+        self.message(ToWatcher::Begin(vec![self.first_ms; self.triggers.len()]));
+        let present = DirectoryState {
+            present: true,
+            ..DirectoryState::default()
+        };
         self.handle(Event::Directory(0, present));
         self.scan();
         self.turn();
@@ -97,7 +106,10 @@ impl World {
     /// Carries out everything that is due now.
     pub(super) fn turn(&mut self) {
         for _ in 0..10_000 {
-            let at = Clock { now: self.now, wall_ns: self.disk.wall_ns };
+            let at = Clock {
+                now: self.now,
+                wall_ns: self.disk.wall_ns,
+            };
             let mut actions = Vec::new();
             self.machine.turn(at, &mut actions);
             if actions.is_empty() {
@@ -171,7 +183,10 @@ impl World {
             }
         }
         self.running.push_back(id);
-        self.message(ToWatcher::Accepted(Accepted { number: ready.number, id }));
+        self.message(ToWatcher::Accepted(Accepted {
+            number: ready.number,
+            id,
+        }));
     }
 
     pub(super) fn refuse(&mut self) {
