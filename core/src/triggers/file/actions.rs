@@ -2,7 +2,7 @@
 //! changed since then is a new content, and stays.
 
 use super::content::{Content, Facts};
-use super::machine::{Act, Acted, Clock, Machine, Stamp};
+use super::machine::{Act, Acted, Clock, MOVE_WINDOW, Machine, Stamp};
 use super::message::FromWatcher;
 use super::record::State;
 use fnd_manifest::function::file::FileAction;
@@ -57,11 +57,11 @@ impl Machine {
         match acted {
             Acted::Deleted => {
                 failure.map(Option::take);
-                self.act_done(act);
+                self.act_done(at, act);
             }
             Acted::Moved(to, facts) => {
                 failure.map(Option::take);
-                let known = self.act_done(act);
+                let known = self.act_done(at, act);
                 if let (Some(facts), Some(known)) = (facts, known) {
                     self.moved_into(at, &to, Content { facts, ..known });
                 }
@@ -83,13 +83,20 @@ impl Machine {
     }
 
     /// Forgets a file that an act deleted or moved: its events find nothing that could be deleted. Returns its content.
-    fn act_done(&mut self, act: &Act) -> Option<Content> {
+    fn act_done(&mut self, at: Clock, act: &Act) -> Option<Content> {
         let id = self.books.holder(act.directory, act.content.0)?;
         let record = self.books.get(id)?;
         let known = record.known.filter(|known| is_still(Some(*known), act.content))?;
-        let state = record.state;
-        self.books.forget(id);
-        self.outbox.gone(act.directory, act.content.0);
+        let (state, is_linked) = (record.state, record.linked);
+        if is_linked {
+            // Its content still has another name, under which it is handled too: a scan finds it.
+            if let Some(nameless) = self.books.detach(id) {
+                self.wait_in(at, nameless, State::MovedAway, MOVE_WINDOW);
+            }
+        } else {
+            self.books.forget(id);
+            self.outbox.gone(act.directory, act.content.0);
+        }
         // A change that is on its way goes on: a look shows what has this name now.
         if state == State::Idle || state.is_gone() {
             self.books.set(id, State::Idle);

@@ -1,6 +1,6 @@
 //! Events about paths: they start a quiet time, or end the way of a name.
 
-use super::machine::{Clock, MOVE_WINDOW, Machine, Named, nanos};
+use super::machine::{Clock, MOVE_WINDOW, Machine, Named};
 use super::record::{FileId, State};
 use fnd_manifest::function::file::FileChange;
 use std::rc::Rc;

@@ -185,6 +185,10 @@ impl Machine {
         let (mut here, mut elsewhere) = (0_u64, 0_u64);
         for id in self.books.below(number, b"") {
             let Some(record) = self.books.get(id) else { continue };
+            if record.state == State::Offered && record.mark != mark {
+                self.changed_while_offered(id);
+                continue;
+            }
             let Some(known) = record.known else { continue };
             // A directory below may be another file system, which is not mounted now.
             if !devices.contains(&known.facts.device) {
