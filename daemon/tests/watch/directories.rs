@@ -33,9 +33,10 @@ fn a_directory_may_come_later_go_and_come_back() {
     watcher.expect_only(&[created("b")]);
     watcher.expect_problem("");
     // Replaced, it has lost them.
+    fs::create_dir(root.path().join("new")).unwrap();
+    fs::write(root.path().join("new/b"), "22").unwrap();
     fs::rename(&path, root.path().join("old")).unwrap();
-    fs::create_dir(&path).unwrap();
-    fs::write(path.join("b"), "22").unwrap();
+    fs::rename(root.path().join("new"), &path).unwrap();
     watcher.expect_only(&[deleted("a"), modified("b")]);
     fs::remove_dir_all(&path).unwrap();
     watcher.expect(&[deleted("b")]);

@@ -2,7 +2,7 @@
 //! changed since then is a new content, and stays.
 
 use super::content::{Content, Facts};
-use super::machine::{Act, Acted, Machine};
+use super::machine::{Act, Acted, Clock, MOVE_WINDOW, Machine, Stamp};
 use super::message::FromWatcher;
 use super::record::State;
 use fnd_manifest::function::file::FileAction;
@@ -52,18 +52,18 @@ impl Machine {
         }
     }
 
-    pub(super) fn acted(&mut self, act: &Act, acted: Acted) {
+    pub(super) fn acted(&mut self, at: Clock, act: &Act, acted: Acted) {
         let failure = self.failures.get_mut(usize::from(act.entry));
         match acted {
             Acted::Deleted => {
                 failure.map(Option::take);
-                self.act_done(act);
+                self.act_done(at, act);
             }
             Acted::Moved(to, facts) => {
                 failure.map(Option::take);
-                let known = self.act_done(act);
+                let known = self.act_done(at, act);
                 if let (Some(facts), Some(known)) = (facts, known) {
-                    self.moved_into(&to, Content { facts, ..known });
+                    self.moved_into(at, &to, Content { facts, ..known });
                 }
             }
             Acted::Changed => {}
@@ -83,13 +83,20 @@ impl Machine {
     }
 
     /// Forgets a file that an act deleted or moved: its events find nothing that could be deleted. Returns its content.
-    fn act_done(&mut self, act: &Act) -> Option<Content> {
+    fn act_done(&mut self, at: Clock, act: &Act) -> Option<Content> {
         let id = self.books.holder(act.directory, act.content.0)?;
         let record = self.books.get(id)?;
         let known = record.known.filter(|known| is_still(Some(*known), act.content))?;
-        let state = record.state;
-        self.books.forget(id);
-        self.outbox.gone(act.directory, act.content.0);
+        let (state, is_linked) = (record.state, record.linked);
+        if is_linked {
+            // Its content still has another name, under which it is handled too: a scan finds it.
+            if let Some(nameless) = self.books.detach(id) {
+                self.wait_in(at, nameless, State::MovedAway, MOVE_WINDOW);
+            }
+        } else {
+            self.books.forget(id);
+            self.outbox.gone(act.directory, act.content.0);
+        }
         // A change that is on its way goes on: a look shows what has this name now.
         if state == State::Idle || state.is_gone() {
             self.books.set(id, State::Idle);
@@ -98,7 +105,7 @@ impl Machine {
     }
 
     /// Remembers a file that an act moved into a watched directory: it must not run the function again.
-    fn moved_into(&mut self, to: &[u8], content: Content) {
+    fn moved_into(&mut self, at: Clock, to: &[u8], content: Content) {
         use std::os::unix::ffi::OsStrExt as _;
         let to = Path::new(std::ffi::OsStr::from_bytes(to));
         let numbers: Vec<_> = self
@@ -112,7 +119,7 @@ impl Machine {
                 continue;
             }
             if let Some(id) = self.books.add(number, path, entry) {
-                self.learn(id, content);
+                self.learn(at, id, content);
                 self.say_seen(number, id);
                 self.books.set(id, State::Idle);
             }
@@ -121,7 +128,7 @@ impl Machine {
 }
 
 /// Returns whether a known content is the one that an invocation had.
-fn is_still(known: Option<Content>, content: (u64, u64, i64)) -> bool {
+fn is_still(known: Option<Content>, content: Stamp) -> bool {
     let facts = |facts: Facts| (facts.inode, facts.size, facts.modified_ns);
     known.is_some_and(|known| facts(known.facts) == content)
 }

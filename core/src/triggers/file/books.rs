@@ -66,26 +66,18 @@ impl Books {
         if let Some(id) = self.find(directory, path) {
             return Some(id);
         }
+        self.paths.get(usize::from(directory))?;
         let path: Rc<[u8]> = path.into();
-        let record = Record {
-            path: Rc::clone(&path),
-            wait: None,
-            known: None,
-            directory,
-            entry,
-            state: State::Idle,
-            mark: 0,
-            closed: false,
-            changed: false,
-            linked: false,
-            renewed: false,
-        };
-        let paths = self.paths.get_mut(usize::from(directory))?;
+        let id = self.push(Record::new(directory, Rc::clone(&path), entry))?;
+        self.paths.get_mut(usize::from(directory))?.insert(path, id);
+        Some(id)
+    }
+
+    fn push(&mut self, record: Record) -> Option<FileId> {
         let id = match self.free.pop() {
             Some(id) => id,
             None => u32::try_from(self.records.len()).ok()?,
         };
-        paths.insert(path, id);
         match self.records.get_mut(usize::try_from(id).ok()?) {
             Some(slot) => *slot = Some(record),
             None => self.records.push(Some(record)),
@@ -167,24 +159,42 @@ impl Books {
         let Some(record) = slot.and_then(Option::take) else {
             return;
         };
-        if let Some(paths) = self.paths.get_mut(usize::from(record.directory)) {
+        if let Some(paths) = self.paths.get_mut(usize::from(record.directory))
+            && paths.get(&record.path) == Some(&id)
+        {
             paths.remove(&record.path);
         }
         self.free.push(id);
     }
 
-    /// Makes a content the known one of a file. Returns the inode of the content that was known under this name before.
-    pub(super) fn learn(&mut self, id: FileId, content: Content) -> Option<u64> {
+    /// Makes a content the known one of a file. The content that was known under this name before goes to a file without
+    /// a name, which is returned: it may be found under another name.
+    pub(super) fn learn(&mut self, id: FileId, content: Content) -> Option<FileId> {
         let directory = self.get(id)?.directory;
         let inode = content.facts.inode;
         if let Some(holder) = self.holder(directory, inode).filter(|holder| *holder != id) {
             self.lose(holder);
         }
+        let before = self.get(id)?.known.filter(|known| known.facts.inode != inode);
+        let nameless = before.and_then(|_| self.detach(id));
         self.inodes.insert((directory, inode), id);
-        let old = self.get_mut(id)?.known.replace(content)?;
-        let replaced = Some(old.facts.inode).filter(|old| *old != inode)?;
-        self.inodes.remove(&(directory, replaced));
-        Some(replaced)
+        self.get_mut(id)?.known = Some(content);
+        nameless
+    }
+
+    /// Moves the known content of a file to a file without a name, which is returned.
+    pub(super) fn detach(&mut self, id: FileId) -> Option<FileId> {
+        let record = self.get_mut(id)?;
+        let known = record.known.take()?;
+        let linked = std::mem::take(&mut record.linked);
+        let (directory, path) = (record.directory, Rc::clone(&record.path));
+        let nameless = self.push(Record {
+            known: Some(known),
+            linked,
+            ..Record::new(directory, path, None)
+        })?;
+        self.inodes.insert((directory, known.facts.inode), nameless);
+        Some(nameless)
     }
 
     /// The content of a file has another name now.

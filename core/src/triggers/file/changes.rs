@@ -1,8 +1,9 @@
 //! Events about paths: they start a quiet time, or end the way of a name.
 
-use super::machine::{Clock, MOVE_WINDOW, Machine, Named, nanos};
+use super::machine::{Clock, MOVE_WINDOW, Machine, Named};
 use super::record::{FileId, State};
 use fnd_manifest::function::file::FileChange;
+use std::rc::Rc;
 
 impl Machine {
     pub(super) fn named(&mut self, at: Clock, directory: u16, path: &[u8], named: Named) {
@@ -36,24 +37,28 @@ impl Machine {
     /// A file was written, closed, or is new under its name.
     fn touched(&mut self, at: Clock, id: FileId, named: Named) {
         let Some(record) = self.books.get_mut(id) else { return };
+        if let (State::ReadyGone, Some(known)) = (record.state, record.known) {
+            // The name is there again: it counts as modified.
+            let (directory, inode) = (record.directory, known.facts.inode);
+            self.judge_later(directory, inode);
+        }
+        let Some(record) = self.books.get_mut(id) else { return };
         let closed = matches!(named, Named::Closed | Named::MovedHere);
         let trigger = self.entries.get(record.entry);
         let time = trigger.map(|trigger| if closed { trigger.debounce } else { trigger.settle });
         let time = time.unwrap_or_default();
         match record.state {
             State::Offered | State::OfferedGone => {
-                record.changed = true;
                 record.closed = closed;
-                let until = nanos(at.now.saturating_add(time));
-                if let Some(wait) = self.books.wait(id) {
-                    wait.until = until;
-                }
+                self.changed_while_offered(id);
             }
             // A look decides whether the content came from another name: then it is handled already.
             _ if matches!(named, Named::MovedHere | Named::Created) => {
                 record.closed = closed;
                 self.ask(id, State::Arriving, false);
             }
+            // The look is still to come, and the quiet time begins after it.
+            State::Arriving => record.closed = closed,
             _ => {
                 record.closed = closed;
                 if !closed {
@@ -68,6 +73,15 @@ impl Machine {
         }
     }
 
+    /// A look after fnd's answer shows what became of it.
+    pub(super) fn changed_while_offered(&mut self, id: FileId) {
+        if let Some(record) = self.books.get_mut(id)
+            && !std::mem::replace(&mut record.changed, true)
+        {
+            self.offers.changed += 1;
+        }
+    }
+
     fn gone(&mut self, at: Clock, directory: u16, path: &[u8], state: State) {
         if let Some(id) = self.books.find(directory, path) {
             self.name_gone(at, id, state);
@@ -78,15 +92,7 @@ impl Machine {
     fn name_gone(&mut self, at: Clock, id: FileId, state: State) {
         let Some(record) = self.books.get_mut(id) else { return };
         match record.state {
-            // A look after fnd's answer shows what became of it.
-            State::Offered => {
-                record.changed = true;
-                record.closed = true;
-                let until = nanos(at.now.saturating_add(MOVE_WINDOW));
-                if let Some(wait) = self.books.wait(id) {
-                    wait.until = until;
-                }
-            }
+            State::Offered => self.changed_while_offered(id),
             State::ReadyGone | State::OfferedGone => {}
             _ if record.known.is_some() => self.wait_in(at, id, state, MOVE_WINDOW),
             // It is not known, and so nothing is lost.
@@ -95,13 +101,19 @@ impl Machine {
     }
 
     /// A known file is gone.
-    pub(super) fn vanish(&mut self, id: FileId) {
+    pub(super) fn vanish(&mut self, at: Clock, id: FileId) {
         let Some(record) = self.books.get_mut(id) else { return };
         let (directory, entry) = (record.directory, record.entry);
+        let path = Rc::clone(&record.path);
         if record.known.is_some() && record.linked {
             // The content may still have its other name: a complete scan decides.
             record.linked = false;
-            self.books.set(id, State::Idle);
+            let is_nameless = self.books.find(directory, &path) != Some(id);
+            if is_nameless {
+                self.wait_in(at, id, State::MovedAway, MOVE_WINDOW);
+            } else {
+                self.books.set(id, State::Idle);
+            }
             self.scan(directory);
         } else if record.known.is_some() && self.entries.wants(entry, FileChange::Deleted) {
             self.books.set(id, State::ReadyGone);

@@ -31,7 +31,7 @@ impl Machine {
                 self.books.set(id, State::Resting);
                 self.unrested(at, id, facts);
             }
-            (State::Vanishing, Look::Absent(_)) => self.vanish(id),
+            (State::Vanishing, Look::Absent(_)) => self.vanish(at, id),
             (State::Arriving | State::Resting | State::Checking, Look::Absent(device)) => match known {
                 // It may be on its way to another name, of which the event comes next.
                 Some(known) if known.facts.device == device => self.wait_in(at, id, State::Removed, MOVE_WINDOW),
@@ -49,7 +49,7 @@ impl Machine {
 
     /// Decides what a file is, whose facts are known now.
     fn judge(&mut self, at: Clock, id: FileId, state: State, (facts, hash): (Facts, Hash)) {
-        let verdict = self.verdict(id, facts, hash);
+        let verdict = self.verdict(at, id, (facts, hash));
         let Some(record) = self.books.get(id) else { return };
         let (entry, closed) = (record.entry, record.closed);
         let looked = record.wait.as_ref().and_then(|wait| wait.looked);
@@ -57,7 +57,11 @@ impl Machine {
         match verdict {
             Verdict::Handled => self.books.set(id, State::Idle),
             Verdict::AskHash => self.ask(id, state, true),
-            Verdict::Later => self.wait_in(at, id, State::Quiet, MOVE_WINDOW),
+            Verdict::Later => {
+                let place = (record.directory, facts.inode);
+                self.books.set(id, State::Quiet);
+                self.later.entry(place).or_default().push(id);
+            }
             Verdict::New(_) if entry.is_none() => self.books.set(id, State::Idle),
             Verdict::New(_) if state == State::Arriving => {
                 let trigger = self.entries.get(entry);
@@ -78,14 +82,14 @@ impl Machine {
                     self.books.set(id, State::Offered);
                     self.offers.add(directory, id, (change, Content { facts, hash }));
                 } else {
-                    self.rests(id, change, (facts, hash));
+                    self.rests(at, id, change, (facts, hash));
                 }
             }
         }
     }
 
     /// A new content is at rest.
-    pub(super) fn rests(&mut self, id: FileId, change: FileChange, (facts, hash): (Facts, Hash)) {
+    pub(super) fn rests(&mut self, at: Clock, id: FileId, change: FileChange, (facts, hash): (Facts, Hash)) {
         let Some(record) = self.books.get(id) else { return };
         let (directory, entry) = (record.directory, record.entry);
         if self.entries.wants(entry, change) {
@@ -96,7 +100,7 @@ impl Machine {
             self.ask(id, State::Resting, true);
         } else {
             let hash = hash.known();
-            self.learn(id, Content { facts, hash });
+            self.learn(at, id, Content { facts, hash });
             self.say_seen(directory, id);
             self.books.set(id, State::Idle);
         }
@@ -131,7 +135,7 @@ impl Machine {
     }
 
     /// Compares a content with those that are known, and keeps the books in step with names and facts.
-    pub(super) fn verdict(&mut self, id: FileId, facts: Facts, hash: Hash) -> Verdict {
+    pub(super) fn verdict(&mut self, at: Clock, id: FileId, (facts, hash): (Facts, Hash)) -> Verdict {
         let Some(record) = self.books.get(id) else {
             return Verdict::Handled;
         };
@@ -163,7 +167,7 @@ impl Machine {
             Compared::Same if state == State::OfferedGone => Verdict::Later,
             Compared::Same if state.is_gone() => {
                 // The file was moved: its content has another name.
-                self.learn(id, Content { facts, ..known });
+                self.learn(at, id, Content { facts, ..known });
                 self.say_seen(directory, id);
                 Verdict::Handled
             }
@@ -173,14 +177,18 @@ impl Machine {
                     other.linked = true;
                 }
                 self.refresh(holder, known, facts);
+                // The content that had this name before has lost it.
+                if let Some(nameless) = self.books.detach(id) {
+                    self.wait_in(at, nameless, State::MovedAway, MOVE_WINDOW);
+                }
                 Verdict::Handled
             }
             Compared::Different if holder == id => new,
             // The inode is used again. fnd must forget the deleted file first.
             Compared::Different if matches!(state, State::ReadyGone | State::OfferedGone) => Verdict::Later,
             Compared::Different if state == State::Removed => {
-                self.vanish(holder);
-                self.verdict(id, facts, hash)
+                self.vanish(at, holder);
+                self.verdict(at, id, (facts, hash))
             }
             Compared::Different => Verdict::New(FileChange::Modified),
         }
@@ -197,11 +205,10 @@ impl Machine {
         }
     }
 
-    /// Makes a content the known one of a file; fnd forgets the one that it replaces.
-    pub(super) fn learn(&mut self, id: FileId, content: Content) {
-        let directory = self.books.get(id).map(|record| record.directory);
-        if let (Some(replaced), Some(directory)) = (self.books.learn(id, content), directory) {
-            self.outbox.gone(directory, replaced);
+    /// Makes a content the known one of a file. The one that it replaces is forgotten unless it is found under another name.
+    pub(super) fn learn(&mut self, at: Clock, id: FileId, content: Content) {
+        if let Some(nameless) = self.books.learn(id, content) {
+            self.wait_in(at, nameless, State::MovedAway, MOVE_WINDOW);
         }
     }
 

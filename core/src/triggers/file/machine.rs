@@ -121,6 +121,9 @@ pub struct DirectoryState {
     pub problem: Option<String>,
 }
 
+/// A content in short: inode, size, time of change in nanoseconds.
+pub type Stamp = (u64, u64, i64);
+
 /// Something to be done to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
@@ -133,7 +136,7 @@ pub struct Act {
     /// The path below it.
     pub path: Rc<[u8]>,
     /// The content: another one stays where it is.
-    pub content: (u64, u64, i64),
+    pub content: Stamp,
     /// `Delete` or `Move`.
     pub action: FileAction,
 }
@@ -187,8 +190,10 @@ pub struct Machine {
     /// Files to look at, and whether they are hashed.
     pub(super) asked: VecDeque<(FileId, bool)>,
     pub(super) acts: VecDeque<Act>,
+    /// Files whose content cannot be judged before fnd has answered about another file with the same inode.
+    pub(super) later: HashMap<(u16, u64), Vec<FileId>>,
     /// Contents to do something with after the end of an invocation: entry, directory, and inode, size, time of change.
-    pub(super) after: HashMap<InvocationId, Vec<(u16, (u64, u64, i64))>>,
+    pub(super) after: HashMap<InvocationId, Vec<(u16, Stamp)>>,
     /// Number of acts of an invocation that are not answered.
     pub(super) settling: HashMap<InvocationId, usize>,
     /// The last failure of an action of each entry.
@@ -217,6 +222,7 @@ impl Machine {
             due: BinaryHeap::new(),
             asked: VecDeque::new(),
             acts: VecDeque::new(),
+            later: HashMap::new(),
             after: HashMap::new(),
             settling: HashMap::new(),
             failures: vec![None; count],
@@ -245,7 +251,7 @@ impl Machine {
             Event::Unreadable(directory, path) => self.unreadable(directory, &path),
             Event::ScanEnded(directory, device) => self.scan_ended(at, directory, device),
             Event::Looked(id, look) => self.looked(at, id, look),
-            Event::Acted(act, acted) => self.acted(&act, acted),
+            Event::Acted(act, acted) => self.acted(at, &act, acted),
             // The scan shows what the lost events said.
             Event::Overflow => self.scans.extend(self.entries.directories().map(|(number, ..)| number)),
             Event::Directory(number, state) => self.directory_changed(at, number, state),
@@ -283,8 +289,10 @@ impl Machine {
                 self.outbox.gone(*directory, content.facts.inode);
             }
             _ => {
-                if let Some(replaced) = self.books.learn(id, content) {
-                    self.outbox.gone(*directory, replaced);
+                if let Some(nameless) = self.books.learn(id, content) {
+                    let gone = self.books.forget(nameless);
+                    self.books.set(nameless, State::Idle);
+                    gone.into_iter().for_each(|inode| self.outbox.gone(*directory, inode));
                 }
             }
         }
@@ -363,11 +371,11 @@ impl Machine {
             }
             match state {
                 State::Quiet => self.ask(id, State::Resting, false),
-                // While a scan is under way, the file may be found under another name.
-                State::MovedAway | State::Removed if self.is_scanned(directory) => {
+                // A scan, or a look after an answer of fnd, may find it under another name.
+                State::MovedAway | State::Removed if self.is_scanned(directory) || self.offers.changed > 0 => {
                     self.queue(id, now.saturating_add(nanos(MOVE_WINDOW)));
                 }
-                State::MovedAway | State::Removed => self.vanish(id),
+                State::MovedAway | State::Removed => self.vanish(at, id),
                 _ => {}
             }
         }
@@ -393,6 +401,15 @@ impl Machine {
     pub(super) fn ask(&mut self, id: FileId, state: State, hash: bool) {
         self.books.set(id, state);
         self.asked.push_back((id, hash));
+    }
+
+    /// Judges the files that waited for an answer about an inode.
+    pub(super) fn judge_later(&mut self, directory: u16, inode: u64) {
+        for id in self.later.remove(&(directory, inode)).unwrap_or_default() {
+            if self.books.get(id).is_some_and(|record| record.state == State::Quiet) {
+                self.ask(id, State::Resting, false);
+            }
+        }
     }
 
     pub(super) fn scan(&mut self, directory: u16) {

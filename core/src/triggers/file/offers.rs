@@ -33,6 +33,8 @@ pub(super) struct Offers {
     pub(super) running: HashSet<InvocationId>,
     window: usize,
     paused: Option<Duration>,
+    /// Number of files that changed after they were offered: their names may have contents of other names.
+    pub(super) changed: usize,
 }
 
 impl Default for Offers {
@@ -45,6 +47,7 @@ impl Default for Offers {
             running: HashSet::new(),
             window: WINDOW_MAX,
             paused: None,
+            changed: 0,
         }
     }
 }
@@ -217,14 +220,15 @@ impl Machine {
                 self.books.forget(id);
             } else {
                 self.offers.held.remove(&(directory, content.facts.inode));
-                self.learn(id, content);
+                self.learn(at, id, content);
                 if acts {
                     let facts = content.facts;
                     let content = (facts.inode, facts.size, facts.modified_ns);
                     self.after.entry(invocation).or_default().push((offer.entry, content));
                 }
             }
-            self.answered(at, id, State::Idle);
+            self.answered(id, State::Idle);
+            self.judge_later(directory, content.facts.inode);
         }
         if acts {
             self.after.entry(invocation).or_default();
@@ -239,11 +243,12 @@ impl Machine {
             let Some(record) = self.books.get(id) else { continue };
             let directory = record.directory;
             if change == FileChange::Deleted {
-                self.answered(at, id, State::ReadyGone);
+                self.answered(id, State::ReadyGone);
             } else {
                 self.offers.held.remove(&(directory, content.facts.inode));
-                self.answered(at, id, State::Ready);
+                self.answered(id, State::Ready);
             }
+            self.judge_later(directory, content.facts.inode);
         }
         // The other offers that are open came before this answer: they may be refused as well.
         self.offers.window = self.offers.running.len().max(1);
@@ -257,12 +262,11 @@ impl Machine {
     }
 
     /// Moves a file to a state after fnd's answer, unless it has changed since it was offered.
-    fn answered(&mut self, at: Clock, id: FileId, state: State) {
+    fn answered(&mut self, id: FileId, state: State) {
         let Some(record) = self.books.get_mut(id) else { return };
         if std::mem::take(&mut record.changed) {
-            let until = record.wait.as_ref().map_or(0, |wait| wait.until).max(nanos(at.now));
-            self.books.set(id, State::Quiet);
-            self.queue(id, until);
+            self.offers.changed = self.offers.changed.saturating_sub(1);
+            self.ask(id, State::Arriving, false);
         } else {
             self.books.set(id, state);
         }

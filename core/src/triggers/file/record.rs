@@ -94,6 +94,24 @@ pub(super) struct Record {
     pub(super) renewed: bool,
 }
 
+impl Record {
+    pub(super) fn new(directory: u16, path: Rc<[u8]>, entry: Option<u16>) -> Self {
+        Self {
+            path,
+            wait: None,
+            known: None,
+            directory,
+            entry,
+            state: State::Idle,
+            mark: 0,
+            closed: false,
+            changed: false,
+            linked: false,
+            renewed: false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -70,14 +70,14 @@ impl Machine {
         let (mark, first) = (directory.mark, directory.first && directory.complete);
         let entry = self.entries.take(number, path);
         let holder = self.books.holder(number, facts.inode);
-        let id = match self.books.find(number, path) {
+        let found = self.books.find(number, path);
+        // Whether the content was moved here or is linked is known when all names are.
+        if let Some(holder) = holder.filter(|holder| Some(*holder) != found) {
+            directory.others.push((holder, path.to_vec()));
+        }
+        let id = match found {
             Some(id) => id,
-            // Whether the content was moved here or is linked is known when all names are.
-            None if holder.is_some() => {
-                directory.others.extend(holder.map(|holder| (holder, path.to_vec())));
-                return;
-            }
-            None if entry.is_none() => return,
+            None if holder.is_some() || entry.is_none() => return,
             None => match self.books.add(number, path, entry) {
                 Some(id) => id,
                 None => return,
@@ -91,11 +91,22 @@ impl Machine {
             // The event of a deletion came before the file was there again.
             State::MovedAway | State::Removed | State::Vanishing | State::ReadyGone => {
                 record.closed = false;
+                let inode = known.map(|known| known.facts.inode);
                 self.ask(id, State::Resting, false);
+                if let Some(inode) = inode {
+                    self.judge_later(number, inode);
+                }
+                return;
+            }
+            State::Offered | State::OfferedGone => {
+                let looked = record.wait.as_ref().and_then(|wait| wait.looked);
+                if record.state == State::OfferedGone || looked != Some((facts.size, facts.modified_ns)) {
+                    self.changed_while_offered(id);
+                }
                 return;
             }
             // An event was there before, and its look comes.
-            _ => return,
+            State::Arriving | State::Quiet | State::Resting | State::Ready | State::Checking => return,
         }
         if let (Some(known), Some(directory)) = (known, self.directories.get_mut(usize::from(number)))
             && known.facts.device != facts.device
@@ -104,19 +115,19 @@ impl Machine {
             directory.renumbered.insert(known.facts.device);
         }
         let existing = self.entries.get(entry).is_none_or(|trigger| trigger.existing);
-        match self.verdict(id, facts, Hash::NotAsked) {
+        match self.verdict(at, id, (facts, Hash::NotAsked)) {
             Verdict::Handled => self.books.set(id, State::Idle),
             Verdict::AskHash | Verdict::Later => self.ask(id, State::Resting, false),
             Verdict::New(_) if entry.is_none() => self.books.set(id, State::Idle),
             // It was there before the function.
             Verdict::New(FileChange::Created) if first && !existing && self.since(number) > Some(facts.changed_ns) => {
                 // The content is not hashed: all that was there would have to be read.
-                self.learn(id, Content { facts, hash: None });
+                self.learn(at, id, Content { facts, hash: None });
                 self.say_seen(number, id);
                 self.books.set(id, State::Idle);
             }
             Verdict::New(change) if self.rested(at, entry, &facts) == Duration::ZERO => {
-                self.rests(id, change, (facts, Hash::NotAsked));
+                self.rests(at, id, change, (facts, Hash::NotAsked));
             }
             Verdict::New(_) => self.unrested(at, id, facts),
         }
@@ -174,6 +185,10 @@ impl Machine {
         let (mut here, mut elsewhere) = (0_u64, 0_u64);
         for id in self.books.below(number, b"") {
             let Some(record) = self.books.get(id) else { continue };
+            if record.state == State::Offered && record.mark != mark {
+                self.changed_while_offered(id);
+                continue;
+            }
             let Some(known) = record.known else { continue };
             // A directory below may be another file system, which is not mounted now.
             if !devices.contains(&known.facts.device) {
@@ -205,9 +220,9 @@ impl Machine {
     fn other_name(&mut self, directory: u16, path: &[u8]) {
         let entry = self.entries.take(directory, path);
         if let Some(id) = self.books.add(directory, path, entry) {
-            let closed = false;
-            if let Some(record) = self.books.get_mut(id).filter(|record| record.state == State::Idle) {
-                record.closed = closed;
+            let state = self.books.get(id).map(|record| record.state);
+            // In the other states a look comes anyway.
+            if matches!(state, Some(State::Idle | State::Quiet | State::Ready)) {
                 self.ask(id, State::Arriving, false);
             }
         }

@@ -1,0 +1,257 @@
+//! One rule a test.
+
+use super::super::machine::{Clock, DirectoryState, Event};
+use super::entry;
+use super::world::World;
+use fnd_manifest::function::file::{FileAction, FileChange};
+use fnd_manifest::function::keys::FileTrigger;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn world(trigger: FileTrigger) -> World {
+    let mut world = World::new(vec![trigger]);
+    world.begin();
+    world
+}
+
+fn run(kind: u8, path: &str) -> (u8, String) {
+    (kind, path.to_owned())
+}
+
+#[test]
+fn a_closed_file_counts_after_its_quiet_time_and_an_open_one_when_it_rests() {
+    let mut world = world(entry("/in"));
+    world.disk.write("closed", false);
+    world.disk.write("open", true);
+    world.pass(Duration::from_millis(400));
+    assert_eq!(world.runs(), []);
+    world.pass(Duration::from_millis(200));
+    assert_eq!(world.runs(), [run(0, "closed")]);
+    world.pass(SECOND);
+    world.disk.write("open", true);
+    world.pass(Duration::from_millis(1900));
+    assert_eq!(world.runs(), []);
+    world.pass(SECOND);
+    assert_eq!(world.runs(), [run(0, "open")]);
+}
+
+#[test]
+fn changes_that_nobody_wants_are_remembered() {
+    let mut world = world(FileTrigger {
+        on: vec![FileChange::Modified],
+        ..entry("/in")
+    });
+    world.disk.write("a", false);
+    world.pass(SECOND);
+    assert_eq!(world.runs(), []);
+    assert_eq!(world.known.len(), 1);
+    world.disk.write("a", false);
+    world.pass(SECOND);
+    assert_eq!(world.runs(), [run(1, "a")]);
+    world.disk.remove("a");
+    world.pass(SECOND);
+    assert_eq!(world.runs(), []);
+    assert!(world.known.is_empty());
+}
+
+#[test]
+fn a_deletion_is_offered_until_it_is_accepted() {
+    let mut world = world(FileTrigger {
+        on: vec![FileChange::Deleted],
+        ..entry("/in")
+    });
+    world.disk.write("a", false);
+    world.pass(SECOND);
+    world.is_quick = false;
+    world.disk.remove("a");
+    world.pass(SECOND);
+    assert_eq!(world.offers.len(), 1);
+    world.restart();
+    world.pass(SECOND);
+    assert_eq!(world.offers.len(), 1);
+    world.accept();
+    world.restart();
+    world.pass(SECOND);
+    assert_eq!(world.runs(), [run(2, "a")]);
+    assert!(world.offers.is_empty() && world.known.is_empty());
+}
+
+#[test]
+fn only_so_many_invocations_are_without_an_end_and_the_oldest_files_come_first() {
+    let mut world = world(entry("/in"));
+    world.is_quick = false;
+    for number in (0..100).rev() {
+        world.disk.write(&format!("{number:02}"), false);
+    }
+    world.pass(SECOND);
+    assert_eq!(world.offers.len(), 16);
+    // fnd takes four: the others wait until one of these has ended.
+    (0..4).for_each(|_| world.accept());
+    (0..12).for_each(|_| world.refuse());
+    world.pass(Duration::from_millis(500));
+    assert_eq!(world.offers.len(), 0);
+    world.end(true);
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.offers.len(), 1);
+    let expected = ["99", "98", "97", "96"].map(|name| run(0, name));
+    assert_eq!(world.runs(), expected);
+    world.is_quick = true;
+    world.accept();
+    (0..4).for_each(|_| world.end(true));
+    world.pass(SECOND);
+    assert_eq!(world.runs().len(), 96);
+}
+
+#[test]
+fn a_batch_is_full_or_waits_for_files_in_their_quiet_time() {
+    let mut world = world(FileTrigger {
+        batch: 3,
+        ..entry("/in")
+    });
+    world.is_quick = false;
+    for name in ["a", "b"] {
+        world.disk.write(name, false);
+        world.pass(Duration::from_millis(300));
+    }
+    // The first is ready, the second is in its quiet time.
+    assert!(world.offers.is_empty());
+    world.pass(Duration::from_millis(300));
+    assert_eq!(world.offers.pop_front().unwrap().changes.len(), 2);
+    // One file that never rests delays the others only once more.
+    world.disk.write("c", false);
+    for _ in 0..12 {
+        world.disk.write("d", false);
+        world.pass(Duration::from_millis(100));
+    }
+    assert_eq!(world.offers.pop_front().unwrap().changes.len(), 1);
+}
+
+#[test]
+fn an_act_is_only_for_the_content_of_its_invocation() {
+    let mut world = world(FileTrigger {
+        then: FileAction::Delete,
+        ..entry("/in")
+    });
+    world.is_quick = false;
+    world.disk.write("a", false);
+    world.disk.write("b", false);
+    world.pass(SECOND);
+    world.accept();
+    world.accept();
+    world.disk.write("a", true);
+    world.end(true);
+    world.end(true);
+    world.turn();
+    assert_eq!(world.settled.len(), 2);
+    assert_eq!(world.disk.names.keys().collect::<Vec<_>>(), ["a"]);
+    world.pass(SECOND);
+    assert_eq!(world.known.len(), 1, "the deletion by the act is no change");
+}
+
+#[test]
+fn an_act_after_a_failure_is_the_other_one() {
+    let mut world = world(FileTrigger {
+        failed: FileAction::Delete,
+        ..entry("/in")
+    });
+    world.is_quick = false;
+    for success in [true, false] {
+        world.disk.write(if success { "good" } else { "bad" }, false);
+        world.pass(SECOND);
+        world.accept();
+        world.end(success);
+        world.turn();
+    }
+    assert_eq!(world.disk.names.keys().collect::<Vec<_>>(), ["good"]);
+    assert_eq!(world.settled.len(), 2);
+}
+
+#[test]
+fn files_from_before_the_function_are_seen_and_not_run() {
+    let mut world = World::new(vec![FileTrigger {
+        existing: false,
+        ..entry("/in")
+    }]);
+    world.disk.write("before", false);
+    world.disk.events.clear();
+    world.first_ms = u64::try_from(world.disk.wall_ns / 1_000_000).unwrap() + 1;
+    world.disk.wall_ns += 10_000_000;
+    world.begin();
+    world.disk.write("after", false);
+    world.pass(SECOND);
+    assert_eq!(world.runs(), [run(0, "after")]);
+    assert_eq!(world.known.len(), 2);
+    // A directory that appears later brings files that came later, whatever their times are.
+    world.handle(Event::Directory(0, DirectoryState::default()));
+    world.disk.write("old", false);
+    world.disk.events.clear();
+    world.first_ms = u64::MAX;
+    let present = DirectoryState {
+        present: true,
+        ..DirectoryState::default()
+    };
+    world.handle(Event::Directory(0, present));
+    world.scan();
+    world.pass(3 * SECOND);
+    assert_eq!(world.runs(), [run(0, "old")]);
+}
+
+#[test]
+fn nothing_is_forgotten_while_another_file_system_is_there() {
+    let mut world = world(FileTrigger {
+        on: vec![FileChange::Created, FileChange::Deleted],
+        ..entry("/in")
+    });
+    world.disk.write("a", false);
+    world.pass(SECOND);
+    assert_eq!(world.runs(), [run(0, "a")]);
+    for device in [None, Some(2)] {
+        world.handle(Event::ScanBegan(0, true));
+        world.handle(Event::ScanEnded(0, device));
+        world.pass(SECOND);
+        assert_eq!(world.known.len(), 1);
+    }
+    // The same file system with another number.
+    let mut facts = world.disk.get("a").unwrap().facts;
+    facts.device = 2;
+    world.disk.inodes.get_mut(&facts.inode).unwrap().facts = facts;
+    world.restart();
+    world.pass(SECOND);
+    assert_eq!(world.runs(), []);
+    assert_eq!(world.known.values().next().unwrap().file.device, 2);
+}
+
+#[test]
+fn a_content_that_was_hidden_from_its_times_is_found_by_its_hash() {
+    let mut world = world(entry("/in"));
+    world.disk.write("a", false);
+    world.pass(SECOND);
+    assert_eq!(world.runs().len(), 1);
+    world.disk.chmod("a");
+    world.scan();
+    world.pass(SECOND);
+    assert_eq!(world.runs(), []);
+    // Written, and its time set back.
+    let inode = *world.disk.names.get("a").unwrap();
+    world.disk.inodes.get_mut(&inode).unwrap().content += 1000;
+    world.disk.chmod("a");
+    world.scan();
+    world.pass(3 * SECOND);
+    assert_eq!(world.runs(), [run(1, "a")]);
+}
+
+#[test]
+fn it_is_never_woken_without_a_change() {
+    let mut world = world(entry("/in"));
+    world.disk.write("a", false);
+    world.pass(5 * SECOND);
+    assert_eq!(world.machine.deadline(), None);
+    let mut actions = Vec::new();
+    let at = Clock {
+        now: world.now * 100,
+        wall_ns: world.disk.wall_ns,
+    };
+    world.machine.turn(at, &mut actions);
+    assert_eq!(actions, []);
+}

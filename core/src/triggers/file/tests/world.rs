@@ -1,0 +1,222 @@
+//! Machine, disk and fnd together. fnd stores what it accepts, as its ledger does; a restart keeps only that.
+
+use super::super::machine::{Acted, Action, Clock, DirectoryState, Event, Machine};
+use super::super::message::{Accepted, Change, Ended, File, FromWatcher, Known, Ready, ToWatcher};
+use super::disk::Disk;
+use fnd_manifest::function::keys::FileTrigger;
+use fnd_wire::ids::InvocationId;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// A run of the function: kind, path, inode, size, time of change.
+pub(super) type Run = (u8, String, (u64, u64, i64));
+
+pub(super) struct World {
+    pub(super) triggers: Vec<FileTrigger>,
+    pub(super) machine: Machine,
+    pub(super) disk: Disk,
+    pub(super) now: Duration,
+    pub(super) known: BTreeMap<(u16, u64), Known>,
+    pub(super) runs: Vec<Run>,
+    /// Offers without an answer.
+    pub(super) offers: VecDeque<Ready>,
+    pub(super) running: VecDeque<InvocationId>,
+    pub(super) settled: Vec<InvocationId>,
+    pub(super) gone_by_acts: Vec<(u64, u64, i64)>,
+    pub(super) first_ms: u64,
+    /// Whether offers are accepted at once, and end at once.
+    pub(super) is_quick: bool,
+    ids: u128,
+}
+
+impl World {
+    pub(super) fn new(triggers: Vec<FileTrigger>) -> Self {
+        let disk = Disk {
+            wall_ns: 1_000_000_000_000,
+            ..Disk::default()
+        };
+        Self {
+            machine: Machine::new(triggers.clone()),
+            triggers,
+            disk,
+            now: Duration::from_secs(1),
+            known: BTreeMap::new(),
+            runs: Vec::new(),
+            offers: VecDeque::new(),
+            running: VecDeque::new(),
+            settled: Vec::new(),
+            gone_by_acts: Vec::new(),
+            first_ms: 0,
+            is_quick: true,
+            ids: 0,
+        }
+    }
+
+    pub(super) fn handle(&mut self, event: Event) {
+        let at = Clock {
+            now: self.now,
+            wall_ns: self.disk.wall_ns,
+        };
+        self.machine.handle(at, event);
+    }
+
+    fn message(&mut self, message: ToWatcher) {
+        self.handle(Event::Message(message));
+    }
+
+    pub(super) fn begin(&mut self) {
+        let known: Vec<_> = self.known.values().cloned().collect();
+        self.message(ToWatcher::Known(known));
+        self.message(ToWatcher::Begin(vec![self.first_ms; self.triggers.len()]));
+        let present = DirectoryState {
+            present: true,
+            ..DirectoryState::default()
+        };
+        self.handle(Event::Directory(0, present));
+        self.scan();
+        self.turn();
+    }
+
+    /// The watcher ends at any moment, and another one starts.
+    pub(super) fn restart(&mut self) {
+        self.disk.events.clear();
+        self.offers.clear();
+        self.machine = Machine::new(self.triggers.clone());
+        self.begin();
+    }
+
+    pub(super) fn scan(&mut self) {
+        for event in self.disk.scan() {
+            self.handle(event);
+        }
+    }
+
+    /// The kernel dropped what was not read.
+    pub(super) fn overflow(&mut self) {
+        self.disk.events.clear();
+        self.handle(Event::Overflow);
+    }
+
+    pub(super) fn read_events(&mut self) {
+        for event in std::mem::take(&mut self.disk.events) {
+            self.handle(event);
+        }
+    }
+
+    /// Carries out everything that is due now.
+    pub(super) fn turn(&mut self) {
+        for _ in 0..10_000 {
+            let at = Clock {
+                now: self.now,
+                wall_ns: self.disk.wall_ns,
+            };
+            let mut actions = Vec::new();
+            self.machine.turn(at, &mut actions);
+            if actions.is_empty() {
+                return;
+            }
+            for action in actions {
+                self.perform(action);
+            }
+        }
+        panic!("it never rests");
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Say(message) => self.said(message),
+            Action::Look(id, _, path, hash) => {
+                let look = self.disk.look(std::str::from_utf8(&path).unwrap(), hash);
+                self.handle(Event::Looked(id, look));
+            }
+            Action::Act(act) => {
+                let done = self.disk.act(std::str::from_utf8(&act.path).unwrap(), act.content);
+                let acted = if done { Acted::Deleted } else { Acted::Changed };
+                self.gone_by_acts.extend(done.then_some(act.content));
+                self.handle(Event::Acted(act, acted));
+            }
+            Action::Scan(_) => self.scan(),
+        }
+    }
+
+    fn said(&mut self, message: FromWatcher) {
+        match message {
+            FromWatcher::Seen(files) => files.into_iter().for_each(|file| self.remember(file, None)),
+            FromWatcher::Gone(files) => files.iter().for_each(|file| {
+                self.known.remove(file);
+            }),
+            FromWatcher::Ready(ready) => {
+                self.offers.push_back(ready);
+                if self.is_quick {
+                    self.accept();
+                    self.end(true);
+                }
+            }
+            FromWatcher::Settled(id) => {
+                self.settled.push(id);
+                for known in self.known.values_mut().filter(|known| known.after == Some(id)) {
+                    known.after = None;
+                }
+            }
+            FromWatcher::Hello(_) | FromWatcher::Trouble(_) | FromWatcher::Waiting(_) => {}
+        }
+    }
+
+    fn remember(&mut self, file: File, after: Option<InvocationId>) {
+        let place = (file.directory, file.inode);
+        let after = after.or_else(|| self.known.get(&place)?.after);
+        self.known.insert(place, Known { file, after });
+    }
+
+    pub(super) fn accept(&mut self) {
+        let Some(ready) = self.offers.pop_front() else { return };
+        self.ids += 1;
+        let id = InvocationId(self.ids);
+        let acts = self.triggers[usize::from(ready.entry)].acts();
+        for Change { kind, file } in ready.changes {
+            let path = String::from_utf8(file.path.0.clone()).unwrap();
+            self.runs.push((kind, path, (file.inode, file.size, file.modified_ns)));
+            if kind == 2 {
+                self.known.remove(&(file.directory, file.inode));
+            } else {
+                self.remember(file, acts.then_some(id));
+            }
+        }
+        self.running.push_back(id);
+        self.message(ToWatcher::Accepted(Accepted {
+            number: ready.number,
+            id,
+        }));
+    }
+
+    pub(super) fn refuse(&mut self) {
+        if let Some(ready) = self.offers.pop_front() {
+            self.message(ToWatcher::Refused(ready.number));
+        }
+    }
+
+    pub(super) fn end(&mut self, success: bool) {
+        if let Some(id) = self.running.pop_front() {
+            self.message(ToWatcher::Ended(Ended { id, success }));
+        }
+    }
+
+    /// Lets time pass in small steps, and reads events at once.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let step = Duration::from_millis(10);
+        let end = self.now + time;
+        while self.now < end {
+            self.read_events();
+            self.turn();
+            self.now += step;
+            self.disk.wall_ns += 10_000_000;
+        }
+        self.read_events();
+        self.turn();
+    }
+
+    /// Returns the runs so far, without contents, and forgets them.
+    pub(super) fn runs(&mut self) -> Vec<(u8, String)> {
+        self.runs.drain(..).map(|(kind, path, _)| (kind, path)).collect()
+    }
+}
