@@ -42,6 +42,19 @@ impl Machine {
             let (directory, inode) = (record.directory, known.facts.inode);
             self.judge_later(directory, inode);
         }
+        if self
+            .books
+            .get(id)
+            .is_some_and(|record| record.state == State::MovedAway)
+            && matches!(named, Named::Created | Named::MovedHere)
+            && let Some(nameless) = self.books.detach(id)
+        {
+            // The known content has left this name for good, and is not mixed up with the one that has it now.
+            self.wait_in(at, nameless, State::MovedAway, MOVE_WINDOW);
+            if let Some(record) = self.books.get_mut(id) {
+                record.renewed = true;
+            }
+        }
         let Some(record) = self.books.get_mut(id) else { return };
         let closed = matches!(named, Named::Closed | Named::MovedHere);
         let trigger = self.entries.get(record.entry);

@@ -62,7 +62,7 @@ impl Machine {
                 self.books.set(id, State::Quiet);
                 self.later.entry(place).or_default().push(id);
             }
-            Verdict::New(_) if entry.is_none() => self.books.set(id, State::Idle),
+            Verdict::New(_) if entry.is_none() => self.ignore(at, id, facts.inode),
             Verdict::New(_) if state == State::Arriving => {
                 let trigger = self.entries.get(entry);
                 let time = trigger.map(|trigger| if closed { trigger.debounce } else { trigger.settle });
@@ -86,6 +86,17 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// No entry takes the name. A known content that had it may have lost it.
+    pub(super) fn ignore(&mut self, at: Clock, id: FileId, inode: u64) {
+        let known = self.books.get(id).and_then(|record| record.known);
+        if known.is_some_and(|known| known.facts.inode != inode)
+            && let Some(nameless) = self.books.detach(id)
+        {
+            self.wait_in(at, nameless, State::MovedAway, MOVE_WINDOW);
+        }
+        self.books.set(id, State::Idle);
     }
 
     /// A new content is at rest.

@@ -118,7 +118,7 @@ impl Machine {
         match self.verdict(at, id, (facts, Hash::NotAsked)) {
             Verdict::Handled => self.books.set(id, State::Idle),
             Verdict::AskHash | Verdict::Later => self.ask(id, State::Resting, false),
-            Verdict::New(_) if entry.is_none() => self.books.set(id, State::Idle),
+            Verdict::New(_) if entry.is_none() => self.ignore(at, id, facts.inode),
             // It was there before the function.
             Verdict::New(FileChange::Created) if first && !existing && self.since(number) > Some(facts.changed_ns) => {
                 // The content is not hashed: all that was there would have to be read.

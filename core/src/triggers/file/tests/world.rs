@@ -168,6 +168,11 @@ impl World {
         self.known.insert(place, Known { file, after });
     }
 
+    pub(super) fn is_known(&self, name: &str) -> bool {
+        let inode = self.disk.names.get(name);
+        inode.is_some_and(|inode| self.known.contains_key(&(0, *inode)))
+    }
+
     pub(super) fn accept(&mut self) {
         let Some(ready) = self.offers.pop_front() else { return };
         self.ids += 1;
