@@ -363,6 +363,62 @@ fn a_watcher_has_the_rights_of_its_function_and_comes_back() {
 }
 
 #[test]
+fn watchers_and_runs_of_many_functions_start_side_by_side() {
+    let fnd = Fnd::start();
+    let directory = fnd.shared_directory("in");
+    for number in 0..24 {
+        put(&directory, &number.to_string(), "content");
+        let manifest = format!("on_load = true\n{}pattern = \"{number}\"", entry(&directory, ""));
+        drop_function(&fnd, &format!("f{number}"), &manifest, "true\n");
+    }
+    let all = wait_until("a run of each by being there and by its file", PATIENCE, || {
+        let runs = (0..24).flat_map(|number| fnd.history(&format!("f{number}")));
+        let runs: Vec<_> = runs.filter(|run| run.state.is_final()).collect();
+        (runs.len() >= 48).then_some(runs)
+    });
+    let failed: Vec<_> = all.iter().filter(|run| run.state != State::Succeeded).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    fnd.finish();
+}
+
+#[test]
+fn a_full_queue_leaves_files_in_their_directory() {
+    let fnd = Fnd::start();
+    let directory = fnd.shared_directory("in");
+    let gate = fnd.shared_directory("gate");
+    let manifest = format!("{}[pool]\nmax = 1\n[queue]\nmax = 1", entry(&directory, ""));
+    let code = format!(
+        "until [[ -e {}/go ]]; do sleep 0.02; done\n{KEEP_BOOKS}",
+        gate.display()
+    );
+    drop_function(&fnd, "narrow", &manifest, &code);
+    let mut expected = Vec::new();
+    for number in 10..40 {
+        put(&directory, &number.to_string(), "content");
+        expected.push(number.to_string());
+    }
+    drop(fnd.wait_function("narrow", "busy", |status| status.running == 1 && status.queued == 1));
+    let metrics = || fnd.client().get("/metrics").text();
+    wait_until("the number of files that wait", PATIENCE, || {
+        metrics()
+            .contains("fnd_files_waiting{function=\"narrow\"} 28")
+            .then_some(())
+    });
+    fs::write(gate.join("go"), "").unwrap();
+    wait_journal(&fnd, "narrow", &expected);
+    assert!(
+        fnd.history("narrow").iter().all(|run| run.state == State::Succeeded),
+        "none is refused"
+    );
+    let metrics = metrics();
+    let dropped = metrics
+        .lines()
+        .find(|line| line.contains("queue") && line.contains("narrow") && line.contains("rejected"));
+    assert_eq!(dropped, None, "{metrics}");
+    fnd.finish();
+}
+
+#[test]
 fn mistakes_name_their_place() {
     let fnd = Fnd::start_with(&Setup::default());
     let functions: PathBuf = fnd.path("functions");

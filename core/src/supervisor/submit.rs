@@ -79,7 +79,8 @@ impl Supervisor {
                 }
                 reject(submit.reply, rejection, out);
                 let (function, trigger) = (submit.function, submit.trigger);
-                out.extend(skip.map(|skip| {
+                // Files are not refused: they wait in their directory.
+                out.extend(skip.filter(|_| trigger != Trigger::File).map(|skip| {
                     Action::Notice(Notice::Rejected {
                         function,
                         trigger,

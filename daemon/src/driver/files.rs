@@ -13,7 +13,7 @@ use fnd_core::record::{InvocationRecord, Payload};
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{Event, Overlap, Submit};
 use fnd_core::triggers::file::memory::{FileMark, FileMemory};
-use fnd_core::triggers::file::message::{Accepted, Ended, FromWatcher, PROTOCOL, Ready, ToWatcher};
+use fnd_core::triggers::file::message::{Accepted, Ended, FromWatcher, PROTOCOL, Ready, ToWatcher, Trouble};
 use fnd_core::triggers::file::payload;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{ExitStatus, Exited, PROTOCOL_WATCHERS, Request, Spawn, Spawned};
@@ -24,6 +24,11 @@ use tokio::sync::mpsc;
 
 const OLD_SPAWNER: &str = "the running fnd-spawner is older than watchers of files: start it again (`systemctl stop fnd && \
      systemctl start fnd`, which ends running functions)";
+
+/// Longest text of a problem that a watcher has, in bytes.
+const PROBLEM_MAX: usize = 1024;
+/// Most messages that wait for a watcher. There are more only if it does not read them.
+const MESSAGES_MAX: usize = 4096;
 
 impl State {
     /// Gives a function the watcher that it needs. Called when another version serves, and when the function was enabled,
@@ -63,18 +68,23 @@ impl State {
         match next {
             Next::Nothing => {}
             Next::Kill(worker) => self.workers.kill(worker),
-            Next::Start(wanted) => {
-                if let Err(why) = self.start_watcher(function, wanted) {
-                    let now = self.clock.now().mono;
-                    self.watchers.ended(function, || why, now);
-                }
-            }
+            Next::Start => self.turn.watchers.push_back(function.clone()),
         }
         self.watch_changed(function);
     }
 
+    /// Starts the watcher that a function needs, if it still needs one.
+    pub(super) fn start_watcher(&mut self, function: &FunctionName) {
+        let Some(wanted) = self.watchers.to_start(function) else {
+            return;
+        };
+        if let Err(why) = self.ask_for_watcher(function, wanted) {
+            self.watcher_failed(function, &why);
+        }
+    }
+
     /// Asks the spawner for the process of a watcher.
-    fn start_watcher(&mut self, function: &FunctionName, wanted: Wanted) -> Result<(), String> {
+    fn ask_for_watcher(&mut self, function: &FunctionName, wanted: Wanted) -> Result<(), String> {
         let now_ms = self.clock.now().unix_ms;
         let (worker, tmp) = (self.supervisor.next_worker(), (wanted.id, self.ids.next(now_ms)));
         let entries = wanted.entries;
@@ -125,7 +135,7 @@ impl State {
                 .fails(&function, "too many files are open in fnd".to_owned());
             return self.workers.kill(worker);
         };
-        let (to, messages) = mpsc::unbounded_channel();
+        let (to, messages) = mpsc::channel(MESSAGES_MAX);
         let next = self.watchers.runs(&function, to);
         if let Some(process) = self.watchers.running(&function) {
             let reader = self.watchers.ledger.clone();
@@ -147,7 +157,8 @@ impl State {
     /// Handles a watcher's process that could not be started.
     pub(super) fn watcher_failed(&mut self, function: &FunctionName, why: &str) {
         let why = format!("its watcher of files cannot be started: {why}");
-        let (_, next) = self.watchers.ended(function, || why, self.clock.now().mono);
+        let (process, next) = self.watchers.ended(function, || why, self.clock.now().mono);
+        self.workers.release_tmp(process.map(|process| process.tmp));
         self.watch_next(function, next);
     }
 
@@ -173,7 +184,7 @@ impl State {
     /// Starts watchers again whose pause is over.
     pub(super) fn watchers_due(&mut self) {
         for function in self.watchers.due(self.clock.now().mono) {
-            let next = self.watchers.again(&function);
+            let next = self.watchers.next(&function);
             self.watch_next(&function, next);
         }
     }
@@ -214,18 +225,11 @@ impl State {
             Ok(FromWatcher::Seen(files)) => seen(&files, &entries).map(|marks| self.remember(&function, marks)),
             Ok(FromWatcher::Gone(files)) => forgotten(&files, &entries).map(|marks| self.remember(&function, marks)),
             Ok(FromWatcher::Settled(id)) => {
-                self.records.store(Command::Files(FileMemory::Settled(id)));
+                let settled = FileMemory::Settled(function.clone(), id);
+                self.records.store(Command::Files(settled));
                 Ok(())
             }
-            Ok(FromWatcher::Trouble(trouble)) => {
-                let problem = trouble
-                    .problem
-                    .map(|problem| message::shown(&self.node.places.state, &problem));
-                if self.watchers.hindered(&function, trouble.entry, problem) {
-                    self.watch_changed(&function);
-                }
-                Ok(())
-            }
+            Ok(FromWatcher::Trouble(trouble)) => self.hindered(&function, trouble, entries.len()),
             Ok(FromWatcher::Waiting(count)) => {
                 self.watchers.waits(&function, count);
                 Ok(())
@@ -237,6 +241,31 @@ impl State {
                 .fails(&function, format!("its watcher of files said {what}, and was ended"));
             self.workers.kill(worker);
             self.watch_changed(&function);
+        }
+    }
+
+    /// Records what hinders a watcher, or that nothing does any more.
+    fn hindered(&mut self, function: &FunctionName, trouble: Trouble, entries: usize) -> Result<(), &'static str> {
+        if usize::from(trouble.entry) >= entries {
+            return Err("a problem of an entry that is not there");
+        }
+        let problem = trouble.problem.map(|mut problem| {
+            problem.truncate(problem.floor_char_boundary(PROBLEM_MAX));
+            message::shown(&self.node.places.state, &problem)
+        });
+        if self.watchers.hindered(function, trouble.entry, problem) {
+            self.watch_changed(function);
+        }
+        Ok(())
+    }
+
+    /// Tells a watcher something; one that does not listen is killed.
+    fn tell_watcher(&mut self, function: &FunctionName, message: ToWatcher) {
+        if let Some(worker) = self.watchers.tell(function, message) {
+            let why = "its watcher of files does not read what fnd says, and was ended";
+            self.watchers.fails(function, why.to_owned());
+            self.workers.kill(worker);
+            self.watch_changed(function);
         }
     }
 
@@ -259,7 +288,7 @@ impl State {
             true => ToWatcher::Accepted(Accepted { number, id }),
             false => ToWatcher::Refused(number),
         };
-        self.watchers.tell(&function, message);
+        self.tell_watcher(&function, message);
     }
 
     /// Tells a watcher of the end of an invocation that its files started.
@@ -267,7 +296,7 @@ impl State {
         if record.trigger == Trigger::File && record.state.is_final() {
             let success = record.state == InvocationState::Succeeded;
             let ended = ToWatcher::Ended(Ended { id: record.id, success });
-            self.watchers.tell(&record.function, ended);
+            self.tell_watcher(&record.function, ended);
         }
     }
 

@@ -162,12 +162,12 @@ impl State {
                     tracing::error!("failed to store the invocation {id}: {error}");
                 }
                 self.schedules.stored(id, result.is_ok(), self.clock.now().unix_ms);
-                let is_stored = result.is_ok();
+                // The invocation may be over already: its watcher hears of its end after this.
+                self.files_stored(id, result.is_ok());
                 self.step(match result {
                     Ok(()) => Event::Stored(id),
                     Err(_) => Event::StoreFailed(id),
                 });
-                self.files_stored(id, is_stored);
             }
             Message::Stored(Acknowledged::Published { number, result }) => match result {
                 Ok(shares) => {

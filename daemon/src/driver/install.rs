@@ -81,6 +81,7 @@ impl State {
         self.check_alert(function);
         self.catch_up();
         self.workers.request(&Request::Remove(function.clone()), Vec::new());
+        self.rewatch(function);
         self.forget_files_of(function.clone());
         self.prune(function);
         self.sweep();

@@ -70,7 +70,7 @@ use fnd_core::api::NodePlaces;
 use fnd_core::supervisor::{Action, Event, Exited, Supervisor};
 use fnd_core::triggers::alerts::Word;
 use fnd_wire::frame::Exited as ExitFrame;
-use fnd_wire::ids::{Attempt, InvocationId};
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use follow_ups::FollowUps;
 use inbox::{Inbox, Input};
 use records::Records;
@@ -136,6 +136,9 @@ pub(crate) struct State {
 pub(crate) struct Turn {
     /// Events that follow at once from performing an action; handled before anything else.
     pub(crate) follow_up: VecDeque<Event>,
+    /// Functions whose watcher of files is to be started. The spawner wants the numbers of workers in their order, so this
+    /// waits until every action is performed.
+    pub(crate) watchers: VecDeque<FunctionName>,
     /// The actions of the last event that are not performed yet: no caller waits for them.
     pub(crate) rest: VecDeque<Action>,
     /// Space for the actions of one event, used again for each.
@@ -149,7 +152,7 @@ pub(crate) struct Turn {
 impl Turn {
     /// Returns whether something is to be done yet.
     pub(crate) fn is_put_off(&self) -> bool {
-        !self.rest.is_empty() || !self.follow_up.is_empty()
+        !self.rest.is_empty() || !self.follow_up.is_empty() || !self.watchers.is_empty()
     }
 }
 

@@ -45,7 +45,11 @@ impl State {
                 self.perform(action);
             }
             let Some(event) = self.turn.follow_up.pop_front() else {
-                return;
+                match self.turn.watchers.pop_front() {
+                    Some(function) => self.start_watcher(&function),
+                    None => return,
+                }
+                continue;
             };
             let mut actions = self.decide(event);
             self.turn.rest.extend(actions.drain(..));

@@ -19,8 +19,7 @@ const PAGE: usize = 1000;
 pub struct KnownFiles {
     /// The files, by inode. Their number of a directory is 0.
     pub files: Vec<Known>,
-    /// Whether the invocation that a file waits for has ended, and with success: for those with `after`, in their order.
-    /// An invocation that was forgotten has ended without success, as nobody knows better.
+    /// The invocations that files wait for, and whether they succeeded; absent while one has not ended.
     pub ends: Vec<(InvocationId, Option<bool>)>,
     /// Where the next page begins; absent after the last one.
     pub next: Option<u64>,
@@ -79,9 +78,9 @@ pub(super) fn store(db: &Connection, memory: &FileMemory) -> Result<(), StoreErr
                     .execute(params![function.as_str(), directory, int(*since_ms)])?;
             }
         }
-        FileMemory::Settled(id) => {
-            db.prepare_cached("UPDATE file SET after = NULL WHERE after = ?1")?
-                .execute([blob(*id)])?;
+        FileMemory::Settled(function, id) => {
+            db.prepare_cached("UPDATE file SET after = NULL WHERE after = ?1 AND function = ?2")?
+                .execute(params![blob(*id), function.as_str()])?;
         }
         FileMemory::Forget(function) => {
             for sql in [
@@ -129,7 +128,7 @@ impl Reader {
     /// [`QueryError`].
     pub async fn functions_with_files(&self) -> Result<Vec<FunctionName>, QueryError> {
         self.ask(|db| {
-            let sql = "SELECT DISTINCT function FROM watched";
+            let sql = "SELECT function FROM watched UNION SELECT function FROM file";
             let mut statement = db.prepare_cached(sql)?;
             statement.query_map([], |row| super::rows::function(row, 0))?.collect()
         })
@@ -167,18 +166,19 @@ fn known_files(
     let first = from.map_or(i64::MIN, u64::cast_signed);
     let mut statement = db.prepare_cached(sql)?;
     for row in statement.query_map(params![function.as_str(), directory, first, PAGE + 1], read)? {
-        let (known, state) = row?;
+        let (mut known, state) = row?;
         if page.files.len() == PAGE {
             page.next = Some(known.file.inode);
             break;
         }
-        if let Some(id) = known.after {
-            let end = match state.as_deref().and_then(State::parse) {
-                Some(state) if !state.is_final() => None,
-                Some(state) => Some(state == State::Succeeded),
-                None => Some(false),
-            };
-            page.ends.push((id, end));
+        let state = state.as_deref().and_then(State::parse);
+        if state.is_none() {
+            // The history has forgotten the invocation, so nobody knows what is to be done with the file.
+            known.after = None;
+        }
+        if let (Some(id), Some(state)) = (known.after, state) {
+            page.ends
+                .push((id, state.is_final().then_some(state == State::Succeeded)));
         }
         page.files.push(known);
     }

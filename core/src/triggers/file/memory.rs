@@ -32,8 +32,8 @@ pub enum FileMemory {
     Marks(FunctionName, Vec<FileMark>),
     /// Directories that a function watches since this time (Unix milliseconds); directories that are known keep theirs.
     Since(FunctionName, Vec<Arc<str>>, u64),
-    /// Nothing is left to do with the files of this invocation.
-    Settled(InvocationId),
+    /// Nothing is left to do with the function's files of this invocation.
+    Settled(FunctionName, InvocationId),
     /// The function is gone, and its files are forgotten.
     Forget(FunctionName),
 }

@@ -72,7 +72,7 @@ fn contents_are_handled_with_their_invocation() {
             after: Some(id(1))
         }]
     );
-    ledger.submit(Command::Files(FileMemory::Settled(id(1))));
+    ledger.submit(Command::Files(FileMemory::Settled(name("f"), id(1))));
     assert_eq!(
         files(&ledger, None).files,
         [Known {

@@ -23,7 +23,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
 
 /// Pauses after a watcher that ended by itself: this long at first, doubled each time, and never longer than the second.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -70,7 +71,7 @@ pub(crate) enum Stage {
     /// The spawner was asked for it.
     Starting(Process),
     /// It runs and takes messages.
-    Running(Process, UnboundedSender<ToWatcher>),
+    Running(Process, Sender<ToWatcher>),
     /// It was killed, and its exit has not come yet.
     Ending(Process),
     /// It is started again at this time of the monotonic clock.
@@ -88,10 +89,10 @@ pub(crate) struct Process {
 }
 
 /// What is to be done about a watcher.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Next {
     Nothing,
-    Start(Wanted),
+    Start,
     Kill(WorkerId),
 }
 
@@ -114,8 +115,6 @@ impl Watchers {
         let version = |wanted: &Option<Wanted>| wanted.as_ref().map(|wanted| wanted.version);
         if version(&watcher.wanted) != version(&wanted) {
             (watcher.failure, watcher.failures) = (None, 0);
-            watcher.troubles.clear();
-            watcher.waiting = 0;
             if matches!(watcher.stage, Stage::Paused(_)) {
                 watcher.stage = Stage::Idle;
             }
@@ -125,7 +124,7 @@ impl Watchers {
     }
 
     /// Returns what is to be done about a watcher.
-    fn next(&mut self, function: &FunctionName) -> Next {
+    pub(crate) fn next(&mut self, function: &FunctionName) -> Next {
         let Some(watcher) = self.all.get_mut(function) else {
             return Next::Nothing;
         };
@@ -134,7 +133,7 @@ impl Watchers {
                 self.all.remove(function);
                 Next::Nothing
             }
-            (Stage::Idle, Some(wanted)) => Next::Start(wanted.clone()),
+            (Stage::Idle, Some(_)) => Next::Start,
             (Stage::Running(process, _), wanted) => {
                 if wanted.as_ref().is_some_and(|wanted| wanted.version == process.version) {
                     return Next::Nothing;
@@ -146,6 +145,13 @@ impl Watchers {
             }
             (Stage::Starting(_) | Stage::Ending(_) | Stage::Paused(_), _) => Next::Nothing,
         }
+    }
+
+    /// Returns the watcher that a function needs and that does not run.
+    pub(crate) fn to_start(&self, function: &FunctionName) -> Option<Wanted> {
+        let watcher = self.all.get(function)?;
+        let is_idle = matches!(watcher.stage, Stage::Idle);
+        watcher.wanted.clone().filter(|_| is_idle)
     }
 
     /// Records that the spawner was asked for the process of a watcher.
@@ -166,7 +172,7 @@ impl Watchers {
 
     /// Records that the process runs; `to` takes the messages for it. Returns what is to be done: it may not be wanted any
     /// more.
-    pub(crate) fn runs(&mut self, function: &FunctionName, to: UnboundedSender<ToWatcher>) -> Next {
+    pub(crate) fn runs(&mut self, function: &FunctionName, to: Sender<ToWatcher>) -> Next {
         if let Some(watcher) = self.all.get_mut(function)
             && let Stage::Starting(process) = &watcher.stage
         {
@@ -187,6 +193,9 @@ impl Watchers {
             return (None, Next::Nothing);
         };
         let stage = std::mem::take(&mut watcher.stage);
+        // The next process says what hinders it.
+        watcher.troubles.clear();
+        watcher.waiting = 0;
         let (process, by_itself) = match stage {
             Stage::Starting(process) | Stage::Running(process, _) => (Some(process), true),
             Stage::Ending(process) => (Some(process), false),
@@ -219,11 +228,6 @@ impl Watchers {
         due
     }
 
-    /// Returns what is to be done about a watcher whose pause is over.
-    pub(crate) fn again(&mut self, function: &FunctionName) -> Next {
-        self.next(function)
-    }
-
     /// Returns when a watcher is to be started again.
     pub(crate) fn next_due(&self) -> Option<Duration> {
         let at = |watcher: &Watcher| match watcher.stage {
@@ -241,10 +245,15 @@ impl Watchers {
         }
     }
 
-    /// Sends a message to a function's watcher, if it runs.
-    pub(crate) fn tell(&self, function: &FunctionName, message: ToWatcher) {
-        if let Some(Stage::Running(_, to)) = self.all.get(function).map(|watcher| &watcher.stage) {
-            let _ = to.send(message); // an error: its process has ended, and the next one reads the ledger
+    /// Sends a message to a function's watcher, if it runs. Returns the watcher if it has too many messages already.
+    pub(crate) fn tell(&self, function: &FunctionName, message: ToWatcher) -> Option<WorkerId> {
+        match &self.all.get(function)?.stage {
+            Stage::Running(process, to) => match to.try_send(message) {
+                // Closed: its process has ended, and the next one reads the ledger.
+                Ok(()) | Err(TrySendError::Closed(_)) => None,
+                Err(TrySendError::Full(_)) => Some(process.worker),
+            },
+            _ => None,
         }
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
 
 /// How long to wait when the history is busy with other queries.
 const BUSY: Duration = Duration::from_millis(100);
@@ -32,7 +32,7 @@ pub(crate) struct Feed {
 
 impl Feed {
     /// Writes what fnd remembers, then messages as they come. Ends with the watcher, or when the sender is dropped.
-    pub(crate) async fn run(self, mut messages: UnboundedReceiver<ToWatcher>) {
+    pub(crate) async fn run(self, mut messages: Receiver<ToWatcher>) {
         let written = async {
             let mut stdin = pipe::Sender::from_owned_fd(self.stdin.try_clone()?)?;
             self.remembered(&mut stdin).await?;

@@ -4,7 +4,7 @@ use super::*;
 use fnd_core::triggers::file::message::File;
 use fnd_manifest::schema::pick::FromValue as _;
 use fnd_wire::form::Bytes;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::channel;
 
 fn name() -> FunctionName {
     FunctionName::new("f").unwrap()
@@ -51,10 +51,8 @@ fn watchers() -> (Watchers, tempfile::TempDir) {
 
 #[track_caller]
 fn started(watchers: &mut Watchers, next: &Next, (worker, version): (u64, u8)) {
-    assert!(
-        matches!(next, Next::Start(wanted) if wanted.version == Version([version; 32])),
-        "{next:?}"
-    );
+    assert!(matches!(next, Next::Start), "{next:?}");
+    assert_eq!(watchers.to_start(&name()).unwrap().version, Version([version; 32]));
     watchers.starting(&name(), process(worker, version));
 }
 
@@ -65,14 +63,14 @@ fn a_new_version_gets_its_watcher_when_the_old_one_is_gone() {
     started(&mut watchers, &next, (7, 1));
     // Changes while it starts count when it runs.
     assert!(matches!(watchers.want(&name(), wanted(2)), Next::Nothing));
-    let next = watchers.runs(&name(), unbounded_channel().0);
+    let next = watchers.runs(&name(), channel(1).0);
     assert!(matches!(next, Next::Kill(WorkerId(7))), "{next:?}");
     assert!(watchers.running(&name()).is_none(), "it is not listened to any more");
     assert_eq!(watchers.function_of(WorkerId(7)), Some(&name()));
     let (old, next) = watchers.ended(&name(), || unreachable!(), Duration::ZERO);
     assert_eq!(old.unwrap().worker, WorkerId(7));
     started(&mut watchers, &next, (8, 2));
-    assert!(matches!(watchers.runs(&name(), unbounded_channel().0), Next::Nothing));
+    assert!(matches!(watchers.runs(&name(), channel(1).0), Next::Nothing));
     assert!(matches!(watchers.want(&name(), wanted(2)), Next::Nothing));
     // The function goes.
     assert!(matches!(watchers.want(&name(), None), Next::Kill(WorkerId(8))));
@@ -89,7 +87,7 @@ fn a_watcher_that_ends_by_itself_comes_again_after_growing_pauses() {
     let mut now = Duration::ZERO;
     for pause in [1, 2, 4, 8, 16, 32, 60, 60] {
         started(&mut watchers, &next, (7, 1));
-        watchers.runs(&name(), unbounded_channel().0);
+        watchers.runs(&name(), channel(1).0);
         let (_, after) = watchers.ended(&name(), || "it broke".to_owned(), now);
         assert!(matches!(after, Next::Nothing));
         assert_eq!(watchers.problem_of(&name()), Some("it broke"));
@@ -97,7 +95,7 @@ fn a_watcher_that_ends_by_itself_comes_again_after_growing_pauses() {
         assert_eq!(watchers.next_due(), Some(now));
         assert!(watchers.due(now - Duration::from_millis(1)).is_empty());
         assert_eq!(watchers.due(now), [name()]);
-        next = watchers.again(&name());
+        next = watchers.next(&name());
     }
     // A new version is tried at once.
     started(&mut watchers, &next, (7, 1));
@@ -112,7 +110,7 @@ fn an_answer_of_the_ledger_reaches_only_the_watcher_that_asked() {
     let (mut watchers, _directory) = watchers();
     let next = watchers.want(&name(), wanted(1));
     started(&mut watchers, &next, (7, 1));
-    watchers.runs(&name(), unbounded_channel().0);
+    watchers.runs(&name(), channel(1).0);
     for id in [1, 2] {
         watchers.storing(InvocationId(id), &name(), (WorkerId(7), 3));
     }
@@ -121,7 +119,7 @@ fn an_answer_of_the_ledger_reaches_only_the_watcher_that_asked() {
     watchers.want(&name(), wanted(2));
     let (_, next) = watchers.ended(&name(), || unreachable!(), Duration::ZERO);
     started(&mut watchers, &next, (8, 2));
-    watchers.runs(&name(), unbounded_channel().0);
+    watchers.runs(&name(), channel(1).0);
     assert_eq!(
         watchers.stored(InvocationId(2)),
         None,
