@@ -20,6 +20,7 @@ static DIRECTORY: LazyLock<TempDir> = LazyLock::new(directory);
 fn workers() -> Workers {
     let (state, run) = (DIRECTORY.path().join("state"), DIRECTORY.path().join("run"));
     Workers::new(Host {
+        fnd: "/usr/sbin/fnd".into(),
         places: Places::prepare(&state, &run, false).expect("directories in memory"),
         names: None,
         tree: None,
