@@ -86,7 +86,7 @@ pub(crate) const ALL: &[Scenario] = &[
     then("service: journal stopped", service::journal_stopped),
     then("faults: disk full", faults::disk_full),
     then("faults: clock", faults::clock),
-    then("schedules: clock and reboot", schedules::clock_and_reboot),
+    then("schedules: clock, reboot and suspend", schedules::clock_and_reboot),
     then("power: reboot", power::reboot),
     then("power: cut", power::cut),
     then("faults: cgroup version 1", faults::hybrid),

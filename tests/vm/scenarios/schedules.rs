@@ -1,4 +1,4 @@
-//! Schedules over a reboot and steps of the machine's clock: no slot is handled twice or lost.
+//! Schedules over a reboot, a suspend and steps of the machine's clock: no slot is handled twice or lost.
 
 use crate::guest::{PATIENCE, text};
 use crate::machine::VirtualMachine;
@@ -29,18 +29,29 @@ pub(crate) fn clock_and_reboot(machine: &mut VirtualMachine) {
     let count = runs(machine).len();
     let more = format!("test $(fndctl history often -o name | wc -l) -ge {}", count + 2);
     machine.wait_until("slots after the reboot", PATIENCE, &more);
+    let before = runs(machine).len();
+    suspend(machine);
+    let more = format!("test $(fndctl history often -o name | wc -l) -ge {}", before + 2);
+    machine.wait_until("slots after the suspend", PATIENCE, &more);
     machine.ok("fndctl schedules pause often");
-    let mut caught_up = false;
+    let mut caught_up = Vec::new();
     let mut after = None;
-    for run in runs(machine) {
+    for (number, run) in runs(machine).into_iter().enumerate() {
         let last = seconds(machine, text(&run, "scheduled_at"));
         let slots = run["slots"].as_i64().expect("a number of slots");
         let first = last - (slots - 1) * BETWEEN;
         assert!(after.is_none_or(|after| first == after + BETWEEN), "{after:?}: {run}");
-        caught_up |= slots > 1;
+        caught_up.extend((slots > 1).then_some(number));
         after = Some(last);
     }
-    assert!(caught_up, "no slot passed while the machine was off");
+    assert!(
+        caught_up.iter().any(|run| *run < before),
+        "no slot passed while the machine was off"
+    );
+    assert!(
+        caught_up.iter().any(|run| *run >= before),
+        "no slot passed while the machine was suspended"
+    );
 
     // Seven hours and a half at once: one run for two slots, one record for five.
     let slots = "cat /var/lib/fnd/home/hourly/slots";
@@ -55,6 +66,14 @@ pub(crate) fn clock_and_reboot(machine: &mut VirtualMachine) {
     assert!((1..3600).contains(&(next - now)), "next at {next}, now {now}");
     assert_eq!(machine.ok(slots).trim(), "2");
     machine.ok("date -s '-440 minutes'");
+}
+
+/// Suspends the machine to memory for several slots; its real-time clock wakes it.
+fn suspend(machine: &VirtualMachine) {
+    let seconds = 4 * BETWEEN;
+    machine.ok(&format!(
+        "echo +{seconds} >/sys/class/rtc/rtc0/wakealarm && echo mem >/sys/power/state"
+    ));
 }
 
 /// Returns the causes of the scheduled runs of `often`, oldest first.
