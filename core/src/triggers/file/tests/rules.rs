@@ -255,3 +255,41 @@ fn it_is_never_woken_without_a_change() {
     world.machine.turn(at, &mut actions);
     assert_eq!(actions, []);
 }
+
+/// rsync replaces files one after the other, and each new file gets the inode that the one before has freed.
+#[test]
+fn replaced_files_with_used_inodes_are_remembered_over_a_restart() {
+    for batch in [1, 3] {
+        let mut world = world(FileTrigger { batch, ..entry("/in") });
+        for name in ["f1", "f2", "f3"] {
+            world.disk.write(name, false);
+        }
+        world.pass(SECOND);
+        assert_eq!(world.runs().len(), 3);
+        world.is_quick = false;
+        for name in ["f1", "f2", "f3", "f4"] {
+            world.disk.replace(name);
+        }
+        world.pass(SECOND);
+        // fnd stores all offers before the watcher hears of the first.
+        while !world.offers.is_empty() {
+            world.store();
+        }
+        while !world.stored.is_empty() {
+            world.tell();
+            world.pass(SECOND);
+        }
+        world.pass(SECOND);
+        let expected = [run(1, "f1"), run(1, "f2"), run(1, "f3"), run(0, "f4")];
+        let mut runs = world.runs();
+        runs.sort_by(|one, other| one.1.cmp(&other.1));
+        assert_eq!(runs, expected);
+        assert_eq!(world.known.len(), 4);
+        while !world.running.is_empty() {
+            world.end(true);
+        }
+        world.restart();
+        world.pass(3 * SECOND);
+        assert!(world.offers.is_empty(), "{:?}", world.offers);
+    }
+}

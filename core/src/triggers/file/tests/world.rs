@@ -20,6 +20,8 @@ pub(super) struct World {
     pub(super) runs: Vec<Run>,
     /// Offers without an answer.
     pub(super) offers: VecDeque<Ready>,
+    /// Invocations that are stored, and of which the watcher does not know yet.
+    pub(super) stored: VecDeque<Accepted>,
     pub(super) running: VecDeque<InvocationId>,
     pub(super) settled: Vec<InvocationId>,
     pub(super) gone_by_acts: Vec<(u64, u64, i64)>,
@@ -43,6 +45,7 @@ impl World {
             known: BTreeMap::new(),
             runs: Vec::new(),
             offers: VecDeque::new(),
+            stored: VecDeque::new(),
             running: VecDeque::new(),
             settled: Vec::new(),
             gone_by_acts: Vec::new(),
@@ -81,6 +84,7 @@ impl World {
     pub(super) fn restart(&mut self) {
         self.disk.events.clear();
         self.offers.clear();
+        self.stored.clear();
         self.machine = Machine::new(self.triggers.clone());
         self.begin();
     }
@@ -173,7 +177,23 @@ impl World {
         inode.is_some_and(|inode| self.known.contains_key(&(0, *inode)))
     }
 
+    /// Stores the next offer, and says so; if one is stored already, only says so.
     pub(super) fn accept(&mut self) {
+        if self.stored.is_empty() {
+            self.store();
+        }
+        self.tell();
+    }
+
+    /// Says that the next stored offer is accepted.
+    pub(super) fn tell(&mut self) {
+        if let Some(accepted) = self.stored.pop_front() {
+            self.message(ToWatcher::Accepted(accepted));
+        }
+    }
+
+    /// Stores the next offer. Other messages of the watcher may come before it hears of it.
+    pub(super) fn store(&mut self) {
         let Some(ready) = self.offers.pop_front() else { return };
         self.ids += 1;
         let id = InvocationId(self.ids);
@@ -188,10 +208,10 @@ impl World {
             }
         }
         self.running.push_back(id);
-        self.message(ToWatcher::Accepted(Accepted {
+        self.stored.push_back(Accepted {
             number: ready.number,
             id,
-        }));
+        });
     }
 
     pub(super) fn refuse(&mut self) {
@@ -201,6 +221,9 @@ impl World {
     }
 
     pub(super) fn end(&mut self, success: bool) {
+        while !self.stored.is_empty() {
+            self.tell();
+        }
         if let Some(id) = self.running.pop_front() {
             self.message(ToWatcher::Ended(Ended { id, success }));
         }
