@@ -22,7 +22,7 @@ pub(super) enum Verdict {
 impl Machine {
     pub(super) fn looked(&mut self, at: Clock, id: FileId, look: Look) {
         let Some(record) = self.books.get(id) else { return };
-        let (state, known) = (record.state, record.known);
+        let (state, known, directory) = (record.state, record.known, record.directory);
         match (state, look) {
             (State::Arriving | State::Resting | State::Checking | State::Vanishing, Look::File(facts, hash)) => {
                 self.judge(at, id, state, (facts, hash));
@@ -36,11 +36,16 @@ impl Machine {
                 // It may be on its way to another name, of which the event comes next.
                 Some(known) if known.facts.device == device => self.wait_in(at, id, State::Removed, MOVE_WINDOW),
                 // Not known, or of a file system that is not mounted now.
-                _ => self.books.set(id, State::Idle),
+                _ => {
+                    known.into_iter().for_each(|known| self.unreached(directory, known));
+                    self.books.set(id, State::Idle);
+                }
             },
             // A scan finds what is there when the directory can be reached again.
             (State::Arriving | State::Resting | State::Checking | State::Vanishing, Look::Unreachable) => {
+                known.into_iter().for_each(|known| self.unreached(directory, known));
                 self.books.set(id, State::Idle);
+                self.scan_later(at, directory);
             }
             // An event came in between, and the next look decides.
             _ => {}

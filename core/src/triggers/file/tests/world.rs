@@ -1,6 +1,6 @@
 //! Machine, disk and fnd together. fnd stores what it accepts, as its ledger does; a restart keeps only that.
 
-use super::super::machine::{Acted, Action, Clock, DirectoryState, Event, Machine};
+use super::super::machine::{Acted, Action, Clock, DirectoryState, Event, Look, Machine};
 use super::super::message::{Accepted, Change, Ended, File, FromWatcher, Known, Ready, ToWatcher};
 use super::disk::Disk;
 use fnd_manifest::function::keys::FileTrigger;
@@ -28,6 +28,8 @@ pub(super) struct World {
     pub(super) first_ms: u64,
     /// Whether offers are accepted at once, and end at once.
     pub(super) is_quick: bool,
+    /// The answer to every look while the files cannot be reached.
+    pub(super) hidden: Option<Look>,
     ids: u128,
 }
 
@@ -51,6 +53,7 @@ impl World {
             gone_by_acts: Vec::new(),
             first_ms: 0,
             is_quick: true,
+            hidden: None,
             ids: 0,
         }
     }
@@ -68,9 +71,19 @@ impl World {
     }
 
     pub(super) fn begin(&mut self) {
+        self.greet();
+        self.appear();
+    }
+
+    /// fnd sends what it remembers; the watcher has not looked at the directory yet.
+    pub(super) fn greet(&mut self) {
         let known: Vec<_> = self.known.values().cloned().collect();
         self.message(ToWatcher::Known(known));
         self.message(ToWatcher::Begin(vec![self.first_ms; self.triggers.len()]));
+    }
+
+    /// The directory is there, and scanned.
+    pub(super) fn appear(&mut self) {
         let present = DirectoryState {
             present: true,
             ..DirectoryState::default()
@@ -82,11 +95,15 @@ impl World {
 
     /// The watcher ends at any moment, and another one starts.
     pub(super) fn restart(&mut self) {
+        self.stop();
+        self.begin();
+    }
+
+    pub(super) fn stop(&mut self) {
         self.disk.events.clear();
         self.offers.clear();
         self.stored.clear();
         self.machine = Machine::new(self.triggers.clone());
-        self.begin();
     }
 
     pub(super) fn scan(&mut self) {
@@ -130,14 +147,21 @@ impl World {
         match action {
             Action::Say(message) => self.said(message),
             Action::Look(id, _, path, hash) => {
-                let look = self.disk.look(std::str::from_utf8(&path).unwrap(), hash);
+                let look = match self.hidden {
+                    Some(look) => look,
+                    None => self.disk.look(std::str::from_utf8(&path).unwrap(), hash),
+                };
                 self.handle(Event::Looked(id, look));
             }
             Action::Act(act) => {
-                let done = self.disk.act(std::str::from_utf8(&act.path).unwrap(), act.content);
+                let done = self.hidden.is_none() && self.disk.act(std::str::from_utf8(&act.path).unwrap(), act.content);
                 let acted = if done { Acted::Deleted } else { Acted::Changed };
                 self.gone_by_acts.extend(done.then_some(act.content));
                 self.handle(Event::Acted(act, acted));
+            }
+            Action::Scan(number) if self.hidden.is_some() => {
+                self.handle(Event::ScanBegan(number, true));
+                self.handle(Event::ScanEnded(number, None));
             }
             Action::Scan(_) => self.scan(),
         }
