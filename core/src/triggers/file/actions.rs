@@ -2,7 +2,7 @@
 //! changed since then is a new content, and stays.
 
 use super::content::{Content, Facts};
-use super::machine::{Act, Acted, Clock, MOVE_WINDOW, Machine, Stamp};
+use super::machine::{Act, Acted, Clock, MOVE_WINDOW, Machine, Stamp, TURN_MAX};
 use super::message::FromWatcher;
 use super::record::State;
 use fnd_manifest::function::file::FileAction;
@@ -52,6 +52,80 @@ impl Machine {
         }
     }
 
+    /// Returns whether an act can be carried out.
+    fn may_act(&self, act: &Act) -> bool {
+        let directory = self.directories.get(usize::from(act.directory));
+        let is_there = directory.is_some_and(|directory| directory.state.present && directory.scanned);
+        if !is_there || self.unreached.contains(&(act.directory, act.content.0)) {
+            return false;
+        }
+        let holder = self.books.holder(act.directory, act.content.0);
+        let state = holder.and_then(|id| self.books.get(id)).map(|record| record.state);
+        match state {
+            Some(State::Arriving | State::MovedAway | State::Removed | State::Vanishing) => false,
+            // The look that follows a first attempt is not answered yet.
+            Some(State::Quiet | State::Resting | State::Checking) => !self.again.contains(&(act.after, act.content.0)),
+            _ => true,
+        }
+    }
+
+    pub(super) fn is_act_due(&self) -> bool {
+        self.acts.iter().any(|act| self.may_act(act))
+    }
+
+    /// Returns the acts that are due, with the present paths.
+    pub(super) fn acts_due(&mut self) -> Vec<Act> {
+        let mut due = Vec::new();
+        for mut act in std::mem::take(&mut self.acts) {
+            if due.len() >= TURN_MAX || !self.may_act(&act) {
+                self.acts.push_back(act);
+                continue;
+            }
+            let holder = self.books.holder(act.directory, act.content.0);
+            match holder.and_then(|id| self.books.get(id)) {
+                Some(record) if is_still(record.known, act.content) => {
+                    act.path = Rc::clone(&record.path);
+                    due.push(act);
+                }
+                _ => self.act_over(&act),
+            }
+        }
+        due
+    }
+
+    /// Has a content that an act did not find looked at once more: its events may still be on their way. Returns whether
+    /// the act waits for that.
+    fn look_again(&mut self, at: Clock, act: &Act) -> bool {
+        let holder = self.books.holder(act.directory, act.content.0);
+        let Some((id, record)) = holder.and_then(|id| Some((id, self.books.get(id)?))) else {
+            return false;
+        };
+        let state = record.state;
+        if !is_still(record.known, act.content) || !self.again.insert((act.after, act.content.0)) {
+            return false;
+        }
+        if state == State::Idle {
+            self.wait_in(at, id, State::Quiet, MOVE_WINDOW);
+        }
+        self.acts.push_back(act.clone());
+        true
+    }
+
+    /// A look could not reach a file: acts on its content wait for the next scan.
+    pub(super) fn unreached(&mut self, directory: u16, content: Content) {
+        let inode = content.facts.inode;
+        let mut is_waited_for = false;
+        for act in &self.acts {
+            if (act.directory, act.content.0) == (directory, inode) {
+                self.again.remove(&(act.after, inode));
+                is_waited_for = true;
+            }
+        }
+        if is_waited_for {
+            self.unreached.insert((directory, inode));
+        }
+    }
+
     pub(super) fn acted(&mut self, at: Clock, act: &Act, acted: Acted) {
         let failure = self.failures.get_mut(usize::from(act.entry));
         match acted {
@@ -66,13 +140,23 @@ impl Machine {
                     self.moved_into(at, &to, Content { facts, ..known });
                 }
             }
-            Acted::Changed => {}
+            Acted::Changed => {
+                if self.look_again(at, act) {
+                    return;
+                }
+            }
             Acted::Failed(problem) => {
                 if let Some(failure) = failure {
                     *failure = Some(problem);
                 }
             }
         }
+        self.act_over(act);
+    }
+
+    /// Nothing is left to be done for an act.
+    fn act_over(&mut self, act: &Act) {
+        self.again.remove(&(act.after, act.content.0));
         if let Some(count) = self.settling.get_mut(&act.after) {
             *count = count.saturating_sub(1);
             if *count == 0 {

@@ -22,7 +22,7 @@ pub(super) enum Verdict {
 impl Machine {
     pub(super) fn looked(&mut self, at: Clock, id: FileId, look: Look) {
         let Some(record) = self.books.get(id) else { return };
-        let (state, known) = (record.state, record.known);
+        let (state, known, directory) = (record.state, record.known, record.directory);
         match (state, look) {
             (State::Arriving | State::Resting | State::Checking | State::Vanishing, Look::File(facts, hash)) => {
                 self.judge(at, id, state, (facts, hash));
@@ -36,11 +36,16 @@ impl Machine {
                 // It may be on its way to another name, of which the event comes next.
                 Some(known) if known.facts.device == device => self.wait_in(at, id, State::Removed, MOVE_WINDOW),
                 // Not known, or of a file system that is not mounted now.
-                _ => self.books.set(id, State::Idle),
+                _ => {
+                    known.into_iter().for_each(|known| self.unreached(directory, known));
+                    self.books.set(id, State::Idle);
+                }
             },
             // A scan finds what is there when the directory can be reached again.
             (State::Arriving | State::Resting | State::Checking | State::Vanishing, Look::Unreachable) => {
+                known.into_iter().for_each(|known| self.unreached(directory, known));
                 self.books.set(id, State::Idle);
+                self.scan_later(at, directory);
             }
             // An event came in between, and the next look decides.
             _ => {}
@@ -59,8 +64,7 @@ impl Machine {
             Verdict::AskHash => self.ask(id, state, true),
             Verdict::Later => {
                 let place = (record.directory, facts.inode);
-                self.books.set(id, State::Quiet);
-                self.later.entry(place).or_default().push(id);
+                self.judge_after(id, place);
             }
             Verdict::New(_) if entry.is_none() => self.ignore(at, id, facts.inode),
             Verdict::New(_) if state == State::Arriving => {
@@ -77,15 +81,51 @@ impl Machine {
                 if !rests {
                     self.unrested(at, id, facts);
                 } else if state == State::Checking && self.entries.wants(entry, change) {
-                    let hash = hash.known();
-                    let directory = record.directory;
-                    self.books.set(id, State::Offered);
-                    self.offers.add(directory, id, (change, Content { facts, hash }));
+                    let place = (record.directory, facts.inode);
+                    if self.free_inode(at, id, place) {
+                        let hash = hash.known();
+                        self.books.set(id, State::Offered);
+                        self.offers.add(place.0, id, (change, Content { facts, hash }));
+                    } else {
+                        self.judge_after(id, place);
+                    }
                 } else {
                     self.rests(at, id, change, (facts, hash));
                 }
             }
         }
+    }
+
+    /// Has a file judged when fnd has answered about another one with the same inode.
+    fn judge_after(&mut self, id: FileId, place: (u16, u64)) {
+        self.books.set(id, State::Quiet);
+        self.later.entry(place).or_default().push(id);
+    }
+
+    /// Has fnd forget the earlier content of an inode, which another file had. It must do so before it stores the content
+    /// that is offered now: afterwards the message would delete that one. Returns whether the inode is free.
+    fn free_inode(&mut self, at: Clock, id: FileId, (directory, inode): (u16, u64)) -> bool {
+        let Some(holder) = self.books.holder(directory, inode).filter(|holder| *holder != id) else {
+            return true;
+        };
+        let Some(record) = self.books.get_mut(holder) else {
+            return true;
+        };
+        // Its other names have the new content too.
+        record.linked = false;
+        let state = record.state;
+        if matches!(state, State::MovedAway | State::Removed) {
+            // Its deletion may count.
+            self.vanish(at, holder);
+            return self.books.holder(directory, inode).is_none();
+        }
+        record.renewed = true;
+        self.books.forget(holder);
+        self.outbox.gone(directory, inode);
+        if state == State::Idle {
+            self.books.set(holder, State::Idle);
+        }
+        true
     }
 
     /// No entry takes the name. A known content that had it may have lost it.
@@ -169,6 +209,7 @@ impl Machine {
         let (Some(known), state) = (other.known, other.state) else {
             return new;
         };
+        let is_named = self.books.find(directory, &other.path) == Some(holder);
         match known.compare(&facts, hash) {
             Compared::AskHash => Verdict::AskHash,
             Compared::Same if holder == id => {
@@ -201,7 +242,11 @@ impl Machine {
                 self.vanish(at, holder);
                 self.verdict(at, id, (facts, hash))
             }
-            Compared::Different => Verdict::New(FileChange::Modified),
+            // A file that was written under another name of its own, or moved and then written.
+            Compared::Different if other.linked || state == State::MovedAway && is_named => {
+                Verdict::New(FileChange::Modified)
+            }
+            Compared::Different => new,
         }
     }
 

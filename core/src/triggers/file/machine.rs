@@ -16,7 +16,7 @@ use fnd_manifest::function::file::FileAction;
 use fnd_manifest::function::keys::FileTrigger;
 use fnd_wire::ids::InvocationId;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use std::time::Duration;
 /// file before they write it again leave a moment between.
 pub(super) const MOVE_WINDOW: Duration = Duration::from_millis(50);
 /// Most looks and acts of one turn: between turns the edge sees whether its input has ended.
-const TURN_MAX: usize = 256;
+pub(super) const TURN_MAX: usize = 256;
 /// Time between looks at all files where the kernel reports no changes.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Shortest time between two reports of the number of files that wait.
@@ -168,8 +168,12 @@ pub(super) struct Directory {
     pub(super) mark: u8,
     /// Names of known inodes whose known name this scan had not found: links, or moves.
     pub(super) others: Vec<(FileId, Vec<u8>)>,
-    /// Devices that files had before, under which nothing is found any more.
-    pub(super) renumbered: BTreeSet<u64>,
+    /// A complete scan has ended since the directory is there: the books have the present names.
+    pub(super) scanned: bool,
+    /// A look could not reach a file: a scan is due.
+    pub(super) unreached: bool,
+    /// Devices of the files that this scan has found, and those that the same files had before.
+    pub(super) devices: BTreeSet<u64>,
     /// Another file system is there, for people.
     pub(super) foreign: Option<String>,
     /// When the next scan is due.
@@ -189,7 +193,12 @@ pub struct Machine {
     pub(super) due: BinaryHeap<Reverse<(u64, FileId)>>,
     /// Files to look at, and whether they are hashed.
     pub(super) asked: VecDeque<(FileId, bool)>,
+    /// Acts that are not carried out yet; their paths are set when they are.
     pub(super) acts: VecDeque<Act>,
+    /// Acts that have not found their content once: invocation and inode.
+    pub(super) again: HashSet<(InvocationId, u64)>,
+    /// Contents that could not be reached, by directory and inode: acts wait for the next scan.
+    pub(super) unreached: HashSet<(u16, u64)>,
     /// Files whose content cannot be judged before fnd has answered about another file with the same inode.
     pub(super) later: HashMap<(u16, u64), Vec<FileId>>,
     /// Contents to do something with after the end of an invocation: entry, directory, and inode, size, time of change.
@@ -200,6 +209,8 @@ pub struct Machine {
     pub(super) failures: Vec<Option<String>>,
     said: Vec<Option<String>>,
     scans: BTreeSet<u16>,
+    /// After the end of a scan: until when the next one may begin.
+    pub(super) scans_until: Duration,
     /// Since when the directory of each entry is watched, in nanoseconds since 1970. Absent before `Begin`.
     pub(super) since_ns: Option<Vec<i64>>,
     waiting_said: u64,
@@ -222,12 +233,15 @@ impl Machine {
             due: BinaryHeap::new(),
             asked: VecDeque::new(),
             acts: VecDeque::new(),
+            again: HashSet::new(),
+            unreached: HashSet::new(),
             later: HashMap::new(),
             after: HashMap::new(),
             settling: HashMap::new(),
             failures: vec![None; count],
             said: vec![None; count],
             scans: BTreeSet::new(),
+            scans_until: Duration::ZERO,
             since_ns: None,
             waiting_said: 0,
             waiting_due: None,
@@ -313,6 +327,7 @@ impl Machine {
             self.scans_due(at);
             self.offer(at);
         }
+        let acts = self.acts_due();
         self.report_waiting(at);
         self.report_problems();
         actions.extend(self.outbox.drain().map(Action::Say));
@@ -326,14 +341,13 @@ impl Machine {
                 actions.push(Action::Look(id, record.directory, Rc::clone(&record.path), hash));
             }
         }
-        let acts = self.acts.len().min(TURN_MAX.saturating_sub(actions.len()));
-        actions.extend(self.acts.drain(..acts).map(Action::Act));
+        actions.extend(acts.into_iter().map(Action::Act));
     }
 
     /// Returns when the next turn is due; in the past if it is due at once.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
-        let is_due = !self.asked.is_empty() || !self.acts.is_empty() || !self.scans.is_empty();
+        let is_due = !self.asked.is_empty() || self.is_act_due() || !self.scans.is_empty();
         if is_due || !self.outbox.is_empty() {
             return Some(Duration::ZERO);
         }
@@ -359,7 +373,7 @@ impl Machine {
                 return;
             };
             let Some(record) = self.books.get_mut(id) else { continue };
-            let (state, directory) = (record.state, record.directory);
+            let state = record.state;
             let Some(wait) = record.wait.as_mut().filter(|wait| wait.queued == time) else {
                 continue; // an earlier time of the same file, or a file that had its number before
             };
@@ -372,7 +386,7 @@ impl Machine {
             match state {
                 State::Quiet => self.ask(id, State::Resting, false),
                 // A scan, or a look after an answer of fnd, may find it under another name.
-                State::MovedAway | State::Removed if self.is_scanned(directory) || self.offers.changed > 0 => {
+                State::MovedAway | State::Removed if self.is_scanned(at) || self.offers.changed > 0 => {
                     self.queue(id, now.saturating_add(nanos(MOVE_WINDOW)));
                 }
                 State::MovedAway | State::Removed => self.vanish(at, id),

@@ -15,6 +15,7 @@ impl Machine {
         if !state.present {
             // Files that are there when the directory appears came later than the function.
             directory.first = false;
+            directory.scanned = false;
             directory.foreign = None;
         }
         directory.state = state;
@@ -27,27 +28,39 @@ impl Machine {
         let Some(directory) = self.directories.get_mut(usize::from(number)) else {
             return;
         };
-        let polled = directory.state.polled.then_some(POLL_INTERVAL);
+        let polled = (directory.state.polled || directory.unreached).then_some(POLL_INTERVAL);
         let every = every.filter(|_| directory.state.present);
         let interval = every.into_iter().chain(polled).min();
         directory.next = interval.map(|interval| at.now.saturating_add(interval));
     }
 
+    /// Has the files looked at when the cause that hid one of them may be over.
+    pub(super) fn scan_later(&mut self, at: Clock, number: u16) {
+        let directory = self.directories.get_mut(usize::from(number));
+        if directory.is_some_and(|directory| !std::mem::replace(&mut directory.unreached, true)) {
+            self.plan_scan(at, number);
+        }
+    }
+
     pub(super) fn scans_due(&mut self, at: Clock) {
         for number in 0..self.directories.len() {
-            let due = self.directories.get(number).and_then(|directory| directory.next);
-            if let (Some(due), Ok(number)) = (due, u16::try_from(number))
+            let Some(directory) = self.directories.get_mut(number) else {
+                continue;
+            };
+            if let (Some(due), Ok(number)) = (directory.next, u16::try_from(number))
                 && due <= at.now
             {
+                directory.unreached = false;
                 self.scan(number);
                 self.plan_scan(at, number);
             }
         }
     }
 
-    pub(super) fn is_scanned(&self, directory: u16) -> bool {
-        let directory = self.directories.get(usize::from(directory));
-        directory.is_some_and(|directory| directory.scanning > 0)
+    /// Returns whether a scan may still find files under other names. The scans are made one after the other, so one of
+    /// this directory may wait for the end of another, and begins right after it.
+    pub(super) fn is_scanned(&self, at: Clock) -> bool {
+        self.scans_until > at.now || self.directories.iter().any(|directory| directory.scanning > 0)
     }
 
     pub(super) fn scan_began(&mut self, number: u16, complete: bool) {
@@ -59,7 +72,7 @@ impl Machine {
             directory.complete = true;
             directory.mark = directory.mark.wrapping_add(1);
             directory.others.clear();
-            directory.renumbered.clear();
+            directory.devices.clear();
         }
     }
 
@@ -67,6 +80,7 @@ impl Machine {
         let Some(directory) = self.directories.get_mut(usize::from(number)) else {
             return;
         };
+        directory.devices.insert(facts.device);
         let (mark, first) = (directory.mark, directory.first && directory.complete);
         let entry = self.entries.take(number, path);
         let holder = self.books.holder(number, facts.inode);
@@ -112,7 +126,7 @@ impl Machine {
             && known.facts.device != facts.device
             && known.facts.inode == facts.inode
         {
-            directory.renumbered.insert(known.facts.device);
+            directory.devices.insert(known.facts.device);
         }
         let existing = self.entries.get(entry).is_none_or(|trigger| trigger.existing);
         match self.verdict(at, id, (facts, Hash::NotAsked)) {
@@ -152,6 +166,7 @@ impl Machine {
     }
 
     pub(super) fn scan_ended(&mut self, at: Clock, number: u16, device: Option<u64>) {
+        self.scans_until = at.now.saturating_add(super::machine::MOVE_WINDOW);
         let Some(directory) = self.directories.get_mut(usize::from(number)) else {
             return;
         };
@@ -160,6 +175,8 @@ impl Machine {
         if directory.scanning == 0 && directory.complete {
             directory.complete = false;
             directory.first = false;
+            directory.scanned = true;
+            self.unreached.retain(|(other, _)| *other != number);
         }
         let Some(device) = device else {
             // The names that were found may be of parts only: nothing is concluded about the other name.
@@ -169,7 +186,7 @@ impl Machine {
             return;
         };
         let mark = directory.mark;
-        let mut devices = std::mem::take(&mut directory.renumbered);
+        let mut devices = std::mem::take(&mut directory.devices);
         devices.insert(device);
         for (holder, path) in others {
             if let Some(record) = self.books.get_mut(holder)

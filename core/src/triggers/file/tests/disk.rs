@@ -115,6 +115,12 @@ impl Disk {
         }
     }
 
+    /// Writes a content under a name that no entry takes, and moves it over this one.
+    pub(super) fn replace(&mut self, name: &str) {
+        self.write(".new", false);
+        self.rename(".new", name);
+    }
+
     pub(super) fn link(&mut self, from: &str, to: &str) {
         if let (Some(inode), false) = (self.names.get(from).copied(), self.names.contains_key(to)) {
             let time = self.time();

@@ -12,6 +12,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Write(u8, bool),
+    Replace(u8),
     Close(u8),
     Chmod(u8),
     Rename(u8, u8),
@@ -21,6 +22,7 @@ enum Step {
     Overflow,
     Restart,
     Scan,
+    Store,
     Accept,
     Refuse,
     End(bool),
@@ -30,6 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
     let name = 0..6_u8;
     prop_oneof![
         6 => (name.clone(), any::<bool>()).prop_map(|(name, open)| Step::Write(name, open)),
+        2 => (0..5_u8).prop_map(Step::Replace),
         2 => name.clone().prop_map(Step::Close),
         1 => name.clone().prop_map(Step::Chmod),
         3 => (name.clone(), name.clone()).prop_map(|(from, to)| Step::Rename(from, to)),
@@ -39,6 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Overflow),
         1 => Just(Step::Restart),
         1 => Just(Step::Scan),
+        2 => Just(Step::Store),
         4 => Just(Step::Accept),
         1 => Just(Step::Refuse),
         3 => any::<bool>().prop_map(Step::End),
@@ -78,6 +82,7 @@ fn run(trigger: FileTrigger, steps: &[Step]) -> Result<(), TestCaseError> {
             // No event says that a file was written under a name that no entry takes.
             Step::Write(5, _) if world.disk.has_links(&name(5)) => {}
             Step::Write(file, open) => world.disk.write(&name(file), open),
+            Step::Replace(file) => world.disk.replace(&name(file)),
             Step::Close(file) => world.disk.close(&name(file)),
             Step::Chmod(file) => world.disk.chmod(&name(file)),
             Step::Rename(from, to) => world.disk.rename(&name(from), &name(to)),
@@ -89,6 +94,7 @@ fn run(trigger: FileTrigger, steps: &[Step]) -> Result<(), TestCaseError> {
             Step::Overflow => world.overflow(),
             Step::Restart => world.restart(),
             Step::Scan => world.scan(),
+            Step::Store => world.store(),
             Step::Accept => world.accept(),
             Step::Refuse => world.refuse(),
             Step::End(success) => world.end(success),
@@ -97,6 +103,9 @@ fn run(trigger: FileTrigger, steps: &[Step]) -> Result<(), TestCaseError> {
         prop_assert!(world.running.len() + world.offers.len() <= 40);
         acted = check_acts(&world, acted)?;
     }
+    finish(&mut world);
+    // fnd remembers all of it.
+    world.restart();
     finish(&mut world);
     check(&world)
 }
@@ -120,7 +129,7 @@ fn finish(world: &mut World) {
     }
     for _ in 0..60 {
         world.pass(Duration::from_millis(200));
-        while !world.offers.is_empty() {
+        while !(world.offers.is_empty() && world.stored.is_empty()) {
             world.accept();
         }
         while !world.running.is_empty() {

@@ -1,6 +1,7 @@
 //! One rule a test.
 
-use super::super::machine::{Clock, DirectoryState, Event};
+use super::super::machine::{Clock, DirectoryState, Event, Look};
+use super::disk::DEVICE;
 use super::entry;
 use super::world::World;
 use fnd_manifest::function::file::{FileAction, FileChange};
@@ -143,9 +144,15 @@ fn an_act_is_only_for_the_content_of_its_invocation() {
     world.end(true);
     world.end(true);
     world.turn();
-    assert_eq!(world.settled.len(), 2);
+    assert_eq!(
+        world.settled.len(),
+        1,
+        "a content that is not found is looked for again"
+    );
+    world.pass(Duration::from_millis(200));
     assert_eq!(world.disk.names.keys().collect::<Vec<_>>(), ["a"]);
-    world.pass(SECOND);
+    world.pass(3 * SECOND);
+    assert_eq!(world.settled.len(), 2);
     assert_eq!(world.known.len(), 1, "the deletion by the act is no change");
 }
 
@@ -254,4 +261,147 @@ fn it_is_never_woken_without_a_change() {
     };
     world.machine.turn(at, &mut actions);
     assert_eq!(actions, []);
+}
+
+/// rsync replaces files one after the other, and each new file gets the inode that the one before has freed.
+#[test]
+fn replaced_files_with_used_inodes_are_remembered_over_a_restart() {
+    for batch in [1, 3] {
+        let mut world = world(FileTrigger { batch, ..entry("/in") });
+        for name in ["f1", "f2", "f3"] {
+            world.disk.write(name, false);
+        }
+        world.pass(SECOND);
+        assert_eq!(world.runs().len(), 3);
+        world.is_quick = false;
+        for name in ["f1", "f2", "f3", "f4"] {
+            world.disk.replace(name);
+        }
+        world.pass(SECOND);
+        // fnd stores all offers before the watcher hears of the first.
+        while !world.offers.is_empty() {
+            world.store();
+        }
+        while !world.stored.is_empty() {
+            world.tell();
+            world.pass(SECOND);
+        }
+        world.pass(SECOND);
+        let expected = [run(1, "f1"), run(1, "f2"), run(1, "f3"), run(0, "f4")];
+        let mut runs = world.runs();
+        runs.sort_by(|one, other| one.1.cmp(&other.1));
+        assert_eq!(runs, expected);
+        assert_eq!(world.known.len(), 4);
+        while !world.running.is_empty() {
+            world.end(true);
+        }
+        world.restart();
+        world.pass(3 * SECOND);
+        assert!(world.offers.is_empty(), "{:?}", world.offers);
+    }
+}
+
+/// Returns a world with one file, which is to be deleted when its invocation has ended.
+fn acting() -> World {
+    let mut world = world(FileTrigger {
+        then: FileAction::Delete,
+        ..entry("/in")
+    });
+    world.is_quick = false;
+    world.disk.write("a", false);
+    world.pass(SECOND);
+    world.accept();
+    world
+}
+
+fn is_acted(world: &World) -> bool {
+    world.disk.names.is_empty() && world.settled.len() == 1 && world.known.is_empty()
+}
+
+#[test]
+fn an_act_waits_until_the_directory_is_there_and_scanned() {
+    let mut world = acting();
+    world.stop();
+    world.disk.rename("a", "b");
+    world.disk.events.clear();
+    world.greet();
+    world.end(true);
+    world.pass(SECOND);
+    assert!(world.settled.is_empty() && world.disk.names.len() == 1);
+    world.appear();
+    world.pass(SECOND);
+    assert!(is_acted(&world));
+    assert_eq!(world.machine.deadline(), None);
+}
+
+#[test]
+fn an_act_finds_a_file_whose_move_is_not_reported_yet() {
+    let mut world = acting();
+    world.disk.rename("a", "b");
+    world.end(true);
+    world.turn();
+    assert!(world.settled.is_empty());
+    world.pass(SECOND);
+    assert!(is_acted(&world));
+}
+
+#[test]
+fn an_act_waits_while_its_file_cannot_be_reached() {
+    for hidden in [Look::Unreachable, Look::Absent(DEVICE + 1)] {
+        let mut world = acting();
+        world.hidden = Some(hidden);
+        world.end(true);
+        world.pass(12 * SECOND);
+        assert!(world.settled.is_empty(), "{hidden:?}");
+        world.hidden = None;
+        if hidden != Look::Unreachable {
+            world.scan(); // as after every mount
+        }
+        world.pass(6 * SECOND);
+        assert!(is_acted(&world), "{hidden:?}");
+        assert_eq!(world.machine.deadline(), None);
+    }
+}
+
+#[test]
+fn a_moved_file_is_not_forgotten_while_the_scan_that_finds_it_waits_for_another() {
+    let mut world = World::new(vec![entry("/in"), entry("/other")]);
+    world.begin();
+    world.disk.write("a", false);
+    world.pass(SECOND);
+    assert_eq!(world.runs(), [run(0, "a")]);
+    world.handle(Event::ScanBegan(1, true));
+    world.disk.rename("a", "b");
+    // A renamed directory: only the scan of a part says where its files are.
+    world.disk.events.truncate(1);
+    world.pass(SECOND);
+    assert_eq!(world.known.len(), 1);
+    world.handle(Event::ScanEnded(1, Some(DEVICE)));
+    world.now += Duration::from_millis(40);
+    world.turn();
+    world.handle(Event::ScanBegan(0, false));
+    world.handle(Event::Scanned(0, b"b".to_vec(), world.disk.get("b").unwrap().facts));
+    world.handle(Event::ScanEnded(0, None));
+    world.pass(3 * SECOND);
+    assert_eq!(world.runs(), []);
+    assert_eq!(world.known.len(), 1);
+}
+
+#[test]
+fn files_on_a_file_system_below_are_no_problem_and_may_be_deleted() {
+    let mut world = world(entry("/in"));
+    for name in ["a", "b"] {
+        world.disk.write(name, false);
+        let inode = world.disk.names[name];
+        world.disk.inodes.get_mut(&inode).unwrap().facts.device = DEVICE + 1;
+    }
+    world.pass(SECOND);
+    assert_eq!(world.runs().len(), 2);
+    world.scan();
+    assert_eq!(world.machine.directories[0].foreign, None);
+    world.disk.remove("a");
+    world.disk.events.clear();
+    world.scan();
+    world.pass(SECOND);
+    assert_eq!(world.known.len(), 1);
 }

@@ -1,6 +1,6 @@
 //! Machine, disk and fnd together. fnd stores what it accepts, as its ledger does; a restart keeps only that.
 
-use super::super::machine::{Acted, Action, Clock, DirectoryState, Event, Machine};
+use super::super::machine::{Acted, Action, Clock, DirectoryState, Event, Look, Machine};
 use super::super::message::{Accepted, Change, Ended, File, FromWatcher, Known, Ready, ToWatcher};
 use super::disk::Disk;
 use fnd_manifest::function::keys::FileTrigger;
@@ -20,12 +20,16 @@ pub(super) struct World {
     pub(super) runs: Vec<Run>,
     /// Offers without an answer.
     pub(super) offers: VecDeque<Ready>,
+    /// Invocations that are stored, and of which the watcher does not know yet.
+    pub(super) stored: VecDeque<Accepted>,
     pub(super) running: VecDeque<InvocationId>,
     pub(super) settled: Vec<InvocationId>,
     pub(super) gone_by_acts: Vec<(u64, u64, i64)>,
     pub(super) first_ms: u64,
     /// Whether offers are accepted at once, and end at once.
     pub(super) is_quick: bool,
+    /// The answer to every look while the files cannot be reached.
+    pub(super) hidden: Option<Look>,
     ids: u128,
 }
 
@@ -43,11 +47,13 @@ impl World {
             known: BTreeMap::new(),
             runs: Vec::new(),
             offers: VecDeque::new(),
+            stored: VecDeque::new(),
             running: VecDeque::new(),
             settled: Vec::new(),
             gone_by_acts: Vec::new(),
             first_ms: 0,
             is_quick: true,
+            hidden: None,
             ids: 0,
         }
     }
@@ -65,9 +71,19 @@ impl World {
     }
 
     pub(super) fn begin(&mut self) {
+        self.greet();
+        self.appear();
+    }
+
+    /// fnd sends what it remembers; the watcher has not looked at the directory yet.
+    pub(super) fn greet(&mut self) {
         let known: Vec<_> = self.known.values().cloned().collect();
         self.message(ToWatcher::Known(known));
         self.message(ToWatcher::Begin(vec![self.first_ms; self.triggers.len()]));
+    }
+
+    /// The directory is there, and scanned.
+    pub(super) fn appear(&mut self) {
         let present = DirectoryState {
             present: true,
             ..DirectoryState::default()
@@ -79,10 +95,15 @@ impl World {
 
     /// The watcher ends at any moment, and another one starts.
     pub(super) fn restart(&mut self) {
+        self.stop();
+        self.begin();
+    }
+
+    pub(super) fn stop(&mut self) {
         self.disk.events.clear();
         self.offers.clear();
+        self.stored.clear();
         self.machine = Machine::new(self.triggers.clone());
-        self.begin();
     }
 
     pub(super) fn scan(&mut self) {
@@ -126,14 +147,21 @@ impl World {
         match action {
             Action::Say(message) => self.said(message),
             Action::Look(id, _, path, hash) => {
-                let look = self.disk.look(std::str::from_utf8(&path).unwrap(), hash);
+                let look = match self.hidden {
+                    Some(look) => look,
+                    None => self.disk.look(std::str::from_utf8(&path).unwrap(), hash),
+                };
                 self.handle(Event::Looked(id, look));
             }
             Action::Act(act) => {
-                let done = self.disk.act(std::str::from_utf8(&act.path).unwrap(), act.content);
+                let done = self.hidden.is_none() && self.disk.act(std::str::from_utf8(&act.path).unwrap(), act.content);
                 let acted = if done { Acted::Deleted } else { Acted::Changed };
                 self.gone_by_acts.extend(done.then_some(act.content));
                 self.handle(Event::Acted(act, acted));
+            }
+            Action::Scan(number) if self.hidden.is_some() => {
+                self.handle(Event::ScanBegan(number, true));
+                self.handle(Event::ScanEnded(number, None));
             }
             Action::Scan(_) => self.scan(),
         }
@@ -173,7 +201,23 @@ impl World {
         inode.is_some_and(|inode| self.known.contains_key(&(0, *inode)))
     }
 
+    /// Stores the next offer, and says so; if one is stored already, only says so.
     pub(super) fn accept(&mut self) {
+        if self.stored.is_empty() {
+            self.store();
+        }
+        self.tell();
+    }
+
+    /// Says that the next stored offer is accepted.
+    pub(super) fn tell(&mut self) {
+        if let Some(accepted) = self.stored.pop_front() {
+            self.message(ToWatcher::Accepted(accepted));
+        }
+    }
+
+    /// Stores the next offer. Other messages of the watcher may come before it hears of it.
+    pub(super) fn store(&mut self) {
         let Some(ready) = self.offers.pop_front() else { return };
         self.ids += 1;
         let id = InvocationId(self.ids);
@@ -188,10 +232,10 @@ impl World {
             }
         }
         self.running.push_back(id);
-        self.message(ToWatcher::Accepted(Accepted {
+        self.stored.push_back(Accepted {
             number: ready.number,
             id,
-        }));
+        });
     }
 
     pub(super) fn refuse(&mut self) {
@@ -201,6 +245,9 @@ impl World {
     }
 
     pub(super) fn end(&mut self, success: bool) {
+        while !self.stored.is_empty() {
+            self.tell();
+        }
         if let Some(id) = self.running.pop_front() {
             self.message(ToWatcher::Ended(Ended { id, success }));
         }
