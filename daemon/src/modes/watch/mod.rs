@@ -1,7 +1,8 @@
 //! `fnd --watch`: sees the files of `[[file]]` as the user of the function, and tells fnd which are ready.
 //!
 //! It is one thread that waits in poll(2). What it decides is in `fnd_core::triggers::file`; here are the descriptors.
-//! Without changes it is never woken. It ends when its standard input ends, so no watcher remains after fnd.
+//! Without changes in its directories only a mount anywhere on the machine wakes it, and the looks at directories whose
+//! changes the kernel does not report. It ends when its standard input ends, so no watcher remains after fnd.
 //!
 //! Files:
 //! - `act`: deletes and moves files after their invocation
