@@ -151,6 +151,15 @@ pub(super) fn look(root: BorrowedFd<'_>, path: &[u8], hash: bool) -> Look {
     }
 }
 
+/// Returns the directory that hides a file, and why.
+pub(super) fn unreachable(root: BorrowedFd<'_>, path: &[u8]) -> (Vec<u8>, Errno) {
+    let (above, name) = split(path);
+    let stat =
+        open_below(root, above).and_then(|parent| statat(parent, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW));
+    // It may be over already.
+    (above.to_vec(), stat.err().unwrap_or(Errno::AGAIN))
+}
+
 /// Says what it means that a file was not found in a directory.
 fn missing(directory: BorrowedFd<'_>, error: Errno) -> Look {
     match (error, fstat(directory)) {
