@@ -4,6 +4,7 @@ use crate::fnd::{Watcher, created, entry, modified};
 use fnd_manifest::function::file::FileAction;
 use fnd_manifest::function::keys::FileTrigger;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 fn moves(path: &Path) -> FileTrigger {
@@ -113,4 +114,41 @@ fn a_failed_action_says_why() {
     watcher.expect_only(&[created("b")]);
     watcher.expect_problem("");
     assert!(path.join("a").exists());
+}
+
+/// The owner of the directory may not steer where the function writes.
+#[test]
+fn a_link_below_the_directory_is_not_followed() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, other) = (root.path().join("in"), root.path().join("other"));
+    fs::create_dir(&path).unwrap();
+    fs::create_dir(&other).unwrap();
+    symlink(&other, path.join("done")).unwrap();
+    fs::create_dir(path.join("kept")).unwrap();
+    symlink(&other, path.join("kept/far")).unwrap();
+    let mut watcher = Watcher::start(&[FileTrigger {
+        then: FileAction::Move("done".to_owned()),
+        failed: FileAction::Move(path.join("kept/far/below").to_str().unwrap().to_owned()),
+        ..entry(&path)
+    }]);
+    fs::write(path.join("a"), "1").unwrap();
+    watcher.expect(&[created("a")]);
+    watcher.expect_problem("in/done` is a link");
+    watcher.success = Some(false);
+    fs::write(path.join("b"), "1").unwrap();
+    watcher.expect(&[created("b")]);
+    watcher.expect_problem("in/kept/far` is a link");
+    assert!(path.join("a").exists() && path.join("b").exists());
+    assert_eq!(fs::read_dir(&other).unwrap().count(), 0);
+    // A directory in its place is used, and one that is missing is made.
+    fs::remove_file(path.join("done")).unwrap();
+    fs::remove_file(path.join("kept/far")).unwrap();
+    fs::write(path.join("c"), "1").unwrap();
+    watcher.expect(&[created("c")]);
+    watcher.until("it is moved", |_| path.join("kept/far/below/c").exists());
+    watcher.success = Some(true);
+    fs::write(path.join("d"), "1").unwrap();
+    watcher.expect_only(&[created("d")]);
+    assert!(path.join("done/d").exists());
+    assert!(path.join("a").exists() && path.join("b").exists());
 }

@@ -8,7 +8,9 @@ use fnd_manifest::schema::pick::FromValue as _;
 use fnd_wire::ids::InvocationId;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -75,7 +77,19 @@ impl Watcher {
     }
 
     pub(crate) fn start_with(entries: &[FileTrigger], memory: Memory) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_fnd"))
+        Self::spawn(entries, memory, &mut Command::new(env!("CARGO_BIN_EXE_fnd")))
+    }
+
+    /// Starts it as a user that is not root.
+    pub(crate) fn start_as(uid: u32, entries: &[FileTrigger]) -> Self {
+        // The other user may be unable to reach the program by its path.
+        let program = std::fs::File::open(env!("CARGO_BIN_EXE_fnd")).unwrap();
+        let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
+        Self::spawn(entries, Memory::default(), command.uid(uid).gid(uid))
+    }
+
+    fn spawn(entries: &[FileTrigger], memory: Memory, command: &mut Command) -> Self {
+        let mut child = command
             .arg("--watch")
             .env_clear()
             .env("FND_WATCHED", serde_json::to_string(entries).unwrap())

@@ -11,3 +11,4 @@ mod directories;
 mod files;
 mod floods;
 mod fnd;
+mod hindrances;

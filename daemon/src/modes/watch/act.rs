@@ -1,6 +1,6 @@
 //! Deletes and moves files after their invocation. Nothing is ever overwritten, and a file that changed stays.
 
-use super::disk::{facts, open_below, open_directory, split};
+use super::disk::{Unmade, facts, make_below, open_below, open_directory, split};
 use fnd_core::triggers::file::content::Facts;
 use fnd_core::triggers::file::machine::{Act, Acted};
 use fnd_manifest::function::file::FileAction;
@@ -37,16 +37,34 @@ pub(super) fn act(root: BorrowedFd<'_>, watched: &str, act: &Act) -> Acted {
             Err(error) => failed(watched, act, "delete", error),
         };
     };
-    let to = to.join(OsStr::from_bytes(above));
-    match move_to(&parent, name, &to) {
-        Ok(name) => {
-            let there = open_directory(&to).and_then(|(directory, _)| stat(&directory, &name));
-            let path = to.join(OsStr::from_bytes(&name));
-            Acted::Moved(path.into_os_string().into_encoded_bytes(), there.ok().flatten())
+    let moved = destination(root, watched, &to, above).and_then(|there| {
+        let new = move_to(&parent, name, &there)?;
+        Ok((there, new))
+    });
+    match moved {
+        Ok((there, new)) => {
+            let path = to.join(OsStr::from_bytes(above)).join(OsStr::from_bytes(&new));
+            let facts = stat(&there, &new).ok().flatten();
+            Acted::Moved(path.into_os_string().into_encoded_bytes(), facts)
         }
-        Err(Errno::NOENT) if stat(&parent, name) == Err(Errno::NOENT) => Acted::Changed,
-        Err(error) => failed(watched, act, "move", error),
+        Err(Unmade::Error(Errno::NOENT)) if stat(&parent, name) == Err(Errno::NOENT) => Acted::Changed,
+        Err(Unmade::Error(error)) => failed(watched, act, "move", error),
+        Err(Unmade::Link { after }) => Acted::Failed(is_link(watched, act, &to, above, after)),
     }
+}
+
+/// Opens the directory to which a file is moved, and makes it if it is missing.
+///
+/// The owner of the watched directory is not always the user of the function. What is below it is reached through no link:
+/// a link would take files to wherever the function may write.
+fn destination(root: BorrowedFd<'_>, watched: &str, to: &Path, above: &[u8]) -> Result<OwnedFd, Unmade> {
+    let watched = FileAction::Move(".".to_owned()).destination(watched); // in the same form as `to`
+    if let Some(below) = watched.and_then(|watched| to.strip_prefix(watched).ok()) {
+        return make_below(root, below.join(OsStr::from_bytes(above)).as_os_str().as_bytes());
+    }
+    std::fs::create_dir_all(to).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let (to, _) = open_directory(to)?;
+    make_below(to.as_fd(), above)
 }
 
 fn stat(directory: &OwnedFd, name: &[u8]) -> Result<Option<Facts>, Errno> {
@@ -54,15 +72,12 @@ fn stat(directory: &OwnedFd, name: &[u8]) -> Result<Option<Facts>, Errno> {
     Ok(facts(&stat))
 }
 
-/// Moves a file to a directory, which is made if it is missing. Returns the new name.
-fn move_to(from: &OwnedFd, name: &[u8], to: &Path) -> Result<Vec<u8>, Errno> {
-    let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-    std::fs::create_dir_all(to).map_err(errno)?;
-    let (to, _) = open_directory(to)?;
+/// Moves a file to a directory. Returns the new name.
+fn move_to(from: &OwnedFd, name: &[u8], to: &OwnedFd) -> Result<Vec<u8>, Errno> {
     let mut new = name.to_vec();
     for _ in 0..ATTEMPTS {
         match rename(from.as_fd(), name, to.as_fd(), &new) {
-            Err(Errno::EXIST) => new = free_name(&to, name),
+            Err(Errno::EXIST) => new = free_name(to, name),
             other => return other.map(|()| new),
         }
     }
@@ -108,6 +123,20 @@ fn free_name(directory: &OwnedFd, name: &[u8]) -> Vec<u8> {
     numbered(free)
 }
 
+/// Returns the problem of a link on the way to the directory to which a file is moved, with the number of parts after it.
+fn is_link(watched: &str, act: &Act, to: &Path, above: &[u8], after: usize) -> String {
+    let path = Path::new(watched).join(OsStr::from_bytes(&act.path));
+    let whole = to.join(OsStr::from_bytes(above));
+    let whole = whole.components().as_path(); // without a slash at its end
+    let link = whole.ancestors().nth(after).unwrap_or(to).display();
+    format!(
+        "failed to move `{}` to `{}`: `{link}` is a link, which is not followed there; the file stays where it is, and \
+         fnd does not try again: make `{link}` a directory, or name the directory to which it leads",
+        path.display(),
+        whole.display()
+    )
+}
+
 fn failed(watched: &str, act: &Act, verb: &str, error: Errno) -> Acted {
     let path = Path::new(watched).join(OsStr::from_bytes(&act.path));
     let to = match &act.action {
@@ -123,7 +152,7 @@ fn failed(watched: &str, act: &Act, verb: &str, error: Errno) -> Acted {
     };
     let cause = std::io::Error::from(error);
     Acted::Failed(format!(
-        "failed to {verb} `{}`{to}: {cause}; the file stays where it is, and {help}",
+        "failed to {verb} `{}`{to}: {cause}; the file stays where it is, and fnd does not try again: {help}",
         path.display()
     ))
 }

@@ -5,7 +5,7 @@
 
 use fnd_core::triggers::file::content::{Facts, Hash};
 use fnd_core::triggers::file::machine::Look;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use std::ffi::OsStr;
@@ -35,6 +35,49 @@ pub(super) fn open_below(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, E
     let mut at = openat(root, OsStr::from_bytes(first), flags, Mode::empty())?;
     for part in parts {
         at = openat(&at, OsStr::from_bytes(part), flags, Mode::empty())?;
+    }
+    Ok(at)
+}
+
+/// Why a directory was not made.
+pub(super) enum Unmade {
+    Error(Errno),
+    /// A part of its path is a link; the number of parts after it.
+    Link {
+        after: usize,
+    },
+}
+
+impl From<Errno> for Unmade {
+    fn from(error: Errno) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Opens a directory below another, and makes the parts of its path that are missing. No part may be a link.
+pub(super) fn make_below(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Unmade> {
+    let mut at = open_below(root, b"")?;
+    let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
+    let count = parts.clone().count();
+    for (number, part) in parts.enumerate() {
+        let opened = open_below(at.as_fd(), part).or_else(|error| {
+            if error != Errno::NOENT {
+                return Err(error);
+            }
+            match mkdirat(&at, OsStr::from_bytes(part), Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => open_below(at.as_fd(), part),
+                Err(error) => Err(error),
+            }
+        });
+        at = opened.map_err(|error| {
+            let stat = statat(&at, OsStr::from_bytes(part), AtFlags::SYMLINK_NOFOLLOW);
+            match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+                Ok(FileType::Symlink) => Unmade::Link {
+                    after: count - number - 1,
+                },
+                _ => Unmade::Error(error),
+            }
+        })?;
     }
     Ok(at)
 }
@@ -106,6 +149,15 @@ pub(super) fn look(root: BorrowedFd<'_>, path: &[u8], hash: bool) -> Look {
         _ if opened_as != before => Look::Changing(opened_as),
         _ => Look::File(opened_as, Hash::Is(hash)),
     }
+}
+
+/// Returns the directory that hides a file, and why.
+pub(super) fn unreachable(root: BorrowedFd<'_>, path: &[u8]) -> (Vec<u8>, Errno) {
+    let (above, name) = split(path);
+    let stat =
+        open_below(root, above).and_then(|parent| statat(parent, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW));
+    // It may be over already.
+    (above.to_vec(), stat.err().unwrap_or(Errno::AGAIN))
 }
 
 /// Says what it means that a file was not found in a directory.

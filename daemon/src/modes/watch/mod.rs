@@ -1,11 +1,13 @@
 //! `fnd --watch`: sees the files of `[[file]]` as the user of the function, and tells fnd which are ready.
 //!
 //! It is one thread that waits in poll(2). What it decides is in `fnd_core::triggers::file`; here are the descriptors.
-//! Without changes it is never woken. It ends when its standard input ends, so no watcher remains after fnd.
+//! Without changes in its directories only a mount anywhere on the machine wakes it, and the looks at directories whose
+//! changes the kernel does not report. It ends when its standard input ends, so no watcher remains after fnd.
 //!
 //! Files:
 //! - `act`: deletes and moves files after their invocation
 //! - `disk`: looks at files and directories
+//! - `found`: what hinders in a directory
 //! - `mounts`: mounts over and below watched directories
 //! - `pipes`: the messages to and from fnd
 //! - `scans`: lists the files of directories in pieces
@@ -14,6 +16,7 @@
 
 mod act;
 mod disk;
+mod found;
 mod mounts;
 mod pipes;
 mod scans;
@@ -21,9 +24,10 @@ mod watched;
 mod watches;
 
 use crate::clock;
-use fnd_core::triggers::file::machine::{Acted, Action, Clock, Event, Look, Machine};
+use fnd_core::triggers::file::machine::{Acted, Action, Clock, Event, Look, Machine, Named, POLL_INTERVAL};
 use fnd_core::triggers::file::message::ToWatcher;
 use fnd_manifest::function::keys::FileTrigger;
+use found::Found;
 use mounts::Mounts;
 use pipes::{Pipes, Received};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -41,13 +45,21 @@ pub const ENTRIES: &str = "FND_WATCHED";
 /// Shortest time between two reads of events: under a flood at most 200 wake-ups a second.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// Shortest time between looks at all files.
+const EVERY_MIN: Duration = Duration::from_secs(1);
+
 /// Runs the watcher until its standard input ends.
 #[must_use]
 pub fn run() -> ExitCode {
     crate::allocator::set_bounds();
     let entries = std::env::var(ENTRIES).map_err(|error| format!("`{ENTRIES}`: {error}"));
     let entries = entries.and_then(|text| {
-        serde_json::from_str::<Vec<FileTrigger>>(&text).map_err(|error| format!("`{ENTRIES}` cannot be read: {error}"))
+        let mut entries: Vec<FileTrigger> =
+            serde_json::from_str(&text).map_err(|error| format!("`{ENTRIES}` cannot be read: {error}"))?;
+        for every in entries.iter_mut().filter_map(|entry| entry.every.as_mut()) {
+            *every = EVERY_MIN.max(*every);
+        }
+        Ok(entries)
     });
     let (input, output) = (io::stdin(), io::stdout());
     let ended = entries.and_then(|entries| {
@@ -74,6 +86,8 @@ struct Watcher<'a> {
     origin: Instant,
     /// When events may be read again.
     pause: Duration,
+    /// When the ways to the directories are examined, though nothing is reported.
+    examined_next: Option<Duration>,
     /// fnd has sent all known files.
     begun: bool,
 }
@@ -88,6 +102,7 @@ impl<'a> Watcher<'a> {
             mounts: Mounts::open(),
             origin: clock::monotonic(),
             pause: Duration::ZERO,
+            examined_next: None,
             begun: false,
             machine,
             pipes,
@@ -124,6 +139,9 @@ impl<'a> Watcher<'a> {
                 self.mounts_changed();
                 self.examine();
             }
+            if self.examined_next.is_some_and(|next| next <= self.clock().now) {
+                self.examine();
+            }
             if ready.events {
                 self.read_events()?;
             }
@@ -144,6 +162,7 @@ impl<'a> Watcher<'a> {
         if is_scanning && !is_full {
             until = Some(now);
         }
+        until = until.into_iter().chain(self.examined_next).min();
         if events.is_some() && paused {
             until = Some(until.map_or(self.pause, |until| until.min(self.pause)));
         }
@@ -201,6 +220,8 @@ impl<'a> Watcher<'a> {
 
     fn examine(&mut self) {
         watched::examine(&mut self.watched, &mut self.watches, &mut self.scans);
+        let next = self.clock().now.saturating_add(POLL_INTERVAL);
+        self.examined_next = watched::is_hidden(&self.watched).then_some(next);
         self.report_states();
     }
 
@@ -223,7 +244,20 @@ impl<'a> Watcher<'a> {
         let mut is_examined = false;
         for report in reports {
             match report {
-                Report::Named(directory, path, named) => self.handle(Event::Named(directory, path, named)),
+                Report::Long(directory, path, false) => {
+                    let found = Found {
+                        long: Some(path),
+                        ..Found::default()
+                    };
+                    is_examined |= watched::noticed(&mut self.watched, directory, found);
+                }
+                Report::Long(directory, path, true) => self.forget_long(directory, &path),
+                Report::Named(directory, path, named) => {
+                    if named == Named::DirectoryMoved {
+                        self.forget_long(directory, &path);
+                    }
+                    self.handle(Event::Named(directory, path, named));
+                }
                 Report::NewDirectory(directory, path) => {
                     let recursive = |watched: &&Watched| watched.number == directory && watched.is_recursive;
                     if self.watched.iter().find(recursive).is_some() {
@@ -240,11 +274,18 @@ impl<'a> Watcher<'a> {
         Ok(())
     }
 
+    /// Looks for paths that are too long after the one that is told has gone.
+    fn forget_long(&mut self, directory: u16, path: &[u8]) {
+        if watched::is_long(&self.watched, directory, path) {
+            self.scans.all(directory);
+        }
+    }
+
     fn scan(&mut self) {
         let mut events = Vec::new();
-        let problem = self.scans.step(&self.watched, &mut self.watches, &mut events);
-        if let Some((number, error)) = problem {
-            watched::is_blind(&mut self.watched, number, error);
+        let found = self.scans.step(&self.watched, &mut self.watches, &mut events);
+        if let Some((number, found)) = found {
+            watched::scanned(&mut self.watched, number, found);
         }
         let mut is_examined = false;
         for event in events {
@@ -278,6 +319,16 @@ impl<'a> Watcher<'a> {
                 Action::Look(id, directory, path, hash) => {
                     let root = self.open(&mut opened, directory);
                     let look = root.map_or(Look::Unreachable, |root| disk::look(root.as_fd(), &path, hash));
+                    if look == Look::Unreachable {
+                        // Repeated scans find the file as soon as it can be reached.
+                        is_examined = true;
+                        let found = root.map(|root| disk::unreachable(root.as_fd(), &path));
+                        let found = found.map(|unreadable| Found {
+                            unreadable: Some(unreadable),
+                            ..Found::default()
+                        });
+                        watched::noticed(&mut self.watched, directory, found.unwrap_or_default());
+                    }
                     Event::Looked(id, look)
                 }
                 Action::Act(act) => {

@@ -1,9 +1,11 @@
 //! Lists the files of directories in pieces, so that messages of fnd and events are read in between.
 
 use super::disk::{facts, open_below, open_directory};
+use super::found::{Found, is_lost_and_found};
 use super::watched::Watched;
 use super::watches::Watches;
 use fnd_core::triggers::file::machine::Event;
+use fnd_core::triggers::file::message::PATH_MAX;
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::Errno;
 use std::collections::{BTreeSet, VecDeque};
@@ -48,13 +50,13 @@ impl Scans {
         self.active.is_none() && self.wanted.is_empty() && self.parts.is_empty()
     }
 
-    /// Lists a piece. Returns the error of a watch that cannot be set, with its directory.
+    /// Lists a piece. Returns what hinders in its directory.
     pub(super) fn step(
         &mut self,
         watched: &[Watched],
         watches: &mut Watches,
         events: &mut Vec<Event>,
-    ) -> Option<(u16, Errno)> {
+    ) -> Option<(u16, Found)> {
         if self.active.is_none() {
             self.active = self.next();
             if let Some(scan) = &self.active {
@@ -66,10 +68,10 @@ impl Scans {
             self.active = None;
             return None;
         };
-        let mut problem = None;
+        let mut found = Found::default();
         if scan.listing.is_none() {
             match scan.paths.pop() {
-                Some(path) => problem = scan.open(watched, path, watches, events),
+                Some(path) => scan.open(watched, path, watches, events, &mut found),
                 None => {
                     let device = scan.device.filter(|_| scan.is_complete && !scan.failed);
                     events.push(Event::ScanEnded(scan.directory, device));
@@ -78,8 +80,8 @@ impl Scans {
                 }
             }
         }
-        scan.list(watched.is_recursive, events);
-        problem.map(|error| (watched.number, error))
+        scan.list(watched.is_recursive, events, &mut found);
+        Some((watched.number, found))
     }
 
     fn next(&mut self) -> Option<Scan> {
@@ -109,41 +111,51 @@ impl Scan {
         path: Vec<u8>,
         watches: &mut Watches,
         events: &mut Vec<Event>,
-    ) -> Option<Errno> {
+        found: &mut Found,
+    ) {
         let root = open_directory(&watched.path).ok();
         let Some((root, identity)) = root.filter(|(_, identity)| watched.identity == Some(*identity)) else {
-            // It is examined when the kernel reports what happened to it.
+            // The kernel does not report that its mode has changed.
+            found.is_lost = true;
             self.failed = true;
-            return None;
+            return;
         };
         self.device = Some(identity.0);
         let opened = match open_below(root.as_fd(), &path) {
             Ok(opened) => opened,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return None, // its files are gone with it
-            Err(_) => {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return, // its files are gone with it
+            Err(error) => {
+                let is_usual = is_lost_and_found(root.as_fd(), &path);
+                found.unreadable = (!is_usual).then(|| (path.clone(), error));
                 events.push(Event::Unreadable(self.directory, path));
-                return None;
+                return;
             }
         };
-        let problem = watches.add(self.directory, &path, opened.as_fd()).err();
+        found.blind = watches.add(self.directory, &path, opened.as_fd()).err();
         match Dir::read_from(&opened) {
             Ok(listing) => self.listing = Some((path, opened, listing)),
-            Err(_) => self.failed = true,
+            Err(error) => self.unreadable(path, error, events, found),
         }
-        problem
     }
 
-    fn list(&mut self, is_recursive: bool, events: &mut Vec<Event>) {
+    /// Ends the list of a directory whose files cannot be seen.
+    fn unreadable(&mut self, path: Vec<u8>, error: Errno, events: &mut Vec<Event>, found: &mut Found) {
+        self.failed = true;
+        self.listing = None;
+        events.push(Event::Unreadable(self.directory, path.clone()));
+        found.unreadable.get_or_insert((path, error));
+    }
+
+    fn list(&mut self, is_recursive: bool, events: &mut Vec<Event>, found: &mut Found) {
         for _ in 0..PIECE {
             let Some((above, directory, listing)) = &mut self.listing else {
                 return;
             };
             let entry = match listing.read() {
                 Some(Ok(entry)) => entry,
-                Some(Err(_)) => {
-                    self.failed = true;
-                    self.listing = None;
-                    return;
+                Some(Err(error)) => {
+                    let above = above.clone();
+                    return self.unreadable(above, error, events, found);
                 }
                 None => {
                     self.listing = None;
@@ -164,14 +176,26 @@ impl Scan {
             }
             let stat = match kind {
                 FileType::Directory => None,
-                _ => statat(&*directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW).ok(),
+                _ => match statat(&*directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => Some(stat),
+                    // It may be listed, but not passed.
+                    Err(error @ (Errno::ACCESS | Errno::PERM)) => {
+                        let above = above.clone();
+                        return self.unreadable(above, error, events, found);
+                    }
+                    Err(_) => None,
+                },
             };
             if let Some(stat) = &stat {
                 kind = FileType::from_raw_mode(stat.st_mode);
             }
-            if kind == FileType::Directory && is_recursive && !name.starts_with(b".") {
+            let is_entered = kind == FileType::Directory && is_recursive && !name.starts_with(b".");
+            let facts = stat.as_ref().and_then(facts);
+            if (is_entered || facts.is_some()) && above.len() + 1 + name.len() > PATH_MAX {
+                found.long.get_or_insert_with(path);
+            } else if is_entered {
                 self.paths.push(path());
-            } else if let Some(facts) = stat.as_ref().and_then(facts) {
+            } else if let Some(facts) = facts {
                 events.push(Event::Scanned(self.directory, path(), facts));
             }
         }

@@ -1,6 +1,7 @@
 //! The watched directories: whether each is there, whether it is still the same, and what hinders the watcher.
 
 use super::disk::{Identity, open_directory};
+use super::found::Found;
 use super::mounts::below;
 use super::scans::Scans;
 use super::watches::Watches;
@@ -19,13 +20,15 @@ pub(super) struct Watched {
     pub(super) is_recursive: bool,
     /// The directory that the path leads to; nothing if there is none that can be read.
     pub(super) identity: Option<Identity>,
-    /// Why the kernel does not report all changes.
-    blind: Option<Errno>,
+    found: Found,
     /// The same for the scan that is under way.
-    blind_scan: Option<Errno>,
+    scan: Found,
+    /// A directory above cannot be watched.
+    is_hidden: bool,
     /// The mounts below, where directories below count.
     mounts: Vec<(Vec<u8>, PathBuf)>,
-    state: Option<DirectoryState>,
+    state: DirectoryState,
+    said: Option<DirectoryState>,
 }
 
 impl Watched {
@@ -35,34 +38,63 @@ impl Watched {
             path: path.into(),
             is_recursive,
             identity: None,
-            blind: None,
-            blind_scan: None,
+            found: Found::default(),
+            scan: Found::default(),
+            is_hidden: false,
             mounts: Vec::new(),
-            state: None,
+            state: DirectoryState::default(),
+            said: None,
         };
         entries.directories().map(watched).collect()
     }
 }
 
-/// Notes that a watch could not be set in a scan.
-pub(super) fn is_blind(watched: &mut [Watched], number: u16, error: Errno) {
+/// Notes what the scan that is under way has found.
+pub(super) fn scanned(watched: &mut [Watched], number: u16, found: Found) {
     if let Some(watched) = watched.iter_mut().find(|watched| watched.number == number) {
-        watched.blind_scan = Some(error);
+        watched.scan.add(found);
     }
+}
+
+/// Notes what was found without a scan. Returns whether it changes what is to be reported.
+pub(super) fn noticed(watched: &mut [Watched], number: u16, found: Found) -> bool {
+    let watched = watched.iter_mut().find(|watched| watched.number == number);
+    watched.is_some_and(|watched| {
+        let before = watched.found.clone();
+        watched.found.add(found);
+        watched.found != before
+    })
+}
+
+/// Returns whether the path that is told as too long is this one, or below it.
+pub(super) fn is_long(watched: &[Watched], number: u16, path: &[u8]) -> bool {
+    let watched = watched.iter().find(|watched| watched.number == number);
+    let long = watched.and_then(|watched| watched.found.long.as_ref());
+    long.is_some_and(|long| long.starts_with(path))
 }
 
 /// Notes the end of a scan. Returns whether it changes what is to be reported.
 pub(super) fn scan_ended(watched: &mut [Watched], number: u16, is_complete: bool) -> bool {
     let watched = watched.iter_mut().find(|watched| watched.number == number);
     watched.is_some_and(|watched| {
-        let blind = watched.blind_scan.take();
+        let scanned = std::mem::take(&mut watched.scan);
         // A part says nothing about the other directories.
-        let is_changed = blind.is_some() != watched.blind.is_some() && (is_complete || blind.is_some());
-        if is_changed {
-            watched.blind = blind;
-        }
-        is_changed
+        let mut found = if is_complete {
+            Found::default()
+        } else {
+            watched.found.clone()
+        };
+        found.add(scanned);
+        let is_lost = std::mem::take(&mut found.is_lost);
+        let is_changed = found != watched.found;
+        watched.found = found;
+        is_changed || is_lost
     })
+}
+
+/// Returns whether the ways to the directories are to be examined from time to time. All files are not looked at for that.
+pub(super) fn is_hidden(watched: &[Watched]) -> bool {
+    watched.iter().any(|watched| watched.is_hidden)
 }
 
 /// Scans directories below which something was mounted or unmounted.
@@ -89,7 +121,7 @@ pub(super) fn examine(watched: &mut [Watched], watches: &mut Watches, scans: &mu
         if is_replaced {
             watches.remove(watched.number, b"");
             watched.identity = identity;
-            watched.blind = None;
+            watched.found = Found::default();
         }
         if let Ok((directory, _)) = &opened
             && !watches.has(watched.number)
@@ -98,59 +130,51 @@ pub(super) fn examine(watched: &mut [Watched], watches: &mut Watches, scans: &mu
             if is_replaced || error.is_none() {
                 scans.all(watched.number);
             }
-            watched.blind = error;
+            watched.found.blind = error;
         }
-        watched.state = Some(match opened {
+        let hidden = hidden.as_ref().filter(|(above, _)| {
+            let way = way(&watched.path);
+            way.iter().any(|(at, name)| at == above || at.join(name) == *above)
+        });
+        watched.is_hidden = hidden.is_some();
+        watched.state = match opened {
             Err(error) => DirectoryState {
                 present: false,
                 // A changed mode is not reported by the directories above.
                 polled: !matches!(error, Errno::NOENT | Errno::NOTDIR) || hidden.is_some(),
                 problem: Some(absent(&watched.path, error)),
             },
-            Ok(_) => present(watched, watches, hidden.as_ref()),
-        });
+            Ok(_) => present(watched, watches, hidden),
+        };
     }
 }
 
-/// Returns the state of a directory that is there.
+/// Returns the state of a directory that is there. `hidden` is a directory above that cannot be watched.
 fn present(watched: &Watched, watches: &Watches, hidden: Option<&(PathBuf, Errno)>) -> DirectoryState {
     let interval = POLL_INTERVAL.as_secs();
     let path = watched.path.display();
-    let problem = if let Some(error) = watches.unavailable() {
-        Some(format!(
+    let unavailable = watches.unavailable().map(|error| {
+        format!(
             "the kernel reports no changes ({}), so all files are looked at every {interval} s: raise \
              `fs.inotify.max_user_instances` with sysctl",
             std::io::Error::from(error)
-        ))
-    } else if watched.blind == Some(Errno::NOSPC) {
-        Some(format!(
-            "`{path}` has more directories than can be watched, so all files are looked at every {interval} s: raise \
-             `fs.inotify.max_user_watches` with sysctl"
-        ))
-    } else if let Some(error) = watched.blind {
-        Some(format!(
-            "`{path}` cannot be watched ({}), so all files are looked at every {interval} s",
-            std::io::Error::from(error)
-        ))
-    } else {
-        let ours = hidden.filter(|(above, _)| {
-            way(&watched.path)
-                .iter()
-                .any(|(at, name)| at == above || at.join(name) == *above)
-        });
-        ours.map(|(above, error)| {
-            let above = above.display();
-            format!(
-                "`{above}` cannot be watched ({}), so a replaced `{path}` is found every {interval} s only: let the user \
-                 of the function read `{above}`",
-                std::io::Error::from(*error)
-            )
-        })
-    };
+        )
+    });
+    let hidden = hidden.map(|(above, error)| {
+        let above = above.display();
+        format!(
+            "`{above}` cannot be watched ({}), so a replaced `{path}` is found every {interval} s only: let the user of \
+             the function read `{above}`",
+            std::io::Error::from(*error)
+        )
+    });
     DirectoryState {
         present: true,
-        polled: problem.is_some(),
-        problem,
+        polled: unavailable.is_some() || watched.found.is_polled(),
+        problem: unavailable
+            .or_else(|| watched.found.problem(&watched.path))
+            .or(hidden)
+            .or_else(|| watched.found.too_long(&watched.path)),
     }
 }
 
@@ -170,8 +194,13 @@ fn absent(path: &Path, error: Errno) -> String {
 
 /// Returns the states that are not reported yet.
 pub(super) fn states(watched: &mut [Watched]) -> Vec<Event> {
-    let states = watched.iter_mut();
-    states
-        .filter_map(|watched| Some(Event::Directory(watched.number, watched.state.take()?)))
-        .collect()
+    let changed = |watched: &mut Watched| {
+        // The same state again would put off the next scan.
+        if watched.said.as_ref() == Some(&watched.state) {
+            return None;
+        }
+        watched.said = Some(watched.state.clone());
+        Some(Event::Directory(watched.number, watched.state.clone()))
+    };
+    watched.iter_mut().filter_map(changed).collect()
 }

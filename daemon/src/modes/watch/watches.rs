@@ -6,6 +6,7 @@
 
 use super::disk::split;
 use fnd_core::triggers::file::machine::Named;
+use fnd_core::triggers::file::message::PATH_MAX;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -45,6 +46,8 @@ pub(super) enum Report {
     /// A watched directory may be another one now, or be gone.
     Examine,
     Overflow,
+    /// A path that is too long for fnd: `true` if it is gone.
+    Long(u16, Vec<u8>, bool),
 }
 
 /// The meanings of one watch.
@@ -257,6 +260,11 @@ impl Watches {
     }
 
     fn name(&mut self, directory: u16, path: Vec<u8>, flags: ReadFlags, reports: &mut Vec<Report>) {
+        if path.len() > PATH_MAX {
+            let is_gone = flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::DELETE);
+            reports.push(Report::Long(directory, path, is_gone));
+            return;
+        }
         if flags.contains(ReadFlags::ISDIR) {
             if flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::DELETE) {
                 self.remove(directory, &path);
