@@ -196,12 +196,14 @@ fn refused_files_are_offered_again_with_their_newest_content() {
 /// The idle watcher is never woken, and it ends with its input.
 #[test]
 fn it_rests_and_ends() {
-    let root = tempfile::tempdir().unwrap();
+    let above = tempfile::tempdir().unwrap();
+    let root = above.path().join("in");
+    fs::create_dir(&root).unwrap();
     let mut watcher = Watcher::start(&[FileTrigger {
         recursive: true,
-        ..entry(root.path())
+        ..entry(&root)
     }]);
-    fs::write(root.path().join("a"), "1").unwrap();
+    fs::write(root.join("a"), "1").unwrap();
     watcher.expect_only(&[created("a")]);
     watcher.rest(Duration::from_millis(1500)); // the number of files that wait is reported a second later
     let switches = || {
@@ -214,7 +216,7 @@ fn it_rests_and_ends() {
     };
     let before = switches();
     // Files that are read, and changes beside the directory, do not matter.
-    fs::read(root.path().join("a")).unwrap();
+    fs::read(root.join("a")).unwrap();
     fs::write(tempfile::tempdir().unwrap().path().join("a"), "1").unwrap();
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(switches(), before);

@@ -274,7 +274,7 @@ impl Machine {
 
     fn message(&mut self, at: Clock, message: ToWatcher) {
         match message {
-            ToWatcher::Known(known) => known.into_iter().for_each(|known| self.remember(&known)),
+            ToWatcher::Known(known) => known.into_iter().for_each(|known| self.remember(at, &known)),
             ToWatcher::Begin(since_ms) => {
                 let ns = |ms: u64| i64::try_from(ms.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
                 self.since_ns = Some(since_ms.into_iter().map(ns).collect());
@@ -289,7 +289,7 @@ impl Machine {
     }
 
     /// Takes a content that an earlier watcher handled.
-    fn remember(&mut self, known: &Known) {
+    fn remember(&mut self, at: Clock, known: &Known) {
         let File { directory, path, .. } = &known.file;
         let content = super::content::Content::of(&known.file);
         let entry = self.entries.take(*directory, &path.0);
@@ -297,18 +297,14 @@ impl Machine {
             return; // of an entry that is gone
         };
         let before = self.books.get(id).and_then(|record| record.known);
-        match before {
-            // A file was replaced, and the end of the earlier content was not sent any more.
-            Some(before) if before.facts.changed_ns > content.facts.changed_ns => {
-                self.outbox.gone(*directory, content.facts.inode);
-            }
-            _ => {
-                if let Some(nameless) = self.books.learn(id, content) {
-                    let gone = self.books.forget(nameless);
-                    self.books.set(nameless, State::Idle);
-                    gone.into_iter().for_each(|inode| self.outbox.gone(*directory, inode));
-                }
-            }
+        let mut nameless = self.books.learn(id, content);
+        if let Some(before) = before.filter(|before| before.facts.changed_ns > content.facts.changed_ns) {
+            nameless = self.books.learn(id, before);
+        }
+        if let Some(nameless) = nameless {
+            // A file was replaced, and the watcher ended before it said what became of the earlier content. The first scan
+            // may find that under another name.
+            self.wait_in(at, nameless, State::MovedAway, MOVE_WINDOW);
         }
         if let Some(after) = known.after {
             let facts = content.facts;
@@ -373,7 +369,7 @@ impl Machine {
                 return;
             };
             let Some(record) = self.books.get_mut(id) else { continue };
-            let state = record.state;
+            let (state, directory) = (record.state, record.directory);
             let Some(wait) = record.wait.as_mut().filter(|wait| wait.queued == time) else {
                 continue; // an earlier time of the same file, or a file that had its number before
             };
@@ -388,6 +384,10 @@ impl Machine {
                 // A scan, or a look after an answer of fnd, may find it under another name.
                 State::MovedAway | State::Removed if self.is_scanned(at) || self.offers.changed > 0 => {
                     self.queue(id, now.saturating_add(nanos(MOVE_WINDOW)));
+                }
+                // So may the first scan after a start.
+                State::MovedAway if !self.is_first_scan_over(directory) => {
+                    self.queue(id, now.saturating_add(nanos(POLL_INTERVAL)));
                 }
                 State::MovedAway | State::Removed => self.vanish(at, id),
                 _ => {}

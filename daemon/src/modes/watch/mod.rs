@@ -322,12 +322,13 @@ impl<'a> Watcher<'a> {
                     if look == Look::Unreachable {
                         // Repeated scans find the file as soon as it can be reached.
                         is_examined = true;
-                        let found = root.map(|root| disk::unreachable(root.as_fd(), &path));
-                        let found = found.map(|unreadable| Found {
-                            unreadable: Some(unreadable),
+                        // Without the directory itself, the error may be over already.
+                        let unreadable = root.map(|root| disk::unreachable(root.as_fd(), &path));
+                        let found = Found {
+                            unreadable: Some(unreadable.unwrap_or((Vec::new(), Errno::AGAIN))),
                             ..Found::default()
-                        });
-                        watched::noticed(&mut self.watched, directory, found.unwrap_or_default());
+                        };
+                        watched::noticed(&mut self.watched, directory, found);
                     }
                     Event::Looked(id, look)
                 }

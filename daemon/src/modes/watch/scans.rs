@@ -71,7 +71,7 @@ impl Scans {
         let mut found = Found::default();
         if scan.listing.is_none() {
             match scan.paths.pop() {
-                Some(path) => scan.open(watched, path, watches, events, &mut found),
+                Some(path) => found = scan.open(watched, path, watches, events),
                 None => {
                     let device = scan.device.filter(|_| scan.is_complete && !scan.failed);
                     events.push(Event::ScanEnded(scan.directory, device));
@@ -105,37 +105,36 @@ impl Scans {
 
 impl Scan {
     /// Opens a directory, which is watched before it is listed: a file is in the list, or is reported, or both.
-    fn open(
-        &mut self,
-        watched: &Watched,
-        path: Vec<u8>,
-        watches: &mut Watches,
-        events: &mut Vec<Event>,
-        found: &mut Found,
-    ) {
-        let root = open_directory(&watched.path).ok();
-        let Some((root, identity)) = root.filter(|(_, identity)| watched.identity == Some(*identity)) else {
-            // The kernel does not report that its mode has changed.
-            found.is_lost = true;
-            self.failed = true;
-            return;
+    /// Returns what hinders.
+    fn open(&mut self, watched: &Watched, path: Vec<u8>, watches: &mut Watches, events: &mut Vec<Event>) -> Found {
+        let mut found = Found::default();
+        let (root, identity) = match open_directory(&watched.path) {
+            Ok(opened) if watched.identity == Some(opened.1) => opened,
+            other => {
+                // The kernel does not report that its mode has changed.
+                found.is_lost = true;
+                found.unreadable = other.err().map(|error| (Vec::new(), error));
+                self.failed = true;
+                return found;
+            }
         };
         self.device = Some(identity.0);
         let opened = match open_below(root.as_fd(), &path) {
             Ok(opened) => opened,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return, // its files are gone with it
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return found, // its files are gone with it
             Err(error) => {
                 let is_usual = is_lost_and_found(root.as_fd(), &path);
                 found.unreadable = (!is_usual).then(|| (path.clone(), error));
                 events.push(Event::Unreadable(self.directory, path));
-                return;
+                return found;
             }
         };
         found.blind = watches.add(self.directory, &path, opened.as_fd()).err();
         match Dir::read_from(&opened) {
             Ok(listing) => self.listing = Some((path, opened, listing)),
-            Err(error) => self.unreadable(path, error, events, found),
+            Err(error) => self.unreadable(path, error, events, &mut found),
         }
+        found
     }
 
     /// Ends the list of a directory whose files cannot be seen.

@@ -112,7 +112,7 @@ pub(super) fn mounts_changed(watched: &mut [Watched], table: &[u8], scans: &mut 
 /// Examines where the paths lead now. A directory that appeared or was replaced is scanned.
 pub(super) fn examine(watched: &mut [Watched], watches: &mut Watches, scans: &mut Scans) {
     // The ways are watched first: what changes afterwards is reported.
-    let ways: Vec<(PathBuf, OsString)> = watched.iter().flat_map(|watched| way(&watched.path)).collect();
+    let ways: Vec<Vec<(PathBuf, OsString)>> = watched.iter().map(|watched| way(&watched.path)).collect();
     let hidden = watches.watch_ways(ways.iter());
     for watched in watched {
         let opened = open_directory(&watched.path);

@@ -149,31 +149,38 @@ impl Watches {
     /// directory that cannot be watched, and why.
     pub(super) fn watch_ways<'a>(
         &mut self,
-        ways: impl Iterator<Item = &'a (std::path::PathBuf, OsString)>,
+        ways: impl Iterator<Item = &'a Vec<(std::path::PathBuf, OsString)>>,
     ) -> Option<(std::path::PathBuf, Errno)> {
         let inotify = self.inotify.as_ref().ok()?;
         let mut failed = None;
         let mut names: HashMap<i32, BTreeSet<OsString>> = HashMap::new();
         let mut on_way = BTreeSet::new();
-        for (directory, name) in ways {
-            let next = directory.join(name);
-            let is_directory = std::fs::symlink_metadata(&next).is_ok_and(|meta| meta.is_dir());
-            // The files in a directory that the way only leads through do not matter: it reports its own end. A link is
-            // replaced without such a report, and a missing name has none.
-            let (watched, mask): (&Path, _) = if is_directory {
-                (&next, SELF)
-            } else {
-                (directory, NAMES | SELF)
-            };
-            match inotify::add_watch(inotify, watched, mask | HOW) {
-                Ok(number) if is_directory => {
-                    on_way.insert(number);
+        for way in ways {
+            let is_directory = |next: &Path| std::fs::symlink_metadata(next).is_ok_and(|meta| meta.is_dir());
+            let is_there = way
+                .last()
+                .is_some_and(|(directory, name)| is_directory(&directory.join(name)));
+            for (position, (directory, name)) in way.iter().enumerate() {
+                let next = directory.join(name);
+                // A directory that the way leads through reports that it is moved. It is deleted only after the last one. That
+                // one is reported by the directory above, since a directory that a program has open does not report its
+                // own deletion. A link is replaced without a report of its own, and a missing name has none.
+                let is_passed = is_there && position + 1 < way.len() && is_directory(&next);
+                let (watched, mask) = if is_passed {
+                    (&next, SELF)
+                } else {
+                    (directory, NAMES | SELF)
+                };
+                match inotify::add_watch(inotify, watched, mask | HOW) {
+                    Ok(number) if is_passed => {
+                        on_way.insert(number);
+                    }
+                    Ok(number) => {
+                        names.entry(number).or_default().insert(name.clone());
+                    }
+                    Err(Errno::NOENT | Errno::NOTDIR) => {} // the directory above reports when it appears
+                    Err(error) => failed = Some((watched.clone(), error)),
                 }
-                Ok(number) => {
-                    names.entry(number).or_default().insert(name.clone());
-                }
-                Err(Errno::NOENT | Errno::NOTDIR) => {} // the directory above reports when it appears
-                Err(error) => failed = Some((watched.to_owned(), error)),
             }
         }
         let all: BTreeSet<_> = self
