@@ -42,8 +42,11 @@ impl State {
             version: serving.version,
             entries: serving.manifest.file.clone().into(),
         });
-        let next = self.watchers.want(function, wanted);
-        self.watch_next(function, next);
+        // Most functions watch nothing.
+        if wanted.is_some() || self.watchers.has(function) {
+            let next = self.watchers.want(function, wanted);
+            self.watch_next(function, next);
+        }
     }
 
     /// Forgets the files of functions that no longer exist.

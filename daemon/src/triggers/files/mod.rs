@@ -106,11 +106,13 @@ impl Watchers {
         }
     }
 
+    /// Returns whether a function has a watcher, or had one that has not ended.
+    pub(crate) fn has(&self, function: &FunctionName) -> bool {
+        self.all.contains_key(function)
+    }
+
     /// Says which watcher a function needs from now on. Returns what is to be done.
     pub(crate) fn want(&mut self, function: &FunctionName, wanted: Option<Wanted>) -> Next {
-        if wanted.is_none() && !self.all.contains_key(function) {
-            return Next::Nothing;
-        }
         let watcher = self.all.entry(function.clone()).or_default();
         let version = |wanted: &Option<Wanted>| wanted.as_ref().map(|wanted| wanted.version);
         if version(&watcher.wanted) != version(&wanted) {
