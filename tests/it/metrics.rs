@@ -260,9 +260,18 @@ fn shipped_rules_and_the_dashboard_ask_for_metrics_that_there_are() {
         "",
     );
 
-    // Every metric family appears with its name, also one that has no series yet.
+    // Every metric family appears with its name, if something has a value of it.
     let fnd = busy("");
-    let served = fnd.client().get("/metrics").text();
+    let directory = fnd.shared_directory("in");
+    let watches = format!(
+        "# /// fnd\n# [[file]]\n# path = \"{}\"\n# ///\n:\n",
+        directory.display()
+    );
+    fnd.drop_file("watches.sh", &watches);
+    let served = wait_until("the files that wait", PATIENCE, || {
+        let served = fnd.client().get("/metrics").text();
+        served.contains("fnd_files_waiting{").then_some(served)
+    });
     fnd.finish();
     let types: Vec<&str> = served
         .lines()
