@@ -2,17 +2,14 @@
 
 use super::Mode;
 use super::keys::EventSubscription;
-use super::resolve::Report;
+use super::resolve::{Report, place, written};
 use super::route::Place;
 use crate::diagnostic::Diagnostic;
-use crate::schema::tree::{At, Node, Table, Value};
+use crate::schema::tree::Table;
 
 /// Reports what is wrong with the subscriptions; `own` is the manifest in which they are written.
 pub(super) fn check(subscriptions: &[EventSubscription], own: &Table, mode: Mode, report: &mut Report<'_>) {
-    let written: &[Node] = match own.get("event").map(|node| &node.value) {
-        Some(Value::List(items)) => items,
-        _ => &[],
-    };
+    let written = written(own, "event");
     for (number, subscription) in subscriptions.iter().enumerate() {
         let node = written.get(number);
         let mut wrong = |key: &str, code, message: String, help: &str| {
@@ -73,13 +70,4 @@ fn elsewhere(place: &Place) -> Option<String> {
         Place::Header(name) if name.strip_prefix("ce-").is_some_and(|name| !name.is_empty()) => None,
         Place::Header(_) | Place::Query(_) | Place::Ip => Some(place.clone().into()),
     }
-}
-
-/// Returns where a key of an entry is written; the entry itself where the key is not.
-fn place<'a>(entry: Option<&'a Node>, key: &str) -> Option<&'a At> {
-    let found = match &entry?.value {
-        Value::Table(table) => table.get(key),
-        _ => None,
-    };
-    Some(&found.or(entry)?.at)
 }

@@ -20,7 +20,7 @@ words! {
     }
 }
 
-/// What happens to a file after its invocation.
+/// The treatment of a file after its invocation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum FileAction {

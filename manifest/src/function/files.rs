@@ -3,9 +3,9 @@
 use super::Mode;
 use super::file::normal;
 use super::keys::FileTrigger;
-use super::resolve::Report;
+use super::resolve::{Report, place, written};
 use crate::diagnostic::Diagnostic;
-use crate::schema::tree::{At, Node, Table, Value};
+use crate::schema::tree::Table;
 use std::path::Path;
 
 /// Directories whose files are not on a disk: the kernel reports no changes of them.
@@ -14,10 +14,7 @@ const KERNELS: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// Reports what is wrong with the entries; `own` is the manifest in which they are written, `code` the path of the
 /// function's code.
 pub(super) fn check(entries: &[FileTrigger], own: &Table, (mode, code): (Mode, &str), report: &mut Report<'_>) {
-    let written: &[Node] = match own.get("file").map(|node| &node.value) {
-        Some(Value::List(items)) => items,
-        _ => &[],
-    };
+    let written = written(own, "file");
     for (number, entry) in entries.iter().enumerate() {
         let node = written.get(number);
         for (key, message, help) in wrong(entry, mode, Path::new(code)) {
@@ -76,16 +73,6 @@ fn wrong(entry: &FileTrigger, mode: Mode, code: &Path) -> Vec<(&'static str, Str
 fn contains(path: &Path, recursive: bool, code: &Path) -> bool {
     let is_around = code.ancestors().skip(1).take(2).any(|directory| directory == path);
     code.is_absolute() && (is_around || recursive && code.starts_with(path))
-}
-
-/// Returns where a key of an entry is written; the entry itself where the key is not.
-fn place<'a>(entry: Option<&'a Node>, key: &str) -> Option<&'a At> {
-    let entry = entry?;
-    let key = match &entry.value {
-        Value::Table(table) => table.get(key),
-        _ => None,
-    };
-    Some(&key.unwrap_or(entry).at)
 }
 
 #[cfg(test)]

@@ -50,6 +50,23 @@ impl Report<'_> {
     }
 }
 
+/// Returns the entries of a list of tables, as they are written.
+pub(super) fn written<'a>(own: &'a Table, list: &str) -> &'a [Node] {
+    match own.get(list).map(|node| &node.value) {
+        Some(Value::List(items)) => items,
+        _ => &[],
+    }
+}
+
+/// Returns where a key of an entry is written; the entry itself where the key is not.
+pub(super) fn place<'a>(entry: Option<&'a Node>, key: &str) -> Option<&'a At> {
+    let found = match &entry?.value {
+        Value::Table(table) => table.get(key),
+        _ => None,
+    };
+    Some(&found.or(entry)?.at)
+}
+
 /// Facts about a function that are not keys of its manifest.
 #[derive(Debug)]
 pub struct Subject<'a> {

@@ -2,19 +2,16 @@
 
 use super::Mode;
 use super::keys::Schedule;
-use super::resolve::{Report, Subject};
+use super::resolve::{Report, Subject, place, written};
 use crate::cron::{self, Cron};
 use crate::diagnostic::Diagnostic;
-use crate::schema::tree::{At, Node, Table, Value};
+use crate::schema::tree::Table;
 use fnd_wire::units::print_duration;
 use jiff::tz::TimeZone;
 
 /// Reports what is wrong with the schedules; `own` is the manifest in which they are written.
 pub(super) fn check(schedules: &[Schedule], own: &Table, subject: &Subject<'_>, report: &mut Report<'_>) {
-    let written: &[Node] = match own.get("schedule").map(|node| &node.value) {
-        Some(Value::List(items)) => items,
-        _ => &[],
-    };
+    let written = written(own, "schedule");
     for (number, schedule) in schedules.iter().enumerate() {
         let node = written.get(number);
         for (key, message, help) in wrong(schedule, subject.mode) {
@@ -83,16 +80,6 @@ fn comes(line: &str) -> Result<(), (String, String)> {
             "correct the day of the month or the month".to_owned(),
         )),
     }
-}
-
-/// Returns where a key of a schedule is written; the schedule itself where the key is not.
-fn place<'a>(schedule: Option<&'a Node>, key: &str) -> Option<&'a At> {
-    let schedule = schedule?;
-    let key = match &schedule.value {
-        Value::Table(table) => table.get(key),
-        _ => None,
-    };
-    Some(&key.unwrap_or(schedule).at)
 }
 
 #[cfg(test)]

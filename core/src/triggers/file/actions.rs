@@ -1,4 +1,4 @@
-//! What is done to files after their invocation. An act is only for the content that the invocation had: a file that
+//! Moves and deletes files after their invocation. An act is only for the content that the invocation had: a file that
 //! changed since then is a new content, and stays.
 
 use super::content::{Content, Facts};

@@ -1,4 +1,4 @@
-//! What follows from a look at a file.
+//! Draws the conclusions from a look at a file.
 
 use super::content::{Compared, Content, Facts, Hash};
 use super::machine::{Clock, Look, MOVE_WINDOW, Machine};
@@ -6,7 +6,7 @@ use super::record::{FileId, State};
 use fnd_manifest::function::file::FileChange;
 use std::time::Duration;
 
-/// What a look says about a content.
+/// The verdict on a content after a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It is handled already; the books have its present name and facts.

@@ -58,7 +58,7 @@ pub enum Named {
     DirectoryMoved,
 }
 
-/// What a look at a file has shown.
+/// The result of a look at a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// A regular file, whose facts did not change while it was hashed.
@@ -71,7 +71,7 @@ pub enum Look {
     Unreachable,
 }
 
-/// What became of an act.
+/// The result of an act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acted {
     /// The file is deleted.
@@ -154,7 +154,7 @@ pub enum Action {
     Scan(u16),
 }
 
-/// What is known about a watched directory.
+/// The known facts about a watched directory.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     pub(super) state: DirectoryState,

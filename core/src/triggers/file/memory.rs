@@ -1,4 +1,4 @@
-//! What fnd remembers of the files that are handled.
+//! The memory that fnd has of handled files.
 
 use super::message::File;
 use fnd_wire::ids::{FunctionName, InvocationId};

@@ -80,7 +80,7 @@ wire_structs! {
         pub id: InvocationId,
     }
 
-    /// What hinders the watcher, or that nothing does.
+    /// A problem of the watcher, or the end of one.
     pub struct Trouble {
         /// Position of the entry of `[[file]]`.
         pub entry: u16,
@@ -121,7 +121,7 @@ wire_enum! {
         4 = Gone(Vec<(u16, u64)>),
         /// Everything that followed the end of an invocation was done, or cannot be done.
         5 = Settled(InvocationId),
-        /// What hinders the watcher.
+        /// A problem of the watcher.
         6 = Trouble(Trouble),
         /// Number of files that wait: they are ready, and have no invocation yet.
         7 = Waiting(u64),

@@ -1,4 +1,4 @@
-//! What follows from the list of a directory: files that nobody reported, and files that are gone.
+//! Draws the conclusions from the list of a directory: files that nobody reported, and files that are gone.
 
 use super::content::{Content, Facts, Hash};
 use super::looks::Verdict;

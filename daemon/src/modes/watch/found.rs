@@ -1,4 +1,4 @@
-//! What hinders a watcher in a directory, and the words for it.
+//! The problems of a watcher in a directory, and the words for them.
 
 use super::disk::{open_below, split};
 use fnd_core::triggers::file::machine::POLL_INTERVAL;
@@ -13,7 +13,7 @@ use std::path::Path;
 /// Most bytes of a path that is too long, in a message.
 const SHOWN: usize = 80;
 
-/// What the scans of a directory have found.
+/// The findings of the scans of a directory.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     /// Why the kernel does not report all changes.

@@ -18,7 +18,7 @@ pub(super) struct Pipes<'a> {
     written: usize,
 }
 
-/// What came from fnd.
+/// Messages from fnd, or the end of them.
 pub(super) enum Received {
     Messages(Vec<ToWatcher>),
     /// fnd has ended, or the function has no entries any more.

@@ -36,7 +36,7 @@ const HOW: WatchFlags = WatchFlags::ONLYDIR
 /// Bytes of events that are read before files are looked at.
 const READ_MAX: usize = 1 << 20;
 
-/// What the kernel has reported.
+/// A report of the kernel.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Report {
     /// A name of a watched directory changed.

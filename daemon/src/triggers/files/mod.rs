@@ -56,7 +56,7 @@ pub(crate) struct Watcher {
     failure: Option<String>,
     /// Number of times in a row that it ended by itself.
     failures: u32,
-    /// What hinders it, by the position of the entry.
+    /// Its problems, by the position of the entry.
     troubles: BTreeMap<u16, String>,
     /// Number of files that wait.
     waiting: u64,
@@ -88,7 +88,7 @@ pub(crate) struct Process {
     pub(crate) entries: Rc<[FileTrigger]>,
 }
 
-/// What is to be done about a watcher.
+/// The next step with a watcher.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Next {
     Nothing,
@@ -339,7 +339,7 @@ pub(crate) fn directories(entries: &[FileTrigger]) -> Vec<Arc<str>> {
 /// Returns the entry of a watcher's offer and the marks of its files.
 ///
 /// # Errors
-/// What the watcher must not say: it has the rights of the function, and whatever it says is checked.
+/// The rule that the offer breaks. fnd checks each message, because a watcher has the rights of the function.
 pub(crate) fn offered<'a>(
     ready: &Ready,
     entries: &'a [FileTrigger],
