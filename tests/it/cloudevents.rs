@@ -425,7 +425,8 @@ fn a_hundred_subscribers() {
         assert_eq!(accepted(&answer).delivered.invocations.len(), 100);
         // The runs themselves are not measured.
         wait_until("the runs have ended", PATIENCE, || {
-            (fnd.status().queued == 0).then_some(())
+            let status = fnd.status();
+            (status.queued == 0 && status.running == 0).then_some(())
         });
     }
     took.sort_unstable();

@@ -164,7 +164,7 @@ impl State {
                 self.schedules.stored(id, result.is_ok(), self.clock.now().unix_ms);
                 // The invocation may be over already: its watcher hears of its end after this.
                 self.files_stored(id, result.is_ok());
-                self.step(match result {
+                self.answer_first(match result {
                     Ok(()) => Event::Stored(id),
                     Err(_) => Event::StoreFailed(id),
                 });
@@ -178,7 +178,8 @@ impl State {
                             trigger: Trigger::Event,
                         });
                     }
-                    self.step(Event::Published {
+                    // A hundred functions may start now; the sender of the event does not wait for that.
+                    self.answer_first(Event::Published {
                         number,
                         earlier: shares.earlier,
                     });

@@ -306,7 +306,12 @@ impl Daemon {
                 // Cancel-safe, as its comment says.
                 exchanged = self.exchange(&socket, room.as_deref()) => exchanged?,
                 // Cancel-safe: a message is taken or stays (tokio, `UnboundedReceiver::recv`).
-                Some(message) = messages.recv() => drop(self.input_of_loop(Input::Message(message))),
+                Some(message) = messages.recv() => {
+                    if self.input_of_loop(Input::Message(message)) {
+                        // Callers have answers now. Their turn comes before what was put off, which the next message would do.
+                        tokio::task::yield_now().await;
+                    }
+                }
                 // Cancel-safe: the next turn computes the deadline anew.
                 () = timer => drop(self.input_of_loop(Input::Tick(deadline))),
                 // Cancel-safe: a notification is kept until a task waits for it.

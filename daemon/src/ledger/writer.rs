@@ -2,7 +2,8 @@
 //! after failures.
 //!
 //! ```text
-//! take (gathers 50 ms unless urgent) -> one transaction -> commit -> acknowledge -> a retention step if nothing waits
+//! take (gathers 50 ms unless urgent) -> one transaction -> commit -> acknowledge -> copy a long log into the database
+//!                                           |                                       -> a retention step if nothing waits
 //!                                           | disk full, I/O error
 //!                                           v
 //!                roll back, refuse the durable ones and the claims, keep the rest and try again every second
@@ -21,6 +22,7 @@ use super::command::{Acknowledged, Batch, Command, Health, Queue};
 use super::in_flight::InFlight;
 use super::notices::{self, Notices};
 use super::present::Present;
+use super::schema;
 use super::sweeper::Sweeper;
 use super::unwritable::Later;
 use rusqlite::Connection;
@@ -128,6 +130,7 @@ impl Thread {
                     queue.done(count, None);
                     queue.lose(refused);
                     self.settle(&all, &Ok(earlier));
+                    self.checkpoint();
                     self.sweep(queue, last);
                 }
                 Err(error) => {
@@ -141,7 +144,7 @@ impl Thread {
                         let is_full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
                         let step = |_: &usize| matches!(self.sweeper.try_step(&self.db, is_full), Ok(true));
                         let _ = (0..STEPS_IN_RETRY).take_while(step).count();
-                        self.present.written();
+                        self.checkpoint();
                         queue.set_forgetting(self.sweeper.forgetting());
                     }
                     let now = crate::clock::monotonic();
@@ -206,12 +209,18 @@ impl Thread {
             && self.sweeper.step(&self.db, low)
         {
             swept = true;
-            self.present.written();
+            self.checkpoint();
         }
         queue.set_forgetting(self.sweeper.forgetting());
         if swept {
             self.count(queue);
         }
+    }
+
+    /// Copies a long log into the database, and notes the sizes of the files.
+    fn checkpoint(&self) {
+        schema::checkpoint(&self.db);
+        self.present.written();
     }
 
     /// Updates the figures.
