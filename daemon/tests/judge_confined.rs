@@ -58,7 +58,7 @@ impl Judge {
                 break JudgeReply::from_wire(&whole).unwrap();
             }
         };
-        assert!(matches!(reply, JudgeReply::Settings(settings) if settings.verdict.policy.is_some()));
+        assert!(matches!(reply, JudgeReply::Settings(settings) if settings.settings.verdict.policy.is_some()));
     }
 
     fn proc(&self, name: &str) -> String {

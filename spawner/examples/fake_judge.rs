@@ -4,9 +4,10 @@
 use fnd_spawner::protocol::Channel;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::plan::{
-    ALWAYS, FunctionAndSecrets, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, Limits, Plan, Policy,
-    RunMode, SettingsAndTls, SettingsVerdict, Text, User,
+    ALWAYS, FunctionAndSandbox, FunctionAndSecrets, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, Limits,
+    Plan, Policy, RunMode, SettingsAndSandbox, SettingsAndTls, SettingsVerdict, Text, User,
 };
+use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
 fn main() {
@@ -34,11 +35,48 @@ fn main() {
                 let verdict = SettingsVerdict { policy: Some(policy), document: Bytes(b"{}".to_vec()) };
                 let tls = value("tls=").and_then(|paths| paths.split_once(' '));
                 let tls = tls.map(|(certificate, key)| (certificate.to_owned(), key.to_owned()));
-                JudgeReply::Settings(SettingsAndTls { verdict, tls, secrets: Vec::new() })
+                let settings = SettingsAndTls { verdict, tls, secrets: Vec::new() };
+                JudgeReply::Settings(SettingsAndSandbox { settings, profile: Profile::Off })
             }
-            JudgeRequest::Function(function) => JudgeReply::Function(Box::new(judge(&function, configured))),
+            JudgeRequest::Function(function) => {
+                let sandbox =
+                    function.manifest.as_ref().map(|file| String::from_utf8_lossy(&file.bytes.0).into_owned());
+                let function = judge(&function, configured);
+                let sandbox = function.verdict.plan.as_ref().map(|_| sandbox_of(&sandbox.unwrap_or_default()));
+                JudgeReply::Function(Box::new(FunctionAndSandbox { function, sandbox }))
+            }
         };
         channel.send(&reply.to_wire(), Vec::new()).unwrap();
+    }
+}
+
+/// The sandbox that a manifest's lines `profile=`, `syscalls=`, `network=`, `read_only=`, `read_write=`, `hide=`, `tmp=` and `asked_layers=` ask
+/// for; without them, none.
+fn sandbox_of(manifest: &str) -> Sandbox {
+    let value = |key: &str| manifest.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    let list =
+        |key: &str| value(key).map(|text| text.split(',').map(str::to_owned).collect::<Vec<_>>()).unwrap_or_default();
+    let profile = |key: &str| match value(key) {
+        Some("strict") => Profile::Strict,
+        Some("standard") => Profile::Standard,
+        _ => Profile::Off,
+    };
+    Sandbox {
+        profile: profile("profile"),
+        network: match value("network") {
+            Some("none") => Network::None,
+            Some("loopback") => Network::Loopback,
+            Some(ports) => Network::Connect(ports.split(',').map(|port| port.parse().unwrap()).collect()),
+            None => Network::Host,
+        },
+        syscalls: profile(if value("syscalls").is_some() { "syscalls" } else { "profile" }),
+        proc_full: value("proc").is_some(),
+        read_only: list("read_only"),
+        read_write: list("read_write"),
+        hide: list("hide"),
+        devices: list("devices"),
+        tmp: value("tmp").map_or(64 << 20, |bytes| bytes.parse().unwrap()),
+        asked: list("asked_layers"),
     }
 }
 

@@ -12,6 +12,7 @@ use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::{Install, Problem};
 use fnd_wire::ids::Version;
 use fnd_wire::plan::{CODE_MAX, JudgeFunction, JudgeRequest, JudgedFile, Plan};
+use fnd_wire::sandbox::Sandbox;
 use rustix::fs::{Dir, FileType};
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
@@ -39,6 +40,9 @@ const TEXT_MAX: u64 = 1 << 20;
 const ELSEWHERE: &str = "keep data elsewhere, for example in $STATE_DIRECTORY";
 /// Largest manifest in bytes.
 const MANIFEST_MAX: u64 = 1 << 20;
+
+/// What an installed version keeps in its file `plan`.
+pub type Planned = (Plan, Sandbox);
 
 /// A file that was read.
 struct Code {
@@ -342,12 +346,13 @@ impl Snapshot {
     ///
     /// # Errors
     /// If writing fails.
-    pub fn store(&self, plan: &Plan, version: &Version, places: &Places, group: Option<u32>) -> io::Result<bool> {
+    pub fn store(&self, planned: &Planned, version: &Version, places: &Places, group: Option<u32>) -> io::Result<bool> {
+        let plan = &planned.0;
         let dirs = places.of(&plan.function.file_form());
         places::make(&dirs.versions, 0o711)
             .or_else(|_| places.restore().and_then(|()| places::make(&dirs.versions, 0o711)))?;
         let target = dirs.version(version);
-        let bytes = plan.to_wire();
+        let bytes = planned.to_wire();
         let mut written = false;
         if !self.is_stored(&target, plan, group) {
             let _ = fs::remove_dir_all(&target); // incomplete after a crash, or absent

@@ -125,7 +125,7 @@ impl Judge {
             }
         };
         let (message, _) = self.asked.take()?;
-        if matches!(&answer, Some(JudgeReply::Settings(settings)) if settings.verdict.policy.is_some()) {
+        if matches!(&answer, Some(JudgeReply::Settings(settings)) if settings.settings.verdict.policy.is_some()) {
             self.settings = Some(message);
         }
         Some(answer)

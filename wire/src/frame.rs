@@ -17,8 +17,9 @@ pub const PROTOCOL_MIN: u16 = 1;
 /// Newest protocol that this build supports. Protocol 2 adds functions of mode `handler`, and the replies
 /// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`] for their workers. Protocol 3 adds [`Request::Sweep`],
 /// [`Reply::NodeCannotStart`], [`Request::Ping`], [`Reply::Sockets`] and longer adoption records. Protocol 4 adds
-/// [`Request::Secret`] and the variables of requests. Protocol 5 adds [`Request::Watch`]. Everything else is protocol 1.
-pub const PROTOCOL_MAX: u16 = PROTOCOL_WATCHERS;
+/// [`Request::Secret`] and the variables of requests. Protocol 5 adds [`Request::Watch`]. In protocol 6 the judge answers
+/// with the sandbox of a function. Everything else is protocol 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_SANDBOX;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
 /// First protocol that has [`Request::Sweep`].
@@ -32,6 +33,8 @@ pub const PROTOCOL_SOCKETS: u16 = 3;
 pub const PROTOCOL_REQUESTS: u16 = 4;
 /// First protocol that has [`Request::Watch`].
 pub const PROTOCOL_WATCHERS: u16 = 5;
+/// First protocol in which the judge says the sandbox of a function.
+pub const PROTOCOL_SANDBOX: u16 = 6;
 /// Largest secret in bytes.
 pub const SECRET_MAX: u64 = 64 * 1024;
 /// Largest file of `[http] tls` in bytes.

@@ -12,6 +12,7 @@
 //! - `ids`: types for names and numbers that identify things
 //! - `naming`: which function a path names
 //! - `plan`: the messages between the spawner and the judge
+//! - `sandbox`: the sandbox of a function
 //! - `trust`: which files and users are trusted
 //! - `units`: durations, sizes, shares and rates as people write them
 #![forbid(unsafe_code)]
@@ -22,5 +23,6 @@ pub mod frame;
 pub mod ids;
 pub mod naming;
 pub mod plan;
+pub mod sandbox;
 pub mod trust;
 pub mod units;

@@ -5,8 +5,9 @@
 //! that root owns.
 
 use crate::form::{Bytes, wire_enum, wire_structs};
-use crate::frame::PROTOCOL_REQUESTS;
+use crate::frame::{PROTOCOL_REQUESTS, PROTOCOL_SANDBOX};
 use crate::ids::FunctionName;
+use crate::sandbox::{Profile, Sandbox};
 
 wire_enum! {
     /// How a function is run.
@@ -186,6 +187,22 @@ wire_structs! {
         pub verdict: FunctionVerdict,
         /// Names of secrets, sorted, each once; empty if the function is refused.
         pub secrets: Vec<String>,
+    }
+
+    /// A verdict with its secrets, and the sandbox.
+    pub struct FunctionAndSandbox {
+        /// Verdict and secrets.
+        pub function: FunctionAndSecrets,
+        /// The sandbox; absent if the function is refused.
+        pub sandbox: Option<Sandbox>,
+    }
+
+    /// A verdict with its files and secrets, and the profile of functions that name none.
+    pub struct SettingsAndSandbox {
+        /// Verdict, files and secrets.
+        pub settings: SettingsAndTls,
+        /// `[sandbox] profile`.
+        pub profile: Profile,
     }
 
     /// A verdict, and the files and secrets that the listener needs.
@@ -370,10 +387,14 @@ wire_enum! {
         1 = OldSettings(SettingsVerdict),
         /// Answers [`JudgeRequest::Function`] to a spawner before protocol 4.
         2 = OldFunction(Box<FunctionVerdict>),
+        /// Answers [`JudgeRequest::Settings`] to a spawner before protocol 6.
+        3 = SettingsBefore6(SettingsAndTls),
+        /// Answers [`JudgeRequest::Function`] to a spawner before protocol 6.
+        4 = FunctionBefore6(Box<FunctionAndSecrets>),
         /// Answers [`JudgeRequest::Settings`].
-        3 = Settings(SettingsAndTls),
+        5 = Settings(SettingsAndSandbox),
         /// Answers [`JudgeRequest::Function`].
-        4 = Function(Box<FunctionAndSecrets>),
+        6 = Function(Box<FunctionAndSandbox>),
     }
 }
 
@@ -383,8 +404,10 @@ impl JudgeReply {
     #[must_use]
     pub fn in_protocol(self, protocol: u16) -> Self {
         match self {
-            Self::Settings(settings) if protocol < PROTOCOL_REQUESTS => Self::OldSettings(settings.verdict),
-            Self::Function(function) if protocol < PROTOCOL_REQUESTS => Self::OldFunction(Box::new(function.verdict)),
+            Self::Settings(all) if protocol < PROTOCOL_REQUESTS => Self::OldSettings(all.settings.verdict),
+            Self::Function(all) if protocol < PROTOCOL_REQUESTS => Self::OldFunction(Box::new(all.function.verdict)),
+            Self::Settings(all) if protocol < PROTOCOL_SANDBOX => Self::SettingsBefore6(all.settings),
+            Self::Function(all) if protocol < PROTOCOL_SANDBOX => Self::FunctionBefore6(Box::new(all.function)),
             reply => reply,
         }
     }

@@ -132,10 +132,12 @@ mod tests {
 
     #[test]
     fn requests_are_answered_in_order_until_the_end() {
-        let replies = answers(4);
+        let replies = answers(6);
         let [JudgeReply::Settings(settings), JudgeReply::Function(function)] = replies.as_slice() else {
             panic!("it answers in order: {replies:?}");
         };
+        assert!(function.sandbox.is_some());
+        let (settings, function) = (&settings.settings, &function.function);
         assert!(settings.verdict.policy.is_some());
         assert_eq!(settings.tls, Some(("/c.pem".to_owned(), "/k.pem".to_owned())));
         assert_eq!(settings.secrets, ["events-token"]);
@@ -153,6 +155,8 @@ mod tests {
         assert!(settings.policy.is_some() && function.plan.is_some());
         assert_eq!(replies[0].to_wire().first(), Some(&1));
         assert_eq!(replies[1].to_wire().first(), Some(&2));
+        let tags: Vec<_> = answers(5).iter().map(|reply| reply.to_wire()[0]).collect();
+        assert_eq!(tags, [3, 4]);
     }
 
     #[test]

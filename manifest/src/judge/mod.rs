@@ -7,10 +7,12 @@
 //! - `choose`: the runtime of a file and the order of its interpreters
 //! - `command`: command line and environment of a plan
 //! - `function`: judges one function
+//! - `sandbox`: makes the sandbox of a plan
 
 mod choose;
 mod command;
 mod function;
+mod sandbox;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -22,9 +24,10 @@ use crate::settings::resolve::{Configuration, configuration};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{
-    FunctionAndSecrets, FunctionVerdict, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile, Policy, SettingsAndTls,
-    SettingsVerdict,
+    FunctionAndSandbox, FunctionAndSecrets, FunctionVerdict, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile,
+    Policy, SettingsAndSandbox, SettingsAndTls, SettingsVerdict,
 };
+use fnd_wire::sandbox::Profile;
 use serde::{Deserialize, Serialize};
 
 pub use function::Judged;
@@ -106,24 +109,29 @@ impl Judge {
                 let events = http.and_then(|http| http.events.as_ref());
                 let credentials = events.into_iter().flat_map(|events| &events.auth.0);
                 let secrets = credentials.map(|credential| credential.secret.clone()).collect();
-                JudgeReply::Settings(SettingsAndTls {
-                    verdict: SettingsVerdict {
-                        policy,
-                        document: json(&document),
+                JudgeReply::Settings(SettingsAndSandbox {
+                    settings: SettingsAndTls {
+                        verdict: SettingsVerdict {
+                            policy,
+                            document: json(&document),
+                        },
+                        tls: tls.map(|tls| (tls.certificate, tls.key)),
+                        secrets,
                     },
-                    tls: tls.map(|tls| (tls.certificate, tls.key)),
-                    secrets,
+                    profile: Profile::Off,
                 })
             }
             JudgeRequest::Function(function) => {
                 let Judged { plan, verdict } = self.function(function);
-                JudgeReply::Function(Box::new(FunctionAndSecrets {
+                let sandbox = plan.as_ref().and(verdict.manifest.as_ref()).map(sandbox::of);
+                let function = FunctionAndSecrets {
                     secrets: verdict.manifest.as_ref().map(Manifest::secrets).unwrap_or_default(),
                     verdict: FunctionVerdict {
                         plan,
                         document: json(&verdict),
                     },
-                }))
+                };
+                JudgeReply::Function(Box::new(FunctionAndSandbox { function, sandbox }))
             }
         }
     }

@@ -25,7 +25,7 @@ impl Spawner {
     pub(super) fn settings_judged(
         &mut self,
         (request, trusted, refused): (u32, bool, Option<SettingsRead>),
-        SettingsAndTls { verdict, tls, secrets }: SettingsAndTls,
+        SettingsAndSandbox { settings: SettingsAndTls { verdict, tls, secrets }, profile }: SettingsAndSandbox,
     ) {
         let document = verdict.document;
         let mut problems = Vec::new();
@@ -50,6 +50,7 @@ impl Spawner {
         self.secrets.tls = tls.filter(|_| trusted);
         self.secrets.configured = secrets.into_iter().filter(|_| trusted).collect();
         self.bound_memory(&policy);
+        self.profile = profile;
         self.policy = Some(policy);
         self.configured = true;
         let read = SettingsRead { document, problems: Vec::new(), applied: true };

@@ -43,7 +43,10 @@ use fnd_wire::frame::{
     Sweep, TermCause, Welcome, decode, encode,
 };
 use fnd_wire::ids::{FunctionName, Version};
-use fnd_wire::plan::{JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Plan, Policy, SettingsAndTls};
+use fnd_wire::plan::{
+    JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Policy, SettingsAndSandbox, SettingsAndTls,
+};
+use fnd_wire::sandbox::Profile;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::collections::VecDeque;
@@ -92,6 +95,8 @@ pub struct Spawner {
     workers: Workers,
     judge: Judge,
     policy: Option<Policy>,
+    /// The profile of functions that name none.
+    profile: Profile,
     /// Whether the connected fnd got a configuration that is in force.
     configured: bool,
     /// Waiting jobs. The next stages are `reading`, `next` (ready for the judge) and `judging` (sent to the judge).
@@ -163,6 +168,7 @@ impl Spawner {
             workers: Workers::new(host),
             judge: Judge::new(fnd, myself.root()),
             policy: None,
+            profile: Profile::Strict,
             configured: false,
             jobs: VecDeque::new(),
             passed_over: 0,

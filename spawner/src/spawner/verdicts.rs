@@ -1,7 +1,8 @@
 //! Sends settings and functions to the judge, and installs the functions that it accepts.
 
 use super::*;
-use fnd_wire::plan::FunctionAndSecrets;
+use crate::install::Planned;
+use fnd_wire::plan::{FunctionAndSandbox, FunctionAndSecrets};
 use std::rc::Rc;
 
 /// Help for a limit that can't be enforced.
@@ -170,10 +171,10 @@ impl Spawner {
                 self.settings_judged((request, trusted, refused), settings);
             }
             (Subject::Function(snapshot), Some(JudgeReply::Function(judged))) => {
-                let FunctionAndSecrets { verdict, secrets } = *judged;
+                let FunctionAndSandbox { function: FunctionAndSecrets { verdict, secrets }, sandbox } = *judged;
                 let function = snapshot.install.function.clone();
                 self.grants.judged(&function, verdict.plan.as_ref(), snapshot.stamps.clone());
-                let result = match verdict.plan {
+                let result = match verdict.plan.zip(sandbox) {
                     Some(plan) => self.check_secrets(&snapshot, &secrets).and_then(|()| self.install(&snapshot, plan)),
                     None => Err(Vec::new()),
                 };
@@ -232,14 +233,18 @@ impl Spawner {
     }
 
     /// Decides how a function is installed; returns the plan, the answer, and the group that gets the files.
-    fn install(&mut self, snapshot: &Snapshot, mut plan: Plan) -> Result<(Plan, Installed, Option<u32>), Vec<Problem>> {
+    fn install(
+        &mut self,
+        snapshot: &Snapshot,
+        (mut plan, sandbox): Planned,
+    ) -> Result<(Planned, Installed, Option<u32>), Vec<Problem>> {
         let shown = &snapshot.shown;
         let one = |message: String, help: &str| vec![problem(shown, message, help)];
         let unread = || one("the configuration has not been read yet".to_owned(), "try again");
         let policy = self.policy.as_ref().ok_or_else(unread)?;
         let host = self.workers.host();
         let function = &snapshot.install.function;
-        if let Some(why) = plan.flaw(function, snapshot.holds(&plan.entry)) {
+        if let Some(why) = plan.flaw(function, snapshot.holds(&plan.entry)).or_else(|| sandbox.flaw()) {
             return Err(one(why, "correct the manifest"));
         }
         let (interpreter, mut warnings) =
@@ -274,11 +279,11 @@ impl Spawner {
             warnings,
             document: Bytes::default(),
         };
-        Ok((plan, installed, group))
+        Ok(((plan, sandbox), installed, group))
     }
 
     /// Copies a function to its place; if it is large, a helper does it.
-    fn store(&mut self, snapshot: Snapshot, plan: Plan, installed: Installed, group: Option<u32>) {
+    fn store(&mut self, snapshot: Snapshot, plan: Planned, installed: Installed, group: Option<u32>) {
         let (snapshot, places) = (Rc::new(snapshot), self.workers.host().places.clone());
         if !snapshot.is_staged() {
             let written = snapshot.store(&plan, &installed.version, &places, group);

@@ -26,6 +26,7 @@ use crate::clone::{self, Child, Exec};
 use crate::contain::Report;
 use crate::environment;
 use crate::grants::Grants;
+use crate::install::Planned;
 use crate::launcher::{self, Answer, Order, Spec};
 use crate::log::Failed as _;
 use crate::names::Names;

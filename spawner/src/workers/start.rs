@@ -189,7 +189,8 @@ impl Workers {
         let dirs = self.host.places.of(&file_form);
         let dir = dirs.version(&version);
         let bytes = fs::read(dir.join("plan")).tried(&format!("read the installed version {version}"))?;
-        let plan = Plan::from_wire(&bytes).failed(&format!("read the plan of version {version}"))?;
+        let read = Planned::from_wire(&bytes).failed(&format!("read the plan of version {version}"))?;
+        let (plan, _sandbox) = read;
         // The manifest's owner was checked when the version was installed; the rest may have changed since.
         grants.check(&plan)?;
         let (identity, user) = policy::identity(&plan, uid, policy, true, &self.host.myself)?;

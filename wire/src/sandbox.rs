@@ -1,0 +1,235 @@
+//! The sandbox of a function: which layers around it are wanted. The judge writes it, and the spawner builds it.
+
+use crate::form::{wire_enum, wire_structs};
+
+wire_enum! {
+    /// How much of the machine a function sees, or which system calls it may use.
+    #[derive(Copy)]
+    pub enum Profile {
+        /// An own view of files, processes and devices, and a list of allowed system calls.
+        0 = Strict,
+        /// A read-only system, own temporary files and processes, and a list of refused system calls.
+        1 = Standard,
+        /// Nothing but an own user, no privileges, and limits.
+        2 = Off,
+    }
+}
+
+wire_enum! {
+    /// The network that a function can use.
+    pub enum Network {
+        /// The machine's.
+        0 = Host,
+        /// A network of its own with nothing but a loopback interface.
+        1 = Loopback,
+        /// A network of its own, and no sockets but local ones.
+        2 = None,
+        /// The machine's, but only TCP connections to these ports.
+        3 = Connect(Vec<u16>),
+    }
+}
+
+wire_structs! {
+    /// The sandbox of a function version.
+    pub struct Sandbox {
+        /// The profile.
+        pub profile: Profile,
+        /// The network.
+        pub network: Network,
+        /// Which system calls are allowed: those of this profile.
+        pub syscalls: Profile,
+        /// Whether the processes of the whole machine are visible.
+        pub proc_full: bool,
+        /// Absolute paths that are visible, read-only, although the profile hides them.
+        pub read_only: Vec<String>,
+        /// Absolute paths that the function may write to, as far as its user may.
+        pub read_write: Vec<String>,
+        /// Absolute paths that are hidden although the profile shows them.
+        pub hide: Vec<String>,
+        /// Absolute paths of device files that are visible.
+        pub devices: Vec<String>,
+        /// Size in bytes of `/tmp`, `/var/tmp` and `/dev/shm` together.
+        pub tmp: u64,
+        /// Names of layers that must be in force: those that the manifest itself sets, or all of the profile if
+        /// `[sandbox] missing` of `fnd.toml` is `refuse`.
+        pub asked: Vec<String>,
+    }
+}
+
+/// Most paths of one kind in a sandbox.
+pub const PATHS_MAX: usize = 64;
+
+impl Sandbox {
+    /// Returns why the sandbox is invalid in itself; absent if it is valid. The spawner trusts no judge to have checked
+    /// it.
+    #[must_use]
+    pub fn flaw(&self) -> Option<String> {
+        let lists = [&self.read_only, &self.read_write, &self.hide, &self.devices];
+        if lists.iter().any(|list| list.len() > PATHS_MAX) {
+            return Some(format!("the sandbox lists more than {PATHS_MAX} paths of one kind"));
+        }
+        let bad = |path: &&String| !is_plain(path);
+        if let Some(path) = lists.into_iter().flatten().find(bad) {
+            return Some(format!(
+                "the sandbox names `{}`, which is no plain absolute path",
+                path.escape_debug()
+            ));
+        }
+        if let Some(path) = self.devices.iter().find(|path| !path.starts_with("/dev/")) {
+            return Some(format!(
+                "the sandbox names the device `{}`, which is not below /dev",
+                path.escape_debug()
+            ));
+        }
+        let tmp = (1 << 16..1 << 50).contains(&self.tmp);
+        (!tmp).then(|| "the size of the temporary files is out of bounds".to_owned())
+    }
+
+    /// Returns the first key with which this sandbox gives a function more than another profile would; only files of
+    /// root may do that.
+    #[must_use]
+    pub fn widens(&self, profile: Profile) -> Option<&'static str> {
+        let rank = |profile: Profile| match profile {
+            Profile::Strict => 0,
+            Profile::Standard => 1,
+            Profile::Off => 2,
+        };
+        [
+            (rank(self.profile) > rank(profile), "profile"),
+            (rank(self.syscalls) > rank(profile), "syscalls"),
+            (self.proc_full && profile != Profile::Off, "proc"),
+            (!self.read_only.is_empty(), "read_only"),
+            (!self.read_write.is_empty(), "read_write"),
+            (!self.devices.is_empty(), "devices"),
+        ]
+        .into_iter()
+        .find_map(|(widens, key)| widens.then_some(key))
+    }
+}
+
+/// Returns whether a path is absolute, not `/` itself, and has no empty part, `.` or `..`.
+#[must_use]
+pub fn is_plain(path: &str) -> bool {
+    let parts = path.strip_prefix('/').map(|rest| rest.split('/'));
+    path.len() < 4096
+        && parts.is_some_and(|mut parts| parts.all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strict() -> Sandbox {
+        Sandbox {
+            profile: Profile::Strict,
+            network: Network::Host,
+            syscalls: Profile::Strict,
+            proc_full: false,
+            read_only: Vec::new(),
+            read_write: Vec::new(),
+            hide: Vec::new(),
+            devices: Vec::new(),
+            tmp: 64 << 20,
+            asked: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn paths_that_lead_elsewhere_are_a_flaw() {
+        assert_eq!(strict().flaw(), None);
+        for path in ["", "/", "srv", "/srv/", "/srv//in", "/srv/../etc", "/srv/.", "/a\0b"] {
+            let flawed = Sandbox {
+                read_write: vec![path.to_owned()],
+                ..strict()
+            };
+            assert!(flawed.flaw().is_some(), "{path:?}");
+        }
+        assert!(
+            Sandbox {
+                devices: vec!["/etc/shadow".to_owned()],
+                ..strict()
+            }
+            .flaw()
+            .is_some()
+        );
+        assert!(
+            Sandbox {
+                hide: vec!["/srv".to_owned(); PATHS_MAX + 1],
+                ..strict()
+            }
+            .flaw()
+            .is_some()
+        );
+        assert!(Sandbox { tmp: 0, ..strict() }.flaw().is_some());
+    }
+
+    #[test]
+    fn a_sandbox_that_gives_more_than_the_profile_names_the_key() {
+        assert_eq!(strict().widens(Profile::Strict), None);
+        let paths = || vec!["/srv/in".to_owned()];
+        for (wider, key) in [
+            (
+                Sandbox {
+                    profile: Profile::Standard,
+                    ..strict()
+                },
+                "profile",
+            ),
+            (
+                Sandbox {
+                    syscalls: Profile::Off,
+                    ..strict()
+                },
+                "syscalls",
+            ),
+            (
+                Sandbox {
+                    proc_full: true,
+                    ..strict()
+                },
+                "proc",
+            ),
+            (
+                Sandbox {
+                    read_only: paths(),
+                    ..strict()
+                },
+                "read_only",
+            ),
+            (
+                Sandbox {
+                    read_write: paths(),
+                    ..strict()
+                },
+                "read_write",
+            ),
+            (
+                Sandbox {
+                    devices: paths(),
+                    ..strict()
+                },
+                "devices",
+            ),
+        ] {
+            assert_eq!(wider.widens(Profile::Strict), Some(key));
+        }
+        assert_eq!(
+            Sandbox {
+                profile: Profile::Off,
+                syscalls: Profile::Off,
+                ..strict()
+            }
+            .widens(Profile::Off),
+            None
+        );
+        assert_eq!(
+            Sandbox {
+                hide: paths(),
+                network: Network::None,
+                ..strict()
+            }
+            .widens(Profile::Strict),
+            None
+        );
+    }
+}
