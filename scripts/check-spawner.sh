@@ -39,7 +39,7 @@ lines=$(code_lines)
 # them; what it refuses (links, other owners, modes, sizes, names that no installed file has) is most of it.
 # 20 for the watchers of files: only this program can start a process as a function's user, and their rules must not come from fnd, which
 # could have any user's files moved or deleted then.
-ceiling=5490
+ceiling=6300
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

@@ -8,7 +8,8 @@
 //! deadline: with vfork(2) the caller would hang.
 
 use crate::sandbox::identity::Identity;
-use crate::sandbox::{privileges, rlimits};
+use crate::sandbox::layers::Seal;
+use crate::sandbox::{landlock, privileges, rlimits};
 use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
@@ -20,7 +21,7 @@ use std::cell::Cell;
 use std::ffi::{CString, c_char};
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Stack of the child in bytes; its steps need less than a page or two.
@@ -47,6 +48,8 @@ pub struct Exec {
     pub bounded: bool,
     /// Resource limits.
     pub rlimits: Vec<(Resource, u64)>,
+    /// The last parts of the sandbox.
+    pub seal: Seal,
     /// If this process has ended, the caller does not wait any longer for a child that is held up, but kills the child.
     pub parent: Option<Pid>,
 }
@@ -372,6 +375,14 @@ fn steps(order: &Order<'_>) -> Result<(), Errno> {
     order.step.set("drop capabilities");
     privileges::drop_all(exec.identity.as_ref().is_some_and(|identity| identity.uid != 0))?;
     let _ = SigSet::empty().thread_set_mask();
+    if let Some(rules) = &exec.seal.rules {
+        order.step.set("restrict signals and sockets");
+        landlock::restrict(rules.as_fd())?;
+    }
+    if let Some(filter) = &exec.seal.filter {
+        order.step.set("filter system calls");
+        seccompiler::apply_filter(filter).map_err(|_| Errno::PERM)?;
+    }
     if let Some(identity) = &exec.identity {
         order.step.set("set the user");
         identity.take_user()?;

@@ -2,19 +2,22 @@
 //!
 //! Each active version of a function has one launcher. If limits are in v1 hierarchies, the launcher enters them once
 //! (8 ms), and the children it clones start in them. The children's parent is the spawner, which alone waits for them.
-//! The sandbox is going to be built here, once for all of them. When the launcher's socket is closed because the
+//! The sandbox is built here, once for all of them. When the launcher's socket is closed because the
 //! spawner was killed, the launcher kills every process of the function, so no orphan remains.
 
 use crate::clone::{self, Child, CloneError, Exec, Place};
 use crate::contain;
 use crate::log::Failed as _;
 use crate::protocol::Channel;
+use crate::sandbox::layers::{self, Missing};
+use crate::sandbox::mounts::View;
 use crate::sandbox::{keyring, privileges};
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::Containment;
 use std::collections::VecDeque;
 use std::ffi::CString;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 
@@ -28,6 +31,10 @@ pub struct Spec {
     pub group: Option<PathBuf>,
     /// The v1 groups that the launcher enters.
     pub v1: Vec<PathBuf>,
+    /// The function's view of the machine and its sandbox; absent: none.
+    pub view: Option<View>,
+    /// The layers that this machine can't give.
+    pub missing: Missing,
 }
 
 /// An order to a launcher: the worker (0: end), command line and environment. Descriptors: the leaf (only with
@@ -45,12 +52,20 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
     keyring::join_new();
     spec.exec.parent = rustix::process::getppid();
     let entered = spec.v1.iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), "0"));
-    let entered = entered.failed("enter the function's cgroups");
+    let mut entered = entered.failed("enter the function's cgroups");
+    // By path it could not be found any more.
+    let kill = spec.group.as_ref().map(|group| OpenOptions::new().write(true).open(group.join("cgroup.kill")));
     // The bounding set is emptied once for all processes that the launcher starts, since it takes a call for each
     // capability; it affects only programs that are executed. A new user namespace would have a full bounding set
     // again.
     let bounded = spec.containment == Containment::Cgroup && spec.exec.identity.is_some();
     spec.exec.bounded = bounded && privileges::empty_bounding_set().is_ok(); // if this fails, the start reports why
+    if let Some(view) = spec.view.take().filter(|_| entered.is_ok()) {
+        match layers::enter(&view, &spec.missing) {
+            Ok(seal) => spec.exec.seal = seal,
+            Err(why) => entered = Err(format!("failed to build the sandbox: {why}")),
+        }
+    }
     let mut channel = Channel::new(socket);
     while let Ok(Some(frame)) = channel.receive() {
         let Ok((worker, (argv, environment))) = Order::from_wire(&frame.bytes) else { break };
@@ -79,8 +94,8 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
         }
     }
     // The spawner is gone. This kills the launcher too. Without cgroups, each init notices the spawner's end itself.
-    if let Some(group) = &spec.group {
-        let _ = fs::write(group.join("cgroup.kill"), "1");
+    if let Some(Ok(mut kill)) = kill {
+        let _ = kill.write_all(b"1");
     }
     1
 }

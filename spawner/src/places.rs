@@ -24,7 +24,8 @@ const SPARE: &str = "spare";
 pub struct Places {
     /// State directory.
     pub state: PathBuf,
-    run: PathBuf,
+    /// Run directory.
+    pub run: PathBuf,
 }
 
 /// The directories of a function.
@@ -40,7 +41,8 @@ pub struct FunctionPlaces {
     pub credentials: PathBuf,
     /// Service bindings.
     pub bindings: PathBuf,
-    tmp: PathBuf,
+    /// Directories of its invocations.
+    pub tmp: PathBuf,
 }
 
 /// The files of one attempt.
@@ -120,7 +122,7 @@ impl Places {
         let (state, run) = (|name| (self.state.join(name), 0o711), |name| (self.run.join(name), 0o711));
         let mut fixed: Vec<_> = ["versions", "home", "cache", "tmp"].map(state).into();
         fixed.push((self.state.join("spawner"), 0o700));
-        fixed.extend(["creds", "bindings", "http"].map(run));
+        fixed.extend(["creds", "bindings", "http", "root"].map(run));
         fixed
     }
 
@@ -162,6 +164,11 @@ impl Places {
         let unlisted: BTreeSet<String> = dirs.into_iter().flatten().filter(|name| !functions.contains(name)).collect();
         let count = u32::try_from(unlisted.len()).unwrap_or(u32::MAX);
         (unlisted.into_iter().take(SWEPT_MAX).collect(), count)
+    }
+
+    /// Returns an empty directory, in which each function's view of the files is put together.
+    pub fn root(&self) -> PathBuf {
+        self.run.join("root")
     }
 
     /// Returns the directory of the sockets of programs that serve HTTP.

@@ -2,8 +2,10 @@
 //! judge.
 
 use crate::sandbox::identity::Identity;
+use crate::sandbox::mounts;
 use fnd_wire::frame::Problem;
 use fnd_wire::plan::{Plan, Policy, User};
+use fnd_wire::sandbox::Sandbox;
 use fnd_wire::trust::{self, refusal};
 use nix::unistd::{Group, Uid, User as Account};
 use rustix::process::Gid;
@@ -167,6 +169,29 @@ pub fn shim(plan: &Plan, myself: &Myself) -> Result<(), Problem> {
             let bit = if closed.is_dir() { "x" } else { "r" };
             let help = format!("run `chmod o+{bit} {}`, or move the runtime to another directory", closed.display());
             Err(bad(format!("can't be read by functions: they have no access to `{}`", closed.display()), help))
+        }
+    }
+}
+
+/// Checks that a function sees its interpreter: profile strict hides some places.
+///
+/// # Errors
+/// The place, and what to write.
+pub fn visible(sandbox: &Sandbox, file: &str, interpreter: &str) -> Result<(), Problem> {
+    let path = Path::new(interpreter);
+    let named = sandbox.read_only.iter().chain(&sandbox.read_write).filter_map(|named| fs::canonicalize(named).ok());
+    match mounts::hidden_by(sandbox.profile, path).filter(|_| !named.into_iter().any(|named| path.starts_with(named))) {
+        None => Ok(()),
+        Some(place) => {
+            let dir = path.ancestors().nth(2).unwrap_or(path).display();
+            let message = format!(
+                "the sandbox hides its interpreter `{interpreter}`: profile strict shows nothing below `{place}`"
+            );
+            Err(problem(
+                file,
+                message,
+                format!("write `read_only = [\"{dir}\"]` or `profile = \"standard\"` in `[sandbox]`"),
+            ))
         }
     }
 }

@@ -135,6 +135,11 @@ impl Spawner {
         let tree = cgroups(&args, &places).inspect_err(unlimited).ok();
         let containment =
             if tree.is_some() { Containment::Cgroup } else { crate::contain::without_cgroups(myself.root()) };
+        let mut lacking = crate::sandbox::layers::probe(&places.root());
+        if containment != Containment::Cgroup && lacking.can("pid") {
+            // There each attempt has a pid namespace and an init of its own, if any.
+            lacking.0.push(("pid", "without cgroups a function's processes are not kept apart like this".to_owned()));
+        }
         let poller = Poller::new().failed("create an epoll instance")?;
         poller.add(&signals, Token::Signals).failed("watch signals")?;
         let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("fnd")).filter(|fnd| fnd.exists());
@@ -146,6 +151,8 @@ impl Spawner {
             tree,
             containment,
             own_ipc: crate::contain::own_ipc(),
+            lacking,
+            runtimes: args.runtimes.clone(),
             names,
             zone: crate::environment::machine_zone(),
             passed: Passed::detect().failed("examine a pipe and a memory file")?,

@@ -257,6 +257,19 @@ impl Spawner {
             }
             warnings.push(problem(shown, message, "the limit is not in force"));
         }
+        if !snapshot.trusted
+            && let Some(key) = sandbox.widens(self.profile)
+        {
+            let message =
+                format!("`sandbox.{key}` gives it more than other functions, but root does not own all of its files");
+            return Err(one(message, "run `chown root` for code and manifest, or remove the setting"));
+        }
+        for (layer, why) in host.lacking.0.iter().filter(|(layer, _)| sandbox.asked.iter().any(|asked| asked == layer))
+        {
+            let message = format!("its sandbox needs `{layer}`, which this machine can't give: {why}");
+            return Err(one(message, "remove the setting from `[sandbox]` of the manifest, or use another machine"));
+        }
+        policy::visible(&sandbox, shown, &interpreter.real).map_err(|problem| vec![problem])?;
         let range = host.myself.root().then_some(policy.uid_range);
         let assigned = self.uids.assign(function, range, host.myself.uid);
         let (id, uid) = assigned.map_err(|why| one(why, "check `[users]` in fnd.toml"))?;

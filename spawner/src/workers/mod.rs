@@ -31,18 +31,22 @@ use crate::launcher::{self, Answer, Order, Spec};
 use crate::log::Failed as _;
 use crate::names::Names;
 use crate::passed::Passed;
-use crate::places::Places;
+use crate::places::{FunctionPlaces, Places};
 use crate::policy::{self, Myself};
 use crate::poller::{NUMBER_MAX, Poller, Token};
 use crate::protocol::{Channel, Frame};
 use crate::reap::{self, Ended};
+use crate::sandbox::accounts::Accounts;
 use crate::sandbox::identity::Identity;
+use crate::sandbox::layers::Missing;
+use crate::sandbox::mounts::{Use, View};
 use crate::sandbox::rlimits;
 use crate::uids::Uids;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{Containment, Exited, Reply, Spawn, SpawnFailed, Spawned};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan::{Plan, Policy, User};
+use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use held::Handover;
 use overdue::Leaving;
 use rustix::event::{EventfdFlags, eventfd};
@@ -77,6 +81,10 @@ pub struct Host {
     pub tree: Option<Tree>,
     /// How process trees are contained.
     pub containment: Containment,
+    /// The layers of the sandbox that this machine can't give.
+    pub lacking: Missing,
+    /// Directories of runtimes.
+    pub runtimes: Vec<PathBuf>,
     /// Whether each launcher gets an ipc namespace of its own.
     pub own_ipc: bool,
     /// The user that the spawner runs as.
@@ -106,6 +114,7 @@ impl Host {
             let why = "fnd-spawner may not create ipc namespaces, so functions share System V memory and semaphores";
             missing.push(("ipc".to_owned(), why.to_owned()));
         }
+        missing.extend(self.lacking.0.iter().map(|(layer, why)| ((*layer).to_owned(), why.clone())));
         missing
     }
 }
@@ -113,6 +122,8 @@ impl Host {
 struct Launcher {
     function: FunctionId,
     version: Version,
+    /// Whether it starts the watcher of the version's files, which has no sandbox.
+    watch: bool,
     plan: Plan,
     identity: Option<Identity>,
     user: String,

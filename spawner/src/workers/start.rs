@@ -50,7 +50,7 @@ impl Workers {
         };
         let (input, previous) = (take(spawn.input, true)?, take(spawn.previous, false)?);
         let who = (spawn.function, uid, name);
-        let mut number = self.launcher_of(spawn.function, spawn.version);
+        let mut number = self.launcher_of(spawn.function, spawn.version, watch);
         if let Some(found) = number
             && !self.is_still(found, uid, policy, grants)?
         {
@@ -59,7 +59,7 @@ impl Workers {
         }
         let number = match number {
             Some(number) => number,
-            None => self.launch(who, spawn.version, (policy, grants), poller)?,
+            None => self.launch(who, (spawn.version, watch), (policy, grants), poller)?,
         };
         let launcher = self.launchers.get_mut(&number).ok_or("the launcher has ended")?;
         let owner = launcher.identity.as_ref();
@@ -159,9 +159,10 @@ impl Workers {
         Ok(())
     }
 
-    pub(super) fn launcher_of(&self, function: FunctionId, version: Version) -> Option<u64> {
-        let fits =
-            |launcher: &Launcher| launcher.function == function && launcher.version == version && !launcher.retired;
+    pub(super) fn launcher_of(&self, function: FunctionId, version: Version, watch: bool) -> Option<u64> {
+        let fits = |launcher: &Launcher| {
+            (launcher.function, launcher.version, launcher.watch, launcher.retired) == (function, version, watch, false)
+        };
         self.launchers.iter().find(|(_, launcher)| fits(launcher)).map(|(number, _)| *number)
     }
 
@@ -180,7 +181,7 @@ impl Workers {
     pub(super) fn launch(
         &mut self,
         who: (FunctionId, u32, &FunctionName),
-        version: Version,
+        (version, watch): (Version, bool),
         (policy, grants): (&Policy, &Grants),
         poller: &Poller,
     ) -> Result<u64, NoStart> {
@@ -190,7 +191,7 @@ impl Workers {
         let dir = dirs.version(&version);
         let bytes = fs::read(dir.join("plan")).tried(&format!("read the installed version {version}"))?;
         let read = Planned::from_wire(&bytes).failed(&format!("read the plan of version {version}"))?;
-        let (plan, _sandbox) = read;
+        let (mut plan, sandbox) = read;
         // The manifest's owner was checked when the version was installed; the rest may have changed since.
         grants.check(&plan)?;
         let (identity, user) = policy::identity(&plan, uid, policy, true, &self.host.myself)?;
@@ -201,6 +202,8 @@ impl Workers {
             self.active.insert(function, active);
         }
         let group = self.active.get(&function).and_then(|active| active.group.as_ref());
+        // One more, for the init of its pid namespace.
+        plan.limits.pids += u32::from(sandbox.profile != Profile::Off);
         if let Some(Err(text)) = group.map(|group| group.apply(&plan.limits)) {
             if !self.host.best_effort && !policy.best_effort_limits {
                 return Err(format!("a limit can't be enforced: {text}").into());
@@ -220,6 +223,8 @@ impl Workers {
             containment: self.host.containment,
             group: group.map(|group| group.dir.clone()),
             v1: group.map(Group::v1_dirs).unwrap_or_default(),
+            view: self.view(&dirs, version, (&plan, sandbox), identity.as_ref(), &user).filter(|_| !watch),
+            missing: self.host.lacking.clone(),
         };
         self.launcher_count += 1;
         let number = self.launcher_count;
@@ -230,6 +235,7 @@ impl Workers {
         let launcher = Launcher {
             function,
             version,
+            watch,
             plan,
             identity,
             user,
@@ -244,6 +250,33 @@ impl Workers {
         };
         self.launchers.insert(number, launcher);
         Ok(number)
+    }
+
+    /// Returns a function's view of the machine; none if it has no sandbox at all.
+    fn view(
+        &self,
+        dirs: &FunctionPlaces,
+        version: Version,
+        (plan, sandbox): (&Plan, Sandbox),
+        identity: Option<&Identity>,
+        user: &str,
+    ) -> Option<View> {
+        if (sandbox.profile, sandbox.syscalls) == (Profile::Off, Profile::Off) && sandbox.network == Network::Host {
+            return None;
+        }
+        let places = &self.host.places;
+        let read = [dirs.version(&version), dirs.credentials.clone(), dirs.bindings.clone()];
+        let write = [dirs.home.clone(), dirs.cache.clone(), dirs.tmp.clone(), places.http()];
+        let real = |path: &PathBuf| fs::canonicalize(path).ok();
+        let read = read.into_iter().chain(self.host.runtimes.iter().filter_map(real)).map(|path| (path, Use::Read));
+        let accounts = identity.map(|identity| Accounts::of(sandbox.profile, user, identity, &plan.groups, &dirs.home));
+        Some(View {
+            root: places.root(),
+            own: vec![places.state.clone(), places.run.clone()],
+            shown: read.chain(write.into_iter().map(|path| (path, Use::Write))).collect(),
+            accounts: accounts.unwrap_or_default(),
+            sandbox,
+        })
     }
 
     pub(super) fn activate(&self, function: FunctionId, name: &str, poller: &Poller) -> io::Result<Active> {

@@ -1,0 +1,55 @@
+//! Rules of Landlock (landlock(7)): attempts of a function can't signal each other or reach abstract sockets of others, and
+//! with `connect:` open TCP connections to the named ports only.
+
+use fnd_wire::sandbox::{Network, Profile, Sandbox};
+use landlock::{
+    AccessNet, CompatLevel, Compatible as _, NetPort, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError,
+    Scope,
+};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+
+/// Returns the rules of a sandbox; none if it needs none, or if this kernel has none of them.
+///
+/// # Errors
+/// If the kernel can't restrict connections, and the sandbox asks for it.
+pub fn ruleset(sandbox: &Sandbox) -> Result<Option<OwnedFd>, String> {
+    let scoped = sandbox.profile != Profile::Off;
+    let ports = match &sandbox.network {
+        Network::Connect(ports) => Some(ports.as_slice()),
+        _ => None,
+    };
+    if !scoped && ports.is_none() {
+        return Ok(None);
+    }
+    made(scoped, ports).map_err(|error| error.to_string())
+}
+
+fn made(scoped: bool, ports: Option<&[u16]>) -> Result<Option<OwnedFd>, RulesetError> {
+    let mut rules = Ruleset::default();
+    if ports.is_some() {
+        rules = rules.set_compatibility(CompatLevel::HardRequirement).handle_access(AccessNet::ConnectTcp)?;
+    }
+    if scoped {
+        rules = rules.set_compatibility(CompatLevel::BestEffort).scope(Scope::Signal | Scope::AbstractUnixSocket)?;
+    }
+    let mut created = rules.create()?;
+    for port in ports.unwrap_or_default() {
+        created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
+    }
+    Ok(created.into())
+}
+
+/// Puts rules in force for this process and what it starts; a bare system call.
+///
+/// # Errors
+/// If the kernel refuses it.
+#[expect(unsafe_code, reason = "the crate's own call would allocate")]
+pub fn restrict(rules: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: numbers.
+    match unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) } {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
+}

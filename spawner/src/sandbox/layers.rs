@@ -1,0 +1,171 @@
+//! Builds the sandbox of a function around its launcher, and finds out which layers of it this machine can give.
+//!
+//! ```text
+//! network namespace → mount namespace, view of the files → pid namespace, its init, its /proc → new root → filters
+//! ```
+//! Everything that the launcher starts is born in it. What an attempt gets in addition is in [`Seal`].
+
+use super::mounts::{Building, View};
+use super::{landlock, network, seccomp};
+use crate::clone;
+use crate::log::Failed as _;
+use crate::protocol::Channel;
+use fnd_wire::form::Wire as _;
+use fnd_wire::sandbox::{Network, Profile, Sandbox};
+use nix::sys::signal::{SigSet, Signal};
+use rustix::process::{WaitOptions, set_parent_process_death_signal, wait};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use seccompiler::BpfProgram;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+
+/// The layers that this machine can't give, each with the reason.
+#[derive(Debug, Clone, Default)]
+pub struct Missing(pub Vec<(&'static str, String)>);
+
+impl Missing {
+    /// Returns whether this machine can give a layer.
+    pub fn can(&self, layer: &str) -> bool {
+        self.0.iter().all(|(missing, _)| *missing != layer)
+    }
+}
+
+/// The rest of the sandbox, which each attempt puts around itself.
+#[derive(Debug, Default)]
+pub struct Seal {
+    /// The last filter of system calls.
+    pub filter: Option<BpfProgram>,
+    /// Rules of Landlock.
+    pub rules: Option<OwnedFd>,
+}
+
+/// Moves this process into new namespaces.
+#[expect(unsafe_code, reason = "unshare may take away what other threads rely on; there are none")]
+fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: neither memory nor descriptors are taken away.
+    Ok(unsafe { unshare_unsafe(flags) }?)
+}
+
+/// Builds the sandbox around this process.
+///
+/// # Errors
+/// Which layer can't be built, for people.
+pub fn enter(view: &View, missing: &Missing) -> Result<Seal, String> {
+    let sandbox = &view.sandbox;
+    let rules = if missing.can("landlock") { landlock::ruleset(sandbox)? } else { None };
+    let filters = if missing.can("seccomp") { seccomp::filters(sandbox.syscalls, &sandbox.network)? } else { None };
+    if matches!(sandbox.network, Network::None | Network::Loopback) && missing.can("network") {
+        unshare(UnshareFlags::NEWNET).failed("make a network namespace")?;
+        if sandbox.network == Network::Loopback {
+            network::bring_up_loopback().failed("bring up the loopback interface")?;
+        }
+    }
+    if sandbox.profile != Profile::Off && missing.can("mounts") {
+        unshare(UnshareFlags::NEWNS | UnshareFlags::NEWUTS).failed("make a mount namespace")?;
+        let building = Building::begin(view).failed("copy the view of the files")?;
+        building.furnish().failed("build the view of the files")?;
+        if missing.can("pid") {
+            unshare(UnshareFlags::NEWPID).failed("make a pid namespace")?;
+            let own_proc = !sandbox.proc_full;
+            init(|| if own_proc { building.mount_proc().failed("mount /proc") } else { Ok(()) })?;
+        }
+        building.enter().failed("change to the view of the files")?;
+    }
+    let filters = filters.unwrap_or_default();
+    for filter in &filters.launcher {
+        seccompiler::apply_filter(filter).failed("filter system calls")?;
+    }
+    Ok(Seal { filter: Some(filters.attempt).filter(|filter| !filter.is_empty()), rules })
+}
+
+/// Starts the first process of the new pid namespace, which waits for orphans until the launcher ends; all processes of
+/// the namespace end with it. `prepare` runs in it first.
+fn init(prepare: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    let (mut theirs, ours) = Channel::pair().failed("make a socket for the init")?;
+    let started = clone::fork(None, false, 0, move || {
+        let kill = Some(rustix::process::Signal::KILL);
+        let ready = set_parent_process_death_signal(kill).failed("follow the launcher").and_then(|()| prepare());
+        let why = ready.as_ref().err().cloned().unwrap_or_default();
+        let sent = theirs.send(&why.to_wire(), Vec::new());
+        clone::close_all_but(2);
+        if sent.is_err() || ready.is_err() {
+            return 1;
+        }
+        let _ = rustix::thread::set_name(c"fnd-init");
+        reap_for_ever()
+    });
+    started.failed("start the init of the pid namespace")?;
+    let first = Channel::new(ours).receive().ok().flatten().and_then(|frame| String::from_wire(&frame.bytes).ok());
+    match first {
+        Some(why) if why.is_empty() => Ok(()),
+        why => Err(why.unwrap_or_else(|| "the init of the pid namespace ended".to_owned())),
+    }
+}
+
+fn reap_for_ever() -> ! {
+    let ended = SigSet::from_iter([Signal::SIGCHLD]); // blocked since the launcher started, so none is lost
+    loop {
+        if wait(WaitOptions::empty()).is_err() {
+            let _ = ended.wait();
+        }
+    }
+}
+
+/// Finds out by doing it, each time in a process of its own, which layers this machine can give. `root` is an empty
+/// directory.
+pub fn probe(root: &Path) -> Missing {
+    let strict = |network| Sandbox {
+        profile: Profile::Strict,
+        network,
+        syscalls: Profile::Off,
+        proc_full: false,
+        read_only: Vec::new(),
+        read_write: Vec::new(),
+        hide: Vec::new(),
+        devices: Vec::new(),
+        tmp: 1 << 20,
+        asked: Vec::new(),
+    };
+    let with = |sandbox: Sandbox, lacking: &[&'static str]| {
+        let (own, shown, accounts) = (Vec::new(), Vec::new(), super::accounts::Accounts::default());
+        let view = View { sandbox, root: root.to_owned(), own, shown, accounts };
+        let lacking = Missing(lacking.iter().map(|layer| (*layer, String::new())).collect());
+        tried(move || enter(&view, &lacking).map(drop))
+    };
+    let off = |sandbox: Sandbox| Sandbox { profile: Profile::Off, ..sandbox };
+    let mut missing = Missing::default();
+    let mut add = |layer, tried: Result<(), String>| missing.0.extend(tried.err().map(|why| (layer, why)));
+    let mounts = with(strict(Network::Host), &["pid", "landlock"]);
+    let pid = if mounts.is_ok() { with(strict(Network::Host), &["landlock"]) } else { mounts.clone() };
+    add("mounts", mounts);
+    add("pid", pid);
+    add("network", with(off(strict(Network::Loopback)), &[]));
+    add("seccomp", with(Sandbox { syscalls: Profile::Strict, ..off(strict(Network::Host)) }, &[]));
+    add(
+        "landlock",
+        tried(|| {
+            let rules = landlock::ruleset(&strict(Network::Host))?.ok_or("the kernel has no Landlock")?;
+            rustix::thread::set_no_new_privs(true).failed("drop privileges")?;
+            landlock::restrict(rules.as_fd()).failed("restrict a process")
+        }),
+    );
+    missing
+}
+
+/// Runs a body in a copy of this process; returns its result.
+fn tried(body: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    let (mut theirs, ours) = Channel::pair().failed("make a socket")?;
+    let child = clone::fork(None, false, 0, move || {
+        let _ = SigSet::all().thread_set_mask();
+        let why = body().err().unwrap_or_default();
+        i32::from(theirs.send(&why.to_wire(), Vec::new()).is_err())
+    });
+    let child = child.failed("start a process")?;
+    let said = Channel::new(ours).receive().ok().flatten().and_then(|frame| String::from_wire(&frame.bytes).ok());
+    let _ = crate::reap::wait(&child);
+    match said {
+        Some(why) if why.is_empty() => Ok(()),
+        why => Err(why.unwrap_or_else(|| "a process that tried it was killed".to_owned())),
+    }
+}

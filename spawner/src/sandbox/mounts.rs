@@ -1,0 +1,337 @@
+//! Gives a launcher, and every process that it starts, a view of the files of its own: the machine's files, read-only,
+//! with some directories hidden, some replaced by temporary ones, and the function's own put back at their paths.
+//!
+//! Everything is made of three things: a read-only copy of the whole tree of mounts; one temporary file system, whose
+//! directories are the private ones and the empty ones that hide; and copies of single mounts. Sources: mount_setattr(2),
+//! move_mount(2), open_tree(2), pivot_root(2).
+
+use super::accounts::Accounts;
+use fnd_wire::sandbox::{Profile, Sandbox};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+    fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree, unmount,
+};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// The places that are empty in profile strict, unless something in them is shown.
+const HIDDEN: [&str; 11] =
+    ["/home", "/root", "/run", "/srv", "/mnt", "/media", "/boot", "/var/spool", "/var/mail", "/var/log", "/etc/fnd"];
+/// The temporary directories, each a directory of the function's own temporary file system.
+const PRIVATE: [(&str, &str); 3] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp"), ("/dev/shm", "shm")];
+/// The device files of profile strict.
+const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+/// Entries of /proc that say more about the machine than a function needs: files, and directories that are read-only.
+const MASKED: [&str; 5] = ["kcore", "keys", "kmsg", "sysrq-trigger", "timer_list"];
+const READ_ONLY: [&str; 4] = ["sys", "bus", "fs", "irq"];
+/// Most files in the temporary file system.
+const INODES: &str = "16384";
+
+/// How a function may use a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// Look at it.
+    Read,
+    /// Write to it, as far as its user may.
+    Write,
+    /// Open the device file.
+    Device,
+}
+
+/// The view of a function.
+#[derive(Debug)]
+pub struct View {
+    /// The function's sandbox.
+    pub sandbox: Sandbox,
+    /// An empty directory of root, in which the view is put together.
+    pub root: PathBuf,
+    /// fnd's own directories: hidden in profile strict, but for what is shown.
+    pub own: Vec<PathBuf>,
+    /// The function's own files and directories, with real paths.
+    pub shown: Vec<(PathBuf, Use)>,
+    /// The texts of its `/etc/passwd` and `/etc/group`.
+    pub accounts: Accounts,
+}
+
+/// Returns the place that a profile hides or replaces, and that a real path lies in.
+pub fn hidden_by(profile: Profile, path: &Path) -> Option<&'static str> {
+    let private = PRIVATE.iter().map(|(place, _)| *place).filter(|_| profile != Profile::Off);
+    let hidden = HIDDEN.into_iter().filter(|_| profile == Profile::Strict);
+    private.chain(hidden).find(|place| path.starts_with(place))
+}
+
+/// Attributes of mounts as mount_setattr(2) takes them.
+#[repr(C)]
+struct MountAttributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    userns_fd: u64,
+}
+
+/// Sets attributes of a mount, or of it and all below it.
+#[expect(unsafe_code, reason = "mount_setattr has no wrapper")]
+fn set(mount: &OwnedFd, all: bool, flags: MountAttrFlags) -> io::Result<()> {
+    const RECURSIVE: i32 = 0x8000; // AT_RECURSIVE
+    let attributes = MountAttributes { set: u64::from(flags.bits()), clear: 0, propagation: 0, userns_fd: 0 };
+    let at = libc::AT_EMPTY_PATH | if all { RECURSIVE } else { 0 };
+    let (pointer, size) = (&raw const attributes, size_of::<MountAttributes>());
+    // SAFETY: the path is an empty string, and the structure has the size that is given.
+    let done = unsafe { libc::syscall(libc::SYS_mount_setattr, mount.as_raw_fd(), c"".as_ptr(), at, pointer, size) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns a copy of the mount at a path below a directory.
+fn copy(dir: impl AsFd, path: &str, all: bool) -> io::Result<OwnedFd> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    flags.set(OpenTreeFlags::AT_EMPTY_PATH, path.is_empty());
+    flags.set(OpenTreeFlags::AT_RECURSIVE, all);
+    Ok(open_tree(dir, path, flags)?)
+}
+
+/// Opens a path without following any link in it. A person who can rename directories on the way gets nothing but what
+/// lies at this path then.
+fn find(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
+    let relative = path.strip_prefix("/").unwrap_or(path);
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    Ok(openat2(root, relative, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)?)
+}
+
+/// Attaches a mount that belongs to no tree yet.
+fn attach(mount: &OwnedFd, at: impl AsFd) -> io::Result<()> {
+    let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(mount, "", at, "", both)?)
+}
+
+/// Returns a new temporary file system with these options.
+fn file_system(kind: &str, options: &[(&str, &str)], flags: MountAttrFlags) -> io::Result<OwnedFd> {
+    let made = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    options.iter().try_for_each(|(key, value)| fsconfig_set_string(&made, *key, *value))?;
+    fsconfig_create(&made)?;
+    Ok(fsmount(&made, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
+}
+
+fn make_dir(below: impl AsFd, path: &Path) -> io::Result<()> {
+    match mkdirat(below, path, Mode::from_raw_mode(0o755)) {
+        Err(error) if error != Errno::EXIST => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Makes an empty file that nobody may open, for something to be mounted on it.
+fn make_file(below: impl AsFd, path: &Path) -> io::Result<()> {
+    Ok(openat(below, path, OFlags::CREATE | OFlags::CLOEXEC, Mode::empty()).map(drop)?)
+}
+
+/// The view while it is put together.
+pub struct Building<'a> {
+    view: &'a View,
+    /// The root of the machine's tree.
+    machine: OwnedFd,
+    /// The root of the new tree.
+    root: OwnedFd,
+    /// The function's temporary file system.
+    own: OwnedFd,
+}
+
+impl<'a> Building<'a> {
+    /// Begins a view, in the calling process's own mount namespace: everything is there, and read-only.
+    ///
+    /// # Errors
+    /// If the machine does not allow it.
+    pub fn begin(view: &'a View) -> io::Result<Self> {
+        mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
+        let open = |path: &Path| openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let protected = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+        let (machine, root) = (open(Path::new("/"))?, copy(CWD, "/", true)?);
+        set(&root, true, protected | MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+        let size = view.sandbox.tmp.to_string();
+        let own = file_system("tmpfs", &[("size", &size), ("nr_inodes", INODES), ("mode", "0711")], protected)?;
+        // First, so that its directories can be copied; the tree covers it.
+        attach(&own, open(&view.root)?)?;
+        attach(&root, open(&view.root)?)?;
+        Ok(Self { view, machine, root, own })
+    }
+
+    /// Puts everything in its place.
+    ///
+    /// # Errors
+    /// Which path could not be put in its place.
+    pub fn furnish(&self) -> io::Result<()> {
+        let sandbox = &self.view.sandbox;
+        let strict = sandbox.profile == Profile::Strict;
+        self.devices(strict)?;
+        for (path, name) in PRIVATE {
+            mkdirat(&self.own, name, Mode::empty())?;
+            rustix::fs::chmodat(&self.own, name, Mode::from_raw_mode(0o1777), AtFlags::empty())?;
+            if let Ok(place) = find(&self.root, Path::new(path)) {
+                attach(&copy(&self.own, name, false)?, &place).map_err(|error| at(path, &error))?;
+            }
+        }
+        let real = |path: &String| fs::canonicalize(path).ok();
+        let (read, write) = (sandbox.read_only.iter().filter_map(real), sandbox.read_write.iter().filter_map(real));
+        let named = read.map(|path| (path, Use::Read)).chain(write.map(|path| (path, Use::Write)));
+        let mut shown: Vec<_> = self.view.shown.iter().cloned().chain(named).chain(resolver()).collect();
+        // Outer ones first, so that no inner one is covered.
+        shown.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let inside = |path: &PathBuf| shown.iter().any(|(shown, _)| path != shown && path.starts_with(shown));
+        let (later, mut first): (Vec<_>, Vec<_>) = sandbox.hide.iter().filter_map(real).partition(inside);
+        if strict {
+            first.extend(HIDDEN.iter().filter_map(|path| fs::canonicalize(path).ok()));
+            first.extend(self.view.own.iter().cloned());
+        }
+        first.sort();
+        first.dedup_by(|inner, outer| inner.starts_with(outer));
+        for (number, path) in first.iter().enumerate() {
+            self.hide(path, &format!("h{number}"), &shown).map_err(|error| at(&path.to_string_lossy(), &error))?;
+        }
+        for (path, usage) in &shown {
+            self.show(path, *usage).map_err(|error| at(&path.to_string_lossy(), &error))?;
+        }
+        for (number, path) in later.iter().enumerate() {
+            self.hide(path, &format!("l{number}"), &[]).map_err(|error| at(&path.to_string_lossy(), &error))?;
+        }
+        self.accounts()
+    }
+
+    /// Makes the directory of devices of profile strict; the others have the machine's.
+    fn devices(&self, strict: bool) -> io::Result<()> {
+        let dev = find(&self.root, Path::new("/dev"))?;
+        if !strict {
+            return attach(&copy(CWD, "/dev", true)?, &dev);
+        }
+        let named = self.view.sandbox.devices.iter().map(PathBuf::from);
+        let devices: Vec<_> = DEVICES.iter().map(PathBuf::from).chain(named).collect();
+        for path in &devices {
+            self.make_place(Path::new("dev"), path.strip_prefix("/dev").unwrap_or(path), path)?;
+        }
+        for (name, target) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
+            symlinkat(format!("/proc/self/fd{target}"), &self.own, format!("dev/{name}"))?;
+        }
+        symlinkat("pts/ptmx", &self.own, "dev/ptmx")?;
+        ["dev/shm", "dev/pts"].iter().try_for_each(|dir| make_dir(&self.own, Path::new(dir)))?;
+        let own = copy(&self.own, "dev", false)?;
+        set(&own, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+        attach(&own, &dev)?;
+        for path in &devices {
+            self.show(path, Use::Device).map_err(|error| at(&path.to_string_lossy(), &error))?;
+        }
+        let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        let terminals = file_system("devpts", &[("ptmxmode", "0666"), ("mode", "0620")], flags);
+        // Where it is not allowed (a container), there are no terminals.
+        terminals.and_then(|pts| attach(&pts, find(&self.root, Path::new("/dev/pts"))?)).or(Ok(()))
+    }
+
+    /// Covers a place with an empty directory or file, named `name` in the own file system. The directory has the places
+    /// of what is shown in it.
+    fn hide(&self, path: &Path, name: &str, shown: &[(PathBuf, Use)]) -> io::Result<()> {
+        let Ok(place) = find(&self.root, path) else { return Ok(()) }; // below a private temporary directory
+        self.make_place(Path::new(name), Path::new(""), path)?;
+        for (shown, _) in shown {
+            if let Ok(relative) = shown.strip_prefix(path) {
+                self.make_place(Path::new(name), relative, shown)?;
+            }
+        }
+        let empty = copy(&self.own, name, false)?;
+        set(&empty, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+        attach(&empty, &place)
+    }
+
+    /// Makes an empty directory or file for a path to be mounted on, and the directories above it.
+    fn make_place(&self, below: &Path, relative: &Path, real: &Path) -> io::Result<()> {
+        let whole = below.join(relative);
+        let mut dirs: Vec<_> = whole.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty()).collect();
+        dirs.reverse();
+        dirs.into_iter().try_for_each(|dir| make_dir(&self.own, dir))?;
+        if real.is_dir() { make_dir(&self.own, &whole) } else { make_file(&self.own, &whole) }
+    }
+
+    /// Puts a copy of the mount of a path at the same path of the new tree.
+    fn show(&self, path: &Path, usage: Use) -> io::Result<()> {
+        let Ok(source) = find(&self.machine, path) else { return Ok(()) }; // it is not there now
+        // In a private temporary directory there is no place for it yet.
+        for (dir, name) in PRIVATE {
+            if let Ok(relative) = path.strip_prefix(dir) {
+                self.make_place(Path::new(name), relative, path)?;
+            }
+        }
+        let Ok(place) = find(&self.root, path) else { return Ok(()) }; // it was not there a moment ago
+        let mount = copy(&source, "", usage != Use::Device)?;
+        let mut flags = MountAttrFlags::MOUNT_ATTR_NOSUID;
+        flags.set(MountAttrFlags::MOUNT_ATTR_NODEV, usage != Use::Device);
+        flags.set(MountAttrFlags::MOUNT_ATTR_RDONLY, usage == Use::Read);
+        set(&mount, usage != Use::Device, flags)?;
+        attach(&mount, &place)
+    }
+
+    /// Replaces `/etc/passwd` and `/etc/group`.
+    fn accounts(&self) -> io::Result<()> {
+        for (name, text) in [("passwd", &self.view.accounts.passwd), ("group", &self.view.accounts.group)] {
+            let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+            let file = openat(&self.own, name, flags, Mode::from_raw_mode(0o644))?;
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644))?;
+            rustix::io::write(&file, text.as_bytes())?;
+            drop(file);
+            let mount = copy(&self.own, name, false)?;
+            set(&mount, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+            let Ok(place) = find(&self.root, &Path::new("/etc").join(name)) else { continue };
+            attach(&mount, &place).map_err(|error| at(name, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Mounts `/proc` of the caller's pid namespace, and masks what says too much.
+    ///
+    /// # Errors
+    /// If the machine does not allow it.
+    pub fn mount_proc(&self) -> io::Result<()> {
+        let flags =
+            MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        let proc = file_system("proc", &[], flags)?;
+        attach(&proc, find(&self.root, Path::new("/proc"))?)?;
+        let read_only = |path: &str| {
+            let mount = copy(&proc, path, false)?;
+            set(&mount, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+            Ok::<_, io::Error>(mount)
+        };
+        for name in READ_ONLY {
+            if let Ok(place) = find(&proc, Path::new(name)) {
+                attach(&read_only(name)?, &place).map_err(|error| at(name, &error))?;
+            }
+        }
+        make_file(&self.own, Path::new("masked"))?;
+        for name in MASKED {
+            if let Ok(place) = find(&proc, Path::new(name)) {
+                attach(&copy(&self.own, "masked", false)?, &place).map_err(|error| at(name, &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the new tree the root of the calling process, and lets go of the old one.
+    ///
+    /// # Errors
+    /// If the machine does not allow it.
+    pub fn enter(self) -> io::Result<()> {
+        rustix::process::fchdir(&self.root)?;
+        rustix::process::pivot_root(".", ".")?;
+        unmount(".", UnmountFlags::DETACH)?;
+        Ok(rustix::process::chdir("/")?)
+    }
+}
+
+/// Returns what the machine's way to find hosts by name needs, if it is in a hidden place. The file is replaced when the
+/// network changes, so the directory is shown.
+fn resolver() -> Option<(PathBuf, Use)> {
+    let file = fs::canonicalize("/etc/resolv.conf").ok()?;
+    let dir = file.parent().filter(|dir| dir.starts_with("/run") && *dir != Path::new("/run"));
+    Some((dir.map_or_else(|| file.clone(), Path::to_owned), Use::Read)).filter(|(path, _)| path.starts_with("/run"))
+}
+
+fn at(path: &str, error: &io::Error) -> io::Error {
+    io::Error::other(format!("`{path}`: {error}"))
+}
