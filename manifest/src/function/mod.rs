@@ -21,6 +21,8 @@
 //! - `resolve`: defaults, sizes, and keys that exclude each other
 //! - `route`: values of `[[http]]`
 //! - `routes`: what routes of a function exclude
+//! - `sandbox`: values of `[sandbox]`
+//! - `sandboxes`: settles `[sandbox]`: users, keys that exclude each other, and what only root's files may widen
 //! - `schedules`: what schedules of a function exclude
 //! - `server`: `[http_server]` and `[service]`
 
@@ -41,6 +43,8 @@ pub mod project;
 pub mod resolve;
 pub mod route;
 mod routes;
+pub mod sandbox;
+mod sandboxes;
 mod schedules;
 mod server;
 
