@@ -20,8 +20,8 @@ pub mod source;
 pub mod tree;
 
 use crate::function::file::{self, FileAction};
+use crate::function::network;
 use crate::function::route::{self, Credential, Place};
-use crate::function::sandbox;
 use fnd_wire::sandbox::is_plain;
 use std::ops::RangeInclusive;
 
@@ -213,7 +213,7 @@ impl Form {
             },
             Self::Below => is_plain(text.strip_suffix('/').unwrap_or(text)),
             Self::Device => text.starts_with("/dev/") && is_plain(text),
-            Self::Connect => sandbox::port(text).is_some(),
+            Self::Connect => network::port(text).is_some(),
             Self::Relative => text.split('/').all(component),
             Self::UrlPath => text.starts_with('/'),
             Self::Socket => text

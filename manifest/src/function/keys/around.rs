@@ -1,7 +1,8 @@
 //! Keys for a function's view of the machine, for what is kept, and for programs that stay running.
 
 use super::{NAMES, TEXTS};
-use crate::function::sandbox::{Network, Processes, Profile};
+use crate::function::network::Network;
+use crate::function::sandbox::{Processes, Profile};
 use crate::schema::Kind::{List, Text};
 use crate::schema::keys::keys;
 use crate::schema::pick::FromValue;
