@@ -52,16 +52,21 @@ fn asked(sandbox: &Sandbox, own: &Table, missing: Missing) -> Vec<String> {
     let walls = sandbox.profile != Profile::Off;
     let profile = walls && (is_written("profile") || refuses);
     let shows = |key: &str, paths: &[String]| is_written(key) && !paths.is_empty();
-    let mounts = shows("hide", &sandbox.hide)
-        || walls && (shows("read_only", &sandbox.read_only) || shows("devices", &sandbox.devices));
+    let shown = [
+        ("hide", &sandbox.hide),
+        ("read_only", &sandbox.read_only),
+        ("devices", &sandbox.devices),
+    ];
+    let mounts = walls && shown.iter().any(|(key, paths)| shows(key, paths));
     let calls = profile || is_written("syscalls") || refuses;
     let network = sandbox.network != Network::Host && (is_written("network") || refuses);
+    let connect = matches!(sandbox.network, Network::Connect(_));
     let layers = [
         ("mounts", profile || mounts),
         ("pid", profile),
-        ("network", network),
+        ("network", network && !connect),
         ("seccomp", calls && sandbox.calls() != Profile::Off),
-        ("landlock", network && matches!(sandbox.network, Network::Connect(_))),
+        ("landlock", network && connect),
     ];
     let names = layers.into_iter().filter(|(_, asked)| *asked);
     names.map(|(layer, _)| layer.to_owned()).collect()
@@ -215,6 +220,13 @@ fn check_effect(manifest: &Manifest, own: &Table, report: &mut Report<'_>) {
         "limits.tmp",
     ];
     let is_empty = |value: &Value| matches!(value, Value::List(items) if items.is_empty());
+    if let Some(node) = find(own, "sandbox.hide").filter(|node| !is_empty(&node.value)) {
+        let message = "`sandbox.hide` hides nothing with the profile `off`".to_owned();
+        report.add(
+            Some(&node.at),
+            impossible(message, "write `profile = \"standard\"` or `\"strict\"`, or remove it"),
+        );
+    }
     for path in without {
         if let Some(node) = find(own, path).filter(|node| !is_empty(&node.value)) {
             let message =

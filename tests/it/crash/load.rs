@@ -193,7 +193,10 @@ impl Caller {
         let Some(id) = self.letter() else { return };
         self.replies.requests += 1;
         let answer = self.call("POST", &format!("/v1/dead-letters/{id}/redrive"), &[], "");
-        let refused = answer.as_ref().is_some_and(|answer| answer.status != 202);
+        // An fnd that stops answers 503 to a request that it may have accepted, and says so.
+        let refused = answer
+            .as_ref()
+            .is_some_and(|answer| ![202, 503].contains(&answer.status.as_u16()));
         let new = answer.as_ref().and_then(queued);
         if let Some(new) = new {
             self.replies.accepted.insert(new, "dies");
