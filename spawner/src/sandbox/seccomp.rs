@@ -107,15 +107,20 @@ const NAMESPACES: [i32; 7] = [
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Returns the filters of a profile; none for profile off.
+/// Returns the filters of a profile; for profile off only what the network needs.
 ///
 /// # Errors
 /// Why they can't be made: a defect of this program, or another processor than fnd is built for.
 pub fn filters(profile: Profile, network: &Network) -> Result<Option<Filters>, String> {
-    if profile == Profile::Off {
-        return Ok(None);
-    }
+    let refused = || SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let mut launcher = Vec::new();
+    if matches!(network, Network::Connect(_)) {
+        launcher.push(compile(tcp_that_landlock_misses()?, SeccompAction::Allow, refused())?);
+    }
+    if profile == Profile::Off {
+        let filters = Filters { launcher, attempt: BpfProgram::new() };
+        return Ok(Some(filters).filter(|filters| !filters.launcher.is_empty()));
+    }
     // Of two filters that refuse a call, the error of the later one counts: first what does not exist, then what is known
     // and refused.
     if profile == Profile::Strict {
@@ -123,11 +128,34 @@ pub fn filters(profile: Profile, network: &Network) -> Result<Option<Filters>, S
         let rules = all.map(|call| (*call, Vec::new())).collect();
         launcher.push(compile(rules, SeccompAction::Errno(libc::ENOSYS.cast_unsigned()), SeccompAction::Allow)?);
     }
-    let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-    launcher.push(compile(refused_rules(profile, network)?, SeccompAction::Allow, refused)?);
+    launcher.push(compile(refused_rules(profile, network)?, SeccompAction::Allow, refused())?);
     let no_clone3 = SeccompAction::Errno(libc::ENOSYS.cast_unsigned()); // programs then use `clone`
     let attempt = compile([(libc::SYS_clone3, Vec::new())].into(), SeccompAction::Allow, no_clone3)?;
     Ok(Some(Filters { launcher, attempt }))
+}
+
+/// Returns the rules that refuse the ways around Landlock's list of ports, which it checks for `connect` of plain TCP
+/// only: other protocols of streams, of which some fall back to TCP, and sending that connects (TCP Fast Open).
+fn tcp_that_landlock_misses() -> Result<Rules, String> {
+    let not = |value: i32| (SeccompCmpOp::Ne, u64::from(value.cast_unsigned()));
+    let known = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].map(not);
+    let other_families: Vec<_> = known.into_iter().map(|(op, value)| (0, op, value)).collect();
+    let plain =
+        [0, libc::IPPROTO_TCP, libc::IPPROTO_UDP, libc::IPPROTO_ICMP, libc::IPPROTO_ICMPV6].map(not).into_iter();
+    let plain: Vec<_> = plain.map(|(op, value)| (2, op, value)).collect();
+    let mut sockets = vec![rule(&other_families)?];
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let family = (0, SeccompCmpOp::Eq, u64::from(family.cast_unsigned()));
+        sockets.push(rule(&[&[family], plain.as_slice()].concat())?);
+    }
+    let connects = u64::from(libc::MSG_FASTOPEN.cast_unsigned());
+    let mut rules = Rules::from([(libc::SYS_socket, sockets)]);
+    for (call, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
+        rules.insert(call, vec![rule(&[(flags, SeccompCmpOp::MaskedEq(connects), connects)])?]);
+    }
+    // Its requests are no system calls.
+    rules.insert(libc::SYS_io_uring_setup, Vec::new());
+    Ok(rules)
 }
 
 fn refused_rules(profile: Profile, network: &Network) -> Result<Rules, String> {
@@ -182,6 +210,8 @@ mod tests {
     #[test]
     fn every_profile_has_its_filters() {
         assert!(filters(Profile::Off, &Network::Host).unwrap().is_none());
+        let ports = filters(Profile::Off, &Network::Connect(vec![443])).unwrap().unwrap();
+        assert_eq!((ports.launcher.len(), ports.attempt.len()), (1, 0));
         assert_eq!(filters(Profile::Standard, &Network::None).unwrap().unwrap().launcher.len(), 1);
         let strict = filters(Profile::Strict, &Network::Host).unwrap().unwrap();
         assert!(strict.launcher.iter().all(|program| program.len() < 4096), "the kernel takes no more");
