@@ -243,7 +243,8 @@ impl<'a> Building<'a> {
 
     /// Makes an empty directory or file for a path to be mounted on, and the directories above it.
     fn make_place(&self, below: &Path, relative: &Path, real: &Path) -> io::Result<()> {
-        let whole = below.join(relative);
+        // To join an empty path would add a slash, which no file may have at its end.
+        let whole = if relative.as_os_str().is_empty() { below.to_owned() } else { below.join(relative) };
         let mut dirs: Vec<_> = whole.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty()).collect();
         dirs.reverse();
         dirs.into_iter().try_for_each(|dir| make_dir(&self.own, dir))?;
