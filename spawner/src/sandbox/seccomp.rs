@@ -8,6 +8,7 @@
 use fnd_wire::sandbox::{Network, Profile};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+    sock_filter,
 };
 use std::collections::BTreeMap;
 
@@ -117,6 +118,9 @@ pub fn filters(profile: Profile, network: &Network) -> Result<Option<Filters>, S
     if matches!(network, Network::Connect(_)) {
         launcher.push(compile(tcp_that_landlock_misses()?, SeccompAction::Allow, refused())?);
     }
+    if profile != Profile::Off || !launcher.is_empty() {
+        launcher.extend(other_set());
+    }
     if profile == Profile::Off {
         let filters = Filters { launcher, attempt: BpfProgram::new() };
         return Ok(Some(filters).filter(|filters| !filters.launcher.is_empty()));
@@ -132,6 +136,18 @@ pub fn filters(profile: Profile, network: &Network) -> Result<Option<Filters>, S
     let no_clone3 = SeccompAction::Errno(libc::ENOSYS.cast_unsigned()); // programs then use `clone`
     let attempt = compile([(libc::SYS_clone3, Vec::new())].into(), SeccompAction::Allow, no_clone3)?;
     Ok(Some(Filters { launcher, attempt }))
+}
+
+/// Returns the filter that refuses the second set of calls of x86-64 (x32, for pointers of 32 bits), which some kernels
+/// have: the same calls with other numbers, which no list of numbers names. After the check of the architecture, it is
+/// the only one with this bit in the number.
+fn other_set() -> Option<BpfProgram> {
+    const BIT: u32 = 0x4000_0000;
+    let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
+    // Load the number; if it has the bit, go on, else skip one; refuse; allow. seccomp(2).
+    let program = [(0x20, 0, 0), (0x45, 1, BIT), (0x06, 0, refused), (0x06, 0, libc::SECCOMP_RET_ALLOW)];
+    let program = program.map(|(code, jf, k)| sock_filter { code, jt: 0, jf, k });
+    cfg!(target_arch = "x86_64").then(|| program.to_vec())
 }
 
 /// Returns the rules that refuse the ways around Landlock's list of ports, which it checks for `connect` of plain TCP
@@ -211,8 +227,8 @@ mod tests {
     fn every_profile_has_its_filters() {
         assert!(filters(Profile::Off, &Network::Host).unwrap().is_none());
         let ports = filters(Profile::Off, &Network::Connect(vec![443])).unwrap().unwrap();
-        assert_eq!((ports.launcher.len(), ports.attempt.len()), (1, 0));
-        assert_eq!(filters(Profile::Standard, &Network::None).unwrap().unwrap().launcher.len(), 1);
+        assert_eq!((ports.launcher.is_empty(), ports.attempt.len()), (false, 0));
+        assert_eq!(filters(Profile::Standard, &Network::None).unwrap().unwrap().launcher.len(), 1 + usize::from(cfg!(target_arch = "x86_64")));
         let strict = filters(Profile::Strict, &Network::Host).unwrap().unwrap();
         assert!(strict.launcher.iter().all(|program| program.len() < 4096), "the kernel takes no more");
     }
