@@ -19,8 +19,20 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// The places that are empty in profile strict, unless something in them is shown.
-const HIDDEN: [&str; 11] =
-    ["/home", "/root", "/run", "/srv", "/mnt", "/media", "/boot", "/var/spool", "/var/mail", "/var/log", "/etc/fnd"];
+const HIDDEN: [&str; 12] = [
+    "/home",
+    "/root",
+    "/run",
+    "/srv",
+    "/mnt",
+    "/media",
+    "/boot",
+    "/var/spool",
+    "/var/mail",
+    "/var/log",
+    "/etc/fnd",
+    "/sys/fs/cgroup", // it names every function and service of the machine, and what each of them uses
+];
 /// The temporary directories, each a directory of the function's own temporary file system.
 const PRIVATE: [(&str, &str); 3] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp"), ("/dev/shm", "shm")];
 /// The device files of profile strict.
@@ -243,7 +255,8 @@ impl<'a> Building<'a> {
 
     /// Makes an empty directory or file for a path to be mounted on, and the directories above it.
     fn make_place(&self, below: &Path, relative: &Path, real: &Path) -> io::Result<()> {
-        let whole = below.join(relative);
+        // To join an empty path would add a slash, which no file may have at its end.
+        let whole = if relative.as_os_str().is_empty() { below.to_owned() } else { below.join(relative) };
         let mut dirs: Vec<_> = whole.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty()).collect();
         dirs.reverse();
         dirs.into_iter().try_for_each(|dir| make_dir(&self.own, dir))?;

@@ -8,6 +8,7 @@
 use fnd_wire::sandbox::{Network, Profile};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+    sock_filter,
 };
 use std::collections::BTreeMap;
 
@@ -107,15 +108,23 @@ const NAMESPACES: [i32; 7] = [
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Returns the filters of a profile; none for profile off.
+/// Returns the filters of a profile; for profile off only what the network needs.
 ///
 /// # Errors
 /// Why they can't be made: a defect of this program, or another processor than fnd is built for.
 pub fn filters(profile: Profile, network: &Network) -> Result<Option<Filters>, String> {
-    if profile == Profile::Off {
-        return Ok(None);
-    }
+    let refused = || SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let mut launcher = Vec::new();
+    if matches!(network, Network::Connect(_)) {
+        launcher.push(compile(tcp_that_landlock_misses()?, SeccompAction::Allow, refused())?);
+    }
+    if profile != Profile::Off || !launcher.is_empty() {
+        launcher.extend(other_set());
+    }
+    if profile == Profile::Off {
+        let filters = Filters { launcher, attempt: BpfProgram::new() };
+        return Ok(Some(filters).filter(|filters| !filters.launcher.is_empty()));
+    }
     // Of two filters that refuse a call, the error of the later one counts: first what does not exist, then what is known
     // and refused.
     if profile == Profile::Strict {
@@ -123,11 +132,46 @@ pub fn filters(profile: Profile, network: &Network) -> Result<Option<Filters>, S
         let rules = all.map(|call| (*call, Vec::new())).collect();
         launcher.push(compile(rules, SeccompAction::Errno(libc::ENOSYS.cast_unsigned()), SeccompAction::Allow)?);
     }
-    let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-    launcher.push(compile(refused_rules(profile, network)?, SeccompAction::Allow, refused)?);
+    launcher.push(compile(refused_rules(profile, network)?, SeccompAction::Allow, refused())?);
     let no_clone3 = SeccompAction::Errno(libc::ENOSYS.cast_unsigned()); // programs then use `clone`
     let attempt = compile([(libc::SYS_clone3, Vec::new())].into(), SeccompAction::Allow, no_clone3)?;
     Ok(Some(Filters { launcher, attempt }))
+}
+
+/// Returns the filter that refuses the second set of calls of x86-64 (x32, for pointers of 32 bits), which some kernels
+/// have: the same calls with other numbers, which no list of numbers names. After the check of the architecture, it is
+/// the only one with this bit in the number.
+fn other_set() -> Option<BpfProgram> {
+    const BIT: u32 = 0x4000_0000;
+    let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
+    // Load the number; if it has the bit, go on, else skip one; refuse; allow. seccomp(2).
+    let program = [(0x20, 0, 0), (0x45, 1, BIT), (0x06, 0, refused), (0x06, 0, libc::SECCOMP_RET_ALLOW)];
+    let program = program.map(|(code, jf, k)| sock_filter { code, jt: 0, jf, k });
+    cfg!(target_arch = "x86_64").then(|| program.to_vec())
+}
+
+/// Returns the rules that refuse the ways around Landlock's list of ports, which it checks for `connect` of plain TCP
+/// only: other protocols of streams, of which some fall back to TCP, and sending that connects (TCP Fast Open).
+fn tcp_that_landlock_misses() -> Result<Rules, String> {
+    let not = |value: i32| (SeccompCmpOp::Ne, u64::from(value.cast_unsigned()));
+    let known = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].map(not);
+    let other_families: Vec<_> = known.into_iter().map(|(op, value)| (0, op, value)).collect();
+    let plain =
+        [0, libc::IPPROTO_TCP, libc::IPPROTO_UDP, libc::IPPROTO_ICMP, libc::IPPROTO_ICMPV6].map(not).into_iter();
+    let plain: Vec<_> = plain.map(|(op, value)| (2, op, value)).collect();
+    let mut sockets = vec![rule(&other_families)?];
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let family = (0, SeccompCmpOp::Eq, u64::from(family.cast_unsigned()));
+        sockets.push(rule(&[&[family], plain.as_slice()].concat())?);
+    }
+    let connects = u64::from(libc::MSG_FASTOPEN.cast_unsigned());
+    let mut rules = Rules::from([(libc::SYS_socket, sockets)]);
+    for (call, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
+        rules.insert(call, vec![rule(&[(flags, SeccompCmpOp::MaskedEq(connects), connects)])?]);
+    }
+    // Its requests are no system calls.
+    rules.insert(libc::SYS_io_uring_setup, Vec::new());
+    Ok(rules)
 }
 
 fn refused_rules(profile: Profile, network: &Network) -> Result<Rules, String> {
@@ -182,7 +226,9 @@ mod tests {
     #[test]
     fn every_profile_has_its_filters() {
         assert!(filters(Profile::Off, &Network::Host).unwrap().is_none());
-        assert_eq!(filters(Profile::Standard, &Network::None).unwrap().unwrap().launcher.len(), 1);
+        let ports = filters(Profile::Off, &Network::Connect(vec![443])).unwrap().unwrap();
+        assert_eq!((ports.launcher.is_empty(), ports.attempt.len()), (false, 0));
+        assert_eq!(filters(Profile::Standard, &Network::None).unwrap().unwrap().launcher.len(), 1 + usize::from(cfg!(target_arch = "x86_64")));
         let strict = filters(Profile::Strict, &Network::Host).unwrap().unwrap();
         assert!(strict.launcher.iter().all(|program| program.len() < 4096), "the kernel takes no more");
     }

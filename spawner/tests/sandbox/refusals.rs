@@ -1,0 +1,104 @@
+//! What is refused at the installation, and machines that lack layers.
+
+use crate::common::{Options, Outcome, privileged};
+use crate::{bash, can, expect, python, said, start, with};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+
+#[test]
+fn paths_that_lead_elsewhere_and_keys_of_strangers_are_refused() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = start();
+    harness.write("a.sh", "echo\n");
+    for lines in [
+        "read_write=/srv/../etc",
+        "read_only=srv",
+        "read_only=/",
+        "hide=/srv//x",
+        "devices=/etc/shadow",
+        "devices=/dev/../etc/shadow",
+        "tmp=0",
+    ] {
+        harness.write("a.toml", &format!("profile=strict\n{lines}"));
+        let text = harness.refusal("a.sh", Some("a.toml"));
+        assert!(text.contains("sandbox") || text.contains("temporary files"), "{lines}: {text}");
+    }
+    // The owner of the files is another user than root.
+    let path = harness.path("functions/a.sh");
+    chown(&path, Some(12_345), None).unwrap();
+    for (lines, key) in [
+        ("read_write=/srv/x", "read_write"),
+        ("read_only=/srv/x", "read_only"),
+        ("devices=/dev/kvm", "devices"),
+    ] {
+        harness.write("a.toml", &format!("profile=strict\n{lines}"));
+        let text = harness.refusal("a.sh", Some("a.toml"));
+        assert!(text.contains(&format!("`sandbox.{key}`")) && text.contains("chown root"), "{lines}: {text}");
+    }
+    for lines in ["profile=strict", "profile=strict\nhide=/srv\nnetwork=none"] {
+        harness.write("a.toml", lines);
+        assert!(matches!(harness.try_install("a.sh", Some("a.toml")), Outcome::Installed(_)), "{lines}");
+    }
+    chown(&path, Some(0), None).unwrap();
+    harness.write("a.toml", "profile=strict\nread_write=/srv/x");
+    assert!(matches!(harness.try_install("a.sh", Some("a.toml")), Outcome::Installed(_)), "root's may");
+}
+
+#[test]
+fn an_interpreter_in_a_hidden_place_is_refused_until_it_is_shown() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = start();
+    if !can(&harness, "mounts") {
+        return;
+    }
+    let dir = tempfile::Builder::new().prefix("fnd-sandbox").tempdir_in("/srv").unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(dir.path().join("bin")).unwrap();
+    let program = dir.path().join("bin/bash");
+    fs::copy("/bin/bash", &program).unwrap();
+    let (dir, program) = (dir.path().display(), program.display());
+    harness.write("a.sh", "echo $BASH\n");
+    harness.write("a.toml", &format!("profile=strict\ninterpreters={program}"));
+    let text = harness.refusal("a.sh", Some("a.toml"));
+    assert!(text.contains(&format!("hides its interpreter `{program}`")), "{text}");
+    assert!(text.contains(&format!("`read_only = [\"{dir}\"]`")), "{text}");
+    let lines = format!("profile=strict\ninterpreters={program}\nread_only={dir}");
+    assert_eq!(bash(&mut harness, "a", &lines, "echo $BASH\n"), format!("{program}\n"));
+    let lines = format!("profile=standard\ninterpreters={program}");
+    assert_eq!(bash(&mut harness, "b", &lines, "echo $BASH\n"), format!("{program}\n"));
+}
+
+#[test]
+fn a_layer_that_is_missing_refuses_who_asked_for_it_and_no_other() {
+    if !crate::common::root() {
+        return;
+    }
+    let mut harness = with(&Options { uid: Some(12_351), best_effort: true, ..Options::default() });
+    let missing: Vec<_> = harness.welcome.missing.iter().map(|(what, _)| what.clone()).collect();
+    assert!(missing.iter().any(|what| what == "mounts") && missing.iter().any(|what| what == "network"), "{missing:?}");
+    harness.write("a.sh", "echo\n");
+    for layer in ["mounts", "pid", "network"] {
+        harness.write("a.toml", &format!("profile=strict\nasked_layers={layer}"));
+        let text = harness.refusal("a.sh", Some("a.toml"));
+        assert!(text.contains(&format!("its sandbox needs `{layer}`")) && text.contains("another machine"), "{text}");
+    }
+    let script = format!(
+        "call('unknown', 999)\ncall('mount', {}, b'none', b'/tmp', b'tmpfs', 0, 0)\ncall('unshare', {}, 0x10000000)\n\
+         call('clone3', {}, 0, 0)\nsay('write', lambda: open('/usr/x', 'w'))\nsay('user', os.getuid)\n",
+        libc::SYS_mount,
+        libc::SYS_unshare,
+        libc::SYS_clone3
+    );
+    let got = python(&mut harness, "b", "profile=strict", &script);
+    let expected = [("unknown", "ENOSYS"), ("write", "EACCES"), ("user", "12351")];
+    expect(&got, "strict", &expected);
+    // The others layers are in force.
+    if can(&harness, "seccomp") {
+        expect(&got, "strict", &[("mount", "EPERM"), ("unshare", "EPERM"), ("clone3", "ENOSYS")]);
+    }
+    assert!(!said(&got, "unknown").is_empty());
+}
