@@ -8,6 +8,8 @@
 # on_load = false
 # labels = { team = "ops" }
 # args = ["--exclude=*.tmp"]
+# [sandbox]
+# read_only = ["/srv"]  # what may be backed up: the sandbox hides /srv, /home, /root and the like
 # [limits]
 # timeout = "2h"
 # memory = "256M"

@@ -9,6 +9,8 @@
 # description = "Dumps a database"
 # on_load = false
 # labels = { team = "data" }
+# [sandbox]
+# read_write = ["/srv", "/run/postgresql"]  # the databases, which the sandbox hides; SQLite writes a journal beside the file
 # [limits]
 # timeout = "30m"
 # deadline = "2h"

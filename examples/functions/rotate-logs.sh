@@ -9,6 +9,8 @@
 # description = "Rotates log files"
 # on_load = false
 # labels = { team = "ops" }
+# [sandbox]
+# read_write = ["/srv"]  # where the logs are: the sandbox hides /srv, and shows other places for reading only
 # [limits]
 # timeout = "10m"
 # memory = "128M"

@@ -177,7 +177,12 @@ pub fn shim(plan: &Plan, myself: &Myself) -> Result<(), Problem> {
 ///
 /// # Errors
 /// The place, and what to write.
-pub fn visible(sandbox: &Sandbox, file: &str, interpreter: &str) -> Result<(), Problem> {
+pub fn visible(sandbox: &Sandbox, file: &str, interpreter: &Interpreter) -> Result<(), Problem> {
+    // A virtual environment's program is a link: both ends have to be there.
+    [&interpreter.given, &interpreter.real].into_iter().try_for_each(|path| visible_at(sandbox, file, path))
+}
+
+fn visible_at(sandbox: &Sandbox, file: &str, interpreter: &str) -> Result<(), Problem> {
     let path = Path::new(interpreter);
     let named = sandbox.read_only.iter().chain(&sandbox.read_write).filter_map(|named| fs::canonicalize(named).ok());
     match mounts::hidden_by(sandbox.profile, path).filter(|_| !named.into_iter().any(|named| path.starts_with(named))) {

@@ -16,7 +16,8 @@ use std::process::{Child, Command, Stdio};
 /// Starts fnd on a copy of the named examples, or of all if none is named.
 fn with_examples(names: &[&str]) -> Fnd {
     let base = repository().join("examples/functions");
-    let mut setup = Setup::default();
+    // With the sandbox, as users have them.
+    let mut setup = Setup::default().config("[sandbox]\n");
     let mut directories = vec![base.clone()];
     while let Some(directory) = directories.pop() {
         for entry in fs::read_dir(directory).unwrap() {
@@ -32,7 +33,26 @@ fn with_examples(names: &[&str]) -> Fnd {
             }
         }
     }
-    Fnd::start_with(&setup)
+    let mut fnd = Fnd::prepare(&setup);
+    // The test's directories stand for those that the examples show to themselves.
+    for (path, content, _) in &setup.files {
+        let text = String::from_utf8_lossy(content);
+        if text.contains("[\"/srv\"") {
+            let root = fnd.path("functions").parent().unwrap().display().to_string();
+            fs::write(fnd.path("functions").join(path), text.replace("[\"/srv\"", &format!("[\"{root}\""))).unwrap();
+        }
+    }
+    fnd.launch();
+    fnd
+}
+
+/// Shows a directory of the test to an example.
+fn show(fnd: &Fnd, file: &str, directory: &Path) {
+    let path = fnd.path("functions").join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    let keys = format!("# [sandbox]\n# read_only = [{:?}]\n# [limits]\n", directory.display().to_string());
+    fs::write(path, text.replacen("# [limits]\n", &keys, 1)).unwrap();
+    let _ = fnd.ctl(&["reload"]).expect_code(0);
 }
 
 #[track_caller]
@@ -145,6 +165,7 @@ impl Drop for TlsServer {
 fn cert_expiry() {
     let fnd = with_examples(&["cert-expiry"]);
     let server = TlsServer::start(&fnd.shared_directory("tls"), "30");
+    show(&fnd, "cert-expiry.py", &fnd.path("tls"));
     let host = format!("localhost:{}", server.port);
     let ca_file = fnd.path("tls/cert.pem").display().to_string();
     let report = result_of(
@@ -506,6 +527,7 @@ fn csv_report() {
 fn mirror_git() {
     let fnd = with_examples(&["mirror-git"]);
     let origin = fnd.shared_directory("origin");
+    show(&fnd, "mirror-git.sh", origin.parent().unwrap());
     let git = |arguments: &[&str]| {
         let output = Command::new("git")
             .args([
@@ -529,7 +551,7 @@ fn mirror_git() {
     fs::write(&settings, "[safe]\n\tdirectory = *\n").unwrap();
     fs::set_permissions(&settings, fs::Permissions::from_mode(0o644)).unwrap();
     let payload = json!({"url": format!("file://{}", origin.display())});
-    let source = fs::read_to_string(repository().join("examples/functions/mirror-git.sh")).unwrap();
+    let source = fs::read_to_string(fnd.path("functions/mirror-git.sh")).unwrap();
     let prompt = "# GIT_TERMINAL_PROMPT = \"0\"\n";
     let more = format!("{prompt}# GIT_CONFIG_GLOBAL = {:?}\n", settings.display().to_string());
     fnd.drop_file("mirror-git.sh", &source.replace(prompt, &more));

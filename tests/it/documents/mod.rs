@@ -84,6 +84,7 @@ pages! {
     instead_of_pm2: "docs/instead-of-pm2.md",
     metrics: "docs/metrics.md",
     requests: "docs/requests.md",
+    sandbox: "docs/sandbox.md",
     schedules: "docs/schedules.md",
     secrets: "docs/secrets.md",
     services: "docs/services.md",
