@@ -10,7 +10,7 @@ use crate::contain;
 use crate::log::Failed as _;
 use crate::protocol::Channel;
 use crate::sandbox::layers::{self, Missing};
-use crate::sandbox::mounts::View;
+use crate::sandbox::mounts::{Use, View};
 use crate::sandbox::{keyring, privileges};
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::Containment;
@@ -60,7 +60,10 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
     // again.
     let bounded = spec.containment == Containment::Cgroup && spec.exec.identity.is_some();
     spec.exec.bounded = bounded && privileges::empty_bounding_set().is_ok(); // if this fails, the start reports why
-    if let Some(view) = spec.view.take().filter(|_| entered.is_ok()) {
+    if let Some(mut view) = spec.view.take().filter(|_| entered.is_ok()) {
+        // Programs look up their limits in their own groups.
+        let groups = spec.group.iter().chain(&spec.v1).filter_map(|dir| fs::canonicalize(dir).ok());
+        view.shown.extend(groups.map(|dir| (dir, Use::Read)));
         match layers::enter(&view, &spec.missing) {
             Ok(seal) => spec.exec.seal = seal,
             Err(why) => entered = Err(format!("failed to build the sandbox: {why}")),

@@ -19,8 +19,20 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// The places that are empty in profile strict, unless something in them is shown.
-const HIDDEN: [&str; 11] =
-    ["/home", "/root", "/run", "/srv", "/mnt", "/media", "/boot", "/var/spool", "/var/mail", "/var/log", "/etc/fnd"];
+const HIDDEN: [&str; 12] = [
+    "/home",
+    "/root",
+    "/run",
+    "/srv",
+    "/mnt",
+    "/media",
+    "/boot",
+    "/var/spool",
+    "/var/mail",
+    "/var/log",
+    "/etc/fnd",
+    "/sys/fs/cgroup", // it names every function and service of the machine, and what each of them uses
+];
 /// The temporary directories, each a directory of the function's own temporary file system.
 const PRIVATE: [(&str, &str); 3] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp"), ("/dev/shm", "shm")];
 /// The device files of profile strict.

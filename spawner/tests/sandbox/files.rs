@@ -28,6 +28,8 @@ fn strict_shows_no_other_place_and_nothing_of_other_functions() {
          for dir in versions home cache tmp; do echo $dir $(ls -A {state}/$dir); done\n\
          echo own $(ls -A {run})\n\
          echo http $(ls -A {run}/http)\n\
+         echo groups $(find /sys/fs/cgroup -mindepth 1 -type d 2>/dev/null | grep -c -e /other -e 'f.other' -e system)\n\
+         echo limits $(cat $(find /sys/fs/cgroup -name pids.max -path '*strict/*' 2>/dev/null) | sort -u | head -1)\n\
          cat {code}\n\
          ls -d {state}/home/other {state}/spawner {run}/creds/other\n\
          echo end\n"
@@ -45,6 +47,9 @@ fn strict_shows_no_other_place_and_nothing_of_other_functions() {
     assert!(!strict.contains("canary") && strict.contains("No such file"), "{strict}");
     assert!(!strict.contains(&format!("\n{state}/home/other")) && strict.contains("\nend\n"), "{strict}");
     assert!(!strict.lines().any(|line| line == format!("{state}/spawner")), "{strict}");
+    assert_eq!(said(&strict, "groups"), "0", "of others: {strict}");
+    // Those of the manifest, and those for the launcher and the init.
+    assert!((64..70).contains(&said(&strict, "limits").parse().unwrap()), "its own group is shown: {strict}");
     // The others see what their user may see, which is not the code of another function.
     for profile in ["standard", "off"] {
         let seen = bash(&mut harness, profile, &format!("profile={profile}"), &script);
