@@ -29,7 +29,7 @@ impl Judge {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         let child = command
-            .args(["--judge", "--protocol=4"])
+            .args(["--judge", "--protocol=6"])
             .stdin(Stdio::from(theirs))
             .spawn()
             .unwrap();

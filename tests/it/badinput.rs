@@ -57,8 +57,8 @@ fn manifests() {
     refused(
         &fnd,
         "not-yet",
-        "[limits]\ntmp = \"64M\"\n",
-        &["tmp", "not supported yet"],
+        "bindings = [\"orders-db\"]\n",
+        &["bindings", "not supported yet"],
     );
     refused(&fnd, "tiny", "[limits]\nmemory = \"1\"\n", &["memory"]);
     witness_serves(fnd);

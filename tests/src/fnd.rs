@@ -26,7 +26,7 @@ use tempfile::TempDir;
 /// How an fnd is started.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {
-    /// Text of `fnd.toml`; the path of deno is added to it.
+    /// Text of `fnd.toml`; the path of deno is added to it, and without `[sandbox]` the profile `off`.
     pub config: String,
     /// More arguments.
     pub arguments: Vec<String>,
@@ -124,6 +124,10 @@ impl Fnd {
                 "\n[runtimes.deno]\ninterpreters = {{ \"2\" = {:?} }}\n",
                 deno.display().to_string()
             );
+        }
+        // Most functions of the tests write to files of the test, which the sandbox hides.
+        if !config.contains("[sandbox]") {
+            config += "\n[sandbox]\nprofile = \"off\"\n";
         }
         fs::write(root.path().join("fnd.toml"), config).expect("the configuration is written");
         let users = nix::unistd::geteuid().is_root().then(Users::reserve);

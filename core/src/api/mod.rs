@@ -34,8 +34,8 @@ pub use invocations::{
     AttemptView, DeadLetter, DeadLetterList, HookEnd, InvocationList, InvocationView, Queued, UsageScope, milliseconds,
 };
 pub use node::{
-    Changed, DiskUse, LogLevel, NodePlaces, NodeState, NodeStatus, ReloadReport, RuntimeList, SizeList, SizeView,
-    ValidateReport, ValidateRequest,
+    Changed, DiskUse, LAYERS, LogLevel, NodePlaces, NodeState, NodeStatus, ReloadReport, RuntimeList, SizeList,
+    SizeView, ValidateReport, ValidateRequest,
 };
 pub use problem::Problem;
 pub use routes::{CheckView, EventsRoute, RouteList, RouteTest, RouteTestReport, RouteView};

@@ -22,6 +22,9 @@ words! {
     }
 }
 
+/// The layers of the sandbox, as [`NodeStatus::not_enforced`] names them.
+pub const LAYERS: [&str; 5] = ["mounts", "pid", "network", "seccomp", "landlock"];
+
 /// The node with its functions.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct NodeStatus {
@@ -40,7 +43,8 @@ pub struct NodeStatus {
     pub cgroups: String,
     /// How process trees are contained.
     pub containment: String,
-    /// Limits that cannot be enforced on this machine, with the reason.
+    /// Limits that cannot be enforced on this machine, and layers of the sandbox ([`LAYERS`]) that it cannot give, with
+    /// the reason.
     pub not_enforced: BTreeMap<String, String>,
     /// Deleted functions that left a home or a cache, by the name of that directory; at most 100.
     #[serde(default)]

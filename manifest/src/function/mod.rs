@@ -16,13 +16,17 @@
 //! - `keys`: every key, in one file a kind of table
 //! - `listing`: pairs manifests with code, and finds clashes
 //! - `near_block`: comments that look like a manifest but are none
+//! - `network`: values of `sandbox.network`
 //! - `pool`: `[pool]`, within what the memory holds
 //! - `project`: Python projects whose files would be functions
 //! - `resolve`: defaults, sizes, and keys that exclude each other
 //! - `route`: values of `[[http]]`
 //! - `routes`: what routes of a function exclude
+//! - `sandbox`: values of `[sandbox]`
+//! - `sandboxes`: settles `[sandbox]`: users, keys that exclude each other, layers that are asked for
 //! - `schedules`: what schedules of a function exclude
 //! - `server`: `[http_server]` and `[service]`
+//! - `widening`: keys of `[sandbox]` that only files of root may have
 
 pub mod detect;
 pub mod env_file;
@@ -36,13 +40,17 @@ pub mod inline;
 pub mod keys;
 pub mod listing;
 mod near_block;
+pub mod network;
 mod pool;
 pub mod project;
 pub mod resolve;
 pub mod route;
 mod routes;
+pub mod sandbox;
+mod sandboxes;
 mod schedules;
 mod server;
+mod widening;
 
 pub use keys::{
     Alert, AlertOn, Backoff, Call, EventSubscription, FileTrigger, History, Hooks, HttpRoute, HttpServer, Isolation,

@@ -5,9 +5,10 @@ use super::files;
 use super::follow_ups;
 use super::pool::pool;
 use super::routes;
+use super::sandboxes;
 use super::schedules;
 use super::server::{http_server, service};
-use super::{Limits, Manifest, Mode, Poll, Retry, Sandbox};
+use super::{Limits, Manifest, Mode, Poll, Retry};
 use crate::diagnostic::Diagnostic;
 use crate::runtime::Runtime;
 use crate::schema::pick::Pick;
@@ -140,7 +141,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     schedules::check(&manifest.schedule, own, &subject, report);
     files::check(&manifest.file, own, (subject.mode, subject.path), report);
     manifest.http_server = http_server(pick, own, (&subject, &manifest.pool), report);
-    check_sandbox(&manifest.sandbox, pick, configuration, subject.trusted, report);
+    sandboxes::settle(&mut manifest, (pick, own), configuration, subject.trusted, report);
     manifest.permissions = permissions(&manifest.permissions, own, subject.runtime, report);
     manifest.entry = subject.entry;
     manifest
@@ -313,63 +314,5 @@ fn check_environment(pick: Pick<'_>, mode: Mode, env: &BTreeMap<String, String>,
             .or_else(|| pick.written("env_file"));
         let problem = Diagnostic::error("reserved", format!("the variable `{name}` is set by fnd itself"));
         report.add(node.map(|node| &node.at), problem.with_help("use another name"));
-    }
-}
-
-fn check_sandbox(
-    sandbox: &Sandbox,
-    pick: Pick<'_>,
-    configuration: &Configuration,
-    trusted: bool,
-    report: &mut Report<'_>,
-) {
-    let users = &configuration.settings.users;
-    let named = sandbox
-        .user
-        .iter()
-        .map(|user| ("user", user))
-        .chain(sandbox.groups.iter().map(|group| ("group", group)));
-    for (what, name) in named {
-        let at = pick
-            .written(if what == "user" {
-                "sandbox.user"
-            } else {
-                "sandbox.groups"
-            })
-            .map(|node| &node.at);
-        let allowed = if name == "root" {
-            users.allow_root
-        } else {
-            users.allow.contains(name)
-        };
-        if name.bytes().all(|b| b.is_ascii_digit()) || name.contains('/') {
-            report.add(
-                at,
-                Diagnostic::error("bad-value", format!("expected the name of a {what}, found `{name}`")),
-            );
-        } else if !allowed {
-            let help = if name == "root" {
-                "set `allow_root = true` in `[users]` of `fnd.toml`".to_owned()
-            } else {
-                format!("add `{name}` to `allow` in `[users]` of `fnd.toml`")
-            };
-            let problem = Diagnostic::error(
-                "not-allowed",
-                format!("the {what} `{name}` is not allowed for functions"),
-            );
-            report.add(at, problem.with_help(help));
-        }
-    }
-    if !trusted {
-        for path in ["sandbox.user", "sandbox.groups", "sandbox.profile"] {
-            if let Some(node) = pick.written(path) {
-                let message = format!("`{path}` is only for functions whose code and manifest belong to root");
-                let help = "let root own the files (`chown root:root`), or remove the setting";
-                report.add(
-                    Some(&node.at),
-                    Diagnostic::error("not-trusted", message).with_help(help),
-                );
-            }
-        }
     }
 }

@@ -137,8 +137,6 @@ impl Judge {
         let (mode, mode_reason, phase) = self.mode(own, &choice, &file, report)?;
         let serves = mode == Mode::Http && choice.runtime.serve.as_ref() == Some(phase);
         choice.only(&phase.names, &file, report);
-        let trusted = function.files.iter().all(|file| file.trusted)
-            && function.manifest.as_ref().is_none_or(|manifest| manifest.trusted);
         let name = if function.directory {
             entry.path.clone()
         } else {
@@ -151,7 +149,7 @@ impl Judge {
             path: &file.path,
             entry: name,
             env_file,
-            trusted,
+            trusted: super::is_trusted(function),
         };
         let mut manifest = manifest(own, &self.configuration, subject, report);
         read_schemas(&mut manifest, function, own, report);

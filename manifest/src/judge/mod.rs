@@ -24,10 +24,9 @@ use crate::settings::resolve::{Configuration, configuration};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{
-    FunctionAndSandbox, FunctionAndSecrets, FunctionVerdict, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile,
-    Policy, SettingsAndSandbox, SettingsAndTls, SettingsVerdict,
+    FunctionAndSandbox, FunctionAndSecrets, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings,
+    JudgedFile, Policy, SettingsAndSandbox, SettingsAndTls, SettingsVerdict,
 };
-use fnd_wire::sandbox::Profile;
 use serde::{Deserialize, Serialize};
 
 pub use function::Judged;
@@ -118,12 +117,13 @@ impl Judge {
                         tls: tls.map(|tls| (tls.certificate, tls.key)),
                         secrets,
                     },
-                    profile: Profile::Off,
+                    profile: self.configuration.profile().into(),
                 })
             }
             JudgeRequest::Function(function) => {
                 let Judged { plan, verdict } = self.function(function);
-                let sandbox = plan.as_ref().and(verdict.manifest.as_ref()).map(sandbox::of);
+                let manifest = plan.as_ref().and(verdict.manifest.as_ref());
+                let sandbox = manifest.map(|manifest| sandbox::of(manifest, is_trusted(function)));
                 let function = FunctionAndSecrets {
                     secrets: verdict.manifest.as_ref().map(Manifest::secrets).unwrap_or_default(),
                     verdict: FunctionVerdict {
@@ -223,6 +223,12 @@ impl Judge {
     pub fn configuration(&self) -> &Configuration {
         &self.configuration
     }
+}
+
+/// Says whether root owns all files of a function.
+fn is_trusted(function: &JudgeFunction) -> bool {
+    let manifest = function.manifest.as_ref();
+    function.files.iter().chain(manifest).all(|file| file.trusted)
 }
 
 fn json<T: Serialize>(document: &T) -> Bytes {

@@ -1,20 +1,23 @@
 //! Makes the sandbox for the spawner of a function's manifest.
 
 use crate::function::Manifest;
-use fnd_wire::sandbox::{Network, Profile, Sandbox};
+use crate::function::sandbox::Shown;
+use fnd_wire::sandbox::Sandbox;
 
-/// Returns the sandbox that a manifest asks for.
-pub(super) fn of(_: &Manifest) -> Sandbox {
+/// Returns the sandbox of a manifest, which is settled; `trusted` says whether root owns the function's files.
+pub(super) fn of(manifest: &Manifest, trusted: bool) -> Sandbox {
+    let sandbox = &manifest.sandbox;
+    let Shown { read_only, read_write } = sandbox.shown(&manifest.file, trusted);
     Sandbox {
-        profile: Profile::Off,
-        network: Network::Host,
-        syscalls: Profile::Off,
-        proc_full: false,
-        read_only: Vec::new(),
-        read_write: Vec::new(),
-        hide: Vec::new(),
-        devices: Vec::new(),
-        tmp: 64 << 20,
-        asked: Vec::new(),
+        profile: sandbox.profile.into(),
+        network: (&sandbox.network).into(),
+        syscalls: sandbox.calls().into(),
+        proc_full: sandbox.proc.is_some(),
+        read_only,
+        read_write,
+        hide: sandbox.hide.clone(),
+        devices: sandbox.devices.clone(),
+        tmp: manifest.limits.tmp,
+        asked: sandbox.asked.clone(),
     }
 }

@@ -153,6 +153,9 @@ fn pattern(form: Form) -> String {
         Form::Variable => "^[A-Za-z_][A-Za-z0-9_]*$".to_owned(),
         Form::Function => format!("^({FUNCTION}/)?{FUNCTION}$"),
         Form::Absolute | Form::UrlPath | Form::Pattern => "^/".to_owned(),
+        Form::Below => "^/[^/]".to_owned(),
+        Form::Device => "^/dev/[^/]".to_owned(),
+        Form::Connect => "^connect:[1-9][0-9]{0,4}$".to_owned(),
         Form::Relative => "^[^/]".to_owned(),
         Form::Socket => "^.+:[0-9]{1,5}$".to_owned(),
         Form::Auth => format!("^(none|({}):[A-Za-z0-9_-][A-Za-z0-9._-]*)$", Scheme::WORDS.join("|")),
@@ -306,12 +309,14 @@ mod tests {
         assert_eq!(timeout["examples"], json!(["30s"]));
         let meaning = timeout["description"].as_str().unwrap();
         assert!(meaning.starts_with("Longest time of one attempt"), "{meaning}");
-        let read_write = &schema["properties"]["sandbox"]["properties"]["read_write"]["description"];
+        let bindings = schema["properties"]["bindings"]["description"].as_str().unwrap();
         assert!(
-            read_write
-                .as_str()
-                .unwrap()
-                .ends_with("Not supported yet with other values than the default.")
+            bindings.ends_with("Not supported yet with other values than the default."),
+            "{bindings}"
         );
+        let tmp = schema["properties"]["limits"]["properties"]["tmp"]["description"]
+            .as_str()
+            .unwrap();
+        assert!(!tmp.contains("Not supported"), "{tmp}");
     }
 }

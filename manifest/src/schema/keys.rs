@@ -13,7 +13,7 @@
 ///         /// Largest file it may write.
 ///         file_size: Option<u64> [with = "text::size_or_none"] = SizeOrNone(ANY_SIZE), default "none", example "1G";
 ///         /// Size of its private /tmp.
-///         tmp = Size(ANY_SIZE), default "64M", example "256M", not_yet [];
+///         disk = Size(ANY_SIZE), default "64M", example "256M", not_yet [];
 ///     } and {
 ///         /// Keys of the function's own manifest.
 ///         asked: Vec<String>,

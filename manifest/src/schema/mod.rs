@@ -20,7 +20,9 @@ pub mod source;
 pub mod tree;
 
 use crate::function::file::{self, FileAction};
+use crate::function::network;
 use crate::function::route::{self, Credential, Place};
+use fnd_wire::sandbox::is_plain;
 use std::ops::RangeInclusive;
 
 /// A key, or a table of keys.
@@ -115,6 +117,12 @@ pub enum Form {
     Function,
     /// A path that begins with `/`, without `..`.
     Absolute,
+    /// An absolute path other than `/`, without `..`.
+    Below,
+    /// A path below `/dev`, without `..`.
+    Device,
+    /// `connect:` and a port.
+    Connect,
     /// A path that does not begin with `/`, without `..`.
     Relative,
     /// A URL path, which begins with `/`.
@@ -156,6 +164,9 @@ impl Form {
             Self::Variable => "the name of a variable: letters, digits and `_`, not beginning with a digit",
             Self::Function => "the name of a function, `NAME` or `GROUP/NAME`",
             Self::Absolute => "an absolute path without `..`",
+            Self::Below => "an absolute path other than `/`, without `..`",
+            Self::Device => "a path below `/dev` without `..`",
+            Self::Connect => "`connect:` and a port from 1 to 65535, such as `connect:443`",
             Self::Relative => "a path relative to the function's directory, without `..`",
             Self::UrlPath => "a path that begins with `/`",
             Self::Socket => "an IP address and a port such as `127.0.0.1:9640` or `[::1]:9640`",
@@ -200,6 +211,9 @@ impl Form {
                 Some(rest) => rest.strip_suffix('/').unwrap_or(rest).split('/').all(component),
                 None => false,
             },
+            Self::Below => is_plain(text.strip_suffix('/').unwrap_or(text)),
+            Self::Device => text.starts_with("/dev/") && is_plain(text),
+            Self::Connect => network::port(text).is_some(),
             Self::Relative => text.split('/').all(component),
             Self::UrlPath => text.starts_with('/'),
             Self::Socket => text

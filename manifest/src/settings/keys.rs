@@ -1,6 +1,7 @@
 //! Every key of `fnd.toml`: its values, its default and its meaning.
 
 use crate::function::route::Credentials;
+use crate::function::sandbox::Profile;
 use crate::function::{AlertOn, Limits};
 use crate::schema::Kind::{List, Text};
 use crate::schema::keys::keys;
@@ -67,6 +68,8 @@ keys! {
         runtimes: BTreeMap<String, RuntimeSettings> = Map(Form::Name, &Table(RuntimeSettings::KEYS));
         /// How CloudEvents are accepted.
         events: Events [default] = Table(Events::KEYS);
+        /// How functions are isolated whose manifest does not say it.
+        sandbox: Sandbox [default] = Table(Sandbox::KEYS);
         /// Alerts of the node's own problems, and of every function without an `[alert]` of its own.
         alert: NodeAlert [default] = Table(NodeAlert::KEYS);
         /// The web page that shows and manages functions.
@@ -318,6 +321,34 @@ keys! {
         stream = Text(Form::Name), example "fnd", required true;
         /// Name of the secret with the credentials.
         credentials = Text(Form::Name), example "nats-creds";
+    }
+}
+
+keys! {
+    /// `[sandbox]`: the isolation of functions whose manifest does not say it.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Sandbox {
+        /// The profile of functions whose manifest names none, as `sandbox.profile` in `[defaults]`, which wins.
+        profile: Profile = Word(Profile::WORDS), default "strict", example "standard";
+        /// What happens if the machine cannot give a part of a profile that no manifest asks for: fnd can `say` so and run the function, or `refuse` it.
+        missing: Missing = Word(Missing::WORDS), default "say", example "refuse";
+    }
+}
+
+words! {
+    /// What happens to a function if the machine cannot give a part of its default profile.
+    pub enum Missing {
+        /// It runs, and its status names the part.
+        Say = "say",
+        /// It is refused.
+        Refuse = "refuse",
+    }
+}
+
+/// The values for a configuration from an fnd that did not have this table.
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self::from_value(None).expect("every key has a default")
     }
 }
 

@@ -3,6 +3,8 @@
 use super::Settings;
 use super::keys::{SCHEMA, SIZES};
 use crate::diagnostic::Diagnostic;
+use crate::function::Sandbox;
+use crate::function::sandbox::Profile;
 use crate::schema::pick::{FromValue, Pick, key_at};
 use crate::schema::read::{constant, read};
 use crate::schema::source::Source;
@@ -21,6 +23,26 @@ pub struct Configuration {
     pub sizes: Table,
     /// The files, indexed by [`tree::At::source`] of the nodes in `defaults` and `sizes`.
     pub sources: Vec<Source>,
+}
+
+impl Configuration {
+    /// Returns the profile of functions whose manifest names none.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        let written = tree::find(&self.defaults, "sandbox.profile");
+        let written = written.and_then(|node| Profile::parse(&node.value.text()));
+        written.unwrap_or(self.settings.sandbox.profile)
+    }
+
+    /// Returns `[sandbox]` of functions whose manifest has none.
+    #[must_use]
+    pub fn sandbox(&self) -> Sandbox {
+        let written = self.defaults.get("sandbox").map(|node| node.value.clone());
+        Sandbox {
+            profile: self.profile(),
+            ..Sandbox::from_value(written).expect("a checked table")
+        }
+    }
 }
 
 /// Returns the configuration of files, which are merged in their order. Without files it is the default configuration.

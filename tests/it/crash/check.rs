@@ -228,7 +228,10 @@ impl Check<'_> {
                     .push(format!("the dead letter {id} was redriven as {by:?}"));
             }
             if !self.replies.redriven.contains_key(id) {
-                found.wrong.push(format!("nobody redrove the dead letter {id}"));
+                let said = self.replies.not_redriven.get(id);
+                found.wrong.push(format!(
+                    "nobody redrove the dead letter {id}; a caller was told {said:?}"
+                ));
             }
         }
         let failed = |view: &&InvocationView| matches!(view.state, State::Failed | State::Interrupted);

@@ -25,6 +25,8 @@ pub(crate) struct Replies {
     pub(crate) cancelled: BTreeSet<InvocationId>,
     /// Dead letters that a caller redrove, with the new invocation; none if no answer came.
     pub(crate) redriven: BTreeMap<InvocationId, Option<InvocationId>>,
+    /// Dead letters whose redrive was refused, with the answer.
+    pub(crate) not_redriven: BTreeMap<InvocationId, String>,
     /// Dead letters that a caller dropped, and whether fnd confirmed it.
     pub(crate) dropped: BTreeMap<InvocationId, bool>,
 }
@@ -37,6 +39,7 @@ impl Replies {
         self.answered.extend(other.answered);
         self.cancelled.extend(other.cancelled);
         self.redriven.extend(other.redriven);
+        self.not_redriven.extend(other.not_redriven);
         self.dropped.extend(other.dropped);
     }
 }
@@ -190,13 +193,20 @@ impl Caller {
         let Some(id) = self.letter() else { return };
         self.replies.requests += 1;
         let answer = self.call("POST", &format!("/v1/dead-letters/{id}/redrive"), &[], "");
-        let refused = answer.as_ref().is_some_and(|answer| answer.status != 202);
+        // An fnd that stops answers 503 to a request that it may have accepted, and says so.
+        let refused = answer
+            .as_ref()
+            .is_some_and(|answer| ![202, 503].contains(&answer.status.as_u16()));
         let new = answer.as_ref().and_then(queued);
         if let Some(new) = new {
             self.replies.accepted.insert(new, "dies");
         }
-        if !refused {
-            self.replies.redriven.insert(id, new);
+        match answer {
+            Some(answer) if refused => {
+                let said = format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body));
+                self.replies.not_redriven.insert(id, said);
+            }
+            _ => drop(self.replies.redriven.insert(id, new)),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::finding::Finding;
 use super::units::Unit;
-use fnd_core::api::NodeStatus;
+use fnd_core::api::{LAYERS, NodeStatus};
 use procfs::process::Process;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -94,7 +94,11 @@ fn reported(node: &NodeStatus, installed: bool) -> Vec<Finding> {
     }];
     // Several limits may not be enforced for the same reason: one finding for each reason.
     let mut lacking: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (limit, why) in &node.not_enforced {
+    for (limit, why) in node
+        .not_enforced
+        .iter()
+        .filter(|(name, _)| !LAYERS.contains(&name.as_str()))
+    {
         lacking.entry(why).or_default().push(format!("`{limit}`"));
     }
     let fix = if node.cgroups == "hybrid" {

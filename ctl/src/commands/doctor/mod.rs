@@ -16,6 +16,7 @@
 //! - `permissions`: who could change the files that fnd runs
 //! - `program`: runs a program for its output
 //! - `runtimes`: interpreters
+//! - `sandbox`: the layers of the sandbox
 //! - `units`: the units of the package
 
 mod access;
@@ -30,6 +31,7 @@ mod kernel;
 pub(in crate::commands) mod permissions;
 pub(in crate::commands) mod program;
 mod runtimes;
+mod sandbox;
 mod units;
 
 use super::Context;
@@ -95,6 +97,7 @@ pub(super) async fn findings(context: &Context, args: Args) -> Result<Vec<Findin
     findings.extend(kernel::judge(&kernel::inspect()));
     let unit = units.iter().flatten().find(|unit| unit.name == units::SPAWNER);
     findings.extend(cgroups::judge(&cgroups::inspect(unit), node, installed));
+    findings.extend(sandbox::judge(node));
 
     let (judge, configuration) = local::judge(&places.config, &places.runtimes);
     let checked = judge.as_ref().map(|judge| check(judge, &places.functions));

@@ -21,10 +21,11 @@ use super::text::span;
 use super::waiting::reporting;
 use crate::client::request;
 use crate::exit::{Exit, Failure};
-use fnd_core::api::{FunctionDetail, NodeStatus};
+use fnd_core::api::{FunctionDetail, LAYERS, NodeStatus};
 use fnd_core::supervisor::FunctionState;
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use fnd_manifest::function::Mode;
+use fnd_manifest::function::sandbox::Profile;
 use fnd_wire::units::print_duration;
 use hyper::Method;
 use hyper::body::Bytes;
@@ -225,6 +226,16 @@ async fn check(private: &Private, subject: &Subject, again: bool) -> Result<(), 
         context
             .out
             .aside(&format!("limits without effect here: {}{help}", limits.join(", ")));
+    }
+    let lacking: Vec<&str> = LAYERS
+        .into_iter()
+        .filter(|layer| status.not_enforced.contains_key(*layer))
+        .collect();
+    if !lacking.is_empty() && !again && subject.manifest.sandbox.profile != Profile::Off {
+        let layers = lacking.join(", ");
+        context.out.aside(&format!(
+            "the sandbox is incomplete here, without: {layers}; `sudo fndctl run` has all of it"
+        ));
     }
     let Some(function) = status
         .functions

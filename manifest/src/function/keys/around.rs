@@ -1,27 +1,48 @@
 //! Keys for a function's view of the machine, for what is kept, and for programs that stay running.
 
 use super::{NAMES, TEXTS};
+use crate::function::network::Network;
+use crate::function::sandbox::{Processes, Profile};
+use crate::schema::Kind::{List, Text};
 use crate::schema::keys::keys;
 use crate::schema::pick::FromValue;
 use crate::schema::tree::Value;
+use crate::schema::{Form, Kind};
 use crate::text;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+
+const PATHS: Kind = List(&Text(Form::Below));
 
 keys! {
     /// `[sandbox]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Sandbox {
-        /// How strictly the function is isolated; `off` leaves its own user, no privileges, cgroup and rlimits.
-        profile = Word(&["strict", "standard", "off"]), default "strict", example "off", not_yet ["off"];
-        /// The network that the function can use.
-        network = Word(&["host", "none", "loopback"]), default "host", example "none", not_yet ["host"];
+        /// How strictly the function is isolated; `off` leaves its own user, no privileges, cgroup and rlimits. Default: that of `[sandbox]` in `fnd.toml`.
+        profile: Profile [default] = Word(Profile::WORDS), default "strict", example "standard";
+        /// The network that the function can use: the machine's (`host`), local sockets only (`none`), a network of its own with nothing but a loopback interface (`loopback`), or the machine's with TCP connections to these ports only (`["connect:443"]`).
+        network: Network [default] = Either(&Word(Network::WORDS), &List(&Text(Form::Connect))), default "host", example ["connect:443"];
         /// An existing user instead of the function's own; only if `[users]` of `fnd.toml` allows it and root owns the file.
         user: Option<String> = Text(Form::Name), example "postgres";
         /// Supplementary groups; they must be allowed in the same way as the user.
         groups: Vec<String> = NAMES, example ["adm"];
-        /// Directories that the function may write to.
-        read_write = List(&Text(Form::Absolute)), example ["/srv/out"], not_yet [[]];
+        /// Files and directories that are visible, read-only, although the profile hides them.
+        read_only: Vec<String> [default] = PATHS, example ["/home/ada/.pyenv"];
+        /// Directories that the function may write to, as far as its user may.
+        read_write: Vec<String> [default] = PATHS, example ["/srv/out"];
+        /// Files and directories that are hidden although the profile shows them.
+        hide: Vec<String> [default] = PATHS, example ["/opt/other"];
+        /// Makes the processes of the whole machine visible. Default: only the function's own.
+        proc: Option<Processes> [default, skip_serializing_if = "Option::is_none"] = Word(Processes::WORDS), example "full";
+        /// Which system calls are allowed: those of this profile. Default: those of `profile`.
+        syscalls: Option<Profile> [default, skip_serializing_if = "Option::is_none"] = Word(Profile::WORDS), example "standard";
+        /// Device files that are visible in addition to `/dev/null` and similar ones.
+        devices: Vec<String> [default] = List(&Text(Form::Device)), example ["/dev/fuse"];
+    } and {
+        /// Layers that must be in force, else the function is refused: those that its own manifest asks for, or all of
+        /// them with `missing = "refuse"` in `[sandbox]` of `fnd.toml`.
+        #[serde(default)]
+        asked: Vec<String>,
     }
 }
 

@@ -41,8 +41,8 @@ keys! {
         /// Size of the largest file that the function may write.
         file_size: Option<u64> [with = "text::size_or_none"]
             = SizeOrNone(ANY_SIZE), default "none", example "1G";
-        /// Size of the function's private /tmp, which counts as its memory.
-        tmp = Size(ANY_SIZE), default "64M", example "256M", not_yet [];
+        /// Size of the function's private /tmp, /var/tmp and /dev/shm together, which count as its memory.
+        tmp: u64 [default = "tmp", with = "text::size"] = Size((64 << 10)..=(1 << 49)), default "64M", example "256M";
         /// Share of the disk's bandwidth, if the controller exists.
         io_weight: u32 = Whole(1..=10_000), default 100, example 50;
         /// Bytes per second read from the device of the state directory; an error if the limit cannot be enforced.
@@ -60,4 +60,9 @@ keys! {
         /// refused; a default or a size never refuses it.
         asked: Vec<String>,
     }
+}
+
+/// The size for a manifest from an fnd that did not have this key.
+fn tmp() -> u64 {
+    64 * MIB
 }

@@ -157,8 +157,8 @@ fn files_that_cannot_be_manifests() {
 #[test]
 fn what_is_not_built_is_refused() {
     snapshot!(refused(&[
-        "[limits]\ntmp = \"64M\"\n",
-        "[sandbox]\nprofile = \"strict\"\n",
+        "bindings = [\"orders-db\"]\n",
+        "dependencies = [\"requests\"]\n",
         "[[http]]\npath = \"x\"\n",
     ]));
 }
@@ -291,7 +291,7 @@ fn the_configuration_points_into_the_right_file() {
     let mut judge = judge("");
     let files = vec![
         file("/etc/fnd/fnd.toml", b"keep_versions = 0\n[users]\nrange = [5, 9]\n"),
-        file("/etc/fnd/conf.d/a.toml", b"[defaults.limits]\ntimeot = \"1s\"\ntmp = \"1M\"\n[http]\nlisten = \"127.0.0.1:80\"\n[[access]]\ngroup = \"x\"\n"),
+        file("/etc/fnd/conf.d/a.toml", b"[defaults.limits]\ntimeot = \"1s\"\ntmp = \"1K\"\n[http]\nlisten = \"127.0.0.1:80\"\n[[access]]\ngroup = \"x\"\n"),
     ];
     let (policy, document) = judge.settings(&JudgeSettings {
         files,

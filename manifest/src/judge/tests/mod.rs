@@ -5,6 +5,7 @@
 //! - `good`: what is accepted
 //! - `handlers`: handlers, HTTP programs and services
 //! - `random`: arbitrary bytes
+//! - `sandbox`: `[sandbox]`
 //! - `shipped`: the files in `config/`
 //! - `snapshot`: every key, and the documents
 
@@ -23,6 +24,7 @@ mod bad;
 mod good;
 mod handlers;
 mod random;
+mod sandbox;
 pub(crate) mod shipped;
 mod snapshot;
 

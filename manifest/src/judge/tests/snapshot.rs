@@ -63,12 +63,14 @@ fn documents_are_as_before() {
     let every_limit = "size = \"M\"\nlabels = { a = \"b\" }\nargs = [\"x\"]\ndata = { a = 1 }\ncontext = { a = 1 }\n\
         [limits]\ntimeout = \"none\"\ndeadline = \"1h\"\ngrace = \"0\"\nswap = \"64M\"\nmemory_high = \"200M\"\n\
         cpu_weight = 50\npids = 128\nopen_files = 4096\nfile_size = \"1G\"\nio_weight = 50\nio_read = \"10M/s\"\n\
-        io_write = \"1K/s\"\noutput = \"64K\"\nresult = \"1M\"\nbody = \"2M\"\n\
+        io_write = \"1K/s\"\ntmp = \"1M\"\noutput = \"64K\"\nresult = \"1M\"\nbody = \"2M\"\n\
         [retry]\nretries = 3\ninterval = \"10m\"\nbackoff = \"fixed\"\nfactor = 1.5\njitter = \"none\"\n\
         on = [\"interrupted\", \"error\", \"error\"]\nnot_on_exit = [2, 3]\n[poll]\nrepeat = \"1m\"\n\
         [queue]\nmax = 7\noverlap = \"replace\"\nrate = \"10/m\"\n\
         [history]\nkeep = 5\nkeep_for = \"7d\"\nkeep_failed = 6\nkeep_bytes = \"64M\"\n\
-        [logs]\nkeep_for = \"1d\"\nkeep_bytes = \"1G\"\n[sandbox]\nuser = \"postgres\"\ngroups = [\"adm\"]\n";
+        [logs]\nkeep_for = \"1d\"\nkeep_bytes = \"1G\"\n[sandbox]\nuser = \"postgres\"\ngroups = [\"adm\"]\n\
+        profile = \"standard\"\nnetwork = [\"connect:443\"]\nread_only = [\"/home/ada/.pyenv\"]\nread_write = [\"/srv/out\"]\n\
+        hide = [\"/opt/other\"]\nproc = \"full\"\nsyscalls = \"strict\"\ndevices = [\"/dev/fuse\"]\n";
     let pool = "[pool]\nmin = 1\nmax = 3\nconcurrency = 2\nidle = \"none\"\nmax_invocations = 9\nmax_age = \"1h\"\nspare = 1\n";
     let sh = || file("/f/x.sh", b"echo hi\n");
     let handler = || file("/f/x.py", b"def handler(event, context):\n    pass\n");
@@ -111,7 +113,8 @@ fn documents_are_as_before() {
          [metrics]\nlisten = \"[::1]:9640\"\ntextfile = \"/t\"\n[status]\nmode = \"0644\"\n\
          [history]\non_damage = \"refuse\"\nkeep_for = \"7d\"\nkeep_bytes = \"1M\"\n\
          [logs]\nkeep_for = \"7d\"\nkeep_bytes = \"1M\"\njournal = false\n\
-         [runtimes]\npython = { interpreters = { \"3.12\" = \"/p\" }, enabled = false }\nbash = {}\n",
+         [runtimes]\npython = { interpreters = { \"3.12\" = \"/p\" }, enabled = false }\nbash = {}\n\
+         [sandbox]\nprofile = \"standard\"\nmissing = \"refuse\"\n",
     ] {
         let settings = crate::settings::resolve::configuration([("fnd.toml", text.as_bytes())])
             .unwrap()
@@ -128,8 +131,7 @@ fn what_is_not_built_is_refused_as_before() {
     for key in crate::explain::keys().iter().filter(|key| key.not_yet) {
         result += &format!("{} {}\n", key.file, key.path);
     }
-    let sizes =
-        "[sizes]\nM = { tmp = \"1M\" }\n[defaults.limits]\ntmp = \"1M\"\n[defaults.sandbox]\nprofile = \"off\"\n";
+    let sizes = "[sizes]\nM = { tmp = \"1M\" }\n[defaults]\nbindings = [\"orders-db\"]\n[defaults.sandbox]\nprofile = \"off\"\n";
     for (file, text, schema) in [
         ("function.toml", super::shipped::FUNCTION, crate::function::keys::SCHEMA),
         ("fnd.toml", super::shipped::FND, crate::settings::keys::SCHEMA),

@@ -220,6 +220,9 @@ impl Reader<'_> {
                     Some(kind) => self.value(value, kind),
                     None => {
                         let expected = format!("{}, or {}", first.expected(), second.expected());
+                        if let (Kind::Word(words), DeValue::String(text)) = (first, found) {
+                            return self.unknown_word(&span, &expected, words, text);
+                        }
                         self.wrong_type(&span, found, &expected, hint(first, found))
                     }
                 }

@@ -33,7 +33,18 @@ impl Reader<'_> {
         if words.contains(&text) {
             return Some(Value::Text(text.to_owned()));
         }
-        let message = format!("expected {}, found `{}`", one_of(words), escaped(text));
+        self.unknown_word(span, &one_of(words), words, text)
+    }
+
+    /// Reports a text that is none of the words.
+    pub(super) fn unknown_word(
+        &mut self,
+        span: &Range<usize>,
+        expected: &str,
+        words: &[&str],
+        text: &str,
+    ) -> Option<Value> {
+        let message = format!("expected {expected}, found `{}`", escaped(text));
         let near = nearest(text, words).map(|near| format!("did you mean `{near}`?"));
         self.bad(span, &message).help(near);
         None

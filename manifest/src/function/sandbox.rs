@@ -1,0 +1,207 @@
+//! Values of `[sandbox]`: profiles, what a profile hides, and what the watched directories add.
+
+use super::Sandbox;
+use super::file::normal;
+use super::keys::FileTrigger;
+use crate::words;
+use fnd_wire::sandbox as wire;
+use std::path::Path;
+
+words! {
+    /// How much of the machine a function sees, or which system calls it may use; each profile gives more than the one
+    /// before.
+    pub enum Profile {
+        /// An own view of files, processes and devices, and a list of allowed system calls.
+        Strict = "strict",
+        /// A read-only system, own temporary files and processes, and a list of refused system calls.
+        Standard = "standard",
+        /// Nothing but an own user, no privileges, cgroup and rlimits.
+        Off = "off",
+    }
+
+    /// Which processes a function sees.
+    pub enum Processes {
+        /// Those of the whole machine.
+        Full = "full",
+    }
+}
+
+/// The profile of a manifest from an fnd that did not have this key.
+impl Default for Profile {
+    fn default() -> Self {
+        Self::Strict
+    }
+}
+
+impl From<Profile> for wire::Profile {
+    fn from(profile: Profile) -> Self {
+        match profile {
+            Profile::Strict => Self::Strict,
+            Profile::Standard => Self::Standard,
+            Profile::Off => Self::Off,
+        }
+    }
+}
+
+impl Profile {
+    /// Returns the directories whose content a function does not see.
+    #[must_use]
+    pub const fn hides(self) -> &'static [&'static str] {
+        match self {
+            Self::Strict => &[
+                "/home",
+                "/root",
+                "/run",
+                "/srv",
+                "/mnt",
+                "/media",
+                "/etc/fnd",
+                "/var/lib/fnd",
+                "/boot",
+                "/var/spool",
+                "/var/mail",
+                "/var/log",
+                "/tmp",
+                "/var/tmp",
+                "/dev",
+            ],
+            Self::Standard => &["/tmp", "/var/tmp", "/dev/shm"],
+            Self::Off => &[],
+        }
+    }
+}
+
+/// Directories that a function sees: those that it may only read, and those that it may write to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// The directories to read.
+    pub read_only: Vec<String>,
+    /// The directories to write to.
+    pub read_write: Vec<String>,
+}
+
+impl Sandbox {
+    /// Returns which system calls are allowed: those of this profile.
+    #[must_use]
+    pub fn calls(&self) -> Profile {
+        self.syscalls.unwrap_or(self.profile)
+    }
+
+    /// Returns the directories that the function sees, those that it watches included. For a function whose files do
+    /// not belong to root, watched directories are not added: it watches only what its profile shows.
+    #[must_use]
+    pub fn shown(&self, files: &[FileTrigger], trusted: bool) -> Shown {
+        let mut shown = Shown {
+            read_only: self.read_only.clone(),
+            read_write: self.read_write.clone(),
+        };
+        if self.profile == Profile::Off || !trusted {
+            return shown;
+        }
+        for file in files.iter().filter(|file| file.acts()) {
+            add(&mut shown.read_write, file.directory());
+            for action in [&file.then, &file.failed] {
+                let to = action.destination(&file.path).map(|path| path.display().to_string());
+                to.into_iter().for_each(|to| add(&mut shown.read_write, to));
+            }
+        }
+        for file in files.iter().filter(|file| !file.acts()) {
+            let directory = file.directory();
+            // Shown read-only, a directory below a writable one could not be written to any more.
+            let writable = is_within(&directory, &shown.read_write);
+            add(
+                if writable {
+                    &mut shown.read_write
+                } else {
+                    &mut shown.read_only
+                },
+                directory,
+            );
+        }
+        let Shown { read_only, read_write } = &mut shown;
+        read_only.retain(|path| !read_write.contains(path));
+        shown
+    }
+}
+
+fn add(paths: &mut Vec<String>, path: String) {
+    if wire::is_plain(&path) && !paths.contains(&path) {
+        paths.push(path);
+    }
+}
+
+/// Says whether a path is one of these, or lies below one of them.
+pub(super) fn is_within(path: &str, places: &[impl AsRef<str>]) -> bool {
+    places.iter().any(|place| Path::new(path).starts_with(place.as_ref()))
+}
+
+impl FileTrigger {
+    /// Returns the watched directory without `.` and `..`.
+    #[must_use]
+    pub fn directory(&self) -> String {
+        normal(Path::new(&self.path)).display().to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::function::file::FileAction;
+    use crate::schema::pick::FromValue;
+
+    fn watch(path: &str, then: &str) -> FileTrigger {
+        FileTrigger {
+            path: path.to_owned(),
+            then: FileAction::parse(then).unwrap(),
+            ..FromValue::from_value(None).unwrap()
+        }
+    }
+
+    fn shown(toml: (&[&str], &[&str]), files: &[FileTrigger]) -> (Vec<String>, Vec<String>) {
+        let text = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
+        let sandbox = Sandbox {
+            read_only: text(toml.0),
+            read_write: text(toml.1),
+            ..FromValue::from_value(None).unwrap()
+        };
+        let shown = sandbox.shown(files, true);
+        assert_eq!(sandbox.shown(files, false).read_only, sandbox.read_only);
+        assert_eq!(sandbox.shown(files, false).read_write, sandbox.read_write);
+        (shown.read_only, shown.read_write)
+    }
+
+    #[test]
+    fn watched_directories_are_shown() {
+        let list = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+        let none: &[&str] = &[];
+        let both = |one: &[&str], two: &[&str]| (list(one), list(two));
+        assert_eq!(
+            shown((none, none), &[watch("/srv/in/", "keep")]),
+            both(&["/srv/in"], none)
+        );
+        assert_eq!(
+            shown((none, none), &[watch("/srv/in", "delete")]),
+            both(none, &["/srv/in"])
+        );
+        assert_eq!(
+            shown((none, none), &[watch("/srv/in", "move:../done")]),
+            both(none, &["/srv/in", "/srv/done"])
+        );
+        // The same directory is written to by one rule and only read by the other.
+        assert_eq!(
+            shown((none, none), &[watch("/srv/in", "keep"), watch("/srv/in", "delete")]),
+            both(none, &["/srv/in"])
+        );
+        assert_eq!(
+            shown(
+                (&["/opt"], &["/srv"]),
+                &[watch("/srv/in", "keep"), watch("/opt", "keep")]
+            ),
+            both(&["/opt"], &["/srv", "/srv/in"])
+        );
+        assert_eq!(
+            shown((none, none), &[watch("/srv/in", "move:/")]),
+            both(none, &["/srv/in"])
+        );
+    }
+}

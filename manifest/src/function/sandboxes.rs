@@ -1,0 +1,241 @@
+//! Settles `[sandbox]`: the configured profile, users, keys that exclude each other, and the layers that are asked for.
+
+use super::network::Network;
+use super::resolve::Report;
+use super::sandbox::{Profile, is_within};
+use super::{Listen, Manifest, Sandbox, widening};
+use crate::diagnostic::Diagnostic;
+use crate::schema::pick::Pick;
+use crate::schema::tree::{At, Table, Value, find};
+use crate::settings::resolve::Configuration;
+use crate::settings::{Missing, Users};
+use fnd_wire::sandbox::PATHS_MAX;
+
+/// Settles the sandbox of a manifest, whose other keys are settled already, and reports its problems. `own` is the
+/// manifest as it is written, `pick` has the defaults too.
+pub(super) fn settle(
+    manifest: &mut Manifest,
+    (pick, own): (Pick<'_>, &Table),
+    configuration: &Configuration,
+    trusted: bool,
+    report: &mut Report<'_>,
+) {
+    let sandbox = &mut manifest.sandbox;
+    if pick.written("sandbox.profile").is_none() {
+        sandbox.profile = configuration.profile();
+    }
+    let Sandbox {
+        read_only,
+        read_write,
+        hide,
+        ..
+    } = &mut *sandbox;
+    for path in [read_only, read_write, hide].into_iter().flatten() {
+        // The spawner takes no path with a slash at its end.
+        path.truncate(path.trim_end_matches('/').len());
+    }
+    sandbox.asked = asked(sandbox, own, configuration.settings.sandbox.missing);
+    check_users(sandbox, pick, &configuration.settings.users, report);
+    check_counts(manifest, pick, trusted, report);
+    check_paths(manifest, pick, report);
+    check_network(manifest, pick, report);
+    check_effect(manifest, own, report);
+    if !trusted {
+        widening::check(manifest, (pick, own), configuration, report);
+    }
+}
+
+/// Returns the names of the layers that must be in force.
+fn asked(sandbox: &Sandbox, own: &Table, missing: Missing) -> Vec<String> {
+    let refuses = missing == Missing::Refuse;
+    let is_written = |key: &str| find(own, &format!("sandbox.{key}")).is_some();
+    let walls = sandbox.profile != Profile::Off;
+    let profile = walls && (is_written("profile") || refuses);
+    let shows = |key: &str, paths: &[String]| is_written(key) && !paths.is_empty();
+    let shown = [
+        ("hide", &sandbox.hide),
+        ("read_only", &sandbox.read_only),
+        ("devices", &sandbox.devices),
+    ];
+    let mounts = walls && shown.iter().any(|(key, paths)| shows(key, paths));
+    let calls = profile || is_written("syscalls") || refuses;
+    let network = sandbox.network != Network::Host && (is_written("network") || refuses);
+    let connect = matches!(sandbox.network, Network::Connect(_));
+    let layers = [
+        ("mounts", profile || mounts),
+        ("pid", profile),
+        ("network", network && !connect),
+        ("seccomp", calls && sandbox.calls() != Profile::Off),
+        ("landlock", network && connect),
+    ];
+    let names = layers.into_iter().filter(|(_, asked)| *asked);
+    names.map(|(layer, _)| layer.to_owned()).collect()
+}
+
+/// Returns where a path of a list is written.
+fn item<'a>(pick: Pick<'a>, key: &str, number: usize) -> Option<&'a At> {
+    let node = pick.written(&format!("sandbox.{key}"))?;
+    match &node.value {
+        Value::List(items) => items.get(number).map(|item| &item.at),
+        _ => Some(&node.at),
+    }
+}
+
+fn impossible(message: String, help: impl Into<String>) -> Diagnostic {
+    Diagnostic::error("impossible", message).with_help(help)
+}
+
+fn check_users(sandbox: &Sandbox, pick: Pick<'_>, users: &Users, report: &mut Report<'_>) {
+    let user = sandbox.user.iter().map(|user| ("user", user));
+    for (what, name) in user.chain(sandbox.groups.iter().map(|group| ("group", group))) {
+        let key = if what == "user" {
+            "sandbox.user"
+        } else {
+            "sandbox.groups"
+        };
+        let at = pick.written(key).map(|node| &node.at);
+        let allowed = if name == "root" {
+            users.allow_root
+        } else {
+            users.allow.contains(name)
+        };
+        if name.bytes().all(|b| b.is_ascii_digit()) || name.contains('/') {
+            let message = format!("expected the name of a {what}, found `{name}`");
+            report.add(at, Diagnostic::error("bad-value", message));
+        } else if !allowed {
+            let help = if name == "root" {
+                "set `allow_root = true` in `[users]` of `fnd.toml`".to_owned()
+            } else {
+                format!("add `{name}` to `allow` in `[users]` of `fnd.toml`")
+            };
+            let message = format!("the {what} `{name}` is not allowed for functions");
+            report.add(at, Diagnostic::error("not-allowed", message).with_help(help));
+        }
+    }
+}
+
+/// Reports lists that the spawner would refuse because they are too long.
+fn check_counts(manifest: &Manifest, pick: Pick<'_>, trusted: bool, report: &mut Report<'_>) {
+    let sandbox = &manifest.sandbox;
+    let shown = sandbox.shown(&manifest.file, trusted);
+    let ports = match &sandbox.network {
+        Network::Connect(ports) => ports.len(),
+        _ => 0,
+    };
+    let at = |key: &str| pick.written(&format!("sandbox.{key}")).map(|node| &node.at);
+    for (key, count) in [
+        ("read_only", shown.read_only.len()),
+        ("read_write", shown.read_write.len()),
+        ("hide", sandbox.hide.len()),
+        ("devices", sandbox.devices.len()),
+        ("network", ports),
+    ] {
+        if count > PATHS_MAX {
+            let from = if at(key).is_none() { " from `[[file]]`" } else { "" };
+            let message = format!("`sandbox.{key}` has {count} entries{from}; at most {PATHS_MAX} are possible");
+            report.add(
+                at(key),
+                impossible(message, "name a directory that contains several of them"),
+            );
+        }
+    }
+    if matches!(&sandbox.network, Network::Connect(ports) if ports.is_empty()) {
+        let message = "`sandbox.network` names no port".to_owned();
+        report.add(
+            at("network"),
+            impossible(message, "name one such as `connect:443`, or write `\"none\"`"),
+        );
+    }
+}
+
+/// Reports paths of which two keys say the opposite, and those that nobody can write to.
+fn check_paths(manifest: &Manifest, pick: Pick<'_>, report: &mut Report<'_>) {
+    let sandbox = &manifest.sandbox;
+    for (key, paths) in [("read_only", &sandbox.read_only), ("read_write", &sandbox.read_write)] {
+        for (number, path) in paths.iter().enumerate().filter(|(_, path)| sandbox.hide.contains(path)) {
+            let message = format!("`{path}` is both in `sandbox.hide` and in `sandbox.{key}`");
+            report.add(item(pick, key, number), impossible(message, "remove one of the two"));
+        }
+    }
+    for (number, path) in sandbox.read_write.iter().enumerate() {
+        let at = item(pick, "read_write", number);
+        if sandbox.read_only.contains(path) {
+            let message = format!("`{path}` is both in `sandbox.read_only` and in `sandbox.read_write`");
+            report.add(at, impossible(message, "remove one of the two"));
+        }
+        if is_within(path, &["/proc", "/sys"]) {
+            let message = format!("`{path}` belongs to the kernel: no function may write to it");
+            report.add(at, impossible(message, "remove it"));
+        }
+    }
+    for file in &manifest.file {
+        let directory = file.directory();
+        if let Some(number) = sandbox.hide.iter().position(|path| *path == directory) {
+            let message = format!("`sandbox.hide` hides `{directory}`, which `[[file]]` watches");
+            report.add(item(pick, "hide", number), impossible(message, "remove one of the two"));
+        }
+        let same = |path: &String| file.acts() && *path == directory;
+        if let Some(number) = sandbox.read_only.iter().position(same) {
+            let message = format!("`{directory}` is read-only, but `[[file]]` moves or deletes its files");
+            let help = "move it from `read_only` to `read_write`";
+            report.add(item(pick, "read_only", number), impossible(message, help));
+        }
+    }
+}
+
+/// Reports programs whose port fnd could not reach.
+fn check_network(manifest: &Manifest, pick: Pick<'_>, report: &mut Report<'_>) {
+    let apart = matches!(manifest.sandbox.network, Network::None | Network::Loopback);
+    let Some(node) = pick.written("sandbox.network").filter(|_| apart) else {
+        return;
+    };
+    let help = match manifest.http_server.as_ref().map(|server| server.listen) {
+        None | Some(Listen::Unix) => return,
+        Some(Listen::Free | Listen::Port(_)) => {
+            "let the program listen on `$FND_SOCKET_PATH` and write `listen = \"unix\"` in `[http_server]`, or remove \
+             `network`"
+        }
+        Some(Listen::Told) => {
+            "call `Deno.serve` for `$FND_SOCKET_PATH` in the code and write `listen = \"unix\"` in `[http_server]`, or \
+             remove `network`"
+        }
+    };
+    let message = format!(
+        "with `sandbox.network = \"{}\"` fnd cannot reach the port of the program, which lies in another network",
+        node.value.text()
+    );
+    report.add(Some(&node.at), impossible(message, help));
+}
+
+/// Warns of keys that the function's own manifest sets although its profile hides nothing.
+fn check_effect(manifest: &Manifest, own: &Table, report: &mut Report<'_>) {
+    if manifest.sandbox.profile != Profile::Off {
+        return;
+    }
+    let without = [
+        "sandbox.devices",
+        "sandbox.read_only",
+        "sandbox.read_write",
+        "sandbox.proc",
+        "limits.tmp",
+    ];
+    let is_empty = |value: &Value| matches!(value, Value::List(items) if items.is_empty());
+    if let Some(node) = find(own, "sandbox.hide").filter(|node| !is_empty(&node.value)) {
+        let message = "`sandbox.hide` hides nothing with the profile `off`".to_owned();
+        report.add(
+            Some(&node.at),
+            impossible(message, "write `profile = \"standard\"` or `\"strict\"`, or remove it"),
+        );
+    }
+    for path in without {
+        if let Some(node) = find(own, path).filter(|node| !is_empty(&node.value)) {
+            let message =
+                format!("`{path}` has no effect with the profile `off`: the function sees the machine as it is");
+            let problem = Diagnostic::warning("pointless", message);
+            report.add(
+                Some(&node.at),
+                problem.with_help("remove it, or name another `profile`"),
+            );
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What only files of root may widen: the spawner refuses the same keys (`Sandbox::widens` in `wire/src/sandbox.rs`).
+
+use super::file::FileAction;
+use super::resolve::{Report, place, written};
+use super::sandbox::{Processes, Profile, is_within};
+use super::{Manifest, Sandbox};
+use crate::diagnostic::Diagnostic;
+use crate::schema::pick::Pick;
+use crate::schema::tree::Table;
+use crate::settings::resolve::Configuration;
+
+/// Reports keys of a function whose files do not belong to root, with which it would see more than the configuration says.
+pub(super) fn check(
+    manifest: &Manifest,
+    (pick, own): (Pick<'_>, &Table),
+    configuration: &Configuration,
+    report: &mut Report<'_>,
+) {
+    check_keys(&manifest.sandbox, pick, configuration, report);
+    check_files(manifest, own, report);
+}
+
+/// Returns the keys with which a sandbox gives more than the configuration does.
+fn wider(sandbox: &Sandbox, configuration: &Configuration) -> Vec<&'static str> {
+    let default = configuration.sandbox();
+    let keys = [
+        ("user", sandbox.user.is_some()),
+        ("groups", !sandbox.groups.is_empty()),
+        ("profile", sandbox.profile > default.profile),
+        (
+            "syscalls",
+            sandbox.syscalls.is_some_and(|calls| calls > default.profile),
+        ),
+        (
+            "proc",
+            sandbox.proc == Some(Processes::Full) && default.profile != Profile::Off,
+        ),
+        ("read_only", !sandbox.read_only.is_empty()),
+        ("read_write", !sandbox.read_write.is_empty()),
+        ("devices", !sandbox.devices.is_empty()),
+        // These two only matter where `[defaults]` has them.
+        ("network", !default.network.contains(&sandbox.network)),
+        ("hide", default.hide.iter().any(|path| !is_within(path, &sandbox.hide))),
+    ];
+    let found = keys.into_iter().filter(|(_, wider)| *wider);
+    found.map(|(key, _)| key).collect()
+}
+
+fn check_keys(sandbox: &Sandbox, pick: Pick<'_>, configuration: &Configuration, report: &mut Report<'_>) {
+    for key in wider(sandbox, configuration) {
+        let path = format!("sandbox.{key}");
+        let node = pick.written(&path);
+        let inherited = node.is_some_and(|node| node.at.source < configuration.sources.len());
+        let message = match (key, node) {
+            ("profile" | "syscalls", Some(node)) => format!(
+                "`{path} = \"{}\"` is weaker than the configured profile `{}`: it is only for functions whose code and \
+                 manifest belong to root",
+                node.value.text(),
+                configuration.profile().as_str()
+            ),
+            ("network" | "hide", _) => format!(
+                "`{path}` gives more than `[defaults]` of `fnd.toml`: it is only for functions whose code and manifest \
+                 belong to root"
+            ),
+            _ => format!("`{path}` is only for functions whose code and manifest belong to root"),
+        };
+        let help = if inherited {
+            format!("let root own the files (`chown root:root`), or remove `{key}` from `[defaults]`")
+        } else {
+            "let root own the files (`chown root:root`), or remove the setting".to_owned()
+        };
+        report.add(
+            node.map(|node| &node.at),
+            Diagnostic::error("not-trusted", message).with_help(help),
+        );
+    }
+}
+
+/// Reports watched directories that the profile hides: to watch them would show what lies in them.
+fn check_files(manifest: &Manifest, own: &Table, report: &mut Report<'_>) {
+    let sandbox = &manifest.sandbox;
+    let hides = sandbox.profile.hides();
+    let help = "let root own the files (`chown root:root`), or watch another directory";
+    for (number, file) in manifest.file.iter().enumerate() {
+        let node = written(own, "file").get(number);
+        let directory = file.directory();
+        // A recursive watch would name the files of directories below that are hidden.
+        let below = |place: &&&str| file.recursive && is_within(place, &[&directory]);
+        let hidden = if is_within(&directory, hides) || is_within(&directory, &sandbox.hide) {
+            Some(format!("`{directory}`"))
+        } else {
+            hides
+                .iter()
+                .find(below)
+                .map(|place| format!("`{place}` in `{directory}`"))
+        };
+        if let Some(hidden) = hidden {
+            let message = format!(
+                "the sandbox hides {hidden}: only functions whose code and manifest belong to root may watch it"
+            );
+            let problem = Diagnostic::error("not-trusted", message).with_help(help);
+            report.add(place(node, "path"), problem);
+        } else if file.acts() && sandbox.profile != Profile::Off {
+            let key = if file.then == FileAction::Keep {
+                "failed"
+            } else {
+                "then"
+            };
+            let message = format!(
+                "`{key}` needs a directory that the function may write to: only functions whose code and manifest \
+                 belong to root get one"
+            );
+            let help = "let root own the files (`chown root:root`), or remove the setting";
+            report.add(
+                place(node, key),
+                Diagnostic::error("not-trusted", message).with_help(help),
+            );
+        }
+    }
+}
