@@ -214,7 +214,10 @@ impl<'a> Building<'a> {
     fn devices(&self, strict: bool) -> io::Result<()> {
         let dev = find(&self.root, Path::new("/dev"))?;
         if !strict {
-            return attach(&copy(CWD, "/dev", true)?, &dev);
+            // Devices are written to all the same.
+            let devices = copy(CWD, "/dev", true)?;
+            set(&devices, true, MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+            return attach(&devices, &dev);
         }
         let named = self.view.sandbox.devices.iter().map(PathBuf::from);
         let devices: Vec<_> = DEVICES.iter().map(PathBuf::from).chain(named).collect();

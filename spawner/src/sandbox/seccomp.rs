@@ -7,8 +7,8 @@
 
 use fnd_wire::sandbox::{Network, Profile};
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
-    sock_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, sock_filter,
 };
 use std::collections::BTreeMap;
 
@@ -194,7 +194,13 @@ fn refused_rules(profile: Profile, network: &Network) -> Result<Rules, String> {
     };
     let other: Vec<_> =
         families.iter().map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned()))).collect();
-    rules.insert(libc::SYS_socket, vec![rule(&other)?]);
+    let mut sockets = vec![rule(&other)?];
+    if profile == Profile::Strict {
+        // Programs need the list of addresses (NETLINK_ROUTE), and not other interfaces of the kernel.
+        let netlink = (0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.cast_unsigned()));
+        sockets.push(rule(&[netlink, (2, SeccompCmpOp::Ne, 0)])?);
+    }
+    rules.insert(libc::SYS_socket, sockets);
     Ok(rules)
 }
 
@@ -228,7 +234,10 @@ mod tests {
         assert!(filters(Profile::Off, &Network::Host).unwrap().is_none());
         let ports = filters(Profile::Off, &Network::Connect(vec![443])).unwrap().unwrap();
         assert_eq!((ports.launcher.is_empty(), ports.attempt.len()), (false, 0));
-        assert_eq!(filters(Profile::Standard, &Network::None).unwrap().unwrap().launcher.len(), 1 + usize::from(cfg!(target_arch = "x86_64")));
+        assert_eq!(
+            filters(Profile::Standard, &Network::None).unwrap().unwrap().launcher.len(),
+            1 + usize::from(cfg!(target_arch = "x86_64"))
+        );
         let strict = filters(Profile::Strict, &Network::Host).unwrap().unwrap();
         assert!(strict.launcher.iter().all(|program| program.len() < 4096), "the kernel takes no more");
     }

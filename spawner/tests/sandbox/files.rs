@@ -47,7 +47,9 @@ fn strict_shows_no_other_place_and_nothing_of_other_functions() {
     assert!(!strict.contains("canary") && strict.contains("No such file"), "{strict}");
     assert!(!strict.contains(&format!("\n{state}/home/other")) && strict.contains("\nend\n"), "{strict}");
     assert!(!strict.lines().any(|line| line == format!("{state}/spawner")), "{strict}");
-    expect(&strict, "strict", &[("groups", "0"), ("limits", "65")]);
+    assert_eq!(said(&strict, "groups"), "0", "of others: {strict}");
+    // Those of the manifest, and those for the launcher and the init.
+    assert!((64..70).contains(&said(&strict, "limits").parse().unwrap()), "its own group is shown: {strict}");
     // The others see what their user may see, which is not the code of another function.
     for profile in ["standard", "off"] {
         let seen = bash(&mut harness, profile, &format!("profile={profile}"), &script);
@@ -110,7 +112,9 @@ fn nothing_of_the_system_can_be_changed() {
             let namespace = name.starts_with("unshare") || name.starts_with("clone");
             let fine: &[&str] = match name {
                 // In profile off the machine says whether users may make namespaces, of which nothing leads out.
-                _ if !sandboxed && (namespace || ["fsopen", "open_tree", "handle", "setns"].contains(&name)) => continue,
+                _ if !sandboxed && (namespace || ["fsopen", "open_tree", "handle", "setns"].contains(&name)) => {
+                    continue;
+                }
                 // Files that are there are refused by their mode first.
                 "write /etc/passwd" | "sysctl" => &["EACCES", "EROFS"],
                 _ if (name.starts_with("write") || name == "group") && sandboxed => &["EROFS"],
@@ -122,7 +126,8 @@ fn nothing_of_the_system_can_be_changed() {
         assert!(got.contains("clone pid") && got.contains("setns"), "{got}");
         let tools = "unshare -Urm true 2>&1 || echo refused; mount -t tmpfs none /mnt 2>&1 || echo refused\n";
         let tools = bash(&mut harness, &format!("{profile}-tools"), &format!("profile={profile}"), tools);
-        assert_eq!(tools.matches("refused").count(), if sandboxed { 2 } else { tools.matches("refused").count().max(1) });
+        let refused = tools.matches("refused").count();
+        assert!(refused == 2 || !sandboxed && refused == 1, "{profile}: {tools}");
     }
 }
 
@@ -187,7 +192,8 @@ fn temporary_files_stay_with_the_version_and_go_with_its_launcher() {
     if !can(&harness, "mounts") {
         return;
     }
-    let script = "cat /tmp/kept 2>/dev/null; echo kept > /tmp/kept; echo file > $TMPDIR/x; cat $TMPDIR/x; echo s > $HOME/s\n";
+    let script =
+        "cat /tmp/kept 2>/dev/null; echo kept > /tmp/kept; echo file > $TMPDIR/x; cat $TMPDIR/x; echo s > $HOME/s\n";
     for profile in ["strict", "standard"] {
         let run = |harness: &mut Harness, script: &str| bash(harness, profile, &format!("profile={profile}"), script);
         assert_eq!(run(&mut harness, script), "file\n");

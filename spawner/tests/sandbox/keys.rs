@@ -101,7 +101,8 @@ fn a_link_is_followed_once_by_root_and_shows_its_target() {
     let got = bash(&mut harness, "both", &format!("profile=strict\nread_only={path}"), &script);
     assert_eq!(got, "treasure\ntreasure\n");
     // A link of a function does not lead it out of its view.
-    let script = format!("ln -s {path}/file $HOME/link; ln -s /proc/1/root/srv $HOME/root; cat $HOME/link; ls $HOME/root/\n");
+    let script =
+        format!("ln -s {path}/file $HOME/link; ln -s /proc/1/root/srv $HOME/root; cat $HOME/link; ls $HOME/root/\n");
     let got = bash(&mut harness, "own", "profile=strict", &script);
     assert!(!got.contains("canary") && got.matches("No such file").count() == 1 && got.contains("ermission"), "{got}");
 }
@@ -115,7 +116,8 @@ fn devices_are_those_that_everybody_needs_and_the_named_ones() {
     assert!(got.starts_with(plain) && got.ends_with("Read-only\n"), "{got}");
     for name in ["loop-control", "kvm", "mem", "console"] {
         if fs::exists(format!("/dev/{name}")).unwrap() {
-            let got = bash(&mut harness, "named", &format!("profile=strict\ndevices=/dev/{name},/dev/not-there"), script);
+            let got =
+                bash(&mut harness, "named", &format!("profile=strict\ndevices=/dev/{name},/dev/not-there"), script);
             assert!(got.contains(&format!("{name} ")), "{got}");
             // It is there, but its mode says who may open it.
             let open = format!("head -c 1 /dev/{name} 2>&1 | grep -c denied\n");
@@ -125,6 +127,16 @@ fn devices_are_those_that_everybody_needs_and_the_named_ones() {
             }
         }
     }
+}
+
+#[test]
+fn nothing_can_be_left_among_the_machines_devices() {
+    let Some(mut harness) = mounts() else { return };
+    // Some of its file systems are open to everybody: /dev/mqueue. A device is written to all the same.
+    let script = "while read -r _ _ _ _ place options _; do [[ $place == /dev* ]] && echo ${options%%,*} $place; done \
+         < /proc/self/mountinfo | grep -v -e /dev/shm -e /dev/pts | sort -u; echo x > /dev/null && echo written\n";
+    let got = bash(&mut harness, "standard", "profile=standard", script);
+    assert!(got.starts_with("ro /dev\n") && !got.contains("rw ") && got.ends_with("written\n"), "{got}");
 }
 
 #[test]

@@ -51,6 +51,8 @@ say('six', lambda: socket.socket(socket.AF_INET6, socket.SOCK_STREAM).close())
 say('sctp', lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132).close())
 say('smc', lambda: socket.socket(43, socket.SOCK_STREAM, 0).close())
 call('ring', RING, 0, 0)
+say('route', lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0).close())
+say('diagnosis', lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4).close())
 say('packet', lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3).close())
 say('vsock', lambda: socket.socket(40, socket.SOCK_STREAM).close())
 say('alg', lambda: socket.socket(38, socket.SOCK_SEQPACKET).close())
@@ -97,6 +99,7 @@ fn the_loopback_network_reaches_nothing_of_the_machine() {
         let got = python(&mut harness, profile, &lines, &format!("{ports}{CONNECT}"));
         expect(&got, profile, &["open", "closed", "open-fast"].map(|name| (name, "ECONNREFUSED")));
         expect(&got, profile, &[("inside", "inside"), ("udp", "ok"), ("pair", "ok")]);
+        expect(&got, profile, &[("route", "ok"), ("diagnosis", if profile == "strict" { "EPERM" } else { "ok" })]);
         if profile != "off" {
             expect(&got, profile, &["packet", "vsock", "alg"].map(|name| (name, "EPERM")));
         }

@@ -71,13 +71,21 @@ for pid in siblings[:1]:
     say('sibling environ', lambda: open(f'/proc/{{pid}}/environ').read() and None)
     say('sibling memory', lambda: open(f'/proc/{{pid}}/mem').close())
     say('sibling files', lambda: os.readlink(f'/proc/{{pid}}/fd/0') and None)
+    # The kernel sends a signal for the one who asked for it.
+    import fcntl
+    read, write = os.pipe()
+    say('sibling owner', lambda: fcntl.fcntl(read, fcntl.F_SETOWN, int(pid)) and None)
+    fcntl.fcntl(read, {signal_of}, signal.SIGKILL)
+    fcntl.fcntl(read, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    os.write(write, b'x')
     say('sibling stop', lambda: os.kill(int(pid), signal.SIGSTOP))
 say('init', lambda: os.kill(1, signal.SIGKILL))
 # The call itself succeeds, though it reaches nobody.
 say('all', lambda: os.kill(-1, signal.SIGSTOP))
 say('group', lambda: os.kill(0, 0))
 say('all again', lambda: os.kill(-1, signal.SIGKILL))
-"
+",
+            signal_of = 10 // F_SETSIG
         );
         let installed = harness.install(&format!("{profile}.py"), &script, &python_lines(&lines));
         let (sibling, sibling_pid, _kept_too) = begin(&mut harness, &installed, &[("DATA", "wait")]);
@@ -165,7 +173,8 @@ os.wait()
         assert!(run.exited.stragglers, "{profile}: the one that sleeps was killed");
         let home = harness.path(&format!("state/home/{profile}"));
         assert_eq!(processes_of(&home), Vec::<String>::new(), "{profile}");
-        let pids = python(&mut harness, &format!("{profile}-own"), &format!("profile={profile}"), "say('pid', os.getpid)");
+        let pids =
+            python(&mut harness, &format!("{profile}-own"), &format!("profile={profile}"), "say('pid', os.getpid)");
         assert_ne!(said(&pids, "pid"), "1", "no program of a function has the duties of an init");
     }
 }

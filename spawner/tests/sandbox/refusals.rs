@@ -1,7 +1,7 @@
 //! What is refused at the installation, and machines that lack layers.
 
 use crate::common::{Options, Outcome, privileged};
-use crate::{bash, can, expect, python, said, start, with};
+use crate::{bash, can, expect, python, start, with};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 
@@ -28,11 +28,9 @@ fn paths_that_lead_elsewhere_and_keys_of_strangers_are_refused() {
     // The owner of the files is another user than root.
     let path = harness.path("functions/a.sh");
     chown(&path, Some(12_345), None).unwrap();
-    for (lines, key) in [
-        ("read_write=/srv/x", "read_write"),
-        ("read_only=/srv/x", "read_only"),
-        ("devices=/dev/kvm", "devices"),
-    ] {
+    for (lines, key) in
+        [("read_write=/srv/x", "read_write"), ("read_only=/srv/x", "read_only"), ("devices=/dev/kvm", "devices")]
+    {
         harness.write("a.toml", &format!("profile=strict\n{lines}"));
         let text = harness.refusal("a.sh", Some("a.toml"));
         assert!(text.contains(&format!("`sandbox.{key}`")) && text.contains("chown root"), "{lines}: {text}");
@@ -96,9 +94,8 @@ fn a_layer_that_is_missing_refuses_who_asked_for_it_and_no_other() {
     let got = python(&mut harness, "b", "profile=strict", &script);
     let expected = [("unknown", "ENOSYS"), ("write", "EACCES"), ("user", "12351")];
     expect(&got, "strict", &expected);
-    // The others layers are in force.
+    // The other layers are in force.
     if can(&harness, "seccomp") {
         expect(&got, "strict", &[("mount", "EPERM"), ("unshare", "EPERM"), ("clone3", "ENOSYS")]);
     }
-    assert!(!said(&got, "unknown").is_empty());
 }

@@ -289,16 +289,17 @@ console.log("node", fs.existsSync("/usr"));
 "#;
     let deno = deno.canonicalize().unwrap();
     for profile in PROFILES {
-        let start = format!("exec \"$DENO\" run -A --no-lock \"$CODE/main.ts\"\n");
+        let start = "exec \"$DENO\" run -A --no-lock \"$CODE/main.ts\"\n";
         harness.write(&format!("{profile}/main.ts"), script);
         harness.write(&format!("{profile}/start.sh"), &start.replace("$DENO", &deno.display().to_string()));
         let lines = format!("entry=start.sh\nprofile={profile}\nmemory=1073741824\npids=200");
         harness.write(&format!("{profile}/function.toml"), &lines);
-        let crate::common::Outcome::Installed(installed) = harness.try_install(profile, None) else { panic!("refused") };
+        let crate::common::Outcome::Installed(installed) = harness.try_install(profile, None) else {
+            panic!("refused")
+        };
         let run = harness.run(&installed, None, &[]);
         let got = run.stdout + &run.stderr;
-        let expected =
-            [("written", "x"), ("command", "out"), ("http", "answered"), ("worker", "42"), ("node", "true")];
+        let expected = [("written", "x"), ("command", "out"), ("http", "answered"), ("worker", "42"), ("node", "true")];
         expect(&got, profile, &expected);
     }
 }
