@@ -184,19 +184,25 @@ pub fn visible(sandbox: &Sandbox, file: &str, interpreter: &Interpreter) -> Resu
 
 fn visible_at(sandbox: &Sandbox, file: &str, interpreter: &str) -> Result<(), Problem> {
     let path = Path::new(interpreter);
-    let named = sandbox.read_only.iter().chain(&sandbox.read_write).filter_map(|named| fs::canonicalize(named).ok());
-    match mounts::hidden_by(sandbox.profile, path).filter(|_| !named.into_iter().any(|named| path.starts_with(named))) {
+    let above = |named: &&Path| path.starts_with(named);
+    let real = |named: &String| fs::canonicalize(named).ok();
+    let shown: Vec<_> = sandbox.read_only.iter().chain(&sandbox.read_write).filter_map(real).collect();
+    let hidden = mounts::hidden_by(sandbox.profile).map(PathBuf::from);
+    let hidden: Vec<_> = hidden.chain(sandbox.hide.iter().filter_map(real)).collect();
+    let inner = |path: &&Path| path.components().count();
+    // Of two that lie in each other, the inner one counts.
+    let shown = shown.iter().map(PathBuf::as_path).filter(above).max_by_key(inner);
+    let places = hidden.iter().map(PathBuf::as_path);
+    match places.filter(above).max_by_key(inner).filter(|place| shown.is_none_or(|shown| inner(&shown) < inner(place)))
+    {
         None => Ok(()),
         Some(place) => {
             let dir = path.ancestors().nth(2).unwrap_or(path).display();
-            let message = format!(
-                "the sandbox hides its interpreter `{interpreter}`: profile strict shows nothing below `{place}`"
-            );
-            Err(problem(
-                file,
-                message,
-                format!("write `read_only = [\"{dir}\"]` or `profile = \"standard\"` in `[sandbox]`"),
-            ))
+            let place = place.display();
+            let message =
+                format!("the sandbox hides its interpreter `{interpreter}`: it shows nothing below `{place}`");
+            let help = format!("write `read_only = [\"{dir}\"]` in `[sandbox]`, or use an interpreter elsewhere");
+            Err(problem(file, message, help))
         }
     }
 }

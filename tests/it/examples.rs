@@ -39,7 +39,11 @@ fn with_examples(names: &[&str]) -> Fnd {
         let text = String::from_utf8_lossy(content);
         if text.contains("[\"/srv\"") {
             let root = fnd.path("functions").parent().unwrap().display().to_string();
-            fs::write(fnd.path("functions").join(path), text.replace("[\"/srv\"", &format!("[\"{root}\""))).unwrap();
+            fs::write(
+                fnd.path("functions").join(path),
+                text.replace("[\"/srv\"", &format!("[\"{root}\"")),
+            )
+            .unwrap();
         }
     }
     fnd.launch();
@@ -50,7 +54,10 @@ fn with_examples(names: &[&str]) -> Fnd {
 fn show(fnd: &Fnd, file: &str, directory: &Path) {
     let path = fnd.path("functions").join(file);
     let text = fs::read_to_string(&path).unwrap();
-    let keys = format!("# [sandbox]\n# read_only = [{:?}]\n# [limits]\n", directory.display().to_string());
+    let keys = format!(
+        "# [sandbox]\n# read_only = [{:?}]\n# [limits]\n",
+        directory.display().to_string()
+    );
     fs::write(path, text.replacen("# [limits]\n", &keys, 1)).unwrap();
     let _ = fnd.ctl(&["reload"]).expect_code(0);
 }

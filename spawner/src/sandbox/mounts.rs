@@ -69,11 +69,10 @@ pub struct View {
     pub accounts: Accounts,
 }
 
-/// Returns the place that a profile hides or replaces, and that a real path lies in.
-pub fn hidden_by(profile: Profile, path: &Path) -> Option<&'static str> {
-    let private = PRIVATE.iter().map(|(place, _)| *place).filter(|_| profile != Profile::Off);
-    let hidden = HIDDEN.into_iter().filter(|_| profile == Profile::Strict);
-    private.chain(hidden).find(|place| path.starts_with(place))
+/// Returns the places that a profile hides or replaces.
+pub fn hidden_by(profile: Profile) -> impl Iterator<Item = &'static str> {
+    let private = PRIVATE.iter().map(|(place, _)| *place).filter(move |_| profile != Profile::Off);
+    private.chain(HIDDEN.into_iter().filter(move |_| profile == Profile::Strict))
 }
 
 /// Attributes of mounts as mount_setattr(2) takes them.

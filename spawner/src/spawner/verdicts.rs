@@ -264,8 +264,8 @@ impl Spawner {
                 format!("`sandbox.{key}` gives it more than other functions, but root does not own all of its files");
             return Err(one(message, "run `chown root` for code and manifest, or remove the setting"));
         }
-        for (layer, why) in host.lacking.0.iter().filter(|(layer, _)| sandbox.asked.iter().any(|asked| asked == layer))
-        {
+        let lacking = host.lacking.0.iter().find(|(layer, _)| sandbox.asked.iter().any(|asked| asked == layer));
+        if let Some((layer, why)) = lacking {
             let message = format!("its sandbox needs `{layer}`, which this machine can't give: {why}");
             return Err(one(message, "remove the setting from `[sandbox]` of the manifest, or use another machine"));
         }

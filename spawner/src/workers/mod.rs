@@ -12,6 +12,7 @@
 //! - `shortage`: whether the function or the machine ran short
 //! - `signals`: SIGTERM and SIGKILL
 //! - `start`: makes launchers, and orders starts
+//! - `view`: what a function sees of the machine
 
 mod end;
 mod held;
@@ -19,6 +20,7 @@ mod overdue;
 mod shortage;
 mod signals;
 mod start;
+mod view;
 
 use crate::cgroup::{self, Counters, Group, Leaf, Tree};
 use crate::clock::now;
@@ -36,17 +38,15 @@ use crate::policy::{self, Myself};
 use crate::poller::{NUMBER_MAX, Poller, Token};
 use crate::protocol::{Channel, Frame};
 use crate::reap::{self, Ended};
-use crate::sandbox::accounts::Accounts;
 use crate::sandbox::identity::Identity;
 use crate::sandbox::layers::Missing;
-use crate::sandbox::mounts::{Use, View};
 use crate::sandbox::rlimits;
 use crate::uids::Uids;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{Containment, Exited, Reply, Spawn, SpawnFailed, Spawned};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan::{Plan, Policy, User};
-use fnd_wire::sandbox::{Network, Profile, Sandbox};
+use fnd_wire::sandbox::Profile;
 use held::Handover;
 use overdue::Leaving;
 use rustix::event::{EventfdFlags, eventfd};

@@ -223,7 +223,7 @@ impl Workers {
             containment: self.host.containment,
             group: group.map(|group| group.dir.clone()),
             v1: group.map(Group::v1_dirs).unwrap_or_default(),
-            view: self.view(&dirs, version, (&plan, sandbox), identity.as_ref(), &user).filter(|_| !watch),
+            view: self.host.view((&dirs, version), (&plan, sandbox), (identity.as_ref(), &user)).filter(|_| !watch),
             missing: self.host.lacking.clone(),
         };
         self.launcher_count += 1;
@@ -250,33 +250,6 @@ impl Workers {
         };
         self.launchers.insert(number, launcher);
         Ok(number)
-    }
-
-    /// Returns a function's view of the machine; none if it has no sandbox at all.
-    fn view(
-        &self,
-        dirs: &FunctionPlaces,
-        version: Version,
-        (plan, sandbox): (&Plan, Sandbox),
-        identity: Option<&Identity>,
-        user: &str,
-    ) -> Option<View> {
-        if (sandbox.profile, sandbox.syscalls) == (Profile::Off, Profile::Off) && sandbox.network == Network::Host {
-            return None;
-        }
-        let places = &self.host.places;
-        let read = [dirs.version(&version), dirs.credentials.clone(), dirs.bindings.clone()];
-        let write = [dirs.home.clone(), dirs.cache.clone(), dirs.tmp.clone(), places.http()];
-        let real = |path: &PathBuf| fs::canonicalize(path).ok();
-        let read = read.into_iter().chain(self.host.runtimes.iter().filter_map(real)).map(|path| (path, Use::Read));
-        let accounts = identity.map(|identity| Accounts::of(sandbox.profile, user, identity, &plan.groups, &dirs.home));
-        Some(View {
-            root: places.root(),
-            own: vec![places.state.clone(), places.run.clone()],
-            shown: read.chain(write.into_iter().map(|path| (path, Use::Write))).collect(),
-            accounts: accounts.unwrap_or_default(),
-            sandbox,
-        })
     }
 
     pub(super) fn activate(&self, function: FunctionId, name: &str, poller: &Poller) -> io::Result<Active> {

@@ -1,0 +1,32 @@
+//! Says what a function sees of the machine: the paths of its own that its sandbox has to show.
+
+use super::*;
+use crate::sandbox::accounts::Accounts;
+use crate::sandbox::mounts::{Use, View};
+use fnd_wire::sandbox::{Network, Profile, Sandbox};
+
+impl Host {
+    /// Returns a function's view of the machine; none if it has no sandbox at all.
+    pub(super) fn view(
+        &self,
+        (dirs, version): (&FunctionPlaces, Version),
+        (plan, sandbox): (&Plan, Sandbox),
+        (identity, user): (Option<&Identity>, &str),
+    ) -> Option<View> {
+        if (sandbox.profile, sandbox.syscalls) == (Profile::Off, Profile::Off) && sandbox.network == Network::Host {
+            return None;
+        }
+        let read = [dirs.version(&version), dirs.credentials.clone(), dirs.bindings.clone()];
+        let write = [dirs.home.clone(), dirs.cache.clone(), dirs.tmp.clone(), self.places.http()];
+        let real = |path: &PathBuf| fs::canonicalize(path).ok();
+        let read = read.into_iter().chain(self.runtimes.iter().filter_map(real)).map(|path| (path, Use::Read));
+        let accounts = identity.map(|identity| Accounts::of(sandbox.profile, user, identity, &plan.groups, &dirs.home));
+        Some(View {
+            root: self.places.root(),
+            own: vec![self.places.state.clone(), self.places.run.clone()],
+            shown: read.chain(write.into_iter().map(|path| (path, Use::Write))).collect(),
+            accounts: accounts.unwrap_or_default(),
+            sandbox,
+        })
+    }
+}
