@@ -39,6 +39,8 @@ lines=$(code_lines)
 # them; what it refuses (links, other owners, modes, sizes, names that no installed file has) is most of it.
 # 20 for the watchers of files: only this program can start a process as a function's user, and their rules must not come from fnd, which
 # could have any user's files moved or deleted then.
+# 806 for the sandbox: only root can make its mounts and namespaces. A third of it are the view of the files, a quarter the filters of system
+# calls, the rest its accounts, the init, probing what the machine can give, and refusing what it can't.
 ceiling=6300
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 

@@ -34,6 +34,7 @@ const CODE: &str = "# /// fnd
 # keep = 1000000
 # ///
 name=${FND_FILE##*/}
+echo \"$FND_INVOCATION $DATA\" >>GATE/told
 echo \"begin takes $FND_INVOCATION $FND_ATTEMPT ${name%-moved}\" >>GATE/takes
 ";
 
@@ -146,7 +147,14 @@ pub(crate) fn check(fnd: &Fnd, gate: &Path, files: usize, whole: bool, found: &m
             .doubled
             .push(format!("attempt {attempt} of {id} ran {count} times"));
     }
+    let told = fs::read_to_string(gate.join("told")).unwrap_or_default();
     for (file, ids) in journal.by_tag.iter().filter(|(_, ids)| ids.len() > 1) {
-        found.doubled.push(format!("file {file} was given to {ids:?}"));
+        let told = told
+            .lines()
+            .filter(|line| ids.iter().any(|id| line.starts_with(&id.to_string())));
+        let told: Vec<_> = told.collect();
+        found
+            .doubled
+            .push(format!("file {file} was given to {ids:?}: {told:#?}"));
     }
 }

@@ -20,19 +20,17 @@ pub(crate) fn read_back(machine: &mut VirtualMachine) {
     ] {
         assert_eq!(machine.cgroup("limited", file), value, "{file}");
     }
-    // One more than in the manifest, since the launcher is in the group, too.
-    assert_eq!(machine.cgroup("limited", "pids.max"), "21");
+    // Two more than in the manifest: the launcher and the init of its pid namespace are in the group, too.
+    assert_eq!(machine.cgroup("limited", "pids.max"), "22");
     let io = machine.cgroup("limited", "io.max");
     assert!(io.contains("rbps=5242880") && io.contains("wbps=2097152"), "{io}");
     let weight = machine.cgroup("limited", "io.weight");
     assert!(weight.contains("default 50"), "{weight}");
     let status = machine.get("/v1/status");
     assert_eq!(text(&status, "cgroups"), "v2");
-    assert_eq!(
-        status["not_enforced"].as_object().map(serde_json::Map::len),
-        Some(0),
-        "{status}"
-    );
+    // Linux 6.1 has Landlock without scopes.
+    let missing = status["not_enforced"].as_object().expect("a table");
+    assert!(missing.keys().all(|name| name == "landlock"), "{status}");
 }
 
 /// All processes of the attempt are killed, not only one, and the reason names the limit.

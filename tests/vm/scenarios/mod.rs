@@ -11,6 +11,7 @@
 //! - `limits`: enforced by cgroup v2
 //! - `modes`: HTTP programs and services
 //! - `power`: reboots and power cuts
+//! - `sandbox`: what a function can reach
 //! - `schedules`: slots over a reboot and steps of the clock
 //! - `service`: fnd under systemd
 //! - `takeover`: restart, crash, upgrade
@@ -26,6 +27,7 @@ mod killing;
 mod limits;
 mod modes;
 mod power;
+mod sandbox;
 mod schedules;
 mod service;
 mod takeover;
@@ -71,6 +73,7 @@ pub(crate) const ALL: &[Scenario] = &[
     then("limits: pids", limits::pids),
     then("limits: fork bomb", limits::fork_bomb),
     then("limits: io", limits::io),
+    then("sandbox: layers", sandbox::layers),
     then("killing: timeout", killing::timeout),
     then("killing: spawner killed", killing::spawner_killed),
     then("killing: stop", killing::stop),
@@ -92,9 +95,10 @@ pub(crate) const ALL: &[Scenario] = &[
     then("faults: cgroup version 1", faults::hybrid),
 ];
 
-/// Names of the scenarios that always run: files become functions, limits, the end of the spawner, the socket's rights,
+/// Names of the scenarios that always run: files become functions, limits, the sandbox, the end of the spawner, the socket's rights,
 /// and a boot.
-pub(crate) const CORE: [&str; 5] = [
+pub(crate) const CORE: [&str; 6] = [
+    "sandbox: layers",
     "first minutes: four languages",
     "limits: read back",
     "killing: spawner killed",

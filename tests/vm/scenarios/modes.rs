@@ -30,7 +30,10 @@ fn pid(machine: &VirtualMachine, name: &str) -> String {
 pub(crate) fn http(machine: &mut VirtualMachine) {
     // Not `socket`: a program's own directory comes first where python looks for modules.
     for (name, listen) in [("at-port", ""), ("at-socket", "# listen = \"unix\"\n")] {
-        let code = format!("# /// fnd\n# [http_server]\n# start_timeout = \"5m\"\n{listen}# ///\n{SERVER}");
+        // Without a sandbox, so that the number is the machine's.
+        let code = format!(
+            "# /// fnd\n# [sandbox]\n# profile = \"off\"\n# [http_server]\n# start_timeout = \"5m\"\n{listen}# ///\n{SERVER}"
+        );
         machine.drop_file(&format!("{name}.py"), &code);
         machine.wait_ready(name);
     }
@@ -48,8 +51,9 @@ pub(crate) fn http(machine: &mut VirtualMachine) {
 /// A service starts when its file is added, survives a restart of fnd, is restarted when it is killed, and ends with
 /// its file.
 pub(crate) fn services(machine: &mut VirtualMachine) {
+    // Without a sandbox, so that the number is the machine's.
     const PID: &str = "cat /var/lib/fnd/home/beat/pid";
-    let code = "#!/usr/bin/env bash\n# /// fnd\n# [service]\n# [retry]\n# interval = \"100ms\"\n# ///\necho $$ >\"$STATE_DIRECTORY/new\"\nmv \"$STATE_DIRECTORY/new\" \"$STATE_DIRECTORY/pid\"\necho up\nwhile sleep 1; do :; done\n";
+    let code = "#!/usr/bin/env bash\n# /// fnd\n# [sandbox]\n# profile = \"off\"\n# [service]\n# [retry]\n# interval = \"100ms\"\n# ///\necho $$ >\"$STATE_DIRECTORY/new\"\nmv \"$STATE_DIRECTORY/new\" \"$STATE_DIRECTORY/pid\"\necho up\nwhile sleep 1; do :; done\n";
     machine.drop_file("beat.sh", code);
     let first = machine.wait_until("the service to run", PATIENCE, PID);
     machine.ok("systemctl restart fnd.service");

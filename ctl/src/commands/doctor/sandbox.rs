@@ -15,7 +15,11 @@ pub(super) fn judge(node: Option<&NodeStatus>) -> Vec<Finding> {
     };
     let why = node.not_enforced.get(*first).map_or("", String::as_str);
     let what = format!("the sandbox of functions is without: {}: {why}", missing.join(", "));
-    let fix = "run fnd as root, outside of a container; docs/sandbox.md says what each layer does";
+    let fix = if missing == ["landlock"] {
+        "Linux 6.12 and later have it; until then functions can send signals to other runs of the same function"
+    } else {
+        "run fnd as root, outside of a container; docs/sandbox.md says what each layer does"
+    };
     vec![Finding::warning(CHECK, what).fix(fix)]
 }
 
