@@ -241,7 +241,10 @@ fn a_umask_for_teams_does_no_harm() {
 
 #[test]
 fn ctrl_c_ends_a_run_with_everything_it_started() {
-    let ground = Ground::new(&[("sleeps.sh", "echo $$ >&2; echo ready >&2; sleep 1000 & sleep 1000\n")]);
+    // Without a sandbox, so that the number is the machine's.
+    let code =
+        "# /// fnd\n# [sandbox]\n# profile = \"off\"\n# ///\necho $$ >&2; echo ready >&2; sleep 1000 & sleep 1000\n";
+    let ground = Ground::new(&[("sleeps.sh", code)]);
     let mut child = ground.start("sleeps.sh", &[]);
     let mut errors = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let pid = errors.find_map(|line| line.parse::<u32>().ok()).unwrap();
