@@ -50,6 +50,10 @@ impl Workers {
         };
         let (input, previous) = (take(spawn.input, true)?, take(spawn.previous, false)?);
         let who = (spawn.function, uid, name);
+        let dirs = self.host.places.of(&name.file_form());
+        if !dirs.are_there() {
+            self.retire(spawn.function, None); // the sandbox of a launcher shows the directories that are gone
+        }
         let mut number = self.launcher_of(spawn.function, spawn.version, watch);
         if let Some(found) = number
             && !self.is_still(found, uid, policy, grants)?
@@ -63,7 +67,6 @@ impl Workers {
         };
         let launcher = self.launchers.get_mut(&number).ok_or("the launcher has ended")?;
         let owner = launcher.identity.as_ref();
-        let dirs = self.host.places.of(&name.file_form());
         let made = if dirs.are_there() { Ok(()) } else { self.host.places.prepare_again(&dirs, owner) };
         let made = made.and_then(|()| dirs.for_attempt(spawn.invocation, id, owner));
         let files = made.tried("create the attempt's files")?;

@@ -215,3 +215,22 @@ fn a_state_directory_in_a_temporary_place_is_shown() {
         assert!(got.starts_with("x\n") && !got.contains("No such"), "{got}");
     }
 }
+
+/// A person may remove a function's home to begin anew, while its launcher shows the one that is gone.
+#[test]
+fn a_home_that_was_removed_is_there_again_in_the_next_run() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = start();
+    for profile in PROFILES {
+        let lines = format!("profile={profile}");
+        let installed = harness.install(&format!("{profile}.sh"), "echo x >>$HOME/kept && cat $HOME/kept\n", &lines);
+        for expected in ["x\n", "x\nx\n"] {
+            assert_eq!(harness.run(&installed, None, &[]).stdout, expected, "{profile}");
+        }
+        fs::remove_dir_all(harness.path(&format!("state/home/{profile}"))).unwrap();
+        let run = harness.run(&installed, None, &[]);
+        assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("x\n", ""), "{profile}");
+    }
+}
