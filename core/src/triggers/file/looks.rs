@@ -31,7 +31,8 @@ impl Machine {
                 self.books.set(id, State::Resting);
                 self.unrested(at, id, facts);
             }
-            (State::Vanishing, Look::Absent(_)) => self.vanish(at, id),
+            // It may have been renamed while the directory was read, of which the events come next.
+            (State::Vanishing, Look::Absent(_)) => self.wait_in(at, id, State::Removed, MOVE_WINDOW),
             (State::Arriving | State::Resting | State::Checking, Look::Absent(device)) => match known {
                 // It may be on its way to another name, of which the event comes next.
                 Some(known) if known.facts.device == device => self.wait_in(at, id, State::Removed, MOVE_WINDOW),

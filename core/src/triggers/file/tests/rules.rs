@@ -405,3 +405,22 @@ fn files_on_a_file_system_below_are_no_problem_and_may_be_deleted() {
     world.pass(SECOND);
     assert_eq!(world.known.len(), 1);
 }
+
+/// A directory is not read in one moment: a file that is renamed meanwhile may be found under neither name, and the events
+/// of the rename are read after the look at its earlier name.
+#[test]
+fn a_file_that_is_renamed_during_a_scan_is_not_forgotten() {
+    let mut world = world(entry("/in"));
+    world.disk.write("a", false);
+    world.pass(SECOND);
+    assert_eq!(world.runs(), [run(0, "a")]);
+    world.disk.rename("a", "b");
+    let events = std::mem::take(&mut world.disk.events);
+    world.handle(Event::ScanBegan(0, true));
+    world.handle(Event::ScanEnded(0, Some(DEVICE)));
+    world.turn();
+    world.disk.events = events;
+    world.pass(SECOND);
+    assert_eq!(world.runs(), []);
+    assert_eq!(world.known.len(), 1);
+}
