@@ -25,6 +25,8 @@ fn workers() -> Workers {
         names: None,
         tree: None,
         containment: Containment::Subreaper,
+        lacking: fnd_spawner::sandbox::layers::Missing::default(),
+        runtimes: Vec::new(),
         own_ipc: false,
         myself: Myself::current(),
         zone: String::new(),

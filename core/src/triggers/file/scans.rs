@@ -97,7 +97,8 @@ impl Machine {
         }
         let id = match found {
             Some(id) => id,
-            None if holder.is_some() || entry.is_none() => return,
+            // A file that is offered may have a name by now that no entry takes, and is known after fnd's answer.
+            None if holder.is_some() || entry.is_none() && !self.offers.holds(number, facts.inode) => return,
             None => match self.books.add(number, path, entry) {
                 Some(id) => id,
                 None => return,
@@ -124,6 +125,10 @@ impl Machine {
                     self.changed_while_offered(id);
                 }
                 return;
+            }
+            // The file that is offered has this name by now, and fnd's answer comes before the quiet time is over.
+            State::Quiet | State::Ready if self.offers.holds(number, facts.inode) => {
+                return self.ask(id, State::Arriving, false);
             }
             // An event was there before, and its look comes.
             State::Arriving | State::Quiet | State::Resting | State::Ready | State::Checking => return,
