@@ -290,9 +290,13 @@ fn about_node(out: &Output, node: &NodeStatus) -> Result<(), Failure> {
     if out.format == Format::Wide {
         let each = node.not_enforced.iter();
         lines.extend(each.map(|(limit, why)| format!("not enforced here: {limit}: {why}")));
-    } else if !node.not_enforced.is_empty() {
-        let names: Vec<&str> = node.not_enforced.keys().map(String::as_str).collect();
-        lines.push(format!("not enforced here (why: -o wide): {}", names.join(", ")));
+    } else {
+        // Kernels before Linux 6.12 have no such Landlock, and nobody can do anything about it each time.
+        let names = node.not_enforced.keys().map(String::as_str);
+        let names: Vec<&str> = names.filter(|name| *name != "landlock").collect();
+        if !names.is_empty() {
+            lines.push(format!("not enforced here (why: -o wide): {}", names.join(", ")));
+        }
     }
     if node.dead_letters > 0 {
         lines.push(format!("dead letters: {} (fndctl dead-letters)", node.dead_letters));

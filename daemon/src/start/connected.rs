@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::settings::Current;
 use crate::workers::adoption;
 use crate::workers::link::Connection;
+use fnd_core::api::LAYERS;
 use fnd_manifest::diagnostic::Colour;
 use fnd_wire::frame::{Exited, Welcome};
 use std::path::PathBuf;
@@ -41,11 +42,7 @@ impl Connected {
             held,
             exits,
         } = handshake::with(&mut connection, colour).await?;
-        if !welcome.missing.is_empty() {
-            let limits: Vec<&str> = welcome.missing.iter().map(|(limit, _)| limit.as_str()).collect();
-            let limits = limits.join(", ");
-            tracing::warn!("these limits cannot be enforced here: {limits}; `fndctl status -o wide` says why");
-        }
+        report_missing(&welcome.missing);
         Ok(Self {
             clock,
             child,
@@ -56,5 +53,23 @@ impl Connected {
             held: adoption::read(held, clock.now().mono),
             exits,
         })
+    }
+}
+
+/// Logs which limits and which layers of the sandbox this machine cannot give.
+fn report_missing(missing: &[(String, String)]) {
+    let names = missing.iter().map(|(name, _)| name.as_str());
+    // A kernel before Linux 6.12 has no Landlock with scopes. That is no fault of the machine.
+    let (layers, limits): (Vec<&str>, Vec<&str>) = names
+        .filter(|name| *name != "landlock")
+        .partition(|name| LAYERS.contains(name));
+    for (what, names) in [
+        ("limits cannot be enforced", limits),
+        ("layers of the sandbox cannot be built", layers),
+    ] {
+        if !names.is_empty() {
+            let names = names.join(", ");
+            tracing::warn!("these {what} here: {names}; `fndctl status -o wide` says why");
+        }
     }
 }
