@@ -41,7 +41,7 @@ const ELSEWHERE: &str = "keep data elsewhere, for example in $STATE_DIRECTORY";
 /// Largest manifest in bytes.
 const MANIFEST_MAX: u64 = 1 << 20;
 
-/// What an installed version keeps in its file `plan`.
+/// The content of the file `plan` of an installed version.
 pub type Planned = (Plan, Sandbox);
 
 /// A file that was read.

@@ -3,7 +3,7 @@
 //! ```text
 //! network namespace → mount namespace, view of the files → pid namespace, its init, its /proc → new root → filters
 //! ```
-//! Everything that the launcher starts is born in it. What an attempt gets in addition is in [`Seal`].
+//! Everything that the launcher starts is born in it. [`Seal`] holds the rest, which each attempt adds.
 
 use super::mounts::{Building, View};
 use super::{landlock, network, seccomp};

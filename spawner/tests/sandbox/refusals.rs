@@ -1,4 +1,4 @@
-//! What is refused at the installation, and machines that lack layers.
+//! Refusals at the installation, and machines that lack layers.
 
 use crate::common::{Options, Outcome, privileged};
 use crate::{bash, can, expect, python, start, with};
