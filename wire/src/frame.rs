@@ -7,6 +7,7 @@
 
 use crate::form::{Bytes, Wire, WireError, wire_enum, wire_structs};
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use crate::mask::Masks;
 
 /// Largest packet in bytes; far below the size of a socket's buffer.
 pub const PACKET_MAX: usize = 32 * 1024;
@@ -18,8 +19,9 @@ pub const PROTOCOL_MIN: u16 = 1;
 /// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`] for their workers. Protocol 3 adds [`Request::Sweep`],
 /// [`Reply::NodeCannotStart`], [`Request::Ping`], [`Reply::Sockets`] and longer adoption records. Protocol 4 adds
 /// [`Request::Secret`] and the variables of requests. Protocol 5 adds [`Request::Watch`]. In protocol 6 the judge answers
-/// with the sandbox of a function. Everything else is protocol 1.
-pub const PROTOCOL_MAX: u16 = PROTOCOL_SANDBOX;
+/// with the sandbox of a function. Protocol 7 adds secrets of functions, and [`Reply::Masks`]. Everything else is protocol
+/// 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_SECRETS;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
 /// First protocol that has [`Request::Sweep`].
@@ -35,6 +37,8 @@ pub const PROTOCOL_REQUESTS: u16 = 4;
 pub const PROTOCOL_WATCHERS: u16 = 5;
 /// First protocol in which the judge says the sandbox of a function.
 pub const PROTOCOL_SANDBOX: u16 = 6;
+/// First protocol in which functions have secrets, and the spawner reports their fingerprints ([`Reply::Masks`]).
+pub const PROTOCOL_SECRETS: u16 = 7;
 /// Largest secret in bytes.
 pub const SECRET_MAX: u64 = 64 * 1024;
 /// Largest file of `[http] tls` in bytes.
@@ -445,6 +449,18 @@ wire_enum! {
         /// Answers [`Request::Secret`]: there is no such secret, its file can't be used, or no function that root
         /// trusts names it.
         17 = SecretRefused(Problem),
+        /// Precedes [`Reply::Spawned`] or [`Reply::Held`] of a worker whose function has secrets, from protocol 7 on.
+        18 = Masks(Masked),
+    }
+}
+
+wire_structs! {
+    /// The secrets that a worker can print.
+    pub struct Masked {
+        /// The worker.
+        pub worker: WorkerId,
+        /// Fingerprints of their values.
+        pub masks: Masks,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The root program links no other crate of this project. Therefore this crate has no TOML, no JSON and no serde, and
 //! reads no file and no clock. [`form`] encodes values as bytes, [`frame`] lists the messages, [`plan`] holds the
-//! judge's answer about a function; [`accounts`], [`ids`], [`naming`], [`trust`] and [`units`] are the rules for names,
+//! judge's answer about a function, [`mask`] the fingerprints of secrets; [`accounts`], [`ids`], [`naming`], [`trust`] and [`units`] are the rules for names,
 //! files and quantities.
 //!
 //! Files:
@@ -10,6 +10,7 @@
 //! - `form`: encodes flat structures as bytes
 //! - `frame`: the messages between fnd and the spawner
 //! - `ids`: types for names and numbers that identify things
+//! - `mask`: fingerprints of secret values
 //! - `naming`: which function a path names
 //! - `plan`: the messages between the spawner and the judge
 //! - `sandbox`: the sandbox of a function
@@ -21,6 +22,7 @@ pub mod accounts;
 pub mod form;
 pub mod frame;
 pub mod ids;
+pub mod mask;
 pub mod naming;
 pub mod plan;
 pub mod sandbox;

@@ -51,6 +51,7 @@ impl State {
                 self.workers.asked.remove(&request);
                 self.settings_read(read);
             }
+            Reply::Masks(_) => {}
             Reply::Failed(message) => self.failed(request, &message),
             Reply::Done => {
                 // For other requests `Done` has no further meaning.

@@ -87,7 +87,7 @@ pub async fn with(connection: &mut Connection, colour: Colour) -> Result<Handsha
             Reply::Held(worker) | Reply::HeldWithChannel(worker) => held.push((worker, descriptors)),
             Reply::Exited(exited) => exits.push(exited),
             // Answers to requests of the fnd before this one.
-            Reply::Done | Reply::Swept(_) | Reply::Secret | Reply::SecretRefused(_) => {}
+            Reply::Done | Reply::Swept(_) | Reply::Secret | Reply::SecretRefused(_) | Reply::Masks(_) => {}
             Reply::Installed(_) | Reply::Refused(_) if request == 0 => {}
             Reply::Installed(_)
             | Reply::Refused(_)
