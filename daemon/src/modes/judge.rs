@@ -136,8 +136,9 @@ mod tests {
         let [JudgeReply::Settings(settings), JudgeReply::Function(function)] = replies.as_slice() else {
             panic!("it answers in order: {replies:?}");
         };
-        assert!(function.sandbox.is_some());
-        let (settings, function) = (&settings.settings, &function.function);
+        let judged = &function.function;
+        assert!(judged.sandbox.is_some() && function.credentials.is_empty());
+        let (settings, function) = (&settings.settings, &judged.function);
         assert!(settings.verdict.policy.is_some());
         assert_eq!(settings.tls, Some(("/c.pem".to_owned(), "/k.pem".to_owned())));
         assert_eq!(settings.secrets, ["events-token"]);

@@ -6,7 +6,7 @@ use crate::output::parse;
 use fnd_core::api::{FunctionDetail, FunctionList};
 use std::collections::BTreeMap;
 
-/// Returns the functions that name each secret in their routes.
+/// Returns the functions that use each secret.
 ///
 /// # Errors
 /// fnd does not answer, or the caller may not ask.
@@ -26,7 +26,7 @@ pub(super) async fn of_all(context: &Context) -> Result<BTreeMap<String, Vec<Str
     Ok(users)
 }
 
-/// Returns the secrets that the routes of a manifest name: `auth` is a list of `SCHEME:SECRET`.
+/// Returns the secrets that a manifest names: in `auth` of its routes, a list of `SCHEME:SECRET`, and in `secrets`.
 fn secrets(manifest: &serde_json::Value) -> Vec<String> {
     let routes = manifest.get("http").and_then(|routes| routes.as_array());
     let auth = routes
@@ -34,9 +34,13 @@ fn secrets(manifest: &serde_json::Value) -> Vec<String> {
         .flatten()
         .filter_map(|route| route.get("auth")?.as_array());
     let texts = auth.flatten().filter_map(|credential| credential.as_str());
-    texts
-        .filter_map(|text| Some(text.split_once(':')?.1.to_owned()))
-        .collect()
+    let of_routes = texts.filter_map(|text| Some(text.split_once(':')?.1.to_owned()));
+    let mapped = manifest.get("secrets").and_then(|secrets| secrets.as_object());
+    let own = mapped
+        .into_iter()
+        .flat_map(|mapped| mapped.values())
+        .filter_map(|mapped| Some(mapped.get("secret")?.as_str()?.to_owned()));
+    of_routes.chain(own).collect()
 }
 
 #[cfg(test)]
@@ -44,12 +48,12 @@ mod tests {
     use super::secrets;
 
     #[test]
-    fn every_route_counts() {
-        let manifest = serde_json::json!({ "http": [
+    fn every_route_and_every_mapped_secret_counts() {
+        let manifest = serde_json::json!({ "secrets": { "A": { "secret": "three", "variable": false } }, "http": [
             { "path": "/a", "auth": ["token:one", "github:two"] },
             { "path": "/b", "auth": [] },
         ]});
-        assert_eq!(secrets(&manifest), ["one", "two"]);
+        assert_eq!(secrets(&manifest), ["one", "two", "three"]);
         assert!(secrets(&serde_json::Value::Null).is_empty());
     }
 }
