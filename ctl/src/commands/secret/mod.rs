@@ -10,8 +10,8 @@
 //! - `values`: new values, and where they are pasted
 
 mod store;
-mod users;
-mod values;
+pub(super) mod users;
+pub(super) mod values;
 
 use super::Context;
 use super::text::distance;
@@ -222,7 +222,7 @@ async fn report(
     // fnd may not run; it reads the secret when it starts.
     let reloaded = context.client.post("/v1/reload").await;
     let users = match &reloaded {
-        Ok(_) => users::of_all(context).await.ok(),
+        Ok(_) => users::of_all(context, users::secrets).await.ok(),
         Err(_) => None,
     };
     let stored = Stored {
@@ -255,7 +255,7 @@ async fn report(
 }
 
 async fn list(context: &Context, store: &Store) -> Result<Exit, Failure> {
-    let users = users::of_all(context).await.ok();
+    let users = users::of_all(context, users::secrets).await.ok();
     let mut all: BTreeMap<String, Listed> = BTreeMap::new();
     for name in users.iter().flat_map(BTreeMap::keys) {
         all.insert(name.clone(), listed(name, None, users.as_ref()));

@@ -6,20 +6,23 @@ use crate::output::parse;
 use fnd_core::api::{FunctionDetail, FunctionList};
 use std::collections::BTreeMap;
 
-/// Returns the functions that use each secret.
+/// Returns the functions that use each secret or service binding; `named` finds the names in a manifest.
 ///
 /// # Errors
 /// fnd does not answer, or the caller may not ask.
-pub(super) async fn of_all(context: &Context) -> Result<BTreeMap<String, Vec<String>>, Failure> {
+pub(in crate::commands) async fn of_all(
+    context: &Context,
+    named: fn(&serde_json::Value) -> Vec<String>,
+) -> Result<BTreeMap<String, Vec<String>>, Failure> {
     let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let list: FunctionList = parse(&context.client.get("/v1/functions").await?.body)?;
     for function in list.functions {
         let reply = context.client.get(&function_path(function.function.as_str())?).await?;
         let detail: FunctionDetail = parse(&reply.body)?;
-        for name in secrets(&detail.more.manifest) {
-            let named = users.entry(name).or_default();
-            if !named.contains(&function.function.to_string()) {
-                named.push(function.function.to_string());
+        for name in named(&detail.more.manifest) {
+            let users = users.entry(name).or_default();
+            if !users.contains(&function.function.to_string()) {
+                users.push(function.function.to_string());
             }
         }
     }
@@ -27,7 +30,7 @@ pub(super) async fn of_all(context: &Context) -> Result<BTreeMap<String, Vec<Str
 }
 
 /// Returns the secrets that a manifest names: in `auth` of its routes, a list of `SCHEME:SECRET`, and in `secrets`.
-fn secrets(manifest: &serde_json::Value) -> Vec<String> {
+pub(super) fn secrets(manifest: &serde_json::Value) -> Vec<String> {
     let routes = manifest.get("http").and_then(|routes| routes.as_array());
     let auth = routes
         .into_iter()
@@ -41,6 +44,13 @@ fn secrets(manifest: &serde_json::Value) -> Vec<String> {
         .flat_map(|mapped| mapped.values())
         .filter_map(|mapped| Some(mapped.get("secret")?.as_str()?.to_owned()));
     of_routes.chain(own).collect()
+}
+
+/// Returns the service bindings that a manifest names.
+pub(in crate::commands) fn bindings(manifest: &serde_json::Value) -> Vec<String> {
+    let named = manifest.get("bindings").and_then(|names| names.as_array());
+    let names = named.into_iter().flatten();
+    names.filter_map(|name| Some(name.as_str()?.to_owned())).collect()
 }
 
 #[cfg(test)]
