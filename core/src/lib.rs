@@ -12,6 +12,7 @@
 //! - `explain`: the reasons' texts of `fndctl explain`
 //! - `instant`: writes instants as text
 //! - `json`: compacts JSON and measures its depth
+//! - `mask`: masks the values of secrets in what is kept and shown
 //! - `outcome`: classes and reasons of ends, and their words
 //! - `protocol`: messages between fnd and a worker
 //! - `record`: what is stored of invocations and attempts
@@ -30,6 +31,7 @@ pub mod examined;
 pub mod explain;
 pub mod instant;
 pub mod json;
+pub mod mask;
 pub mod outcome;
 pub mod protocol;
 pub mod record;

@@ -85,6 +85,9 @@ pub struct RunResult {
     pub data: Arc<[u8]>,
     /// Properties that the function stated besides the bytes; absent where the bytes alone imply them.
     pub response: Option<Arc<Response>>,
+    /// The result with the values of secrets [masked](crate::mask); absent where it contains none. It takes the place of
+    /// the result in every record.
+    pub kept: Option<Arc<Self>>,
 }
 
 /// Properties that a handler can state besides the bytes of its answer. Their values are unchecked.
@@ -126,6 +129,7 @@ impl RunResult {
             json,
             data,
             response: None,
+            kept: None,
         };
         // Most handlers return JSON or text and state just that: then nothing needs to be stored for each run.
         let plain = response.status.is_none() && response.headers.is_empty();
@@ -134,6 +138,12 @@ impl RunResult {
             result.response = Some(Arc::new(response));
         }
         result
+    }
+
+    /// Returns what is kept of the result.
+    #[must_use]
+    pub fn to_kept(&self) -> Self {
+        self.kept.as_deref().unwrap_or(self).clone()
     }
 
     /// Returns the media type of the bytes: the function's own, else one derived from the bytes.
@@ -271,6 +281,16 @@ pub struct InvocationRecord {
 }
 
 impl InvocationRecord {
+    /// Returns the record as it is kept: of its result, only [what is kept](RunResult::to_kept).
+    #[must_use]
+    pub fn to_kept(&self) -> Self {
+        let mut kept = self.clone();
+        if let Some(result) = &mut kept.result {
+            *result = result.to_kept();
+        }
+        kept
+    }
+
     /// Says whether its end makes the invocation a dead letter. It stays one until somebody redrives or drops it, which
     /// the record does not show.
     #[must_use]

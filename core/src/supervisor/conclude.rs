@@ -177,13 +177,15 @@ impl Supervisor {
         if marks || function.serving().is_some_and(|serving| serving.rules.has_hooks) {
             out.push(Action::Follow(id, Box::new(invocation.payload.clone())));
         }
+        // Only callers who wait get the result as it is.
+        let kept = Box::new(record.to_kept());
         if let Some(ended) = attempt {
             let (attempt, result) = *ended;
             keep_last(function, &attempt, invocation.trigger, result);
-            out.push(Action::Record(Box::new(attempt), record.clone()));
+            out.push(Action::Record(Box::new(attempt), kept));
             out.push(Action::Status(function.name.clone()));
         } else {
-            out.push(Action::Update(record.clone()));
+            out.push(Action::Update(kept));
         }
         for reply in invocation.waiters {
             out.push(Action::Reply(reply, Box::new(Answer::Finished(record.clone()))));
@@ -227,9 +229,10 @@ impl Supervisor {
 
 /// Keeps an attempt as its function's last.
 fn keep_last(function: &mut Function, record: &AttemptRecord, trigger: Trigger, result: Option<RunResult>) {
+    let kept = result.as_ref().map(RunResult::to_kept);
     function.last = Some(Box::new(LastAttempt {
         attempt: record.clone(),
         trigger,
-        result: result.filter(|result| result.data.len() <= LAST_RESULT_MAX),
+        result: kept.filter(|result| result.data.len() <= LAST_RESULT_MAX),
     }));
 }

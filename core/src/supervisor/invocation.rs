@@ -208,7 +208,7 @@ impl Invocation {
             next_attempt_ms: self.stage.next_attempt_ms(),
             version: self.version,
             // Not the last attempt's result: a retry after a poll still gets the result of the poll.
-            result: self.previous.clone(),
+            result: self.previous.as_ref().map(RunResult::to_kept),
         }
     }
 

@@ -222,6 +222,13 @@ impl Buffers {
         kept.map_err(io::Error::other)?.map(Answer::Kept)
     }
 
+    /// Holds an answer that must not be on the disk until it is read. The limit of results bounds it.
+    #[must_use]
+    pub fn hold_in_memory(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+        let _permit = self.take_anyway(bytes.len() as u64);
+        Bytes::from_owner(CountedAnswer { bytes, _permit })
+    }
+
     /// Holds bytes that were accepted before, such as those of a queued invocation at a start: they cannot be refused.
     #[must_use]
     pub fn hold(self: &Arc<Self>, data: &Data) -> Data {

@@ -33,6 +33,7 @@ impl State {
             }
             Reply::SpawnFailed(failed) => {
                 self.workers.asked.remove(&request);
+                self.workers.masks.forget(failed.worker);
                 self.step(Event::SpawnFailed {
                     worker: failed.worker,
                     message: message::shown(&self.node.places.state, &failed.message),
@@ -40,6 +41,7 @@ impl State {
             }
             Reply::NodeCannotStart(failed) => {
                 self.workers.asked.remove(&request);
+                self.workers.masks.forget(failed.worker);
                 self.step(Event::NodeCannotStart {
                     worker: failed.worker,
                     message: failed.message,
@@ -51,7 +53,7 @@ impl State {
                 self.workers.asked.remove(&request);
                 self.settings_read(read);
             }
-            Reply::Masks(_) => {}
+            Reply::Masks(masked) => self.workers.masks.keep(masked),
             Reply::Failed(message) => self.failed(request, &message),
             Reply::Done => {
                 // For other requests `Done` has no further meaning.
@@ -123,11 +125,12 @@ impl State {
         let channel = descriptors.next();
         let Starting {
             worker,
-            meta,
+            mut meta,
             rules,
             tmp,
             endpoint,
         } = starting;
+        meta.mask = self.workers.masks.of(worker).cloned();
         let user = self.serving(&meta.function).map(|serving| serving.uid);
         let mut member = None;
         if let (Some(stdout), Some(stderr)) = (stdout, stderr) {

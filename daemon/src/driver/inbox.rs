@@ -227,6 +227,7 @@ impl State {
                 // A caller that started a script reads its status file next, so the file is written before the answer.
                 let exited = exited(&frame, captured, &self.node.places.state);
                 self.step(Event::Exited(Box::new(exited)));
+                self.workers.masks.forget(frame.worker);
             }
         }
     }

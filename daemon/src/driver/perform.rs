@@ -58,8 +58,9 @@ impl State {
     }
 
     /// Has the supervisor decide what follows from an event. Ends of attempts are kept before anybody is told of them.
-    pub(super) fn decide(&mut self, event: Event) -> Vec<Action> {
+    pub(super) fn decide(&mut self, mut event: Event) -> Vec<Action> {
         let mut actions = std::mem::take(&mut self.turn.actions);
+        self.mask_event(&mut event);
         self.observe_event(&event);
         self.supervisor.handle(self.clock.now(), event, &mut actions);
         actions.iter().for_each(|action| self.records.keep_end(action));
@@ -246,6 +247,8 @@ impl State {
             output_max: order.rules.output_max,
             result_max: order.rules.result_max,
             cgi: order.attempt.as_ref().is_some_and(|run| run.payload.is_cgi()),
+            // The spawner reports it with the start.
+            mask: None,
         };
         let request = Request::Spawn(Spawn {
             worker: order.worker,

@@ -26,7 +26,7 @@ impl State {
             }
             WorkerMessage::Error { call: 0, failure } => {
                 self.workers.keep_stack(worker, 0, &failure);
-                let message = message::shown(&self.node.places.state, &failure.message);
+                let message = self.shown(worker, failure.message);
                 self.step(Event::LoadFailed { worker, message });
             }
             WorkerMessage::Error { call, failure } => {
@@ -36,6 +36,7 @@ impl State {
                     json: true,
                     data: data.to_string().into_bytes().into(),
                     response: None,
+                    kept: None,
                 });
                 let how = (failure.kind.reason(), failure.message);
                 if failure.printed {
@@ -85,15 +86,38 @@ impl State {
         self.workers.unexplained.push((key, answered));
     }
 
-    fn answer(&self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) -> Box<Answered> {
+    fn answer(
+        &self,
+        worker: WorkerId,
+        call: u64,
+        how: (Reason, String),
+        mut result: Option<RunResult>,
+    ) -> Box<Answered> {
         let (reason, message) = how;
+        if let (Some(result), Some(mask)) = (&mut result, self.workers.masks.of(worker)) {
+            mask.result(result);
+        }
         Box::new(Answered {
             worker,
             call,
             reason,
-            message: message::shown(&self.node.places.state, &message),
+            message: self.shown(worker, message),
             result,
         })
+    }
+
+    /// Returns a message of a worker as records have it. Values of secrets are masked first: they may contain
+    /// what is escaped.
+    fn shown(&self, worker: WorkerId, mut message: String) -> String {
+        self.workers.masks.message(worker, &mut message);
+        message::shown(&self.node.places.state, &message)
+    }
+
+    /// Masks the values of secrets in the other messages about workers.
+    pub(super) fn mask_event(&self, event: &mut Event) {
+        if let Event::Broken { worker, message } | Event::NotReady { worker, why: message } = event {
+            self.workers.masks.message(*worker, message);
+        }
     }
 
     /// Reports the failures that waited for the last line that they printed; without a line they keep their message.

@@ -17,6 +17,8 @@ use std::task::{Context, Poll, ready};
 pub(crate) struct Body {
     content: Content,
     busy: Option<Busy>,
+    /// It contains values of secrets, which must not be on the disk.
+    is_secret: bool,
 }
 
 #[derive(Debug)]
@@ -33,12 +35,23 @@ enum Content {
 
 impl Body {
     fn new(content: Content) -> Self {
-        Self { content, busy: None }
+        Self {
+            content,
+            busy: None,
+            is_secret: false,
+        }
     }
 
     /// Returns a body that is there.
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
         Self::new(Content::Whole(Some(bytes.into())))
+    }
+
+    /// Returns a body that is there and never moves to the disk.
+    pub(super) fn secret(bytes: impl Into<Bytes>) -> Self {
+        let mut body = Self::whole(bytes);
+        body.is_secret = true;
+        body
     }
 
     /// Returns a body that comes in pieces.
@@ -96,6 +109,10 @@ impl Body {
         if let Content::Whole(Some(bytes)) = &mut self.content
             && bytes.len() > UNCOUNTED
         {
+            if self.is_secret {
+                *bytes = buffers.hold_in_memory(std::mem::take(bytes));
+                return Ok(());
+            }
             match buffers.hold_answer(std::mem::take(bytes)).await? {
                 buffers::Answer::Memory(counted) => *bytes = counted,
                 buffers::Answer::Kept(kept) => self.content = Content::Kept(FromDisk::new(kept, buffers)),

@@ -122,7 +122,13 @@ pub(crate) fn result(result: Option<&RunResult>) -> Answered {
         return whole("text/plain; charset=utf-8", Bytes::new());
     };
     // The data is shared: a copy would occupy memory again until the caller has read it.
-    let mut answer = whole("application/octet-stream", Bytes::from_owner(Arc::clone(&result.data)));
+    let bytes = Bytes::from_owner(Arc::clone(&result.data));
+    let mut answer = whole("application/octet-stream", Bytes::new());
+    *answer.body_mut() = if result.kept.is_some() {
+        Body::secret(bytes)
+    } else {
+        Body::whole(bytes)
+    };
     // A media type that cannot be sent is left out; a warning names it when the function has just answered.
     if let Ok(media_type) = HeaderValue::from_str(result.media_type()) {
         answer.headers_mut().insert(CONTENT_TYPE, media_type);

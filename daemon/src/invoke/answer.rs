@@ -12,7 +12,7 @@ use fnd_core::outcome::{Class, Reason, State};
 use fnd_core::record::{InvocationRecord, Response, RunResult};
 use fnd_core::supervisor::Answer;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use hyper::header::UPGRADE;
+use hyper::header::{HeaderMap, UPGRADE};
 use hyper::{Method, StatusCode};
 
 /// Waits for an answer.
@@ -100,7 +100,8 @@ pub(crate) fn of_end(ended: &Ended<'_>, result: Option<&RunResult>) -> Result<An
     if ended.state == State::Succeeded || (failed && result.is_some_and(worded)) {
         let mut answer = response::result(result);
         if let Some(chosen) = result.and_then(|result| result.response.as_deref()) {
-            choose(ended, chosen, &mut answer);
+            let kept = result.and_then(|result| result.kept.as_deref());
+            choose(ended, (chosen, kept), &mut answer);
         }
         let headers = answer.headers_mut();
         headers.insert(INVOCATION, header(&ended.id.to_string()));
@@ -166,13 +167,16 @@ pub(crate) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
     Ok(Answered::from_parts(parts, body))
 }
 
-/// Gives an answer the status and the headers that its function chose.
-fn choose(ended: &Ended<'_>, chosen: &Response, answer: &mut Answered) {
+/// Gives an answer the status and the headers that its function chose. A message about them names what is kept.
+fn choose(ended: &Ended<'_>, (chosen, kept): (&Response, Option<&RunResult>), answer: &mut Answered) {
     // The protocol allows 200 to 599 only.
     if let Some(status) = chosen.status.and_then(|status| StatusCode::from_u16(status).ok()) {
         *answer.status_mut() = status;
     }
-    let wrong = headers::put(chosen, answer.headers_mut());
+    let mut wrong = headers::put(chosen, answer.headers_mut());
+    if let Some(kept) = kept.and_then(|kept| kept.response.as_deref()) {
+        wrong = headers::put(kept, &mut HeaderMap::new());
+    }
     if !wrong.is_empty() {
         tracing::warn!(
             fnd_function = ended.function.as_str(),

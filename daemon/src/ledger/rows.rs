@@ -178,6 +178,7 @@ pub(super) fn result(db: &Connection, id: InvocationId) -> Result<Option<RunResu
             json: row.get(0)?,
             data,
             response: json_or_none(row, 2)?,
+            kept: None,
         })
     };
     db.prepare_cached(sql)?.query_row([blob(id)], read).optional()

@@ -3,19 +3,24 @@
 //! Files:
 //! - `error_line`: the line of standard error that says why a program failed
 //! - `last_lines`: the last lines that an attempt printed
+//! - `masked`: masks the values of secrets
 //! - `snapshot`: a capture as a value, for the spool
 
 use super::{Captured, Meta};
 use crate::output::kept::{Decoder, Line, Lines, Stream};
 use fnd_core::protocol::Level;
 use fnd_core::record::RunResult;
+use std::borrow::Cow;
 
 mod error_line;
 mod last_lines;
+mod masked;
 mod snapshot;
 
 use error_line::ErrorLine;
 use last_lines::LastLines;
+use masked::Masked;
+pub(super) use masked::HeldBack;
 pub(super) use snapshot::Snapshot;
 
 /// Longest line kept; the rest of it is dropped and counted.
@@ -40,6 +45,8 @@ pub(super) struct Capture {
     gap_ms: u64,
     stdout: Splitter,
     stderr: Splitter,
+    /// Masks both streams; absent where the function has no secrets.
+    masked: Option<Box<Masked>>,
     /// Standard output may be the result.
     gives_result: bool,
     result: Vec<u8>,
@@ -59,6 +66,7 @@ impl Capture {
     pub(super) fn new(meta: Meta) -> Self {
         let head_left = meta.output_max / 2;
         let tail_max = meta.output_max - head_left;
+        let masked = meta.mask.as_ref().map(|mask| Box::new(Masked::new(mask)));
         Self {
             meta,
             last_ms: 0,
@@ -71,6 +79,7 @@ impl Capture {
             gap_ms: 0,
             stdout: Splitter::default(),
             stderr: Splitter::default(),
+            masked,
             gives_result: true,
             result: Vec::new(),
             error_line: ErrorLine::default(),
@@ -94,6 +103,8 @@ impl Capture {
     /// Adds a log record of a worker: each of its lines, with its level in front.
     pub(super) fn say(&mut self, time_ms: u64, level: Level, text: &str, seen: &mut dyn FnMut(&Line<'_>, bool)) {
         self.last_ms = time_ms;
+        let mask = self.meta.mask.clone();
+        let text = mask.as_ref().map_or(Cow::Borrowed(text), |mask| mask.text(text));
         for line in text.lines() {
             let line = format!("{} {line}", level.as_str());
             let text = line.as_bytes();
@@ -111,16 +122,21 @@ impl Capture {
         }
     }
 
-    /// Returns a capture that begins after `first` lines, which are kept already, and says that the output after them
-    /// was lost.
-    pub(super) fn after_loss(meta: Meta, first: u64, time_ms: u64, seen: &mut dyn FnMut(&Line<'_>, bool)) -> Self {
+    /// Returns a capture that begins after `first` lines, which are kept already, and says in these words that the
+    /// output after them was lost.
+    pub(super) fn after_loss(
+        meta: Meta,
+        first: u64,
+        (time_ms, words): (u64, &str),
+        seen: &mut dyn FnMut(&Line<'_>, bool),
+    ) -> Self {
         let mut capture = Self::new(meta);
         capture.head = Lines::decode(first, 0, &[]);
         let note = Line {
             time_ms,
             stream: Stream::Note,
             newline: true,
-            text: b"output from before the restart of fnd is missing here: it could not be spooled",
+            text: words.as_bytes(),
         };
         capture.place(&note, seen);
         capture
@@ -144,6 +160,27 @@ impl Capture {
             // A page or a picture has no place in the log.
             return;
         }
+        self.mask_and_split(stream, time_ms, Some(bytes), seen);
+    }
+
+    /// Takes the next bytes of a stream, or its end, masks the values of secrets, and makes lines of the rest.
+    fn mask_and_split(
+        &mut self,
+        stream: Stream,
+        time_ms: u64,
+        bytes: Option<&[u8]>,
+        seen: &mut dyn FnMut(&Line<'_>, bool),
+    ) {
+        match self.masked.take() {
+            None => self.split(stream, time_ms, bytes.unwrap_or_default(), seen),
+            Some(mut masked) => {
+                self.split(stream, time_ms, masked.feed(stream, bytes), seen);
+                self.masked = Some(masked);
+            }
+        }
+    }
+
+    fn split(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut dyn FnMut(&Line<'_>, bool)) {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let (piece, after) = rest.split_at(end);
@@ -170,6 +207,7 @@ impl Capture {
     /// Ends the capture: unfinished lines become lines, and the tail is appended to the head.
     pub(super) fn end(&mut self, time_ms: u64, seen: &mut dyn FnMut(&Line<'_>, bool)) {
         for stream in [Stream::Stdout, Stream::Stderr] {
+            self.mask_and_split(stream, time_ms, None, seen);
             if !self.splitter(stream).partial.is_empty() {
                 self.end_line(stream, time_ms, false, seen);
             }
@@ -239,7 +277,8 @@ impl Capture {
 
     /// Returns whether a line has begun and not ended.
     pub(super) fn is_in_a_line(&self) -> bool {
-        !self.stdout.partial.is_empty() || !self.stderr.partial.is_empty()
+        let holds = self.masked.as_ref().is_some_and(|masked| masked.holds());
+        holds || !self.stdout.partial.is_empty() || !self.stderr.partial.is_empty()
     }
 
     /// Returns the line of standard error that says why the program failed.

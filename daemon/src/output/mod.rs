@@ -1,12 +1,14 @@
 //! Reads what running attempts print, on a thread of its own.
 //!
 //! ```text
-//! pipes -> capture (head | tail, counts, result, last error line) -> kept output (every second, and at the end)
-//!                                                                \-> followers, journal (never waited for)
+//! pipes -> masker -> capture (head | tail, counts, result, last error line) -> kept output (every second, and at the end)
+//!                                                                          \-> followers, journal (never waited for)
 //! ```
 //! The output thread reads a worker's pipes until the worker is [finished](Output::finish). Its leaf is empty then, so
 //! nothing more comes than what is in the pipes. The thread does not wait for a process elsewhere that still holds a
 //! pipe.
+//!
+//! The values of a function's secrets are masked in everything but the result, of which a masked copy is kept.
 //!
 //! Bytes that were read are [spooled](spool) until the attempt is [released](Output::release). The first and the last
 //! bytes of a worker stay in its pipes. So another fnd that [adopts](Output::adopt) the worker, given the same pipes,
@@ -47,6 +49,7 @@ pub use call_output::{CallOutput, Ended};
 use crate::ledger::Retention;
 use crate::output::kept::{KeepOutput, Keeper, Line, Position, SEGMENT, Store};
 use fnd_core::api::LogLine;
+use fnd_core::mask::Mask;
 use fnd_core::record::RunResult;
 use fnd_core::triggers::cgi;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
@@ -77,6 +80,8 @@ pub struct Meta {
     pub result_max: u64,
     /// Whether standard output is a CGI document: it is the answer only, and no log.
     pub cgi: bool,
+    /// The fingerprints of the function's secrets; absent where it has none.
+    pub mask: Option<Arc<Mask>>,
 }
 
 impl Meta {
@@ -107,6 +112,16 @@ pub struct Captured {
 }
 
 impl Captured {
+    /// Masks the values of secrets that are not masked yet, and states what is kept of the result.
+    fn mask(&mut self, mask: &Mask) {
+        if let Some(result) = &mut self.result {
+            mask.result(result);
+        }
+        if let Some(why) = &mut self.bad_answer {
+            mask.message(why);
+        }
+    }
+
     /// Reads standard output as a CGI document.
     fn read_document(&mut self, result_max: u64) {
         if self.stdout_bytes > result_max {
@@ -123,6 +138,15 @@ impl Captured {
             Err(why) => self.bad_answer = Some(why.to_string()),
         }
     }
+}
+
+/// The directories of spools.
+#[derive(Debug, Clone)]
+pub struct SpoolPlaces {
+    /// In the state directory.
+    pub state: PathBuf,
+    /// In the run directory, which is in memory: for functions with secrets.
+    pub memory: PathBuf,
 }
 
 /// The lines that a follower gets; absent means all.
@@ -201,12 +225,12 @@ struct Shared {
 }
 
 impl Output {
-    /// Starts the thread. Kept output goes below `logs`; the output of running attempts goes into the directory
-    /// `spool`, which is made. `keeper` forgets old output.
+    /// Starts the thread. Kept output goes below `logs`; the output of running attempts goes into the directories
+    /// `spool`, which are made. `keeper` forgets old output.
     ///
     /// # Errors
     /// The kernel gives no thread, eventfd or epoll.
-    pub fn start(logs: PathBuf, spool: PathBuf, keeper: Keeper, sink: LineSink) -> io::Result<Self> {
+    pub fn start(logs: PathBuf, spool: SpoolPlaces, keeper: Keeper, sink: LineSink) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared {
             commands: Mutex::default(),

@@ -13,7 +13,7 @@ use super::result::{self, Written};
 use super::sinks::{Follower, Sinks};
 use super::spool::{Spool, Spools};
 use super::tee::Tee;
-use super::{Captured, Command, LineSink, Meta, Piped, Shared};
+use super::{Captured, Command, LineSink, Meta, Piped, Shared, SpoolPlaces};
 use crate::clock;
 use crate::output::kept::{Store, Stream};
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
@@ -24,7 +24,6 @@ use std::collections::HashMap;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -68,7 +67,7 @@ pub(super) struct Io {
 }
 
 impl Thread {
-    pub(super) fn new(shared: Arc<Shared>, store: Store, spool: PathBuf, line: LineSink) -> io::Result<Self> {
+    pub(super) fn new(shared: Arc<Shared>, store: Store, spool: SpoolPlaces, line: LineSink) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(
             &epoll,
@@ -103,7 +102,7 @@ impl Thread {
     }
 
     pub(super) fn run(mut self) {
-        self.spooled = SpooledAttempts::find(&self.io.spools, &self.store);
+        self.spooled = SpooledAttempts::find(&mut self.io.spools, &self.store);
         loop {
             let timeout = self.timeout();
             let woken = match self.collect(timeout) {
@@ -305,6 +304,9 @@ impl Thread {
                 captured.result_too_large = Some(size);
             }
             Some(Err(error)) => tracing::warn!("failed to read the result of {worker} ({error}), taking its output"),
+        }
+        if let Some(mask) = &meta.mask {
+            captured.mask(mask);
         }
         // Before `done`: once the end is recorded the worker is not adopted any more, and its pipes are gone.
         let kept = self.keep(&mut running.capture, running.stored);

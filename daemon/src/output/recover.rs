@@ -3,7 +3,7 @@
 use super::Meta;
 use super::capture::Capture;
 use super::poll::Thread;
-use super::spool::{Replayed, Spool, Spools};
+use super::spool::{Loss, Replayed, Spool, Spools};
 use crate::clock;
 use crate::output::kept::Store;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
@@ -16,7 +16,7 @@ pub(super) struct SpooledAttempts(HashMap<(InvocationId, Attempt), Option<u64>>)
 
 impl SpooledAttempts {
     /// Finds the spools.
-    pub(super) fn find(spools: &Spools, store: &Store) -> Self {
+    pub(super) fn find(spools: &mut Spools, store: &Store) -> Self {
         let keys = spools.list().unwrap_or_else(|error| {
             tracing::error!("failed to search for spooled output ({error}), earlier output of functions is missing");
             Vec::new()
@@ -50,9 +50,9 @@ impl Thread {
     pub(super) fn recover(&mut self, meta: Meta) -> (Capture, Spool, u64) {
         let key = meta.key();
         let stored = self.spooled.0.remove(&key).flatten().unwrap_or(0);
-        let replayed = self.io.spools.replay(key).unwrap_or_else(|error| {
+        let replayed = self.io.spools.replay(key, meta.mask.as_ref()).unwrap_or_else(|error| {
             tracing::warn!("failed to read the output spooled for {} ({error})", key.0);
-            Replayed::Lost
+            Replayed::Lost(Loss::Damaged)
         });
         match replayed {
             Replayed::Nothing => {
@@ -61,10 +61,14 @@ impl Thread {
                 (Capture::new(meta), Spool::None, stored)
             }
             Replayed::Whole { capture, spool } => (*capture, spool, stored),
-            Replayed::Lost => {
+            Replayed::Lost(loss) => {
+                if loss == Loss::Unmasked {
+                    self.io.spools.remove(key);
+                }
                 let sinks = &mut self.io.sinks;
                 let whose = meta.clone();
-                let mut capture = Capture::after_loss(meta, stored, clock::unix_ms(), &mut |line, in_head| {
+                let note = (clock::unix_ms(), loss.words());
+                let mut capture = Capture::after_loss(meta, stored, note, &mut |line, in_head| {
                     sinks.seen(&whose, line, in_head);
                 });
                 let mut spool = Spool::Failed;
@@ -78,12 +82,14 @@ impl Thread {
     pub(super) fn salvage(&mut self, known: &HashSet<(InvocationId, Attempt)>) {
         let lost: Vec<_> = self.spooled.0.extract_if(|key, _| !known.contains(key)).collect();
         for (key, stored) in lost {
-            let kept = match self.io.spools.replay(key) {
+            // Nobody has the fingerprints of its secrets any more.
+            let kept = match self.io.spools.replay(key, None) {
                 Ok(Replayed::Whole { mut capture, .. }) => {
                     capture.end(capture.last_ms, &mut |_, _| {});
                     self.keep(&mut capture, stored.unwrap_or(0))
                 }
-                Ok(Replayed::Nothing | Replayed::Lost) => true,
+                Ok(Replayed::Lost(loss)) if loss != Loss::Damaged => self.note_loss(key, loss, stored.unwrap_or(0)),
+                Ok(Replayed::Nothing | Replayed::Lost(_)) => true,
                 Err(error) => {
                     tracing::warn!("failed to read the output spooled for {} ({error})", key.0);
                     true
@@ -94,5 +100,13 @@ impl Thread {
                 self.io.spools.remove(key);
             }
         }
+    }
+
+    /// Notes in the kept output of an attempt that its last output is lost. Returns whether the note is on the disk.
+    fn note_loss(&mut self, key: (InvocationId, Attempt), loss: Loss, stored: u64) -> bool {
+        let Some(meta) = self.io.spools.meta(key) else { return true };
+        let mut capture = Capture::after_loss(meta, stored, (clock::unix_ms(), loss.words()), &mut |_, _| {});
+        capture.end(capture.last_ms, &mut |_, _| {});
+        self.keep(&mut capture, stored)
     }
 }

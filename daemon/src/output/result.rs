@@ -19,6 +19,7 @@ pub(super) fn of(data: impl AsRef<[u8]> + Into<Arc<[u8]>>) -> RunResult {
         json,
         data,
         response: None,
+        kept: None,
     }
 }
 

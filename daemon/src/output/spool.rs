@@ -1,7 +1,7 @@
 //! The bytes read from the pipes of running attempts, on disk: a restart, a crash and a reboot lose none of them.
 //!
 //! ```text
-//! spool/INVOCATION.ATTEMPT = Begin (Chunk bytes | Snapshot)*     pieces behind their length (u32), in wire form
+//! spool/INVOCATION.ATTEMPT = Begin (Chunk bytes | Snapshot HeldBack?)*     pieces behind their length (u32), in wire form
 //! ```
 //! The file is made before the first read. The kernel [moves](take) a chunk's bytes from the pipe to the file before
 //! any of them is kept or reported. So the spool has everything that the kept output has, and whenever fnd is killed
@@ -9,14 +9,20 @@
 //! A spool that cannot be written is cut to [`LOST`], which means that output is missing; [`Spools::heal`] retries it.
 //! Nothing is synced.
 //!
+//! A spool is not masked. So that no value of a secret is on a disk, the spool of a function with secrets lies in the run
+//! directory, which is in memory. In its place in the state directory is a marker, `InMemory`: if the memory is lost with a
+//! restart of the machine, the kept output says so. Such a spool is read only with the fingerprints of the secrets, which
+//! the spawner reports for the workers that it holds.
+//!
 //! Files:
 //! - `replay`: reads spools, up to the first piece that is torn
 //! - `take`: moves bytes from a pipe into a spool in one step of the kernel
 
-use super::Meta;
-use super::capture::{Capture, Snapshot};
+use super::capture::{Capture, HeldBack, Snapshot};
+use super::{Meta, SpoolPlaces};
 use fnd_wire::form::{Wire as _, wire_enum, wire_structs};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -25,7 +31,7 @@ use std::path::{Path, PathBuf};
 mod replay;
 mod take;
 
-pub(super) use replay::Replayed;
+pub(super) use replay::{Loss, Replayed};
 
 /// Length of a spool that could not be written.
 const LOST: u64 = 1;
@@ -69,19 +75,17 @@ wire_enum! {
         2 = Snapshot(Box<Snapshot>),
         /// The first piece of a CGI script.
         3 = BeginCgi(SpooledMeta),
+        /// Follows [`Self::Snapshot`] of a function with secrets: the bytes that are not in it.
+        4 = HeldBack(Box<HeldBack>),
+        /// The only piece of a marker: the spool is in memory.
+        5 = InMemory(SpooledMeta),
     }
 }
 
 impl Piece {
     /// Returns the first piece of a spool.
     fn begin(meta: &Meta) -> Self {
-        let spooled = SpooledMeta {
-            function: meta.function.clone(),
-            invocation: meta.invocation,
-            attempt: meta.attempt,
-            output_max: meta.output_max,
-            result_max: meta.result_max,
-        };
+        let spooled = SpooledMeta::of(meta);
         if meta.cgi {
             Self::BeginCgi(spooled)
         } else {
@@ -92,9 +96,9 @@ impl Piece {
     /// Returns what the first piece of a spool says.
     fn meta(self) -> Option<Meta> {
         let (spooled, cgi) = match self {
-            Self::Begin(spooled) => (spooled, false),
+            Self::Begin(spooled) | Self::InMemory(spooled) => (spooled, false),
             Self::BeginCgi(spooled) => (spooled, true),
-            Self::Chunk(_) | Self::Snapshot(_) => return None,
+            Self::Chunk(_) | Self::Snapshot(_) | Self::HeldBack(_) => return None,
         };
         Some(Meta {
             function: spooled.function,
@@ -103,13 +107,30 @@ impl Piece {
             output_max: spooled.output_max,
             result_max: spooled.result_max,
             cgi,
+            mask: None,
         })
     }
 }
 
-/// The spools' directory.
+impl SpooledMeta {
+    fn of(meta: &Meta) -> Self {
+        Self {
+            function: meta.function.clone(),
+            invocation: meta.invocation,
+            attempt: meta.attempt,
+            output_max: meta.output_max,
+            result_max: meta.result_max,
+        }
+    }
+}
+
+type Key = (InvocationId, Attempt);
+
+/// The spools' directories.
 pub(super) struct Spools {
-    directory: PathBuf,
+    places: SpoolPlaces,
+    /// The attempts whose spools are in memory.
+    in_memory: HashSet<Key>,
     /// The piece being written.
     piece: Vec<u8>,
     /// The last write failed, so that a failure is reported once.
@@ -135,18 +156,20 @@ pub(super) enum Spool {
 }
 
 impl Spools {
-    /// Opens a directory, which is made if it is not there.
-    pub(super) fn new(directory: PathBuf) -> Self {
-        let made = std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&directory);
+    /// Opens the directories, which are made if they are not there.
+    pub(super) fn new(places: SpoolPlaces) -> Self {
+        let make = |directory| {
+            let mut builder = std::fs::DirBuilder::new();
+            builder.recursive(true).mode(0o700).create(directory)
+        };
+        let made = [make(&places.state), make(&places.memory)];
         let mut spools = Self {
-            directory,
+            places,
+            in_memory: HashSet::new(),
             piece: Vec::new(),
             failing: false,
         };
-        if let Err(error) = made {
+        for error in made.into_iter().filter_map(Result::err) {
             spools.failed(&error);
         }
         spools
@@ -158,6 +181,7 @@ impl Spools {
         if !matches!(spool, Spool::None) {
             return;
         }
+        self.mark(meta);
         self.piece.clear();
         put(&Piece::begin(meta), &mut self.piece);
         let written = create(&self.path(meta.key())).and_then(|mut file| {
@@ -173,6 +197,21 @@ impl Spools {
             *spool = Spool::Failed;
         }
         self.written(spool, written, self.piece.len() as u64);
+    }
+
+    /// Notes that the spool of a function with secrets is in memory. Without its marker, a restart of the machine would
+    /// lose it without a word.
+    fn mark(&mut self, meta: &Meta) {
+        let key = meta.key();
+        if meta.mask.is_none() || !self.in_memory.insert(key) {
+            return;
+        }
+        let mut marker = Vec::new();
+        put(&Piece::InMemory(SpooledMeta::of(meta)), &mut marker);
+        let written = create(&path(&self.places.state, key)).and_then(|mut file| file.write_all(&marker));
+        if let Err(error) = written {
+            self.failed(&error);
+        }
     }
 
     /// Replaces a spool grown large by a snapshot.
@@ -195,9 +234,13 @@ impl Spools {
 
     /// Replaces a spool by a snapshot.
     pub(super) fn rewrite(&mut self, spool: &mut Spool, capture: &mut Capture) {
+        self.mark(&capture.meta);
         self.piece.clear();
         put(&Piece::begin(&capture.meta), &mut self.piece);
         put(&Piece::Snapshot(Box::new(capture.snapshot())), &mut self.piece);
+        if let Some(held) = capture.held_back() {
+            put(&Piece::HeldBack(Box::new(held)), &mut self.piece);
+        }
         let path = self.path(capture.meta.key());
         let new = path.with_added_extension("new");
         let written = create(&new).and_then(|mut file| {
@@ -220,17 +263,25 @@ impl Spools {
     }
 
     /// Removes a spool.
-    pub(super) fn remove(&self, key: (InvocationId, Attempt)) {
-        match std::fs::remove_file(self.path(key)) {
+    pub(super) fn remove(&mut self, key: Key) {
+        let remove = |place| match std::fs::remove_file(path(place, key)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!("failed to remove the output spooled for {} ({error})", key.0);
             }
             _ => {}
+        };
+        if self.in_memory.remove(&key) {
+            remove(&self.places.memory);
         }
+        remove(&self.places.state);
     }
 
-    fn path(&self, (invocation, attempt): (InvocationId, Attempt)) -> PathBuf {
-        self.directory.join(format!("{invocation}.{}", attempt.0))
+    fn path(&self, key: Key) -> PathBuf {
+        if self.in_memory.contains(&key) {
+            path(&self.places.memory, key)
+        } else {
+            path(&self.places.state, key)
+        }
     }
 
     fn written(&mut self, spool: &mut Spool, written: io::Result<()>, more: u64) {
@@ -260,10 +311,14 @@ impl Spools {
             self.failing = true;
             tracing::error!(
                 "failed to spool output of running functions in {} ({error}), a restart of fnd loses it until writes succeed again",
-                self.directory.display()
+                self.places.state.display()
             );
         }
     }
+}
+
+fn path(place: &Path, (invocation, attempt): Key) -> PathBuf {
+    place.join(format!("{invocation}.{}", attempt.0))
 }
 
 fn create(path: &Path) -> io::Result<File> {

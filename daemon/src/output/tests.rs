@@ -1,6 +1,7 @@
 //! Tests of the output thread.
 //!
 //! Files:
+//! - `masked`: values of secrets
 //! - `pool`: warm workers
 //! - `restart`: one fnd after another reads a worker's pipes
 use super::*;
@@ -26,6 +27,7 @@ fn meta(id: u128) -> Meta {
         output_max: 1 << 20,
         result_max: 6 << 20,
         cgi: false,
+        mask: None,
     }
 }
 
@@ -38,6 +40,18 @@ fn piped(worker: WorkerId, stdout: OwnedFd, stderr: OwnedFd, meta: Meta) -> Pipe
     }
 }
 
+fn places(parent: &Path) -> SpoolPlaces {
+    SpoolPlaces {
+        state: parent.join("spool"),
+        memory: parent.join("memory"),
+    }
+}
+
+fn mask(values: &[&str]) -> Arc<Mask> {
+    let values = values.iter().map(|value| value.as_bytes());
+    Arc::new(Mask::new(fnd_wire::mask::Masks::of(1 << 60, values).unwrap()))
+}
+
 struct Running {
     output: Output,
     logs: tempfile::TempDir,
@@ -46,8 +60,7 @@ struct Running {
 impl Running {
     fn new() -> Self {
         let logs = tempfile::tempdir().unwrap();
-        let spool = logs.path().join("spool");
-        let output = Output::start(logs.path().into(), spool, Default::default(), Box::new(|_, _| {})).unwrap();
+        let output = Output::start(logs.path().into(), places(logs.path()), Default::default(), Box::new(|_, _| {})).unwrap();
         Self { output, logs }
     }
 
@@ -107,7 +120,8 @@ fn both_streams_are_kept_apart_and_the_answer_is_standard_output() {
         Some(RunResult {
             response: None,
             json: true,
-            data: (*b"{\"a\":\n1}").into()
+            data: (*b"{\"a\":\n1}").into(),
+            kept: None,
         })
     );
     let kept = running.kept();
@@ -139,6 +153,7 @@ fn text_binary_and_nothing_are_results_as_they_are() {
             response: None,
             json: false,
             data: data.into(),
+            kept: None,
         });
         assert_eq!(running.finish(1, None).result, expected);
     }
@@ -360,5 +375,6 @@ fn a_running_attempt_is_seen_and_a_slow_follower_misses_lines() {
     assert_eq!(read(running.logs.path(), &function(), &end).unwrap().count(), 1);
 }
 
+mod masked;
 mod pool;
 mod restart;

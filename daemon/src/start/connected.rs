@@ -9,7 +9,7 @@ use crate::workers::adoption;
 use crate::workers::link::Connection;
 use fnd_core::api::LAYERS;
 use fnd_manifest::diagnostic::Colour;
-use fnd_wire::frame::{Exited, Welcome};
+use fnd_wire::frame::{Exited, Masked, Welcome};
 use std::path::PathBuf;
 use std::process::Child;
 
@@ -24,6 +24,8 @@ pub(super) struct Connected {
     pub(super) current: Current,
     /// Workers of an earlier fnd.
     pub(super) held: Vec<adoption::Worker>,
+    /// The fingerprints of the secrets of some of them.
+    pub(super) masks: Vec<Masked>,
     /// The ends of some of them.
     pub(super) exits: Vec<Exited>,
 }
@@ -40,6 +42,7 @@ impl Connected {
             sockets,
             current,
             held,
+            masks,
             exits,
         } = handshake::with(&mut connection, colour).await?;
         report_missing(&welcome.missing);
@@ -51,6 +54,7 @@ impl Connected {
             sockets,
             current,
             held: adoption::read(held, clock.now().mono),
+            masks,
             exits,
         })
     }

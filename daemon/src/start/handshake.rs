@@ -5,7 +5,7 @@ use crate::settings::Current;
 use crate::workers::link::{Connection, ConnectionError, Incoming};
 use fnd_manifest::diagnostic::{Colour, Severity};
 use fnd_wire::frame::{
-    Exited, Held, Hello, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, SettingsRead, Welcome,
+    Exited, Held, Hello, Masked, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, SettingsRead, Welcome,
 };
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -35,6 +35,8 @@ pub struct Handshake {
     pub current: Current,
     /// Workers of an earlier fnd, with their descriptors.
     pub held: Vec<(Held, Vec<OwnedFd>)>,
+    /// The fingerprints of the secrets of some of them.
+    pub masks: Vec<Masked>,
     /// The ends of some of them.
     pub exits: Vec<Exited>,
 }
@@ -52,7 +54,7 @@ pub async fn with(connection: &mut Connection, colour: Colour) -> Result<Handsha
         Vec::new(),
     )?;
     let (mut welcome, mut sockets) = (None, None);
-    let (mut held, mut exits) = (Vec::new(), Vec::new());
+    let (mut held, mut masks, mut exits) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         let Incoming {
             request,
@@ -80,14 +82,16 @@ pub async fn with(connection: &mut Connection, colour: Colour) -> Result<Handsha
                     sockets,
                     current,
                     held,
+                    masks,
                     exits,
                 });
             }
             Reply::Failed(message) => return Err(HandshakeError::Refused(message)),
             Reply::Held(worker) | Reply::HeldWithChannel(worker) => held.push((worker, descriptors)),
+            Reply::Masks(masked) => masks.push(masked),
             Reply::Exited(exited) => exits.push(exited),
             // Answers to requests of the fnd before this one.
-            Reply::Done | Reply::Swept(_) | Reply::Secret | Reply::SecretRefused(_) | Reply::Masks(_) => {}
+            Reply::Done | Reply::Swept(_) | Reply::Secret | Reply::SecretRefused(_) => {}
             Reply::Installed(_) | Reply::Refused(_) if request == 0 => {}
             Reply::Installed(_)
             | Reply::Refused(_)

@@ -10,7 +10,7 @@ use crate::functions::catalog::{self, Catalog};
 use crate::functions::retention_policy;
 use crate::ledger;
 use crate::output::kept::Keeper;
-use crate::output::{LineSink, Output};
+use crate::output::{LineSink, Output, SpoolPlaces};
 use crate::report::StatusFiles;
 use crate::telemetry;
 use crate::workers::adoption;
@@ -58,7 +58,11 @@ impl Opened {
         };
         let keeper = Keeper::start(logs.clone(), retention_policy::logs(settings), time)?;
         let sink = line_sink(settings.logs.journal);
-        let output = Output::start(logs.clone(), own.join("spool"), keeper, sink)?;
+        let spool = SpoolPlaces {
+            state: own.join("spool"),
+            memory: places.run_dir.join("spool"),
+        };
+        let output = Output::start(logs.clone(), spool, keeper, sink)?;
         let catalog_places = catalog::Places {
             directories: connected.welcome.functions_dirs.iter().map(Into::into).collect(),
             held: own.join("directories"),

@@ -66,6 +66,7 @@ impl Serving {
             sockets,
             current,
             held,
+            masks,
             exits,
         } = connected;
         let connections = Rc::new(Connections::new("the control socket", control::limits::PLACES));
@@ -130,7 +131,7 @@ impl Serving {
         restored.last = ledger.last_runs.into_iter().map(last_attempt).collect();
         (restored.adopted, restored.members) = {
             let state = &mut *daemon.state.borrow_mut();
-            state.workers.attach_held(held, &state.output)
+            state.workers.attach_held((held, masks), &state.output)
         };
         daemon.step(Event::Restored(restored));
         daemon.state.borrow_mut().report_lost();

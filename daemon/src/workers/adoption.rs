@@ -9,9 +9,10 @@ use crate::workers::http::endpoint::Endpoint;
 use crate::workers::{Attached, Workers};
 use fnd_core::supervisor::{Adopted, AdoptedMember, MemberRecord, ScriptRecord};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{self, Held, Request, Spawned, adoption_record_max};
+use fnd_wire::frame::{self, Held, Masked, Request, Spawned, adoption_record_max};
 use fnd_wire::ids::{Attempt, FunctionId, InvocationId, WorkerId};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -153,7 +154,15 @@ pub(crate) fn read(held: Vec<(Held, Vec<OwnedFd>)>, mono: Duration) -> Vec<Worke
 impl Workers {
     /// Continues to read the output of workers, and returns them for the supervisor. A worker that cannot be adopted is
     /// killed.
-    pub(crate) fn attach_held(&mut self, held: Vec<Worker>, output: &Output) -> (Vec<Adopted>, Vec<AdoptedMember>) {
+    pub(crate) fn attach_held(
+        &mut self,
+        (held, masks): (Vec<Worker>, Vec<Masked>),
+        output: &Output,
+    ) -> (Vec<Adopted>, Vec<AdoptedMember>) {
+        masks.into_iter().for_each(|masked| self.masks.keep(masked));
+        // Those of workers whose start an earlier fnd still requested may have no end.
+        let there: HashSet<WorkerId> = held.iter().map(|worker| worker.held.spawned.worker).collect();
+        self.masks.retain(|worker| there.contains(&worker));
         if !held.is_empty() {
             tracing::info!("{} workers of the previous fnd continue", held.len());
         }
@@ -212,6 +221,7 @@ impl Workers {
             tmp: Some((FunctionId(function), tmp)),
         };
         if let (Some(member_record), Some(stdout), Some(stderr)) = (&handed_over, ends.stdout, ends.stderr) {
+            let mask = self.masks.of(worker);
             let meta = |invocation, attempt| Meta {
                 function: member_record.function.clone().into_owned(),
                 invocation,
@@ -219,6 +229,7 @@ impl Workers {
                 output_max: member_record.rules.output_max,
                 result_max: member_record.rules.result_max,
                 cgi: false,
+                mask: mask.cloned(),
             };
             let piped = Piped {
                 worker,
@@ -315,6 +326,7 @@ impl Workers {
                 output_max,
                 result_max: note.rules.result_max,
                 cgi: note.run.cgi,
+                mask: self.masks.of(worker).cloned(),
             };
             piped.push(Piped {
                 worker,

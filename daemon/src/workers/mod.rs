@@ -7,6 +7,7 @@
 //! - `http`: workers that serve HTTP themselves
 //! - `link`: the connection to fnd-spawner
 //! - `listening`: the ports on which functions listen
+//! - `masks`: the fingerprints of the secrets that each worker can print
 //! - `silence`: detects whether fnd-spawner answers
 //! - `usage`: the memory that workers use
 
@@ -16,6 +17,7 @@ pub mod handler;
 pub mod http;
 pub mod link;
 pub(crate) mod listening;
+pub(crate) mod masks;
 pub(crate) mod silence;
 pub mod usage;
 
@@ -27,6 +29,7 @@ use crate::workers::handler::Member;
 use crate::workers::http::endpoint::Endpoint;
 use crate::workers::http::{ReadinessProbe, Upload};
 use crate::workers::link::Connection;
+use crate::workers::masks::WorkerMasks;
 use crate::workers::silence::Silence;
 use fnd_core::supervisor::{Answered, Rules};
 use fnd_wire::frame::{Release, Request, Welcome};
@@ -51,6 +54,8 @@ pub(crate) struct Workers {
     /// The purpose of each outstanding request.
     pub(crate) asked: HashMap<u32, Asked>,
     pub(crate) attached: HashMap<WorkerId, Attached>,
+    /// The fingerprints of secrets, by worker.
+    pub(crate) masks: WorkerMasks,
     /// Bodies on their way to programs that serve HTTP, and the channels for their answers; `None` once the caller has
     /// gone.
     pub(crate) uploads: HashMap<InvocationId, Option<Upload>>,
@@ -83,6 +88,7 @@ impl Workers {
             left_behind: Vec::new(),
             asked: HashMap::new(),
             attached: HashMap::new(),
+            masks: WorkerMasks::default(),
             uploads: HashMap::new(),
             sockets,
             lost: Vec::new(),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::output::{Output, Piped};
+use crate::output::{Output, Piped, SpoolPlaces};
 use crate::workers::environment::tests::order;
 use fnd_core::supervisor::CallOrder;
 use fnd_wire::frame::{Containment, MemoryGroups, decode};
@@ -110,7 +110,10 @@ fn a_broken_connection_takes_no_request() {
 fn a_call_reaches_its_worker_and_ends_once() {
     local(async || {
         let dir = tempfile::tempdir().unwrap();
-        let spool = dir.path().join("spool");
+        let spool = SpoolPlaces {
+            state: dir.path().join("spool"),
+            memory: dir.path().join("memory"),
+        };
         let output = Output::start(dir.path().join("logs"), spool, Default::default(), Box::new(|_, _| {})).unwrap();
         let (mut workers, _spawner) = workers();
         let order = order(Some(b"17"));
@@ -133,6 +136,7 @@ fn a_call_reaches_its_worker_and_ends_once() {
             output_max: 1,
             result_max: 1,
             cgi: false,
+            mask: None,
         };
         let piped = || Piped {
             worker: WORKER,

@@ -101,6 +101,7 @@ pub(super) fn text(bytes: &str) -> RunResult {
         json: false,
         data: bytes.as_bytes().into(),
         response: None,
+        kept: None,
     }
 }
 

@@ -85,6 +85,7 @@ mod tests {
             json: true,
             data: br#"{"a": 1.10}"#.as_slice().into(),
             response: None,
+            kept: None,
         });
         let found = body(&record, Some(br#"{"url": "x"}"#));
         assert_eq!(
@@ -95,6 +96,7 @@ mod tests {
             json: false,
             data: b"text".as_slice().into(),
             response: None,
+            kept: None,
         });
         assert_eq!(body(&record, Some(b"\xffno json"))["payload"], "\u{fffd}no json");
         assert_eq!(body(&record, Some(b"\"x\""))["result"], "text");

@@ -339,6 +339,7 @@ fn an_end_says_what_is_lost_with_it() {
         json: true,
         data: (*b"{}").into(),
         response: None,
+        kept: None,
     });
     writer.begins(&begun(5));
     writer.ends(&attempt, &record, true);

@@ -277,6 +277,7 @@ fn ended(accepted: &Accepted, reason: Reason, result: Option<&[u8]>) -> (Attempt
             json: false,
             data: data.into(),
             response: Some(Arc::new(chosen())),
+            kept: None,
         }),
         ..record(accepted, State::Running)
     };

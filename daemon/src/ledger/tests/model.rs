@@ -125,6 +125,7 @@ impl Model {
                     response: None,
                     json: size == 10,
                     data: vec![2; size].into(),
+                    kept: None,
                 });
                 let attempt = attempt(accepted, record.attempts, *reason);
                 attempts.push(attempt.clone());

@@ -70,6 +70,7 @@ fn results_of_any_size_come_back() {
                 json: false,
                 data: data.into(),
                 response: Some(Arc::new(chosen())),
+                kept: None,
             }))
         );
     }

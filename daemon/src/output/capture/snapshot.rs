@@ -1,7 +1,7 @@
 //! A capture as a value, for the spool.
 
 use super::super::Meta;
-use super::{Capture, ErrorLine, LastLines, Splitter};
+use super::{Capture, ErrorLine, HeldBack, LastLines, Splitter};
 use crate::output::kept::{Decoder, Lines, Stream};
 use fnd_wire::form::{Bytes, wire_structs};
 
@@ -69,6 +69,19 @@ impl Capture {
             stderr: self.stderr.snapshot(),
             result: Bytes(if is_result { self.result.clone() } else { Vec::new() }),
             error_line: Bytes(self.error_line.encoded()),
+        }
+    }
+
+    /// Returns the bytes that the snapshot does not have, because they are not masked yet; absent where the function has
+    /// no secrets.
+    pub(in super::super) fn held_back(&self) -> Option<HeldBack> {
+        self.masked.as_ref().map(|masked| masked.held_back())
+    }
+
+    /// Gives a restored capture the bytes that were held back.
+    pub(in super::super) fn hold_back(&mut self, held: HeldBack) {
+        if let Some(masked) = &mut self.masked {
+            masked.restore(held);
         }
     }
 

@@ -2,65 +2,119 @@
 
 use super::super::Meta;
 use super::super::capture::Capture;
-use super::{LOST, Piece, Spool, Spools};
+use super::{Key, LOST, Piece, Spool, Spools, path};
 use crate::output::kept::Stream;
+use fnd_core::mask::Mask;
 use fnd_wire::form::Wire as _;
 use fnd_wire::ids::{Attempt, InvocationId};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The content of an attempt's spool.
 pub(in super::super) enum Replayed {
     /// There is no spool, or it has no complete beginning: nothing was read from the attempt's pipes.
     Nothing,
     /// Output of the attempt could not be kept.
-    Lost,
+    Lost(Loss),
     /// Everything that was read from the attempt's pipes.
     Whole { capture: Box<Capture>, spool: Spool },
 }
 
-impl Spools {
-    /// Returns the attempts that have spools; removes snapshots that were not written completely.
-    pub(in super::super) fn list(&self) -> io::Result<Vec<(InvocationId, Attempt)>> {
-        let mut found = Vec::new();
-        for entry in std::fs::read_dir(&self.directory)? {
-            let entry = entry?;
-            match entry.file_name().to_str().and_then(parse) {
-                Some(key) => found.push(key),
-                None => std::fs::remove_file(entry.path())?,
+/// Why spooled output is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Loss {
+    /// It could not be written or read.
+    Damaged,
+    /// It was in memory, which the machine has lost.
+    Memory,
+    /// It may contain values of secrets, and their fingerprints are gone.
+    Unmasked,
+}
+
+impl Loss {
+    /// Returns the note in place of the output.
+    pub(in super::super) fn words(self) -> &'static str {
+        match self {
+            Self::Damaged => "output from before the restart of fnd is missing here: it could not be spooled",
+            Self::Memory => {
+                "output from before the restart of the machine may be missing here: the latest output of a function with \
+                 secrets is only in memory"
+            }
+            Self::Unmasked => {
+                "output from before the restart of fnd may be missing here: it was removed because values of secrets in it \
+                 could not be masked any more"
             }
         }
+    }
+}
+
+impl Spools {
+    /// Returns the attempts that have spools; removes snapshots that were not written completely.
+    pub(in super::super) fn list(&mut self) -> io::Result<Vec<Key>> {
+        let mut found = list(&self.places.state)?;
+        self.in_memory.extend(list(&self.places.memory)?);
+        for key in &found {
+            let first = Pieces::open(&path(&self.places.state, *key)).ok().and_then(|mut pieces| pieces.next());
+            if matches!(first, Some(Piece::InMemory(_))) {
+                self.in_memory.insert(*key);
+            }
+        }
+        found.extend(&self.in_memory);
+        found.sort_unstable();
+        found.dedup();
         Ok(found)
     }
 
     /// Returns the invocation and the bounds in a spool; absent where they cannot be read.
-    pub(in super::super) fn meta(&self, key: (InvocationId, Attempt)) -> Option<Meta> {
-        let first = Pieces::open(&self.path(key)).ok()?.next()?;
-        first.meta().filter(|meta| meta.key() == key)
+    pub(in super::super) fn meta(&self, key: Key) -> Option<Meta> {
+        let first = |place| Pieces::open(&path(place, key)).ok()?.next()?.meta();
+        // A spool in memory may have lost its marker, or the marker its spool.
+        let meta = first(&self.places.state).or_else(|| first(&self.places.memory));
+        meta.filter(|meta| meta.key() == key)
     }
 
-    /// Reads a spool, so that it can be continued.
-    pub(in super::super) fn replay(&mut self, key: (InvocationId, Attempt)) -> io::Result<Replayed> {
+    /// Reads a spool, so that it can be continued; that of a function with secrets only with their fingerprints.
+    pub(in super::super) fn replay(&mut self, key: Key, mask: Option<&Arc<Mask>>) -> io::Result<Replayed> {
+        let in_memory = self.in_memory.contains(&key);
+        if in_memory && mask.is_none() {
+            let there = self.path(key).exists();
+            return Ok(Replayed::Lost(if there { Loss::Unmasked } else { Loss::Memory }));
+        }
         let mut pieces = match Pieces::open(&self.path(key)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Replayed::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(if in_memory {
+                    Replayed::Lost(Loss::Memory)
+                } else {
+                    Replayed::Nothing
+                });
+            }
             pieces => pieces?,
         };
         let Some(meta) = pieces.next().and_then(Piece::meta) else {
             let lost = pieces.size == LOST;
-            return Ok(if lost { Replayed::Lost } else { Replayed::Nothing });
+            return Ok(if lost {
+                Replayed::Lost(Loss::Damaged)
+            } else {
+                Replayed::Nothing
+            });
         };
         // The spool is damaged: its bytes belong to an attempt that has a spool of its own.
         if meta.key() != key {
-            return Ok(Replayed::Lost);
+            return Ok(Replayed::Lost(Loss::Damaged));
         }
+        let meta = Meta {
+            mask: mask.cloned(),
+            ..meta
+        };
         let mut capture = Capture::new(meta.clone());
         let mut snapshot_end = pieces.end;
         let mut torn = false;
         while let Some(piece) = pieces.next() {
             match piece {
                 // There is only one, the first.
-                Piece::Begin(_) | Piece::BeginCgi(_) => {}
+                Piece::Begin(_) | Piece::BeginCgi(_) | Piece::InMemory(_) => {}
                 Piece::Chunk(chunk) => {
                     let stream = if chunk.stderr { Stream::Stderr } else { Stream::Stdout };
                     let bytes = pieces.bytes(chunk.length)?;
@@ -71,6 +125,7 @@ impl Spools {
                     capture = Capture::restore(meta.clone(), *snapshot);
                     snapshot_end = pieces.end;
                 }
+                Piece::HeldBack(held) => capture.hold_back(*held),
             }
         }
         let mut file = OpenOptions::new().read(true).write(true).open(self.path(key))?;
@@ -88,6 +143,18 @@ impl Spools {
         }
         Ok(Replayed::Whole { capture, spool })
     }
+}
+
+fn list(directory: &Path) -> io::Result<Vec<Key>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        match entry.file_name().to_str().and_then(parse) {
+            Some(key) => found.push(key),
+            None => std::fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(found)
 }
 
 fn parse(name: &str) -> Option<(InvocationId, Attempt)> {

@@ -1,7 +1,7 @@
 //! One fnd after another reads a worker's pipes: the record and the kept output are as if one had.
 
 use super::super::capture::{Capture, Snapshot};
-use super::super::spool::{Replayed, Spool, Spools};
+use super::super::spool::{Loss, Replayed, Spool, Spools};
 use super::*;
 use fnd_wire::form::{Bytes, Wire as _};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ const WORKER: WorkerId = WorkerId(7);
 
 /// How an fnd ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     /// Planned: [`Output::stop`].
     Stop,
     /// Killed: the files are those of this moment, the kept output that of a moment before.
@@ -19,10 +19,10 @@ enum End {
 }
 
 /// A running worker, and the fnd that reads it.
-struct World {
-    state: tempfile::TempDir,
-    output: Output,
-    meta: Meta,
+pub(super) struct World {
+    pub(super) state: tempfile::TempDir,
+    pub(super) output: Output,
+    pub(super) meta: Meta,
     /// Reading ends, as the spawner holds them.
     reads: [OwnedFd; 2],
     writes: Option<[File; 2]>,
@@ -30,10 +30,10 @@ struct World {
     older: tempfile::TempDir,
 }
 
-fn start(state: &Path) -> Output {
+pub(super) fn start(state: &Path) -> Output {
     Output::start(
         state.join("logs"),
-        state.join("spool"),
+        places(state),
         Default::default(),
         Box::new(|_, _| {}),
     )
@@ -53,7 +53,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 impl World {
-    fn new(meta: Meta) -> Self {
+    pub(super) fn new(meta: Meta) -> Self {
         let state = tempfile::tempdir().unwrap();
         let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
         let ((out, out_write), (err, err_write)) = (pipe(), pipe());
@@ -75,7 +75,7 @@ impl World {
     }
 
     /// Prints; returns when all of it was read.
-    fn print(&mut self, stream: Stream, bytes: &[u8]) {
+    pub(super) fn print(&mut self, stream: Stream, bytes: &[u8]) {
         self.older = tempfile::tempdir().unwrap();
         copy(&self.state.path().join("logs"), &self.older.path().join("logs"));
         let file = &mut self.writes.as_mut().unwrap()[usize::from(stream == Stream::Stderr)];
@@ -91,11 +91,12 @@ impl World {
     }
 
     /// Ends this fnd; another is there, which adopts nothing yet.
-    fn end(&mut self, how: End) {
+    pub(super) fn end(&mut self, how: End) {
         if how == End::Kill {
             let state = tempfile::tempdir().unwrap();
             copy(&self.older.path().join("logs"), &state.path().join("logs"));
             copy(&self.state.path().join("spool"), &state.path().join("spool"));
+            copy(&self.state.path().join("memory"), &state.path().join("memory"));
             let killed = std::mem::replace(&mut self.state, state);
             self.output.stop();
             drop(killed);
@@ -105,13 +106,13 @@ impl World {
         self.output = start(self.state.path());
     }
 
-    fn adopt(&self) {
+    pub(super) fn adopt(&self) {
         let [out, err] = self.ends();
         self.output.adopt(vec![piped(WORKER, out, err, self.meta.clone())]);
         self.output.salvage([self.meta.key()].into());
     }
 
-    fn finish(&mut self) -> Captured {
+    pub(super) fn finish(&mut self) -> Captured {
         self.writes = None;
         let (done, finished) = channel();
         self.output
@@ -119,13 +120,19 @@ impl World {
         finished.recv_timeout(LIMIT).unwrap()
     }
 
-    fn kept(&self) -> Vec<(String, String)> {
+    pub(super) fn kept(&self) -> Vec<(String, String)> {
         wait(self.output.settle());
         texts(&self.state.path().join("logs"))
     }
 
-    fn spools(&self) -> usize {
-        std::fs::read_dir(self.state.path().join("spool")).unwrap().count()
+    pub(super) fn spools(&self) -> usize {
+        self.files("spool").len()
+    }
+
+    /// Returns the content of each file in a directory of spools.
+    pub(super) fn files(&self, place: &str) -> Vec<Vec<u8>> {
+        let entries = std::fs::read_dir(self.state.path().join(place)).unwrap();
+        entries.map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect()
     }
 }
 
@@ -145,7 +152,7 @@ fn run(meta: &Meta, pieces: &[Printed], ends: &[(usize, End)]) -> (Captured, Vec
     let kept = world.kept();
     world.output.release(WORKER);
     wait(world.output.settle());
-    assert_eq!(world.spools(), 0);
+    assert_eq!((world.spools(), world.files("memory").len()), (0, 0));
     (captured, kept)
 }
 
@@ -401,7 +408,7 @@ fn append(spools: &mut Spools, spool: &mut Spool, bytes: &[u8]) {
 #[test]
 fn a_spool_torn_at_any_byte_gives_what_is_there() {
     let directory = tempfile::tempdir().unwrap();
-    let mut spools = Spools::new(directory.path().join("spool"));
+    let mut spools = Spools::new(places(directory.path()));
     let meta = meta(1);
     let path = directory.path().join("spool").join(format!("{}.1", meta.invocation));
     let (mut spool, mut capture) = (Spool::None, Capture::new(meta.clone()));
@@ -427,8 +434,8 @@ fn a_spool_torn_at_any_byte_gives_what_is_there() {
     for cut in 0..=bytes.len() {
         std::fs::write(&path, &bytes[..cut]).unwrap();
         let before = whole.iter().rev().find(|(size, _)| *size <= cut as u64);
-        match (spools.replay(meta.key()).unwrap(), before) {
-            (Replayed::Lost, None) => assert_eq!(cut, 1),
+        match (spools.replay(meta.key(), None).unwrap(), before) {
+            (Replayed::Lost(Loss::Damaged), None) => assert_eq!(cut, 1),
             (Replayed::Nothing, None) => {}
             (Replayed::Whole { capture, mut spool }, Some((size, counted))) => {
                 // Half a snapshot is nothing.
@@ -440,7 +447,7 @@ fn a_spool_torn_at_any_byte_gives_what_is_there() {
                 let counted = counted + chunk;
                 assert_eq!(capture.bytes(Stream::Stdout), counted, "cut at {cut}");
                 append(&mut spools, &mut spool, b"more");
-                let Replayed::Whole { capture, .. } = spools.replay(meta.key()).unwrap() else {
+                let Replayed::Whole { capture, .. } = spools.replay(meta.key(), None).unwrap() else {
                     panic!("cut at {cut}: nothing can be added");
                 };
                 assert_eq!(capture.bytes(Stream::Stdout), counted + 4);
@@ -460,10 +467,12 @@ fn printed() -> impl Strategy<Value = Vec<Printed>> {
 }
 
 fn small() -> impl Strategy<Value = Meta> {
-    (0..500_u64, 0..500_u64, any::<bool>()).prop_map(|(output_max, result_max, cgi)| Meta {
+    let mask = || super::mask(&["xxxxxx", "xx\nl\u{0}lllllll", &"l".repeat(300)]);
+    (0..500_u64, 0..500_u64, any::<bool>(), any::<bool>()).prop_map(move |(output_max, result_max, cgi, masked)| Meta {
         output_max,
         result_max,
         cgi,
+        mask: masked.then(mask),
         ..meta(1)
     })
 }
@@ -494,7 +503,9 @@ proptest! {
         for (i, (stream, bytes)) in pieces.iter().enumerate() {
             if i == at {
                 let snapshot = Snapshot::from_wire(&capture.snapshot().to_wire()).unwrap();
+                let held = capture.held_back();
                 capture = Capture::restore(meta.clone(), snapshot);
+                held.into_iter().for_each(|held| capture.hold_back(held));
             }
             undisturbed.feed(*stream, i as u64, bytes, &mut |_, _| {});
             capture.feed(*stream, i as u64, bytes, &mut |_, _| {});
@@ -519,13 +530,13 @@ proptest! {
 #[test]
 fn a_spool_that_begins_with_another_attempt_is_lost_and_not_read_as_its_own() {
     let directory = tempfile::tempdir().unwrap();
-    let mut spools = Spools::new(directory.path().to_owned());
+    let mut spools = Spools::new(places(directory.path()));
     let other = meta(1000);
     let (invocation, attempt) = other.key();
     spools.begin(&mut Spool::None, &other);
-    let at = |attempt: Attempt| directory.path().join(format!("{invocation}.{}", attempt.0));
+    let at = |attempt: Attempt| directory.path().join("spool").join(format!("{invocation}.{}", attempt.0));
     std::fs::rename(at(attempt), at(attempt.next())).unwrap();
     let key = (invocation, attempt.next());
     assert!(spools.meta(key).is_none());
-    assert!(matches!(spools.replay(key).unwrap(), Replayed::Lost));
+    assert!(matches!(spools.replay(key, None).unwrap(), Replayed::Lost(Loss::Damaged)));
 }

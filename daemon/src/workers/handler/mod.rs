@@ -118,6 +118,7 @@ impl Workers {
             output_max: order.rules.output_max,
             result_max: order.rules.result_max,
             cgi: false,
+            mask: self.masks.of(order.worker).cloned(),
         });
         if let Some(server) = &member.server {
             let server = Rc::clone(server);

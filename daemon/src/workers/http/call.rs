@@ -201,6 +201,7 @@ impl Task {
             json,
             data: body.into(),
             response: Some(Arc::new(kept)),
+            kept: None,
         };
         Ok((judged(parts.status), Some(result)))
     }

@@ -142,6 +142,7 @@ impl InvocationBackend for Fake {
                 json,
                 data: data.into(),
                 response: None,
+                kept: None,
             })
         };
         let answer = match function {
@@ -188,6 +189,7 @@ impl InvocationBackend for Fake {
                     json: true,
                     data: data.bytes().unwrap().into_owned().into(),
                     response: None,
+                    kept: None,
                 }),
             ),
         };
@@ -247,6 +249,7 @@ impl InvocationBackend for Fake {
             json: true,
             data: data.into(),
             response: (wanted.to_string() == ENDED).then(|| chosen(404)),
+            kept: None,
         })))
     }
 

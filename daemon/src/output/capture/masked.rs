@@ -1,0 +1,75 @@
+//! Masks the values of secrets in both streams of an attempt, before they are split into lines.
+
+use super::Stream;
+use fnd_core::mask::{Held, Mask, Masker};
+use fnd_wire::form::{Bytes, wire_structs};
+use std::sync::Arc;
+
+wire_structs! {
+    /// The bytes of both streams that are held back, for the spool: they are unmasked.
+    pub struct HeldBack {
+        /// Those of standard output, and [`Held::run`].
+        pub stdout: (Bytes, Option<u64>),
+        /// Those of standard error, likewise.
+        pub stderr: (Bytes, Option<u64>),
+    }
+}
+
+/// The maskers of both streams.
+pub(super) struct Masked {
+    mask: Arc<Mask>,
+    stdout: Masker,
+    stderr: Masker,
+    /// Room for masked bytes, used again for each piece.
+    given: Vec<u8>,
+}
+
+impl Masked {
+    pub(super) fn new(mask: &Arc<Mask>) -> Self {
+        Self {
+            mask: Arc::clone(mask),
+            stdout: Masker::new(Arc::clone(mask)),
+            stderr: Masker::new(Arc::clone(mask)),
+            given: Vec::new(),
+        }
+    }
+
+    /// Takes the next bytes of a stream, or its end. Returns the bytes that can be given out.
+    pub(super) fn feed(&mut self, stream: Stream, bytes: Option<&[u8]>) -> &[u8] {
+        self.given.clear();
+        let masker = if stream == Stream::Stdout {
+            &mut self.stdout
+        } else {
+            &mut self.stderr
+        };
+        match bytes {
+            Some(bytes) => masker.feed(bytes, &mut self.given),
+            None => masker.end(&mut self.given),
+        }
+        &self.given
+    }
+
+    /// Says whether a stream has bytes that are held back.
+    pub(super) fn holds(&self) -> bool {
+        self.stdout.holds() || self.stderr.holds()
+    }
+
+    pub(super) fn held_back(&self) -> HeldBack {
+        let held = |masker: &Masker| {
+            let Held { bytes, run } = masker.held();
+            (Bytes(bytes), run.map(|run| run as u64))
+        };
+        HeldBack {
+            stdout: held(&self.stdout),
+            stderr: held(&self.stderr),
+        }
+    }
+
+    pub(super) fn restore(&mut self, held: HeldBack) {
+        let restored = |(Bytes(bytes), run): (Bytes, Option<u64>)| {
+            let run = run.map(|run| usize::try_from(run).unwrap_or(usize::MAX));
+            Masker::restore(Arc::clone(&self.mask), &Held { bytes, run })
+        };
+        (self.stdout, self.stderr) = (restored(held.stdout), restored(held.stderr));
+    }
+}
