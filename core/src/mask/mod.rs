@@ -53,7 +53,10 @@ impl Mask {
     pub fn new(masks: Masks) -> Self {
         let lengths = masks.lengths();
         let hashes = |length: usize| {
-            let of_length = masks.fingerprints.iter().filter(move |one| one.length as usize == length);
+            let of_length = masks
+                .fingerprints
+                .iter()
+                .filter(move |one| one.length as usize == length);
             of_length.map(|one| one.hash).collect()
         };
         // A length of 0 comes only from damaged bytes.

@@ -19,8 +19,8 @@ mod snapshot;
 
 use error_line::ErrorLine;
 use last_lines::LastLines;
-use masked::Masked;
 pub(super) use masked::HeldBack;
+use masked::Masked;
 pub(super) use snapshot::Snapshot;
 
 /// Longest line kept; the rest of it is dropped and counted.

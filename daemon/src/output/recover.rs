@@ -104,7 +104,9 @@ impl Thread {
 
     /// Notes in the kept output of an attempt that its last output is lost. Returns whether the note is on the disk.
     fn note_loss(&mut self, key: (InvocationId, Attempt), loss: Loss, stored: u64) -> bool {
-        let Some(meta) = self.io.spools.meta(key) else { return true };
+        let Some(meta) = self.io.spools.meta(key) else {
+            return true;
+        };
         let mut capture = Capture::after_loss(meta, stored, (clock::unix_ms(), loss.words()), &mut |_, _| {});
         capture.end(capture.last_ms, &mut |_, _| {});
         self.keep(&mut capture, stored)

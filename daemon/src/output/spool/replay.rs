@@ -56,7 +56,9 @@ impl Spools {
         let mut found = list(&self.places.state)?;
         self.in_memory.extend(list(&self.places.memory)?);
         for key in &found {
-            let first = Pieces::open(&path(&self.places.state, *key)).ok().and_then(|mut pieces| pieces.next());
+            let first = Pieces::open(&path(&self.places.state, *key))
+                .ok()
+                .and_then(|mut pieces| pieces.next());
             if matches!(first, Some(Piece::InMemory(_))) {
                 self.in_memory.insert(*key);
             }

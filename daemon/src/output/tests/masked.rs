@@ -53,7 +53,10 @@ fn all_but_the_result_is_masked_and_of_the_result_what_is_kept() {
     assert_eq!(data(&result), "{\"key\": \"hunter22\"}");
     assert_eq!(data(&result.to_kept()), "{\"key\": \"***\"}");
     let kept = running.kept();
-    assert_eq!(kept, [pair("stdout", "{\"key\": \"***\"}"), pair("stderr", "no *** here")]);
+    assert_eq!(
+        kept,
+        [pair("stdout", "{\"key\": \"***\"}"), pair("stderr", "no *** here")]
+    );
     let texts: Vec<String> = std::iter::from_fn(|| followed.lines.try_recv().ok())
         .map(|line| line.text)
         .collect();
