@@ -9,7 +9,7 @@
 //! A byte is given out once no value that ends later can contain it. No value contains a line break, so at the end of a
 //! line everything is given out.
 //!
-//! Speed with one compiler thread of 2.x GHz, where nothing is found: see "Masking" in ARCHITECTURE.md.
+//! The speed is that of the search, one multiplication for each byte and length: see "Masking" in ARCHITECTURE.md.
 //!
 //! Files:
 //! - `hash`: arithmetic of the hashes, faster than one division for each byte
@@ -53,7 +53,10 @@ impl Mask {
     pub fn new(masks: Masks) -> Self {
         let lengths = masks.lengths();
         let hashes = |length: usize| {
-            let of_length = masks.fingerprints.iter().filter(move |one| one.length as usize == length);
+            let of_length = masks
+                .fingerprints
+                .iter()
+                .filter(move |one| one.length as usize == length);
             of_length.map(|one| one.hash).collect()
         };
         // A length of 0 comes only from damaged bytes.

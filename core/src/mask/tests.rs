@@ -46,7 +46,10 @@ fn streamed(mask: &Arc<Mask>, text: &[u8], cuts: &[usize], restored: bool) -> Ve
     for cut in cuts.iter().copied().chain([text.len()]) {
         masker.feed(&text[from..cut], &mut out);
         from = cut;
-        assert!(masker.held().bytes.len() < mask.longest().max(1), "more is held than a value");
+        assert!(
+            masker.held().bytes.len() < mask.longest().max(1),
+            "more is held than a value"
+        );
         if restored {
             masker = Masker::restore(Arc::clone(mask), &masker.held());
         }
@@ -75,7 +78,11 @@ fn values_are_masked_wherever_they_are() {
     check(values, "nothing here\n", "nothing here\n");
     check(values, "hunter22", "***");
     check(values, "a=hunter22&b=s3cret-key\n", "a=***&b=***\n");
-    check(values, "\u{e4}hunter22\u{e4}\nhunter2\nhunter22\n\n", "\u{e4}***\u{e4}\nhunter2\n***\n\n");
+    check(
+        values,
+        "\u{e4}hunter22\u{e4}\nhunter2\nhunter22\n\n",
+        "\u{e4}***\u{e4}\nhunter2\n***\n\n",
+    );
 }
 
 #[test]
@@ -83,7 +90,11 @@ fn values_that_touch_or_overlap_are_one() {
     check(&["hunter22"], "hunter22hunter22!", "***!");
     check(&["abcabc"], "xabcabcabcabcy", "x***y");
     check(&["abcdefgh", "efghijkl"], "_abcdefghijkl_", "_***_");
-    check(&["abcdef", "abcdefghij"], "abcdef abcdefghi abcdefghij", "*** ***ghi ***");
+    check(
+        &["abcdef", "abcdefghij"],
+        "abcdef abcdefghi abcdefghij",
+        "*** ***ghi ***",
+    );
     check(&["aaaaaa"], "aaaaa aaaaaaa", "aaaaa ***");
     check(&["hunter22"], "hunter22\nhunter22", "***\n***");
 }
@@ -124,7 +135,10 @@ fn what_is_kept_of_a_result_is_masked_and_the_result_is_not() {
         let response = Response {
             content_type: Some(content_type.to_owned()),
             status: None,
-            headers: headers.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect(),
+            headers: headers
+                .iter()
+                .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
+                .collect(),
         };
         let mut result = RunResult::stated(response, data.into());
         mask.result(&mut result);
@@ -138,7 +152,10 @@ fn what_is_kept_of_a_result_is_masked_and_the_result_is_not() {
     let kept = result(json, &[], b"{\"a\":12345678}").to_kept();
     assert_eq!((&*kept.data, kept.json), (&b"{\"a\":***}"[..], false));
     let kept = result("text/html", &[("x-key", "is hunter22")], b"<p>").to_kept();
-    assert_eq!(kept.response.unwrap().headers, [("x-key".to_owned(), "is ***".to_owned())]);
+    assert_eq!(
+        kept.response.unwrap().headers,
+        [("x-key".to_owned(), "is ***".to_owned())]
+    );
     assert_eq!(&*kept.data, b"<p>");
 }
 
@@ -156,7 +173,10 @@ fn damaged_state_is_no_harm() {
     assert_eq!(out, b"def");
     let masks = Masks {
         point: u64::MAX,
-        fingerprints: vec![fnd_wire::mask::Fingerprint { length: 0, hash: u64::MAX }],
+        fingerprints: vec![fnd_wire::mask::Fingerprint {
+            length: 0,
+            hash: u64::MAX,
+        }],
     };
     assert_eq!(Mask::new(masks).bytes(b"abc"), None);
 }

@@ -1,7 +1,7 @@
 //! The fuzzer's entry to spools.
 
-use super::capture::Capture;
 use super::SpoolPlaces;
+use super::capture::Capture;
 use super::spool::{Loss, Replayed, Spools};
 use fnd_core::mask::Mask;
 use fnd_wire::form::Wire as _;

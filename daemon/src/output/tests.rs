@@ -60,7 +60,13 @@ struct Running {
 impl Running {
     fn new() -> Self {
         let logs = tempfile::tempdir().unwrap();
-        let output = Output::start(logs.path().into(), places(logs.path()), Default::default(), Box::new(|_, _| {})).unwrap();
+        let output = Output::start(
+            logs.path().into(),
+            places(logs.path()),
+            Default::default(),
+            Box::new(|_, _| {}),
+        )
+        .unwrap();
         Self { output, logs }
     }
 

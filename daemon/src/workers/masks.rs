@@ -14,7 +14,8 @@ impl WorkerMasks {
     /// Keeps what the spawner reports. Workers with the same secrets share it.
     pub(crate) fn keep(&mut self, Masked { worker, masks }: Masked) {
         let same = self.0.values().find(|mask| mask.is_of(&masks)).map(Arc::clone);
-        self.0.insert(worker, same.unwrap_or_else(|| Arc::new(Mask::new(masks))));
+        self.0
+            .insert(worker, same.unwrap_or_else(|| Arc::new(Mask::new(masks))));
     }
 
     /// Returns the fingerprints of a worker; nothing where its function has no secrets.

@@ -43,8 +43,8 @@ impl Loss {
                  secrets is only in memory"
             }
             Self::Unmasked => {
-                "output from before the restart of fnd may be missing here: it was removed because values of secrets in it \
-                 could not be masked any more"
+                "output of this attempt may be missing from here on: it was removed because values of secrets in it could \
+                 not be masked any more"
             }
         }
     }
@@ -56,7 +56,9 @@ impl Spools {
         let mut found = list(&self.places.state)?;
         self.in_memory.extend(list(&self.places.memory)?);
         for key in &found {
-            let first = Pieces::open(&path(&self.places.state, *key)).ok().and_then(|mut pieces| pieces.next());
+            let first = Pieces::open(&path(&self.places.state, *key))
+                .ok()
+                .and_then(|mut pieces| pieces.next());
             if matches!(first, Some(Piece::InMemory(_))) {
                 self.in_memory.insert(*key);
             }

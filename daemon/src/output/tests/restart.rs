@@ -132,7 +132,9 @@ impl World {
     /// Returns the content of each file in a directory of spools.
     pub(super) fn files(&self, place: &str) -> Vec<Vec<u8>> {
         let entries = std::fs::read_dir(self.state.path().join(place)).unwrap();
-        entries.map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect()
+        entries
+            .map(|entry| std::fs::read(entry.unwrap().path()).unwrap())
+            .collect()
     }
 }
 
@@ -534,9 +536,17 @@ fn a_spool_that_begins_with_another_attempt_is_lost_and_not_read_as_its_own() {
     let other = meta(1000);
     let (invocation, attempt) = other.key();
     spools.begin(&mut Spool::None, &other);
-    let at = |attempt: Attempt| directory.path().join("spool").join(format!("{invocation}.{}", attempt.0));
+    let at = |attempt: Attempt| {
+        directory
+            .path()
+            .join("spool")
+            .join(format!("{invocation}.{}", attempt.0))
+    };
     std::fs::rename(at(attempt), at(attempt.next())).unwrap();
     let key = (invocation, attempt.next());
     assert!(spools.meta(key).is_none());
-    assert!(matches!(spools.replay(key, None).unwrap(), Replayed::Lost(Loss::Damaged)));
+    assert!(matches!(
+        spools.replay(key, None).unwrap(),
+        Replayed::Lost(Loss::Damaged)
+    ));
 }
