@@ -41,7 +41,9 @@ lines=$(code_lines)
 # could have any user's files moved or deleted then.
 # 806 for the sandbox: only root can make its mounts and namespaces. A third of it are the view of the files, a quarter the filters of system
 # calls, the rest its accounts, the init, probing what the machine can give, and refusing what it can't.
-ceiling=6300
+# 440 for secrets and service bindings of functions: only root can read them and make the file system of the function's own. Half of it reads
+# and checks them, in a helper, so that this program's own memory never has a value; the rest hands them to launchers, and fingerprints to fnd.
+ceiling=6780
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

@@ -1,9 +1,9 @@
 //! The command line: every verb, its options and its examples.
 
 use crate::commands::{
-    backup, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, emit, enable, events, explain,
-    history, invoke, list, log_level, logs, new, reload, replay, report, restore, result, routes, run, runtimes,
-    schedules, schema, secret, show, sizes, status, top, validate, verify, version, wait,
+    backup, binding, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, emit, enable, events,
+    explain, history, invoke, list, log_level, logs, new, reload, replay, report, restore, result, routes, run,
+    runtimes, schedules, schema, secret, show, sizes, status, top, validate, verify, version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -176,8 +176,11 @@ pub(crate) enum Verb {
     Schedules(schedules::Args),
     /// List the routes of the public listener; say what would become of a request.
     Routes(routes::Args),
-    /// Make, store, list and remove the secrets that requests are checked with.
+    /// Make, store, list and remove secrets of functions and of routes.
     Secret(secret::Args),
+
+    /// Make, list and remove service bindings, which functions use to find databases and the like.
+    Binding(binding::Args),
     /// List the sizes: presets of limits.
     Sizes(sizes::Args),
     /// Stop accepting work and wait until running work has finished.

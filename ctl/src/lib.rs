@@ -203,7 +203,7 @@ fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
     }
     if format == Format::Name && !prints_table(verb) && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
         let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `emit`, `history`, `dead-letters`, \
-                       `runtimes`, `schedules`, `secret` and `sizes` have it";
+                       `runtimes`, `schedules`, `secret`, `binding` and `sizes` have it";
         return Err(Failure::usage(message));
     }
     Ok(())
@@ -223,6 +223,7 @@ fn prints_table(verb: &Verb) -> bool {
             | Verb::Routes(_)
             | Verb::Schedules(_)
             | Verb::Secret(_)
+            | Verb::Binding(_)
             | Verb::Sizes(_)
     )
 }
@@ -258,6 +259,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Schedules(args) => c::schedules::run(context, args).await,
         Verb::Routes(args) => c::routes::run(context, args).await,
         Verb::Secret(args) => c::secret::run(context, args).await,
+        Verb::Binding(args) => c::binding::run(context, args).await,
         Verb::Sizes(args) => c::sizes::run(context, args).await,
         Verb::Drain(args) => c::drain::run(context, args).await,
         Verb::Backup(args) => c::backup::run(context, args).await,

@@ -4,8 +4,9 @@
 use fnd_spawner::protocol::Channel;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::plan::{
-    ALWAYS, FunctionAndSandbox, FunctionAndSecrets, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, Limits,
-    Plan, Policy, RunMode, SettingsAndSandbox, SettingsAndTls, SettingsVerdict, Text, User,
+    ALWAYS, Credentials, FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, FunctionVerdict,
+    JudgeFunction, JudgeReply, JudgeRequest, Limits, Mapped, Plan, Policy, RunMode, SettingsAndSandbox, SettingsAndTls,
+    SettingsVerdict, Text, User,
 };
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -42,8 +43,13 @@ fn main() {
                 let sandbox =
                     function.manifest.as_ref().map(|file| String::from_utf8_lossy(&file.bytes.0).into_owned());
                 let function = judge(&function, configured);
-                let sandbox = function.verdict.plan.as_ref().map(|_| sandbox_of(&sandbox.unwrap_or_default()));
-                JudgeReply::Function(Box::new(FunctionAndSandbox { function, sandbox }))
+                let manifest = sandbox.unwrap_or_default();
+                let sandbox = function.verdict.plan.as_ref().map(|_| sandbox_of(&manifest));
+                let function = FunctionAndSandbox { function, sandbox };
+                JudgeReply::Function(Box::new(FunctionAndCredentials {
+                    function,
+                    credentials: credentials_of(&manifest),
+                }))
             }
         };
         channel.send(&reply.to_wire(), Vec::new()).unwrap();
@@ -78,6 +84,23 @@ fn sandbox_of(manifest: &str) -> Sandbox {
         tmp: value("tmp").map_or(64 << 20, |bytes| bytes.parse().unwrap()),
         asked: list("asked_layers"),
     }
+}
+
+/// The secrets and service bindings that a manifest's lines `given=NAME:SECRET,...`, `variables=NAME:SECRET,...` and
+/// `bindings=` ask for.
+fn credentials_of(manifest: &str) -> Credentials {
+    let list = |key: &str| {
+        let value = manifest.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        value.map(|text| text.split(',').map(str::to_owned).collect::<Vec<_>>()).unwrap_or_default()
+    };
+    let mapped = |variable: bool| {
+        move |text: String| {
+            let (name, secret) = text.split_once(':').unwrap();
+            Mapped { name: name.to_owned(), secret: secret.to_owned(), variable }
+        }
+    };
+    let secrets = list("given").into_iter().map(mapped(false)).chain(list("variables").into_iter().map(mapped(true)));
+    Credentials { secrets: secrets.collect(), bindings: list("bindings") }
 }
 
 fn judge(function: &JudgeFunction, configured: usize) -> FunctionAndSecrets {

@@ -41,8 +41,8 @@ const ELSEWHERE: &str = "keep data elsewhere, for example in $STATE_DIRECTORY";
 /// Largest manifest in bytes.
 const MANIFEST_MAX: u64 = 1 << 20;
 
-/// The content of the file `plan` of an installed version.
-pub type Planned = (Plan, Sandbox);
+/// The content of the file `plan` of an installed version: at last, whether it gets secrets or service bindings.
+pub type Planned = (Plan, (Sandbox, bool));
 
 /// A file that was read.
 struct Code {
@@ -316,9 +316,9 @@ impl Snapshot {
         self.files.iter().any(|file| file.relative == relative)
     }
 
-    /// Returns the version's hash, which includes the interpreter, and the key for "runs once per content": the hash of
-    /// code and own manifest only.
-    pub fn versions(&self, runtime: &str, interpreter: &Interpreter) -> (Version, Version) {
+    /// Returns the version's hash, which includes the interpreter and the hash of its secrets, and the key for "runs once
+    /// per content": the hash of code and own manifest only.
+    pub fn versions(&self, runtime: &str, interpreter: &Interpreter, secrets: Option<Version>) -> (Version, Version) {
         // Each part is hashed with its length, so that no two lists of parts give the same input.
         let add = |digest: &mut Sha256, bytes: &[u8]| {
             digest.update((bytes.len() as u64).to_le_bytes());
@@ -338,6 +338,7 @@ impl Snapshot {
         add(&mut digest, runtime.as_bytes());
         add(&mut digest, interpreter.real.as_bytes());
         interpreter.seal.iter().for_each(|part| add(&mut digest, &part.to_le_bytes()));
+        secrets.iter().for_each(|secrets| add(&mut digest, &secrets.0));
         (Version(digest.finalize().into()), load_key)
     }
 

@@ -7,6 +7,7 @@
 
 use crate::clone::{self, Child, CloneError, Exec, Place};
 use crate::contain;
+use crate::credentials::{self, Given};
 use crate::log::Failed as _;
 use crate::protocol::Channel;
 use crate::sandbox::layers::{self, Missing};
@@ -16,7 +17,7 @@ use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::Containment;
 use std::collections::VecDeque;
 use std::ffi::CString;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
@@ -33,8 +34,22 @@ pub struct Spec {
     pub v1: Vec<PathBuf>,
     /// The function's view of the machine and its sandbox; absent: none.
     pub view: Option<View>,
+    /// The memory file with the function's secrets and service bindings, and their places.
+    pub credentials: Option<(File, PathBuf, PathBuf)>,
     /// The layers that this machine can't give.
     pub missing: Missing,
+}
+
+impl Spec {
+    /// Returns the function's secrets and service bindings, if it has any.
+    ///
+    /// # Errors
+    /// Why they can't be read.
+    fn given(&mut self) -> Result<Option<Given>, String> {
+        let Some((memory, secrets, bindings)) = self.credentials.take() else { return Ok(None) };
+        let (values, owner) = (credentials::values(&memory)?, self.exec.identity.clone());
+        Ok(Some(Given { values, secrets, bindings, owner }))
+    }
 }
 
 /// An order to a launcher: the worker (0: end), command line and environment. Descriptors: the leaf (only with
@@ -48,11 +63,17 @@ pub type Answer = (u64, ((u32, u32), String));
 
 /// Runs the launcher in a new copy of the spawner; returns the copy's exit code.
 pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
+    let given = spec.given(); // before the memory file is closed
     clone::settle(socket.as_raw_fd());
     keyring::join_new();
     spec.exec.parent = rustix::process::getppid();
     let entered = spec.v1.iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), "0"));
     let mut entered = entered.failed("enter the function's cgroups");
+    let given = given.unwrap_or_else(|why| {
+        entered = Err(why);
+        None
+    });
+    let variables = given.as_ref().map(|given| given.values.variables.clone()).unwrap_or_default();
     // By path it could not be found any more.
     let kill = spec.group.as_ref().map(|group| OpenOptions::new().write(true).open(group.join("cgroup.kill")));
     // The bounding set is emptied once for all processes that the launcher starts, since it takes a call for each
@@ -64,6 +85,7 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
         // Programs look up their limits in their own groups.
         let groups = spec.group.iter().chain(&spec.v1).filter_map(|dir| fs::canonicalize(dir).ok());
         view.shown.extend(groups.map(|dir| (dir, Use::Read)));
+        view.given = given;
         match layers::enter(&view, &spec.missing) {
             Ok(seal) => spec.exec.seal = seal,
             Err(why) => entered = Err(format!("failed to build the sandbox: {why}")),
@@ -81,7 +103,9 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
             entered.clone()?;
             spec.exec.argv = texts(argv).failed("use the command line")?;
             spec.exec.path = spec.exec.argv.first().cloned().unwrap_or_default();
-            spec.exec.environment = texts(environment).failed("use the environment")?;
+            let own = variables.iter().map(|(name, value)| Bytes([name.as_bytes(), b"=", &value.0].concat()));
+            let all = environment.into_iter().chain(own).collect();
+            spec.exec.environment = texts(all).failed("use the environment")?;
             start(&spec, frame.descriptors)
         })();
         let (pid, errno, why, descriptors) = match started {

@@ -15,6 +15,7 @@
 //! - `clock`: the only reader of the clock
 //! - `clone`: makes child processes
 //! - `contain`: an init for each attempt where there is no cgroup
+//! - `credentials`: secrets and service bindings of functions
 //! - `environment`: command line and environment of a process
 //! - `grants`: users and groups that a function may have
 //! - `install`: reads, judges and copies a function
@@ -38,6 +39,7 @@
 //! - `source`: reads files that people wrote, without trust
 //! - `spawner`: the loop
 //! - `uids`: the table of functions and users
+//! - `vault`: opens the files of secrets
 //! - `workers`: launchers and workers, from start to end
 
 pub mod args;
@@ -46,6 +48,7 @@ pub mod claim;
 pub mod clock;
 pub mod clone;
 pub mod contain;
+pub mod credentials;
 pub mod environment;
 pub mod grants;
 pub mod install;
@@ -69,4 +72,5 @@ pub mod sockets;
 pub mod source;
 pub mod spawner;
 pub mod uids;
+pub mod vault;
 pub mod workers;

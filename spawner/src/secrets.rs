@@ -5,44 +5,20 @@
 //! this process, nor in its copies (launchers, helpers).
 
 use crate::grants::{self, Stamps};
-use crate::policy::{Myself, insecure_above, problem};
-use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, Problem, SECRET_MAX, SecretAsked, TLS_FILE_MAX, is_shortage};
+use crate::policy::problem;
+use crate::vault::{Bounds, NoSecret, PRIVATE, PUBLIC, Vault, failed};
+use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, Problem, SecretAsked};
 use fnd_wire::ids::FunctionName;
-use fnd_wire::trust::is_secret;
-use rustix::fs::{
-    CWD, MemfdFlags, Mode, OFlags, ResolveFlags, SealFlags, fcntl_add_seals, memfd_create, openat2, sendfile,
-};
-use rustix::io::Errno;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create, sendfile};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
-
-/// Largest size of a file in bytes, and the permissions that it must not have.
-type Bounds = (u64, u32);
-const SECRET: Bounds = (SECRET_MAX, 0o077);
-/// Debian's group `ssl-cert` may read private keys.
-const PRIVATE: Bounds = (TLS_FILE_MAX, 0o027);
-/// Certificates are public.
-const PUBLIC: Bounds = (TLS_FILE_MAX, 0o022);
-
-/// Why a secret is not opened.
-#[derive(Debug)]
-pub enum NoSecret {
-    /// For this reason.
-    Refused(Problem),
-    /// The node has run out of something.
-    Shortage(io::Error),
-}
+use std::path::Path;
 
 /// The secrets that fnd may have.
 #[derive(Debug)]
 pub struct Secrets {
-    /// `secrets/` beside the configuration, then the credentials of this unit.
-    dirs: Vec<PathBuf>,
-    myself: Myself,
+    vault: Vault,
     /// By function: the names in the routes of the version that was installed last, and its files.
     named: BTreeMap<FunctionName, (Vec<String>, Stamps)>,
     /// `[http] tls`: certificates and private key; absent if the configuration is not root's.
@@ -52,10 +28,14 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Returns the secrets beside a configuration file and in systemd's directory of credentials.
-    pub fn new(config: &Path, credentials: Option<PathBuf>, myself: Myself) -> Self {
-        let dirs = [config.with_file_name("secrets")].into_iter().chain(credentials).collect();
-        Self { dirs, myself, named: BTreeMap::new(), tls: None, configured: Vec::new() }
+    /// Returns the secrets in their places.
+    pub fn new(vault: Vault) -> Self {
+        Self { vault, named: BTreeMap::new(), tls: None, configured: Vec::new() }
+    }
+
+    /// Returns the places of secrets.
+    pub fn vault(&self) -> &Vault {
+        &self.vault
     }
 
     /// Records which secrets a function names whose files were just read and installed. None: the files are refused, and
@@ -78,10 +58,7 @@ impl Secrets {
     /// # Errors
     /// The problems.
     pub fn check(&self, names: &[String]) -> Result<(), Vec<Problem>> {
-        let refused = |name: &String| match self.secret(name).err()? {
-            NoSecret::Refused(problem) => Some(problem),
-            NoSecret::Shortage(why) => Some(problem(name, format!("failed to open the secret: {why}"), "reload fnd")),
-        };
+        let refused = |name: &String| self.vault.secret(name).err().map(|why| why.into_problem(name));
         let problems: Vec<Problem> = names.iter().filter_map(refused).collect();
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
@@ -111,84 +88,47 @@ impl Secrets {
     }
 
     fn secret(&self, name: &str) -> Result<OwnedFd, NoSecret> {
-        let shown = self.dirs.first().map(|dir| dir.join(name).display().to_string()).unwrap_or_default();
-        if !is_secret(name) {
-            return Err(NoSecret::Refused(problem(&shown, "a secret can't have this name", "rename it")));
-        }
-        // A directory that is missing has no secrets.
-        for dir in self.dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok()) {
-            if let Some(opened) = self.sealed(&dir.join(name), SECRET)? {
-                return Ok(opened);
-            }
-        }
-        let help = format!("run `fndctl secret new {name}` (a value that you were given: `fndctl secret set {name}`)");
-        Err(NoSecret::Refused(problem(&shown, "there is no such secret", help)))
+        sealed(name.as_ref(), &self.vault.secret(name)?)
     }
 
     /// Opens a file that symbolic links may lead to, such as those of certbot.
     fn linked(&self, path: &str, bounds: Bounds) -> Result<OwnedFd, NoSecret> {
         let real = fs::canonicalize(path).ok();
-        let opened = real.map_or(Ok(None), |real| self.sealed(&real, bounds))?;
+        let opened = real.map_or(Ok(None), |real| self.vault.open(&real, bounds))?;
         let missing = || problem(path, "there is no such file", "correct `[http] tls` in fnd.toml, then reload fnd");
-        opened.ok_or_else(|| NoSecret::Refused(missing()))
+        sealed(path.as_ref(), &opened.ok_or_else(|| NoSecret::Refused(missing()))?)
     }
+}
 
-    /// Copies a file to sealed memory; none if it does not exist. The path has no symbolic link but in its last name.
-    fn sealed(&self, path: &Path, (max, forbidden): Bounds) -> Result<Option<OwnedFd>, NoSecret> {
-        let shown = path.display();
-        let refuse = |message: String, help: String| NoSecret::Refused(problem(&shown.to_string(), message, help));
-        let failed = |errno: Errno| match io::Error::from(errno) {
-            error if is_shortage(&error) => NoSecret::Shortage(error),
-            error => refuse(format!("failed to open it: {error}"), "check the file".to_owned()),
-        };
-        let owners = [0, self.myself.uid];
-        if let Some(above) = path.parent().and_then(|dir| insecure_above(dir, &owners)) {
-            let above = above.display();
-            let help = format!("run `chmod go-w {above}`, and check its owner");
-            return Err(refuse(format!("users other than root can write to `{above}`"), help));
+/// Copies a file of this length to sealed memory.
+fn sealed(path: &Path, (file, length): &(File, u64)) -> Result<OwnedFd, NoSecret> {
+    let failed = |errno| failed(path, errno);
+    let memory = memfd_create("fnd-secret", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
+    // At most one byte more than there was: then the file has grown.
+    let (mut copied, room) = (0, usize::try_from(*length).unwrap_or(0) + 1);
+    while copied < room {
+        match sendfile(&memory, file, None, room - copied).map_err(failed)? {
+            0 => break,
+            count => copied += count,
         }
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-            Ok(file) => File::from(file),
-            Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::LOOP) => return Err(refuse("it is a symbolic link".into(), "copy the file instead".into())),
-            Err(errno) => return Err(failed(errno)),
-        };
-        let meta = file.metadata().map_err(NoSecret::Shortage)?;
-        let wrong = [
-            (!meta.is_file(), "it is not a regular file", format!("remove `{shown}`")),
-            (!owners.contains(&meta.uid()), "it has another owner than root", format!("run `chown root {shown}`")),
-            (meta.mode() & forbidden != 0, "other users can read or change it", format!("run `chmod 0400 {shown}`")),
-            (meta.len() == 0, "it is empty", "write the value to it".to_owned()),
-            (meta.len() > max, "it is too large", format!("it may have at most {} KiB", max >> 10)),
-        ];
-        if let Some((_, message, help)) = wrong.into_iter().find(|(wrong, ..)| *wrong) {
-            return Err(refuse(message.to_owned(), help));
-        }
-        let memory = memfd_create("fnd-secret", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
-        // At most one byte more than there was: then the file has grown.
-        let (mut copied, room) = (0, usize::try_from(meta.len()).unwrap_or(0) + 1);
-        while copied < room {
-            match sendfile(&memory, &file, None, room - copied).map_err(failed)? {
-                0 => break,
-                count => copied += count,
-            }
-        }
-        if copied + 1 != room {
-            return Err(refuse("it changed while being read".to_owned(), "reload fnd".to_owned()));
-        }
-        fcntl_add_seals(&memory, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)
-            .map_err(failed)?;
-        Ok(Some(memory))
     }
+    if copied + 1 != room {
+        let shown = path.display().to_string();
+        return Err(NoSecret::Refused(problem(&shown, "it changed while being read", "reload fnd")));
+    }
+    fcntl_add_seals(&memory, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)
+        .map_err(failed)?;
+    Ok(memory)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::fcntl_get_seals;
-    use std::io::Read as _;
+    use crate::policy::Myself;
+    use rustix::fs::{CWD, Mode, fcntl_get_seals};
+    use std::io::{self, Read as _};
     use std::os::unix::fs::{FileExt as _, PermissionsExt as _, chown, symlink};
+    use std::path::PathBuf;
 
     const NAME: &str = "hook";
 
@@ -203,7 +143,8 @@ mod tests {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
         let credentials = Some(dir.path().join("credentials"));
-        let mut secrets = Secrets::new(&dir.path().join("fnd.toml"), credentials, Myself::current());
+        let vault = Vault::new(&dir.path().join("fnd.toml"), credentials, Myself::current());
+        let mut secrets = Secrets::new(vault);
         secrets.judged(&function(), Some(vec![NAME.to_owned()]), Vec::new());
         Place { dir, secrets }
     }

@@ -22,7 +22,7 @@
 //! - `ledger`, `memory`, `messages`, `mistakes`, `output`, `status_file`: what is kept and shown
 //! - `schedules`: each slot is handled once
 //! - `sdks`: events of the CloudEvents SDKs
-//! - `secrets`: what requests are checked with
+//! - `secrets`: what requests are checked with; `secrets_of_functions`: what functions get
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
 //! - `usage`: what functions use now; a cancelled drain; reports
 //! - `users`: two fnds beside each other
@@ -70,6 +70,7 @@ mod running;
 mod schedules;
 mod sdks;
 mod secrets;
+mod secrets_of_functions;
 mod service_mode;
 mod shortage;
 mod status_file;

@@ -17,7 +17,7 @@ fn route(auth: &str) -> String {
 }
 
 /// Runs `fndctl secret` for the private root.
-fn secret(fnd: &Fnd, arguments: &[&str], input: &str) -> Run {
+pub(super) fn secret(fnd: &Fnd, arguments: &[&str], input: &str) -> Run {
     let config = fnd.path("fnd.toml").display().to_string();
     let all = [&["secret", "--config", &config], arguments].concat();
     fnd.ctl_with(&all, input.as_bytes())
@@ -27,7 +27,7 @@ fn secret(fnd: &Fnd, arguments: &[&str], input: &str) -> Run {
 const EMPTY: [u8; 4096] = [0; 4096];
 
 /// Returns how often a text is in the writable memory of a process.
-fn in_memory(pid: u32, text: &str) -> usize {
+pub(super) fn in_memory(pid: u32, text: &str) -> usize {
     let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let ranges = maps.lines().filter(|line| line.contains(" rw")).filter_map(|line| {
@@ -55,7 +55,7 @@ fn count(bytes: &[u8], text: &str) -> usize {
 }
 
 /// Returns the files below a directory that contain a text.
-fn files_with(directory: &Path, text: &str) -> Vec<String> {
+pub(super) fn files_with(directory: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let (path, kind) = (entry.path(), entry.file_type().unwrap());
@@ -69,7 +69,7 @@ fn files_with(directory: &Path, text: &str) -> Vec<String> {
 }
 
 /// Returns the processes with a text in their arguments or environment.
-fn processes_with(text: &str) -> Vec<String> {
+pub(super) fn processes_with(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         for name in ["cmdline", "environ"] {
@@ -82,7 +82,7 @@ fn processes_with(text: &str) -> Vec<String> {
     found
 }
 
-fn child_of(pid: u32) -> u32 {
+pub(super) fn child_of(pid: u32) -> u32 {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     children.split_whitespace().next().unwrap().parse().unwrap()
 }
@@ -184,7 +184,7 @@ fn a_function_whose_secret_is_missing_is_refused_until_it_is_there() {
 
     // Without it the next reload refuses the files; what serves goes on, but the secret admits nobody.
     let removed = secret(&fnd, &["rm", "hook"], "").expect_code(0);
-    assert!(removed.out().contains("admit nobody"), "{removed}");
+    assert!(removed.out().contains("it is missing now for"), "{removed}");
     let problem = fnd.wait_problem("secrets/hook");
     assert!(problem.contains("the secret `hook` is not read"), "{problem}");
     assert_eq!(fnd.invoke("hello", "null").text().trim(), "served");

@@ -5,9 +5,10 @@
 //! that root owns.
 
 use crate::form::{Bytes, wire_enum, wire_structs};
-use crate::frame::{PROTOCOL_REQUESTS, PROTOCOL_SANDBOX};
+use crate::frame::{PROTOCOL_REQUESTS, PROTOCOL_SANDBOX, PROTOCOL_SECRETS};
 use crate::ids::FunctionName;
 use crate::sandbox::{Profile, Sandbox};
+use crate::trust::is_secret;
 
 wire_enum! {
     /// How a function is run.
@@ -197,6 +198,33 @@ wire_structs! {
         pub sandbox: Option<Sandbox>,
     }
 
+    /// A secret that a function gets.
+    pub struct Mapped {
+        /// The name that it has for the function: of a file below `CREDENTIALS_DIRECTORY`.
+        pub name: String,
+        /// The name of the secret.
+        pub secret: String,
+        /// Whether it is also a variable of the environment.
+        pub variable: bool,
+    }
+
+    /// The secrets and service bindings that a function gets.
+    #[derive(Default)]
+    pub struct Credentials {
+        /// Secrets, at most [`MAPPED_MAX`].
+        pub secrets: Vec<Mapped>,
+        /// Names of service bindings, at most [`MAPPED_MAX`]: directories below `SERVICE_BINDING_ROOT`.
+        pub bindings: Vec<String>,
+    }
+
+    /// A verdict with its sandbox, and what the function gets.
+    pub struct FunctionAndCredentials {
+        /// Verdict, secrets of routes, and sandbox.
+        pub function: FunctionAndSandbox,
+        /// Secrets and service bindings of the function.
+        pub credentials: Credentials,
+    }
+
     /// A verdict with its files and secrets, and the profile of functions that name none.
     pub struct SettingsAndSandbox {
         /// Verdict, files and secrets.
@@ -367,6 +395,31 @@ pub const LAST_SETTINGS: &str = "spawner/settings";
 /// more.
 pub const ANSWER_MAX: usize = crate::frame::FRAME_MAX / 2;
 
+/// Most secrets, and most service bindings, of a function.
+pub const MAPPED_MAX: usize = 64;
+
+impl Credentials {
+    /// Returns whether the function gets nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.secrets.is_empty() && self.bindings.is_empty()
+    }
+
+    /// Returns why they are invalid in themselves; absent if they are valid. The spawner trusts no judge to have checked
+    /// them.
+    #[must_use]
+    pub fn flaw(&self) -> Option<&'static str> {
+        let secrets = self.secrets.iter().flat_map(|mapped| [&mapped.name, &mapped.secret]);
+        if self.secrets.len().max(self.bindings.len()) > MAPPED_MAX {
+            Some("it has too many secrets or service bindings")
+        } else if secrets.chain(&self.bindings).any(|name| !is_secret(name)) {
+            Some("a secret or a service binding has an invalid name")
+        } else {
+            None
+        }
+    }
+}
+
 /// How many bytes of a code file the judge gets.
 pub const CODE_MAX: usize = 1 << 20;
 
@@ -393,8 +446,10 @@ wire_enum! {
         4 = FunctionBefore6(Box<FunctionAndSecrets>),
         /// Answers [`JudgeRequest::Settings`].
         5 = Settings(SettingsAndSandbox),
+        /// Answers [`JudgeRequest::Function`] to a spawner before protocol 7.
+        6 = FunctionBefore7(Box<FunctionAndSandbox>),
         /// Answers [`JudgeRequest::Function`].
-        6 = Function(Box<FunctionAndSandbox>),
+        7 = Function(Box<FunctionAndCredentials>),
     }
 }
 
@@ -405,9 +460,14 @@ impl JudgeReply {
     pub fn in_protocol(self, protocol: u16) -> Self {
         match self {
             Self::Settings(all) if protocol < PROTOCOL_REQUESTS => Self::OldSettings(all.settings.verdict),
-            Self::Function(all) if protocol < PROTOCOL_REQUESTS => Self::OldFunction(Box::new(all.function.verdict)),
+            Self::Function(all) if protocol < PROTOCOL_REQUESTS => {
+                Self::OldFunction(Box::new(all.function.function.verdict))
+            }
             Self::Settings(all) if protocol < PROTOCOL_SANDBOX => Self::SettingsBefore6(all.settings),
-            Self::Function(all) if protocol < PROTOCOL_SANDBOX => Self::FunctionBefore6(Box::new(all.function)),
+            Self::Function(all) if protocol < PROTOCOL_SANDBOX => {
+                Self::FunctionBefore6(Box::new(all.function.function))
+            }
+            Self::Function(all) if protocol < PROTOCOL_SECRETS => Self::FunctionBefore7(Box::new(all.function)),
             reply => reply,
         }
     }

@@ -10,7 +10,8 @@
 //! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
 //! - `runtimes`, `sizes`, `routes`, `config`, `version`: what is there
 //! - `schedules`: when functions run by themselves
-//! - `secret`: the secrets that requests are checked with
+//! - `binding`: service bindings
+//! - `secret`: secrets of functions, and those that requests are checked with
 //! - `backup`, `restore`: everything in one archive, and back
 //! - `verify`, `doctor`, `bundle`: find out what is wrong
 //! - `examine`: runs `fnd --examine` for `verify` and `backup`
@@ -27,6 +28,7 @@
 //! - `working`: says what is being waited for
 
 pub(crate) mod backup;
+pub(crate) mod binding;
 pub(crate) mod bundle;
 pub(crate) mod cancel;
 pub(crate) mod cat;

@@ -54,7 +54,7 @@ fn document(name: &FunctionName) -> Bytes {
     let JudgeReply::Function(verdict) = judge.answer(&JudgeRequest::Function(function)) else {
         panic!("it judges a function");
     };
-    verdict.function.verdict.document
+    verdict.function.function.verdict.document
 }
 
 fn installed(name: &FunctionName) -> Installed {

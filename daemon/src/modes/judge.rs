@@ -132,12 +132,13 @@ mod tests {
 
     #[test]
     fn requests_are_answered_in_order_until_the_end() {
-        let replies = answers(6);
+        let replies = answers(7);
         let [JudgeReply::Settings(settings), JudgeReply::Function(function)] = replies.as_slice() else {
             panic!("it answers in order: {replies:?}");
         };
-        assert!(function.sandbox.is_some());
-        let (settings, function) = (&settings.settings, &function.function);
+        let judged = &function.function;
+        assert!(judged.sandbox.is_some() && function.credentials.is_empty());
+        let (settings, function) = (&settings.settings, &judged.function);
         assert!(settings.verdict.policy.is_some());
         assert_eq!(settings.tls, Some(("/c.pem".to_owned(), "/k.pem".to_owned())));
         assert_eq!(settings.secrets, ["events-token"]);
@@ -157,6 +158,8 @@ mod tests {
         assert_eq!(replies[1].to_wire().first(), Some(&2));
         let tags: Vec<_> = answers(5).iter().map(|reply| reply.to_wire()[0]).collect();
         assert_eq!(tags, [3, 4]);
+        let tags: Vec<_> = answers(6).iter().map(|reply| reply.to_wire()[0]).collect();
+        assert_eq!(tags, [5, 6]);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub use limits::Limits;
 pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};
 pub use triggers::{EventSubscription, FileTrigger, HttpRoute, Schedule};
 
-use super::Mode;
+use super::{MappedSecret, Mode};
 use crate::schema::Kind::{List, Text};
 use crate::schema::keys::keys;
 use crate::schema::read::Schema;
@@ -83,10 +83,10 @@ keys! {
         /// A file of `KEY=VALUE` lines beside the code; `[env]` wins over it.
         env_file = Text(Form::Relative), example "x.env";
         /// Secrets: name in the function = name of the secret.
-        secrets = Map(Form::Variable, &Either(&Text(Form::Name), &Table(SECRET))),
-            example { DB_PASSWORD = "db-password" }, not_yet [{}];
+        secrets: BTreeMap<String, MappedSecret> [default, skip_serializing_if = "BTreeMap::is_empty"] = Map(Form::Variable, &Either(&Text(Form::Name), &Table(SECRET))),
+            example { DB_PASSWORD = "db-password" };
         /// Service bindings below `$SERVICE_BINDING_ROOT`.
-        bindings = NAMES, example ["orders-db"], not_yet [[]];
+        bindings: Vec<String> [default, skip_serializing_if = "Vec::is_empty"] = NAMES, example ["orders-db"];
         /// A preset of `[limits]` from `[sizes]` of `fnd.toml`; keys in `[limits]` win over it.
         size: Option<String> = Text(Form::Name), example "M";
         /// Names of the hosts that the function runs on; `*` matches any text. Default: all hosts.

@@ -4,6 +4,7 @@
 //! feature is not built yet are checked and refused, so they have no field here.
 //!
 //! Files:
+//! - `credentials`: secrets and service bindings that a function gets
 //! - `detect`: whether code is a handler, one scanner a language
 //! - `env_file`: files of `KEY=VALUE` lines
 //! - `event_schema`: JSON Schemas of events
@@ -28,6 +29,7 @@
 //! - `server`: `[http_server]` and `[service]`
 //! - `widening`: keys of `[sandbox]` that only files of root may have
 
+pub mod credentials;
 pub mod detect;
 pub mod env_file;
 pub mod event_schema;
@@ -52,6 +54,7 @@ mod schedules;
 mod server;
 mod widening;
 
+pub use credentials::MappedSecret;
 pub use keys::{
     Alert, AlertOn, Backoff, Call, EventSubscription, FileTrigger, History, Hooks, HttpRoute, HttpServer, Isolation,
     Jitter, Limits, Listen, Logs, Manifest, OnHookFailure, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn, Sandbox,

@@ -1,5 +1,6 @@
 //! Resolves checked tables to a [`Manifest`]: applies defaults, size and own keys, and finds impossible combinations.
 
+use super::credentials;
 use super::events;
 use super::files;
 use super::follow_ups;
@@ -15,7 +16,6 @@ use crate::schema::pick::Pick;
 use crate::schema::source::Source;
 use crate::schema::tree::{self, At, Node, Table, Value};
 use crate::settings::resolve::{Configuration, unknown_size};
-use fnd_wire::plan::HANDLER_VARIABLES;
 use fnd_wire::units;
 use std::collections::BTreeMap;
 
@@ -130,6 +130,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     env.append(&mut manifest.env);
     check_environment(pick, subject.mode, &env, report);
     manifest.env = env;
+    credentials::settle(&mut manifest, pick, subject.trusted, report);
     manifest.service = service(pick, own, &subject, report);
     if let (Mode::Service, Some(node)) = (subject.mode, own.get("on_load")) {
         let problem = Diagnostic::error("impossible", "`on_load` has no effect on a service, which always runs");
@@ -283,7 +284,7 @@ fn permissions(written: &[String], own: &Table, runtime: &Runtime, report: &mut 
 }
 
 /// Variables that fnd sets itself; a manifest's value would have no effect.
-const RESERVED: [&str; 15] = [
+pub(super) const RESERVED: [&str; 15] = [
     "DATA",
     "SECURE_DATA",
     "KEPTN_CONTEXT",
@@ -302,12 +303,7 @@ const RESERVED: [&str; 15] = [
 ];
 
 fn check_environment(pick: Pick<'_>, mode: Mode, env: &BTreeMap<String, String>, report: &mut Report<'_>) {
-    let of_mode = |name: &str| match mode {
-        Mode::Script => false,
-        Mode::Handler => HANDLER_VARIABLES.contains(&name),
-        Mode::Http | Mode::Service => name == "PORT",
-    };
-    let reserved = |name: &&String| name.starts_with("FND_") || RESERVED.contains(&name.as_str()) || of_mode(name);
+    let reserved = |name: &&String| credentials::is_reserved(name, mode);
     for name in env.keys().filter(reserved) {
         let node = pick
             .written(&format!("env.{name}"))

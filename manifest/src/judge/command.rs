@@ -2,6 +2,7 @@
 
 use super::choose::Choice;
 use crate::diagnostic::Diagnostic;
+use crate::function::credentials;
 use crate::function::resolve::Report;
 use crate::function::{Manifest, Mode};
 use crate::runtime::Phase;
@@ -144,6 +145,7 @@ fn permissions(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<T
             .chain(handler.into_iter().flatten())
             .chain(request.into_iter().flatten())
             .chain(manifest.env.keys().map(String::as_str))
+            .chain(credentials::variables(manifest))
             .filter(|name| !GIVEN.contains(name));
         let names: Vec<&str> = GIVEN.into_iter().chain(own).collect();
         result.push(plain(&format!("--allow-env={}", names.join(","))));

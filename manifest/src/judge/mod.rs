@@ -17,15 +17,15 @@ mod sandbox;
 pub(crate) mod tests;
 
 use crate::diagnostic::Diagnostic;
-use crate::function::Manifest;
+use crate::function::{Manifest, credentials};
 use crate::runtime::{self, Runtime, RuntimeSummary};
 use crate::settings::Settings;
 use crate::settings::resolve::{Configuration, configuration};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{
-    FunctionAndSandbox, FunctionAndSecrets, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings,
-    JudgedFile, Policy, SettingsAndSandbox, SettingsAndTls, SettingsVerdict,
+    FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, FunctionVerdict, JudgeFunction, JudgeReply,
+    JudgeRequest, JudgeSettings, JudgedFile, Policy, SettingsAndSandbox, SettingsAndTls, SettingsVerdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -131,7 +131,9 @@ impl Judge {
                         document: json(&verdict),
                     },
                 };
-                JudgeReply::Function(Box::new(FunctionAndSandbox { function, sandbox }))
+                let credentials = manifest.map(credentials::of).unwrap_or_default();
+                let function = FunctionAndSandbox { function, sandbox };
+                JudgeReply::Function(Box::new(FunctionAndCredentials { function, credentials }))
             }
         }
     }

@@ -309,10 +309,10 @@ mod tests {
         assert_eq!(timeout["examples"], json!(["30s"]));
         let meaning = timeout["description"].as_str().unwrap();
         assert!(meaning.starts_with("Longest time of one attempt"), "{meaning}");
-        let bindings = schema["properties"]["bindings"]["description"].as_str().unwrap();
+        let dependencies = schema["properties"]["dependencies"]["description"].as_str().unwrap();
         assert!(
-            bindings.ends_with("Not supported yet with other values than the default."),
-            "{bindings}"
+            dependencies.ends_with("Not supported yet with other values than the default."),
+            "{dependencies}"
         );
         let tmp = schema["properties"]["limits"]["properties"]["tmp"]["description"]
             .as_str()

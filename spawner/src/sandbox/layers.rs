@@ -6,10 +6,10 @@
 //! Everything that the launcher starts is born in it. [`Seal`] holds the rest, which each attempt adds.
 
 use super::mounts::{Building, View};
-use super::{landlock, network, seccomp};
-use crate::clone;
+use super::{landlock, mounts, network, seccomp};
 use crate::log::Failed as _;
 use crate::protocol::Channel;
+use crate::{clone, credentials};
 use fnd_wire::form::Wire as _;
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use nix::sys::signal::{SigSet, Signal};
@@ -71,6 +71,17 @@ pub fn enter(view: &View, missing: &Missing) -> Result<Seal, String> {
             init(|| if own_proc { building.mount_proc().failed("mount /proc") } else { Ok(()) })?;
         }
         building.enter().failed("change to the view of the files")?;
+    } else if let Some(given) = &view.given {
+        if missing.can("mounts") {
+            unshare(UnshareFlags::NEWNS).failed("make a mount namespace")?;
+            mounts::give_only(given).failed("mount the secrets")?;
+        } else {
+            let (values, owner) = (&given.values, given.owner.as_ref());
+            let secrets = credentials::refill(&given.secrets, &values.secrets, owner);
+            secrets
+                .and_then(|()| credentials::refill(&given.bindings, &values.bindings, owner))
+                .failed("write the secrets")?;
+        }
     }
     let filters = filters.unwrap_or_default();
     for filter in &filters.launcher {
@@ -129,7 +140,7 @@ pub fn probe(root: &Path) -> Missing {
     };
     let with = |sandbox: Sandbox, lacking: &[&'static str]| {
         let (own, shown, accounts) = (Vec::new(), Vec::new(), super::accounts::Accounts::default());
-        let view = View { sandbox, root: root.to_owned(), own, shown, accounts };
+        let view = View { sandbox, root: root.to_owned(), own, shown, accounts, given: None };
         let lacking = Missing(lacking.iter().map(|layer| (*layer, String::new())).collect());
         tried(move || enter(&view, &lacking).map(drop))
     };

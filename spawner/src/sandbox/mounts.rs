@@ -6,12 +6,14 @@
 //! move_mount(2), open_tree(2), pivot_root(2).
 
 use super::accounts::Accounts;
+use crate::credentials::{self, Given};
 use fnd_wire::sandbox::{Profile, Sandbox};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
-    fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree, unmount,
+    fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree,
+    unmount,
 };
 use std::fs;
 use std::io;
@@ -67,6 +69,8 @@ pub struct View {
     pub shown: Vec<(PathBuf, Use)>,
     /// The texts of its `/etc/passwd` and `/etc/group`.
     pub accounts: Accounts,
+    /// Its secrets and service bindings, if it has any.
+    pub given: Option<Given>,
 }
 
 /// Returns the places that a profile hides or replaces.
@@ -124,6 +128,42 @@ fn file_system(kind: &str, options: &[(&str, &str)], flags: MountAttrFlags) -> i
     options.iter().try_for_each(|(key, value)| fsconfig_set_string(&made, *key, *value))?;
     fsconfig_create(&made)?;
     Ok(fsmount(&made, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
+}
+
+/// Returns a new file system in memory, which the kernel does not swap out if it can (since Linux 6.4).
+fn secret_file_system() -> io::Result<OwnedFd> {
+    let flags =
+        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let options = [("size", "8M"), ("nr_inodes", "8192"), ("mode", "0700")];
+    let made = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    options.iter().try_for_each(|(key, value)| fsconfig_set_string(&made, *key, *value))?;
+    let _ = fsconfig_set_flag(&made, "noswap");
+    fsconfig_create(&made)?;
+    Ok(fsmount(&made, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
+}
+
+/// Mounts secrets and service bindings at their places below a root.
+///
+/// # Errors
+/// If the machine does not allow it.
+fn give(given: &Given, root: impl AsFd) -> io::Result<()> {
+    let values = &given.values;
+    for (place, files) in [(&given.secrets, &values.secrets), (&given.bindings, &values.bindings)] {
+        let mounted = secret_file_system()?;
+        credentials::fill(&mounted, files, given.owner.as_ref())?;
+        set(&mounted, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+        attach(&mounted, find(&root, place)?).map_err(|error| at(&place.to_string_lossy(), &error))?;
+    }
+    Ok(())
+}
+
+/// Mounts secrets and service bindings in the calling process's own mount namespace, which otherwise follows the machine's.
+///
+/// # Errors
+/// If the machine does not allow it.
+pub fn give_only(given: &Given) -> io::Result<()> {
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)?;
+    give(given, openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 fn make_dir(below: impl AsFd, path: &Path) -> io::Result<()> {
@@ -206,6 +246,7 @@ impl<'a> Building<'a> {
         for (number, path) in later.iter().enumerate() {
             self.hide(path, &format!("l{number}"), &[]).map_err(|error| at(&path.to_string_lossy(), &error))?;
         }
+        self.view.given.iter().try_for_each(|given| give(given, &self.root))?;
         self.accounts()
     }
 

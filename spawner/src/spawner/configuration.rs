@@ -50,7 +50,7 @@ impl Spawner {
         self.secrets.tls = tls.filter(|_| trusted);
         self.secrets.configured = secrets.into_iter().filter(|_| trusted).collect();
         self.bound_memory(&policy);
-        self.profile = profile;
+        self.profile = if trusted { profile } else { Profile::Strict };
         self.policy = Some(policy);
         self.configured = true;
         let read = SettingsRead { document, problems: Vec::new(), applied: true };

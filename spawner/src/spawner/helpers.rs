@@ -1,6 +1,7 @@
 //! Runs helpers: copies of this process for work that may take long. Each kind of work has a number of places and a
 //! deadline of its own, so that no kind waits for another. A helper that exceeds its deadline is killed.
 
+use super::gathering::Waiting;
 use crate::clock::now;
 use crate::clone::{self, Child};
 use crate::install::Snapshot;
@@ -39,6 +40,8 @@ pub(super) enum After {
     Copied(Box<Snapshot>),
     /// A function was stored; fnd gets this answer.
     Stored(Rc<Snapshot>, u32, Box<Installed>),
+    /// The secrets of a function were read.
+    Gathered(Box<Waiting>),
     /// The directory of a socket was emptied; now the spawner removes the directory.
     Emptied(PathBuf),
 }
@@ -161,6 +164,7 @@ impl Helpers {
             match after {
                 After::Done(request) | After::Released(request, ..) | After::Stored(_, request, _) => *request = 0,
                 After::Copied(snapshot) => snapshot.request = 0,
+                After::Gathered(waiting) => waiting.snapshot.request = 0,
                 After::Emptied(_) => {}
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! Files:
 //! - `configuration`: the last good one is kept
+//! - `gathering`: secrets of functions, before an install
 //! - `helpers`: copies of the spawner for work that takes long
 //! - `orphans`: processes whose parent has ended
 //! - `removing`: files of removed versions and ended invocations
@@ -9,6 +10,7 @@
 //! - `verdicts`: verdicts of the judge, and installing
 
 mod configuration;
+mod gathering;
 mod helpers;
 mod orphans;
 mod removing;
@@ -31,16 +33,17 @@ use crate::poller::{Poller, Token};
 use crate::protocol::Channel;
 use crate::ranges::{self, Ranges};
 use crate::removal;
-use crate::secrets::{NoSecret, Secrets};
+use crate::secrets::Secrets;
 use crate::sockets;
 use crate::source::Sources;
 use crate::uids::{self, Uids};
+use crate::vault::{NoSecret, Vault};
 use crate::workers::{Host, NoStart, Outbox, Workers};
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{
-    Containment, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, PROTOCOL_SHORTAGES,
-    PROTOCOL_SOCKETS, Problem, Prune, Refused, Release, Reply, Request, SecretAsked, SettingsRead, Spawn, SpawnFailed,
-    Sweep, TermCause, Welcome, decode, encode,
+    Containment, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, PROTOCOL_SECRETS,
+    PROTOCOL_SHORTAGES, PROTOCOL_SOCKETS, Problem, Prune, Refused, Release, Reply, Request, SecretAsked, SettingsRead,
+    Spawn, SpawnFailed, Sweep, TermCause, Welcome, decode, encode,
 };
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::plan::{
@@ -186,7 +189,7 @@ impl Spawner {
             copied: VecDeque::new(),
             helpers: Helpers::default(),
             grants: Grants::default(),
-            secrets: Secrets::new(&args.config, credentials, myself),
+            secrets: Secrets::new(Vault::new(&args.config, credentials, myself)),
             sync_at: None,
             stopping: None,
             args,

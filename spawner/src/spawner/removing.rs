@@ -41,6 +41,9 @@ impl Spawner {
     }
 
     pub(super) fn prune(&mut self, request: u32, prune: &Prune) {
+        if let Some(id) = self.uids.id(&prune.function) {
+            self.workers.keep_given(id, &prune.keep);
+        }
         let mut gone = Vec::new();
         let dir = self.workers.host().places.of(&prune.function.file_form()).versions;
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -123,6 +126,7 @@ impl Spawner {
                 Ok(()) => self.copied.push_back(*snapshot),
                 Err(problem) => self.refuse_unread(*snapshot, problem),
             },
+            After::Gathered(waiting) => self.gathered(*waiting),
             After::Stored(snapshot, request, installed) => {
                 let written = install::read_report(&snapshot.report());
                 self.stored(&snapshot, request, *installed, written);

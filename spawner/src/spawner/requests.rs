@@ -124,6 +124,7 @@ impl Spawner {
                 self.secrets.forget(&function);
                 if let Some(id) = self.uids.id(&function) {
                     self.workers.retire(id, None);
+                    self.workers.keep_given(id, &[]);
                     if let (Some(names), Some((uid, _))) = (&self.workers.host().names, self.uids.get(id)) {
                         names.remove(&function, uid);
                     }
@@ -206,6 +207,7 @@ impl Spawner {
             return;
         };
         let frame = match reply {
+            Reply::Masks(_) if self.protocol < PROTOCOL_SECRETS => return,
             Reply::NodeCannotStart(failed) if self.protocol < PROTOCOL_SHORTAGES => {
                 encode(request, &Reply::SpawnFailed(failed.clone()))
             }

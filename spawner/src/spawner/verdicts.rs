@@ -1,8 +1,10 @@
 //! Sends settings and functions to the judge, and installs the functions that it accepts.
 
 use super::*;
+use crate::credentials::Gathered;
 use crate::install::Planned;
-use fnd_wire::plan::{FunctionAndSandbox, FunctionAndSecrets};
+use fnd_wire::plan::{FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, Plan};
+use fnd_wire::sandbox::Sandbox;
 use std::rc::Rc;
 
 /// Help for a limit that can't be enforced.
@@ -171,28 +173,43 @@ impl Spawner {
                 self.settings_judged((request, trusted, refused), settings);
             }
             (Subject::Function(snapshot), Some(JudgeReply::Function(judged))) => {
-                let FunctionAndSandbox { function: FunctionAndSecrets { verdict, secrets }, sandbox } = *judged;
-                let function = snapshot.install.function.clone();
-                self.grants.judged(&function, verdict.plan.as_ref(), snapshot.stamps.clone());
-                let result = match verdict.plan.zip(sandbox) {
-                    Some(plan) => self.check_secrets(&snapshot, &secrets).and_then(|()| self.install(&snapshot, plan)),
-                    None => Err(Vec::new()),
-                };
-                self.secrets.judged(&function, result.is_ok().then_some(secrets), snapshot.stamps.clone());
-                match result {
-                    Ok((plan, installed, group)) => {
-                        let installed = Installed { document: verdict.document, ..installed };
-                        self.store(*snapshot, plan, installed, group);
-                    }
-                    Err(problems) => {
-                        self.refuse(snapshot.request, function, problems, Some(verdict.document));
-                        self.put_away(*snapshot);
-                    }
+                let FunctionAndCredentials { function, credentials } = *judged;
+                let plan = function.function.verdict.plan.as_ref();
+                self.grants.judged(&snapshot.install.function, plan, snapshot.stamps.clone());
+                if plan.is_none() || credentials.is_empty() {
+                    return self.decide(*snapshot, function, None);
+                }
+                match self.gatherer(&snapshot, credentials) {
+                    Ok((gatherer, memory)) => self.gather(*snapshot, function, gatherer, memory),
+                    Err(problem) => self.refuse_judged(*snapshot, function, vec![problem]),
                 }
             }
             (subject, _) => {
                 let help = "simplify the file; if that does not help, report the error together with the file";
                 self.unjudged(subject, "the judge ended while reading this file", help);
+            }
+        }
+    }
+
+    /// Decides about a function whose secrets and service bindings, if it gets any, were gathered.
+    pub(super) fn decide(&mut self, snapshot: Snapshot, function: FunctionAndSandbox, gathered: Option<Gathered>) {
+        let FunctionAndSandbox { function: FunctionAndSecrets { verdict, secrets }, sandbox } = function;
+        let name = snapshot.install.function.clone();
+        let digest = gathered.as_ref().map(|gathered| gathered.head.digest);
+        let result = match verdict.plan.zip(sandbox) {
+            Some(plan) => self.check_secrets(&snapshot, &secrets).and_then(|()| self.install(&snapshot, plan, digest)),
+            None => Err(Vec::new()),
+        };
+        self.secrets.judged(&name, result.is_ok().then_some(secrets), snapshot.stamps.clone());
+        match result {
+            Ok((plan, installed, group)) => {
+                self.workers.give(installed.id, installed.version, gathered);
+                let installed = Installed { document: verdict.document, ..installed };
+                self.store(snapshot, plan, installed, group);
+            }
+            Err(problems) => {
+                self.refuse(snapshot.request, name, problems, Some(verdict.document));
+                self.put_away(snapshot);
             }
         }
     }
@@ -236,7 +253,8 @@ impl Spawner {
     fn install(
         &mut self,
         snapshot: &Snapshot,
-        (mut plan, sandbox): Planned,
+        (mut plan, sandbox): (Plan, Sandbox),
+        secrets: Option<Version>,
     ) -> Result<(Planned, Installed, Option<u32>), Vec<Problem>> {
         let shown = &snapshot.shown;
         let one = |message: String, help: &str| vec![problem(shown, message, help)];
@@ -277,7 +295,7 @@ impl Spawner {
         let (identity, _) =
             granted.map_err(|why| one(why, "remove `user` and `groups` from the manifest, or allow them"))?;
         drop(host.name(&plan, uid)); // so that people can use it before the first start
-        let (version, load_key) = snapshot.versions(&plan.runtime, &interpreter);
+        let (version, load_key) = snapshot.versions(&plan.runtime, &interpreter, secrets);
         // The stored plan holds only the chosen interpreter, by the path that is executed.
         plan.interpreters = Some(interpreter.given).filter(|given| !given.is_empty()).into_iter().collect();
         plan.asked_interpreters = 0;
@@ -292,7 +310,7 @@ impl Spawner {
             warnings,
             document: Bytes::default(),
         };
-        Ok(((plan, sandbox), installed, group))
+        Ok(((plan, (sandbox, secrets.is_some())), installed, group))
     }
 
     /// Copies a function to its place; if it is large, a helper does it.

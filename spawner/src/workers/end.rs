@@ -50,6 +50,7 @@ impl Workers {
                 worker.handover.pid = pid;
                 let ends = std::mem::take(&mut worker.ready);
                 let reply = if worker.handover.channel.is_some() { Reply::SpawnedWithChannel } else { Reply::Spawned };
+                out.extend(worker.masks(id).map(|masks| (0, masks, Vec::new())));
                 out.push((request, reply(worker.spawned(id, !ends.is_empty())), ends));
                 if let Err(error) = watched {
                     crate::log!("failed to watch {}: {error}; it is killed", WorkerId(id));
@@ -88,6 +89,16 @@ impl Workers {
         }
     }
 
+    /// Removes a function's secrets where its launchers have no file systems of their own.
+    fn empty_credentials(&self, function: &FunctionName) {
+        let dirs = self.host.places.of(&function.file_form());
+        for dir in [&dirs.credentials, &dirs.bindings].into_iter().filter(|_| !self.host.lacking.can("mounts")) {
+            if let Err(error) = credentials::empty(dir) {
+                crate::log!("failed to remove the secrets of {function}: {error}");
+            }
+        }
+    }
+
     pub(super) fn launcher_ended(&mut self, number: u64, out: &mut Outbox) {
         let Some(launcher) = self.launchers.remove(&number) else { return };
         // The launcher may be broken or hang. It is killed first, so that no process starts after the children are
@@ -104,6 +115,9 @@ impl Workers {
             self.failed(id, request, "the function's launcher ended unexpectedly".into(), out);
         }
         let function = launcher.function;
+        if !self.launchers.values().any(|other| other.function == function) {
+            self.empty_credentials(&launcher.plan.function);
+        }
         let in_use = self.launchers.values().any(|other| other.function == function)
             || self.workers.values().any(|worker| worker.function == function && !worker.is_over());
         if !in_use && let Some(Active { group: Some(group), .. }) = self.active.remove(&function) {

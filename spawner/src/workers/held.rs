@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::clock::unix_ms;
-use fnd_wire::frame::{AdoptionRecord, Held, Kept, PROTOCOL_HANDLERS, RECORD_MAX, RECORDS_MAX, TermCause};
+use fnd_wire::frame::{AdoptionRecord, Held, Kept, Masked, PROTOCOL_HANDLERS, RECORD_MAX, RECORDS_MAX, TermCause};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -52,6 +52,7 @@ impl Workers {
             // ends it.
             let channel = worker.handover.channel.is_some() && protocol >= PROTOCOL_HANDLERS;
             let reply = if channel { Reply::HeldWithChannel } else { Reply::Held };
+            reports.extend(worker.masks(*id).map(|masks| (masks, Vec::new())));
             reports.push((reply(worker.hold(*id, !ends.is_empty(), now)), ends));
         }
         let late = |worker: &Worker| match &worker.stage {
@@ -148,7 +149,9 @@ impl Workers {
     pub fn store_ends(&self, path: &Path) -> io::Result<()> {
         let keep = |(id, worker): (&u64, &Worker)| {
             let Stage::Ended { exited, at_ms, lasted } = &worker.stage else { return None };
-            let rest: Vec<Bytes> = worker.handover.ends.iter().enumerate().map(read_rest).collect();
+            // Output that could hold secrets is not written to the disk.
+            let ends = if worker.masks.fingerprints.is_empty() { &worker.handover.ends[..] } else { &[] };
+            let rest: Vec<Bytes> = ends.iter().enumerate().map(read_rest).collect();
             let held = worker.hold(*id, !rest.is_empty(), worker.handover.began + *lasted);
             Some(Kept { held, exited: exited.clone(), at_ms: *at_ms, rest })
         };
@@ -191,6 +194,7 @@ impl Workers {
                 early: vec![],
                 ready: vec![],
                 handover,
+                masks: Masks::default(),
                 stage,
             };
             self.workers.insert(id, worker);
@@ -243,6 +247,12 @@ impl Worker {
         let pid = if self.is_over() { 0 } else { self.handover.pid };
         let kill = ends && self.leaf.is_some();
         Spawned { worker: WorkerId(id), pid, stdout: ends, stderr: ends, result: ends, kill }
+    }
+
+    /// Returns the report of the secrets that the worker can print, if there are any.
+    pub(super) fn masks(&self, id: u64) -> Option<Reply> {
+        let masks = Some(&self.masks).filter(|masks| !masks.fingerprints.is_empty())?;
+        Some(Reply::Masks(Masked { worker: WorkerId(id), masks: masks.clone() }))
     }
 
     fn hold(&self, id: u64, ends: bool, now: Duration) -> Held {

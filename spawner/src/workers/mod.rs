@@ -26,6 +26,7 @@ use crate::cgroup::{self, Counters, Group, Leaf, Tree};
 use crate::clock::now;
 use crate::clone::{self, Child, Exec};
 use crate::contain::Report;
+use crate::credentials::{self, Gathered};
 use crate::environment;
 use crate::grants::Grants;
 use crate::install::Planned;
@@ -45,6 +46,7 @@ use crate::uids::Uids;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{Containment, Exited, Reply, Spawn, SpawnFailed, Spawned};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use fnd_wire::mask::Masks;
 use fnd_wire::plan::{Plan, Policy, User};
 use fnd_wire::sandbox::Profile;
 use held::Handover;
@@ -162,6 +164,8 @@ struct Worker {
     /// Copies of the worker's descriptors for fnd, until it has started.
     ready: Vec<OwnedFd>,
     handover: Handover,
+    /// Fingerprints of the secrets that it can print.
+    masks: Masks,
     stage: Stage,
 }
 
@@ -178,6 +182,8 @@ pub struct Workers {
     launchers: BTreeMap<u64, Launcher>,
     workers: BTreeMap<u64, Worker>,
     active: HashMap<FunctionId, Active>,
+    /// The secrets and service bindings of installed versions.
+    given: HashMap<(FunctionId, Version), Gathered>,
     launcher_count: u64,
     next: u64,
     /// File of the exits of an earlier spawner, until all of them are acknowledged.
@@ -203,6 +209,7 @@ impl Workers {
             launchers: BTreeMap::new(),
             workers: BTreeMap::new(),
             active: HashMap::new(),
+            given: HashMap::new(),
             launcher_count: 0,
             next: 1,
             kept: None,
@@ -266,6 +273,19 @@ impl Workers {
         for launcher in self.launchers.values_mut() {
             launcher.retired |= launcher.function == function && Some(launcher.version) != keep;
         }
+    }
+
+    /// Records the secrets and service bindings of a version.
+    pub fn give(&mut self, function: FunctionId, version: Version, gathered: Option<Gathered>) {
+        match gathered {
+            Some(gathered) => drop(self.given.insert((function, version), gathered)),
+            None => drop(self.given.remove(&(function, version))),
+        }
+    }
+
+    /// Forgets the secrets and service bindings of a function's versions except these.
+    pub fn keep_given(&mut self, function: FunctionId, keep: &[Version]) {
+        self.given.retain(|(of, version), _| *of != function || keep.contains(version));
     }
 
     /// Returns the invocations whose directories are in use.

@@ -136,6 +136,8 @@ impl Workers {
         let (ends, channel, ready, aside) = sent.tried("order the start")?;
         let handover = Handover { channel, ..Handover::new(spawn.record, ends, (began, until)) };
         let stage = Stage::Starting { request };
+        let given = self.given.get(&(spawn.function, spawn.version)).filter(|_| !watch);
+        let masks = given.map(|given| given.head.masks.clone()).unwrap_or_default();
         launcher.live += 1;
         launcher.ordered(began);
         self.aside.extend(aside);
@@ -156,6 +158,7 @@ impl Workers {
                 early: Vec::new(),
                 ready,
                 handover,
+                masks,
                 stage,
             },
         );
@@ -194,7 +197,13 @@ impl Workers {
         let dir = dirs.version(&version);
         let bytes = fs::read(dir.join("plan")).tried(&format!("read the installed version {version}"))?;
         let read = Planned::from_wire(&bytes).failed(&format!("read the plan of version {version}"))?;
-        let (mut plan, sandbox) = read;
+        let (mut plan, (sandbox, has_credentials)) = read;
+        let given = self.given.get(&(function, version)).filter(|_| !watch);
+        if has_credentials && given.is_none() && !watch {
+            return Err("its secrets were not read since fnd-spawner was started; reload fnd".into());
+        }
+        let memory = given.map(|given| given.memory.try_clone()).transpose().tried("open its secrets")?;
+        let credentials = memory.map(|memory| (memory, dirs.credentials.clone(), dirs.bindings.clone()));
         // The manifest's owner was checked when the version was installed; the rest may have changed since.
         grants.check(&plan)?;
         let (identity, user) = policy::identity(&plan, uid, policy, true, &self.host.myself)?;
@@ -226,7 +235,11 @@ impl Workers {
             containment: self.host.containment,
             group: group.map(|group| group.dir.clone()),
             v1: group.map(Group::v1_dirs).unwrap_or_default(),
-            view: self.host.view((&dirs, version), (&plan, sandbox), (identity.as_ref(), &user)).filter(|_| !watch),
+            view: self
+                .host
+                .view((&dirs, version), (&plan, sandbox), (identity.as_ref(), &user), has_credentials)
+                .filter(|_| !watch),
+            credentials,
             missing: self.host.lacking.clone(),
         };
         self.launcher_count += 1;

@@ -12,8 +12,10 @@ impl Host {
         (dirs, version): (&FunctionPlaces, Version),
         (plan, sandbox): (&Plan, Sandbox),
         (identity, user): (Option<&Identity>, &str),
+        has_credentials: bool,
     ) -> Option<View> {
-        if (sandbox.profile, sandbox.syscalls) == (Profile::Off, Profile::Off) && sandbox.network == Network::Host {
+        let bare = !has_credentials && sandbox.network == Network::Host;
+        if bare && (sandbox.profile, sandbox.syscalls) == (Profile::Off, Profile::Off) {
             return None;
         }
         let read = [dirs.version(&version), dirs.credentials.clone(), dirs.bindings.clone()];
@@ -27,6 +29,7 @@ impl Host {
             shown: read.chain(write.into_iter().map(|path| (path, Use::Write))).collect(),
             accounts: accounts.unwrap_or_default(),
             sandbox,
+            given: None,
         })
     }
 }

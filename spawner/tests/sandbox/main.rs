@@ -4,6 +4,7 @@
 //! Files:
 //! - `calls`: system calls that are refused, unknown or ordinary
 //! - `cost`: measures starts (ignored)
+//! - `credentials`: secrets and service bindings of functions
 //! - `files`: other places, writing to the system, temporary files
 //! - `keys`: `read_only`, `read_write`, `hide`, `devices`, `proc`
 //! - `network`: connections, local sockets
@@ -22,6 +23,7 @@ mod common;
 
 mod calls;
 mod cost;
+mod credentials;
 mod files;
 mod keys;
 mod network;

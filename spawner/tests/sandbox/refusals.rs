@@ -2,6 +2,7 @@
 
 use crate::common::{Options, Outcome, privileged};
 use crate::{bash, can, expect, python, start, with};
+use fnd_wire::frame::{Reply, Request};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 
@@ -42,6 +43,25 @@ fn paths_that_lead_elsewhere_and_keys_of_strangers_are_refused() {
     chown(&path, Some(0), None).unwrap();
     harness.write("a.toml", "profile=strict\nread_write=/srv/x");
     assert!(matches!(harness.try_install("a.sh", Some("a.toml")), Outcome::Installed(_)), "root's may");
+}
+
+#[test]
+fn a_configuration_of_a_stranger_makes_no_profile_weaker() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = start();
+    harness.write("a.toml", "profile=standard");
+    let path = harness.write("a.sh", "echo\n");
+    chown(&path, Some(12_345), None).unwrap();
+    assert!(matches!(harness.try_install("a.sh", Some("a.toml")), Outcome::Installed(_)), "root's says `off`");
+    chown(harness.path("etc/fnd.toml"), Some(12_345), None).unwrap();
+    let number = harness.send(&Request::Reload, Vec::new());
+    assert!(matches!(harness.answer(number).0, Reply::Settings(read) if read.applied));
+    let text = harness.refusal("a.sh", Some("a.toml"));
+    assert!(text.contains("`sandbox.profile`"), "{text}");
+    harness.write("a.toml", "profile=strict");
+    assert!(matches!(harness.try_install("a.sh", Some("a.toml")), Outcome::Installed(_)));
 }
 
 #[test]

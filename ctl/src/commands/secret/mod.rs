@@ -1,4 +1,4 @@
-//! `fndctl secret [list|new|set|rm]`: the secrets with which fnd checks requests. Values are read from standard input or
+//! `fndctl secret [list|new|set|rm]`: the secrets of functions, and those with which fnd checks requests. Values are read from standard input or
 //! a file, never from an argument, and none is shown but a new one, once.
 //!
 //! The directory is the one beside the configuration that the command line names. fnd is not asked for it: fnd has no
@@ -10,8 +10,8 @@
 //! - `values`: new values, and where they are pasted
 
 mod store;
-mod users;
-mod values;
+pub(super) mod users;
+pub(super) mod values;
 
 use super::Context;
 use super::text::distance;
@@ -30,9 +30,10 @@ use values::Sender;
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A secret is a file in `secrets/` beside fnd.toml that only root can read. A route names it: `auth = \"github:hook\"`. fnd gets \
-    those secrets only that files of root name; functions do not get them. A file may have two lines: both are valid, until the \
-    sender uses the new one.\n\nExamples:\n  \
+    after_help = "A secret is a file in `secrets/` beside fnd.toml that only root can read. A function gets it if its manifest says so: \
+    `secrets = { DB_PASSWORD = \"db-password\" }` is a file below $CREDENTIALS_DIRECTORY. A route names it to check requests: \
+    `auth = \"github:hook\"`; then fnd gets it, and the function does not. For a route, a file may have two lines: both are valid, until \
+    the sender uses the new one.\n\nExamples:\n  \
     sudo fndctl secret new hello-token                 a token for `auth = \"token:hello-token\"`\n  \
     sudo fndctl secret new hook --for github           and where to paste it\n  \
     sudo fndctl secret new hook --for github --rotate  a new value; the old one stays valid, too\n  \
@@ -138,7 +139,7 @@ struct Stored {
     /// The new value; absent if it was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<String>,
-    /// Functions whose routes name it; absent if fnd was not asked.
+    /// Functions that use it; absent if fnd was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     used_by: Option<Vec<String>>,
 }
@@ -151,7 +152,7 @@ struct SecretList {
 #[derive(Debug, Serialize, Deserialize)]
 struct Listed {
     name: String,
-    /// Absent: a route names the secret, but there is no file.
+    /// Absent: a function names the secret, but there is no file.
     #[serde(skip_serializing_if = "Option::is_none")]
     changed_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,7 +222,7 @@ async fn report(
     // fnd may not run; it reads the secret when it starts.
     let reloaded = context.client.post("/v1/reload").await;
     let users = match &reloaded {
-        Ok(_) => users::of_all(context).await.ok(),
+        Ok(_) => users::of_all(context, users::secrets).await.ok(),
         Err(_) => None,
     };
     let stored = Stored {
@@ -243,9 +244,9 @@ async fn report(
                 Err(failure) => format!("fnd was not asked to read it: {}", failure.message),
                 Ok(_) => "fnd has read it again".to_owned(),
             },
-            Some(users) if users.is_empty() => "no route names it yet".to_owned(),
+            Some(users) if users.is_empty() => "nothing uses it yet".to_owned(),
             Some(users) if there => format!("used by {}", users.join(", ")),
-            Some(users) => format!("routes that need it admit nobody: {}", users.join(", ")),
+            Some(users) => format!("it is missing now for: {}", users.join(", ")),
         };
         out.remark(&used)?;
         advice.iter().try_for_each(|line| out.remark(line))
@@ -254,7 +255,7 @@ async fn report(
 }
 
 async fn list(context: &Context, store: &Store) -> Result<Exit, Failure> {
-    let users = users::of_all(context).await.ok();
+    let users = users::of_all(context, users::secrets).await.ok();
     let mut all: BTreeMap<String, Listed> = BTreeMap::new();
     for name in users.iter().flat_map(BTreeMap::keys) {
         all.insert(name.clone(), listed(name, None, users.as_ref()));

@@ -101,7 +101,6 @@ impl Store {
                 lines.extend_from_slice(first);
                 lines.push(b'\n');
             }
-            _ if !lines.ends_with(b"\n") => lines.push(b'\n'),
             _ => {}
         }
         self.replace(name, &lines)

@@ -6,37 +6,51 @@ use crate::output::parse;
 use fnd_core::api::{FunctionDetail, FunctionList};
 use std::collections::BTreeMap;
 
-/// Returns the functions that name each secret in their routes.
+/// Returns the functions that use each secret or service binding; `named` finds the names in a manifest.
 ///
 /// # Errors
 /// fnd does not answer, or the caller may not ask.
-pub(super) async fn of_all(context: &Context) -> Result<BTreeMap<String, Vec<String>>, Failure> {
+pub(in crate::commands) async fn of_all(
+    context: &Context,
+    named: fn(&serde_json::Value) -> Vec<String>,
+) -> Result<BTreeMap<String, Vec<String>>, Failure> {
     let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let list: FunctionList = parse(&context.client.get("/v1/functions").await?.body)?;
     for function in list.functions {
         let reply = context.client.get(&function_path(function.function.as_str())?).await?;
         let detail: FunctionDetail = parse(&reply.body)?;
-        for name in secrets(&detail.more.manifest) {
-            let named = users.entry(name).or_default();
-            if !named.contains(&function.function.to_string()) {
-                named.push(function.function.to_string());
+        for name in named(&detail.more.manifest) {
+            let users = users.entry(name).or_default();
+            if !users.contains(&function.function.to_string()) {
+                users.push(function.function.to_string());
             }
         }
     }
     Ok(users)
 }
 
-/// Returns the secrets that the routes of a manifest name: `auth` is a list of `SCHEME:SECRET`.
-fn secrets(manifest: &serde_json::Value) -> Vec<String> {
+/// Returns the secrets that a manifest names: in `auth` of its routes, a list of `SCHEME:SECRET`, and in `secrets`.
+pub(super) fn secrets(manifest: &serde_json::Value) -> Vec<String> {
     let routes = manifest.get("http").and_then(|routes| routes.as_array());
     let auth = routes
         .into_iter()
         .flatten()
         .filter_map(|route| route.get("auth")?.as_array());
     let texts = auth.flatten().filter_map(|credential| credential.as_str());
-    texts
-        .filter_map(|text| Some(text.split_once(':')?.1.to_owned()))
-        .collect()
+    let of_routes = texts.filter_map(|text| Some(text.split_once(':')?.1.to_owned()));
+    let mapped = manifest.get("secrets").and_then(|secrets| secrets.as_object());
+    let own = mapped
+        .into_iter()
+        .flat_map(|mapped| mapped.values())
+        .filter_map(|mapped| Some(mapped.get("secret")?.as_str()?.to_owned()));
+    of_routes.chain(own).collect()
+}
+
+/// Returns the service bindings that a manifest names.
+pub(in crate::commands) fn bindings(manifest: &serde_json::Value) -> Vec<String> {
+    let named = manifest.get("bindings").and_then(|names| names.as_array());
+    let names = named.into_iter().flatten();
+    names.filter_map(|name| Some(name.as_str()?.to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -44,12 +58,12 @@ mod tests {
     use super::secrets;
 
     #[test]
-    fn every_route_counts() {
-        let manifest = serde_json::json!({ "http": [
+    fn every_route_and_every_mapped_secret_counts() {
+        let manifest = serde_json::json!({ "secrets": { "A": { "secret": "three", "variable": false } }, "http": [
             { "path": "/a", "auth": ["token:one", "github:two"] },
             { "path": "/b", "auth": [] },
         ]});
-        assert_eq!(secrets(&manifest), ["one", "two"]);
+        assert_eq!(secrets(&manifest), ["one", "two", "three"]);
         assert!(secrets(&serde_json::Value::Null).is_empty());
     }
 }

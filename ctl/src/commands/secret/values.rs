@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use fnd_wire::frame::SECRET_MAX;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, IsTerminal as _, Read};
 use std::path::Path;
 use zeroize::Zeroizing;
 
@@ -88,7 +88,7 @@ pub(super) fn advice(sender: Option<Sender>, webhook: bool, name: &str) -> Vec<S
 ///
 /// # Errors
 /// It can't be read, is empty or too large.
-pub(super) fn given(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Failure> {
+pub(in crate::commands) fn given(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let shown = file.map_or_else(|| "standard input".to_owned(), |path| format!("`{}`", path.display()));
     let failed = |error: io::Error| Failure::usage(format!("failed to read the value from {shown}: {error}"));
     // Large enough at once: a buffer that grows leaves copies in freed memory.
@@ -98,6 +98,11 @@ pub(super) fn given(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Failure> 
             .map_err(failed)?
             .take(SECRET_MAX + 1)
             .read_to_end(&mut value),
+        None if io::stdin().is_terminal() => rpassword::prompt_password("value (not shown): ").map(|typed| {
+            let typed = Zeroizing::new(typed);
+            value.extend_from_slice(typed.as_bytes());
+            value.len()
+        }),
         None => io::stdin().lock().take(SECRET_MAX + 1).read_to_end(&mut value),
     };
     read.map_err(failed)?;

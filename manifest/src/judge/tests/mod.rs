@@ -2,6 +2,7 @@
 //!
 //! Files:
 //! - `bad`: what is refused
+//! - `credentials`: secrets and service bindings
 //! - `good`: what is accepted
 //! - `handlers`: handlers, HTTP programs and services
 //! - `random`: arbitrary bytes
@@ -21,6 +22,7 @@ macro_rules! snapshot {
 }
 
 mod bad;
+mod credentials;
 mod good;
 mod handlers;
 mod random;

@@ -13,8 +13,9 @@ fn answer(judge: &mut Judge, manifest: &str, trusted: bool) -> (Option<Sandbox>,
     let JudgeReply::Function(reply) = judge.answer(&JudgeRequest::Function(function)) else {
         panic!("another answer");
     };
-    assert_eq!(reply.sandbox.is_some(), reply.function.verdict.plan.is_some());
-    (reply.sandbox, diagnostics)
+    let judged = reply.function;
+    assert_eq!(judged.sandbox.is_some(), judged.function.verdict.plan.is_some());
+    (judged.sandbox, diagnostics)
 }
 
 /// Returns the sandbox of a bash script of root.

@@ -1,0 +1,318 @@
+//! `fndctl binding [list|new|rm]`: service bindings, directories of files in the form of servicebinding.io, which
+//! functions name in `bindings`. No value is shown; secret ones are read from standard input or a file.
+
+use super::Context;
+use super::secret::{users, values};
+use crate::exit::{Exit, Failure};
+use crate::local::Places;
+use crate::output::{Output, Table, Tone};
+use clap::Subcommand;
+use fnd_wire::trust::is_secret;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The well-known entries that are no secrets, which an argument may hold.
+const PLAIN: [&str; 6] = ["type", "provider", "host", "port", "database", "username"];
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A service binding is a directory in `bindings/` beside fnd.toml with one file for each entry, in the form of servicebinding.io. A \
+    function gets it if its manifest names it: `bindings = [\"orders-db\"]` is the directory $SERVICE_BINDING_ROOT/orders-db.\n\nExamples:\n  \
+    sudo fndctl binding new orders-db type=postgresql host=db.example.com password=-   the password from standard input\n  \
+    sudo fndctl binding new orders-db type=postgresql private-key=@key.pem             an entry from a file\n  \
+    sudo fndctl binding list\n  \
+    sudo fndctl binding rm orders-db"
+)]
+pub(crate) struct Args {
+    /// Configuration file of fnd, if it is another one than the installed one.
+    #[arg(long, global = true, value_name = "FILE", env = "FND_CONFIG")]
+    config: Option<PathBuf>,
+
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List service bindings, and the functions that use them; never values.
+    #[command(alias = "ls")]
+    List,
+    /// Make a service binding, or with --force change some of its entries.
+    New {
+        /// Name of the binding: letters, digits, `.`, `_` and `-`.
+        name: String,
+
+        /// Entries: `KEY=VALUE`, `KEY=@FILE`, or `KEY=-` for standard input. `type` is required.
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        entries: Vec<String>,
+
+        /// Change the entries of a binding that is there; its other entries stay.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Remove a service binding.
+    #[command(aliases = ["remove", "delete"])]
+    Rm {
+        /// Name of the binding.
+        name: String,
+    },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct BindingList {
+    bindings: Vec<Listed>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Listed {
+    name: String,
+    /// Absent: a function names the binding, but there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#type: Option<String>,
+    entries: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used_by: Option<Vec<String>>,
+}
+
+/// What was stored or removed, as `-o json` prints it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Changed {
+    name: String,
+    directory: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used_by: Option<Vec<String>>,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// The binding can't be stored, or there is one already.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let config = match args.config {
+        Some(config) => std::path::absolute(&config).unwrap_or(config),
+        None => Places::of(context.user)?.config,
+    };
+    let all = config.with_file_name("bindings");
+    match args.what.unwrap_or(What::List) {
+        What::List => list(context, &all).await,
+        What::New { name, entries, force } => {
+            let dir = checked(&all, &name)?;
+            let entries = entries.iter().map(|entry| read(entry)).collect::<Result<Vec<_>, _>>()?;
+            store(&all, &dir, &entries, force)?;
+            report(context, &name, &dir, "is stored").await
+        }
+        What::Rm { name } => {
+            let dir = checked(&all, &name)?;
+            fs::remove_dir_all(&dir).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => {
+                    Failure::new(Exit::NoSuchThing, format!("there is no service binding `{name}`"))
+                }
+                _ => failed(&error, "remove", &dir),
+            })?;
+            report(context, &name, &dir, "is removed").await
+        }
+    }
+}
+
+fn checked(all: &Path, name: &str) -> Result<PathBuf, Failure> {
+    if is_secret(name) {
+        return Ok(all.join(name));
+    }
+    let help = "a name has 1 to 64 letters, digits, `.`, `_` and `-`, and does not begin with a dot";
+    Err(Failure::usage(format!("a service binding can't have the name `{name}`")).help(help))
+}
+
+/// Reads an entry from an argument, or from where the argument says.
+fn read(entry: &str) -> Result<(String, Vec<u8>), Failure> {
+    let Some((key, value)) = entry.split_once('=').filter(|(key, _)| is_secret(key)) else {
+        let help = "an entry is KEY=VALUE, KEY=@FILE or KEY=-";
+        return Err(Failure::usage(format!("`{entry}` is not an entry")).help(help));
+    };
+    let value = match value {
+        "-" => values::given(None)?.to_vec(),
+        _ if value.starts_with('@') => values::given(Some(Path::new(&value[1..])))?.to_vec(),
+        "" => return Err(Failure::usage(format!("the entry `{key}` has no value"))),
+        _ if PLAIN.contains(&key) => value.as_bytes().to_vec(),
+        _ => {
+            let message = format!("`{key}` may be a secret, and every user of the machine can see arguments");
+            let help = format!("write `{key}=-` and pass the value on standard input, or `{key}=@FILE`");
+            return Err(Failure::usage(message).help(help));
+        }
+    };
+    Ok((key.to_owned(), value))
+}
+
+/// Stores entries: a new binding is complete or not there, and so is each entry.
+fn store(all: &Path, dir: &Path, entries: &[(String, Vec<u8>)], force: bool) -> Result<(), Failure> {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    if dir.exists() && !force {
+        let message = format!("there is a service binding `{name}` already");
+        return Err(Failure::usage(message).help("--force changes the entries that you name, and keeps the others"));
+    }
+    if !dir.join("type").exists() && entries.iter().all(|(key, _)| key != "type") {
+        let help = "name the kind of service, such as type=postgresql";
+        return Err(Failure::usage("every service binding has an entry `type`").help(help));
+    }
+    let write = |dir: &Path| {
+        for (key, value) in entries {
+            let mode = Permissions::from_mode(0o400);
+            let mut file = tempfile::Builder::new()
+                .prefix(".new-")
+                .permissions(mode)
+                .tempfile_in(dir)?;
+            file.write_all(value)?;
+            file.as_file().sync_all()?;
+            file.persist(dir.join(key)).map_err(|error| error.error)?;
+        }
+        File::open(dir)?.sync_all()
+    };
+    let written = || {
+        if !all.exists() {
+            DirBuilder::new().recursive(true).mode(0o700).create(all)?;
+        }
+        if dir.exists() {
+            return write(dir);
+        }
+        let fresh = tempfile::Builder::new().prefix(".new-").tempdir_in(all)?;
+        write(fresh.path())?;
+        fs::rename(fresh.keep(), dir)?;
+        File::open(all)?.sync_all()
+    };
+    written().map_err(|error| failed(&error, "write", dir))
+}
+
+/// Has fnd read the bindings again, and prints what happened.
+async fn report(context: &Context, name: &str, dir: &Path, what: &str) -> Result<Exit, Failure> {
+    // fnd may not run; it reads the binding when it starts.
+    let reloaded = context.client.post("/v1/reload").await;
+    let users = match &reloaded {
+        Ok(_) => users::of_all(context, users::bindings).await.ok(),
+        Err(_) => None,
+    };
+    let changed = Changed {
+        name: name.to_owned(),
+        directory: dir.display().to_string(),
+        used_by: users.map(|users| users.get(name).cloned().unwrap_or_default()),
+    };
+    let body = serde_json::to_vec(&changed).unwrap_or_default(); // its keys are text
+    context.out.document(&body, |changed: &Changed, out: &Output| {
+        out.remark(&format!("`{}` {what}", changed.directory))?;
+        out.remark(&match (&changed.used_by, &reloaded) {
+            (None, Err(failure)) => format!("fnd was not asked to read it: {}", failure.message),
+            (None, Ok(_)) => "fnd has read it again".to_owned(),
+            (Some(users), _) if users.is_empty() => "nothing uses it yet".to_owned(),
+            (Some(users), _) => format!("used by {}", users.join(", ")),
+        })
+    })?;
+    Ok(Exit::Fine)
+}
+
+async fn list(context: &Context, all: &Path) -> Result<Exit, Failure> {
+    let users = users::of_all(context, users::bindings).await.ok();
+    let mut found: BTreeMap<String, Listed> = BTreeMap::new();
+    let used_by = |name: &str| users.as_ref().map(|users| users.get(name).cloned().unwrap_or_default());
+    let there = match fs::read_dir(all) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        entries => names(entries.map_err(|error| failed(&error, "read", all))?),
+    };
+    for name in users.iter().flat_map(BTreeMap::keys).chain(&there) {
+        let dir = all.join(name);
+        let kind = fs::read_to_string(dir.join("type"))
+            .ok()
+            .map(|kind| kind.trim().to_owned());
+        let entries = fs::read_dir(&dir).map(names).unwrap_or_default();
+        let listed = Listed {
+            name: name.clone(),
+            r#type: kind,
+            entries,
+            used_by: used_by(name),
+        };
+        found.insert(name.clone(), listed);
+    }
+    let list = BindingList {
+        bindings: found.into_values().collect(),
+    };
+    let body = serde_json::to_vec(&list).unwrap_or_default(); // its keys are text
+    context.out.document(&body, |list: &BindingList, out: &Output| {
+        let mut table = Table::new(&["BINDING", "TYPE", "ENTRIES", "USED BY"]);
+        for binding in &list.bindings {
+            let tone = if binding.r#type.is_some() {
+                Tone::Plain
+            } else {
+                Tone::Bad
+            };
+            let kind = binding.r#type.clone().unwrap_or_else(|| "missing".to_owned());
+            let users = binding.used_by.as_ref();
+            let users = users.map_or_else(|| "?".to_owned(), |users| users.join(","));
+            table.row(tone, [binding.name.clone(), kind, binding.entries.join(","), users]);
+        }
+        out.table(&table)?;
+        if users.is_none() {
+            out.aside("fnd does not answer, so the functions that use the bindings are not known");
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Returns the valid names in a directory, sorted.
+fn names(entries: fs::ReadDir) -> Vec<String> {
+    let mut found: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| is_secret(name))
+        .collect();
+    found.sort();
+    found
+}
+
+fn failed(error: &io::Error, what: &str, path: &Path) -> Failure {
+    let message = format!("failed to {what} `{}`: {error}", path.display());
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Failure::new(Exit::NotAllowed, message).help("run it as root, with sudo"),
+        _ => Failure::new(Exit::FunctionFailed, message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binding_is_stored_whole_and_changed_only_on_request() {
+        let dir = tempfile::tempdir().unwrap();
+        let (all, one) = (dir.path().join("bindings"), dir.path().join("bindings/db"));
+        let entry = |key: &str, value: &str| (key.to_owned(), value.as_bytes().to_vec());
+        assert!(
+            store(&all, &one, &[entry("password", "x")], false)
+                .unwrap_err()
+                .message
+                .contains("`type`")
+        );
+        assert!(!one.exists(), "nothing is left of it");
+        store(&all, &one, &[entry("type", "mysql"), entry("password", "x")], false).unwrap();
+        assert_eq!(names(fs::read_dir(&one).unwrap()), ["password", "type"]);
+        assert_eq!(
+            fs::metadata(one.join("password")).unwrap().permissions().mode() & 0o777,
+            0o400
+        );
+        assert_eq!(fs::metadata(&one).unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(store(&all, &one, &[entry("type", "x")], false).is_err());
+        store(&all, &one, &[entry("password", "y")], true).unwrap();
+        assert_eq!(fs::read_to_string(one.join("password")).unwrap(), "y");
+        assert_eq!(names(fs::read_dir(&all).unwrap()), ["db"]);
+    }
+
+    #[test]
+    fn secret_entries_are_no_arguments() {
+        assert_eq!(read("host=db.example.com").unwrap().1, b"db.example.com");
+        for entry in ["password=x", "uri=x", "host=", "=x", "host", "../x=y", ".x=y"] {
+            assert!(read(entry).is_err(), "{entry}");
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Secrets and service bindings of functions, on their way from files of root to the function.
+//!
+//! ```text
+//! helper:   files ──▶ memory file: head │ values
+//! spawner:  reads the head only, passes the memory file on to launchers
+//! launcher: values ──▶ a file system of the function's own, and variables
+//! ```
+//! So the spawner itself never has a value in its memory. The head has what fnd may know: fingerprints.
+
+use crate::log::Failed as _;
+use crate::policy::problem;
+use crate::sandbox::identity::Identity;
+use crate::vault::{SECRET, Vault};
+use fnd_wire::form::{Bytes, Wire, wire_structs};
+use fnd_wire::frame::Problem;
+use fnd_wire::ids::Version;
+use fnd_wire::mask::Masks;
+use fnd_wire::plan::{Credentials, Mapped};
+use fnd_wire::trust::is_secret;
+use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, mkdirat, openat};
+use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Most bytes of all values of a function together.
+pub const ALL_MAX: usize = 1 << 20;
+/// Most entries of a service binding.
+const ENTRIES_MAX: usize = 64;
+/// The well-known entries of a service binding that are no secrets; they are not masked in output.
+const KNOWN: [&str; 7] = ["type", "provider", "host", "port", "database", "username", "certificates"];
+
+wire_structs! {
+    /// What the spawner may know of a function's values.
+    pub struct Head {
+        /// Why the values can't be used; empty if they can.
+        pub problems: Vec<Problem>,
+        /// Hash of the values with a key of this machine, so that a new value makes a new version.
+        pub digest: Version,
+        /// Their fingerprints.
+        pub masks: Masks,
+    }
+
+    /// A function's values.
+    #[derive(Default)]
+    pub struct Values {
+        /// Files of `CREDENTIALS_DIRECTORY`.
+        pub secrets: Vec<(String, Bytes)>,
+        /// Files of `SERVICE_BINDING_ROOT`, `BINDING/ENTRY`.
+        pub bindings: Vec<(String, Bytes)>,
+        /// Variables of the environment.
+        pub variables: Vec<(String, Bytes)>,
+    }
+}
+
+/// The values of an installed version.
+#[derive(Debug)]
+pub struct Gathered {
+    /// What the spawner knows of them.
+    pub head: Head,
+    /// The memory file with head and values.
+    pub memory: File,
+}
+
+/// The values that a launcher puts in their places.
+#[derive(Debug)]
+pub struct Given {
+    /// The values.
+    pub values: Values,
+    /// `CREDENTIALS_DIRECTORY`.
+    pub secrets: PathBuf,
+    /// `SERVICE_BINDING_ROOT`.
+    pub bindings: PathBuf,
+    /// The function's user; absent: the spawner's.
+    pub owner: Option<Identity>,
+}
+
+/// Reads the values that a function gets.
+pub struct Gatherer {
+    /// Where secrets are.
+    pub vault: Vault,
+    /// What the function gets.
+    pub credentials: Credentials,
+    /// File of the key of this machine.
+    pub key: PathBuf,
+}
+
+impl Gatherer {
+    /// Writes head and values to a memory file.
+    ///
+    /// # Errors
+    /// If writing fails, or if the key can't be read or made.
+    pub fn gather(&self, memory: &File) -> io::Result<()> {
+        let (values, mut problems) = self.values();
+        let body = values.to_wire();
+        let key = self.key()?;
+        let digest = Sha256::new().chain_update(key).chain_update(&body).chain_update(key).finalize();
+        let hidden = |(name, _): &&(String, Bytes)| !KNOWN.iter().any(|known| name.ends_with(&format!("/{known}")));
+        let masked = values.secrets.iter().chain(values.bindings.iter().filter(hidden));
+        let masks = Masks::of(u64::from_le_bytes(random()?), masked.map(|(_, value)| value.0.as_slice()));
+        let masks = masks.unwrap_or_else(|why| {
+            problems.push(problem("secrets", why, "use secrets with fewer or shorter lines"));
+            Masks::default()
+        });
+        let head = Head { problems, digest: Version(digest.into()), masks }.to_wire();
+        let length = u64::try_from(head.len()).unwrap_or(u64::MAX);
+        let mut memory = memory;
+        memory.write_all(&[&length.to_le_bytes()[..], &head, &body].concat())
+    }
+
+    fn values(&self) -> (Values, Vec<Problem>) {
+        let (mut values, mut problems) = (Values::default(), Vec::new());
+        for Mapped { name, secret, variable } in &self.credentials.secrets {
+            match self.secret(secret) {
+                Ok(value) if *variable && value.contains(&0) => {
+                    problems.push(problem(secret, "it has a NUL byte, which no variable can have", "map it as a file"));
+                }
+                Ok(value) => {
+                    let value = Bytes(without_end(value));
+                    values.variables.extend(variable.then(|| (name.clone(), value.clone())));
+                    values.secrets.push((name.clone(), value));
+                }
+                Err(problem) => problems.push(problem),
+            }
+        }
+        for binding in &self.credentials.bindings {
+            match self.binding(binding) {
+                Ok(entries) => values.bindings.extend(entries),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        let all = values.secrets.iter().chain(&values.bindings);
+        if all.map(|(_, value)| value.0.len()).sum::<usize>() > ALL_MAX {
+            problems.push(problem("secrets", "all values together are larger than 1 MiB", "map fewer of them"));
+        }
+        (values, problems)
+    }
+
+    fn secret(&self, name: &str) -> Result<Vec<u8>, Problem> {
+        read(name, self.vault.secret(name).map_err(|why| why.into_problem(name))?)
+    }
+
+    /// Reads the entries of a service binding.
+    fn binding(&self, name: &str) -> Result<Vec<(String, Bytes)>, Problem> {
+        let dir = self.vault.bindings.join(name);
+        let shown = dir.display().to_string();
+        let help = format!("run `fndctl binding new {name} type=...`");
+        let dir = fs::canonicalize(&dir).map_err(|_| problem(&shown, "there is no such service binding", &help))?;
+        let unread = |error: io::Error| problem(&shown, format!("failed to list it: {error}"), "check the directory");
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(&dir).map_err(unread)? {
+            let entry = entry.map_err(unread)?.file_name();
+            let Some(entry) = entry.to_str().filter(|entry| is_secret(entry)) else { continue };
+            let path = dir.join(entry);
+            let opened = self.vault.open(&path, SECRET).map_err(|why| why.into_problem(&shown))?;
+            let Some(opened) = opened else { continue }; // it was removed just now
+            let value = without_end(read(&path.display().to_string(), opened)?);
+            entries.push((format!("{name}/{entry}"), Bytes(value)));
+            if entries.len() > ENTRIES_MAX {
+                return Err(problem(&shown, "it has more than 64 entries", "remove some"));
+            }
+        }
+        entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+        match entries.iter().any(|(entry, _)| entry.ends_with("/type")) {
+            true => Ok(entries),
+            false => Err(problem(&shown, "it has no entry `type`, which every service binding must have", help)),
+        }
+    }
+
+    /// Returns the key of this machine, which is made when it is first needed.
+    fn key(&self) -> io::Result<[u8; 32]> {
+        let read = || fs::read(&self.key).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+        if read().is_none() {
+            crate::places::replace(&self.key, &random::<32>()?)?;
+        }
+        // Another helper may have made it in the same moment.
+        read().ok_or_else(|| io::Error::other("the key of this machine can't be read"))
+    }
+}
+
+/// Returns a value of one line without the end of the line, which editors and `echo` add; other values as they are.
+fn without_end(mut value: Vec<u8>) -> Vec<u8> {
+    if value.iter().position(|byte| *byte == b'\n') == Some(value.len() - 1) {
+        value.truncate(value.trim_ascii_end().len());
+    }
+    value
+}
+
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads an open file of this length.
+fn read(shown: &str, (file, length): (File, u64)) -> Result<Vec<u8>, Problem> {
+    let mut value = Vec::new();
+    let read = file.take(length + 1).read_to_end(&mut value);
+    match read {
+        Ok(count) if count as u64 == length => Ok(value),
+        Ok(_) => Err(problem(shown, "it changed while being read", "reload fnd")),
+        Err(error) => Err(problem(shown, format!("failed to read it: {error}"), "check the file")),
+    }
+}
+
+/// Reads the first part of a memory file.
+///
+/// # Errors
+/// If no helper has finished it.
+pub fn head(memory: &File) -> Result<Head, String> {
+    Head::from_wire(&part(memory, 8, length(memory)?)?).failed("read what a helper wrote")
+}
+
+/// Reads the second part of a memory file.
+///
+/// # Errors
+/// If no helper has finished it.
+pub fn values(memory: &File) -> Result<Values, String> {
+    let start = 8 + length(memory)?;
+    let end = memory.metadata().failed("examine the values")?.len();
+    Values::from_wire(&part(memory, start, end.saturating_sub(start))?).failed("read the values")
+}
+
+fn length(memory: &File) -> Result<u64, String> {
+    let bytes = part(memory, 0, 8)?;
+    bytes.try_into().map(u64::from_le_bytes).map_err(|_| "a length has eight bytes".to_owned())
+}
+
+fn part(memory: &File, start: u64, length: u64) -> Result<Vec<u8>, String> {
+    let all = memory.metadata().failed("examine the values")?.len();
+    if all < start + length || all == 0 {
+        return Err("the helper ended before it had read the secrets".to_owned());
+    }
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+    memory.read_exact_at(&mut bytes, start).failed("read the values")?;
+    Ok(bytes)
+}
+
+/// Writes files that the owner can read below an empty directory. The directories stay this user's; the owner's group can
+/// list them.
+///
+/// # Errors
+/// If writing fails.
+pub fn fill(dir: impl AsFd, files: &[(String, Bytes)], owner: Option<&Identity>) -> io::Result<()> {
+    let give = |file: &OwnedFd, mode: u32, with_user: bool| {
+        fchmod(file, Mode::from_raw_mode(mode))?;
+        let Some(owner) = owner else { return Ok(()) };
+        fchown(file, with_user.then(|| Uid::from_raw(owner.uid)), Some(Gid::from_raw(owner.gid)))
+    };
+    let mut dirs = vec![Path::new(".")];
+    for (name, value) in files {
+        if let Some(parent) = Path::new(name).parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            match mkdirat(&dir, parent, Mode::from_raw_mode(0o700)) {
+                Err(Errno::EXIST) => {}
+                made => dirs.push(made.map(|()| parent)?),
+            }
+        }
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let mut file = File::from(openat(&dir, name.as_str(), flags, Mode::from_raw_mode(0o600))?);
+        file.write_all(&value.0)?;
+        give(&file.into(), 0o400, true)?;
+    }
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = |path: &Path| openat(&dir, path, flags, Mode::empty());
+    dirs.into_iter().try_for_each(|path| Ok(give(&open(path)?, 0o550, false)?))
+}
+
+/// Replaces the content of a directory, where a launcher can't have a file system of its own.
+///
+/// # Errors
+/// If writing fails.
+pub fn refill(dir: &Path, files: &[(String, Bytes)], owner: Option<&Identity>) -> io::Result<()> {
+    empty(dir)?;
+    fill(File::open(dir)?, files, owner)
+}
+
+/// Removes everything in a directory that this user owns.
+///
+/// # Errors
+/// If removing fails.
+pub fn empty(dir: &Path) -> io::Result<()> {
+    for dir in fs::read_dir(dir)?.flatten().map(|entry| entry.path()).chain([dir.to_owned()]) {
+        if dir.is_dir() {
+            fs::set_permissions(&dir, fs::Permissions::from_mode(0o711))?;
+        }
+    }
+    for path in fs::read_dir(dir)?.flatten().map(|entry| entry.path()) {
+        if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_end;
+
+    #[test]
+    fn only_a_value_of_one_line_loses_the_end_of_the_line() {
+        for (value, expected) in [
+            (&b"one\n"[..], &b"one"[..]),
+            (b"one\r\n", b"one"),
+            (b"one", b"one"),
+            (b"one\ntwo\n", b"one\ntwo\n"),
+            (b"\n\n", b"\n\n"),
+            (b"\0\x01 \x02", b"\0\x01 \x02"),
+        ] {
+            assert_eq!(without_end(value.to_vec()), expected);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Has a helper read the secrets and service bindings that a function gets, before the function is installed.
+
+use super::*;
+use crate::credentials::{self, Gathered, Gatherer};
+use fnd_wire::plan::{Credentials, FunctionAndSandbox};
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+
+/// A function that waits for its secrets.
+pub(super) struct Waiting {
+    pub(super) snapshot: Snapshot,
+    function: FunctionAndSandbox,
+    memory: File,
+}
+
+impl Spawner {
+    /// Returns the reader of a function's secrets, and the memory file that it writes.
+    pub(super) fn gatherer(&self, snapshot: &Snapshot, credentials: Credentials) -> Result<(Gatherer, File), Problem> {
+        let one = |why: String, help: &str| problem(&snapshot.shown, why, help);
+        if let Some(flaw) = credentials.flaw() {
+            return Err(one(flaw.to_owned(), "correct the manifest"));
+        }
+        if !snapshot.trusted {
+            let why = "it has secrets or service bindings, but root does not own all of its files";
+            return Err(one(why.to_owned(), "run `chown root` for code and manifest"));
+        }
+        let memory = memfd_create("fnd-credentials", MemfdFlags::CLOEXEC);
+        let memory = memory.map_err(|error| one(format!("failed to make a memory file: {error}"), "reload fnd"))?;
+        let key = self.workers.host().places.state.join("spawner/key");
+        Ok((Gatherer { vault: self.secrets.vault().clone(), credentials, key }, memory.into()))
+    }
+
+    /// Has a helper read the secrets.
+    pub(super) fn gather(
+        &mut self,
+        snapshot: Snapshot,
+        function: FunctionAndSandbox,
+        gatherer: Gatherer,
+        memory: File,
+    ) {
+        let written = match memory.try_clone() {
+            Ok(written) => written,
+            Err(error) => {
+                let why = format!("failed to open a memory file again: {error}");
+                let problem = problem(&snapshot.shown, why, "reload fnd");
+                return self.refuse_judged(snapshot, function, vec![problem]);
+            }
+        };
+        let kept = written.as_raw_fd();
+        let body = move || i32::from(gatherer.gather(&written).is_err());
+        let after = After::Gathered(Box::new(Waiting { snapshot, function, memory }));
+        self.helpers.add_with(Lane::Write, after, (kept, Box::new(body)));
+    }
+
+    /// Continues with a function whose secrets were read.
+    pub(super) fn gathered(&mut self, waiting: Waiting) {
+        let Waiting { snapshot, function, memory } = waiting;
+        let unread = |why| vec![problem(&snapshot.shown, format!("failed to read its secrets: {why}"), "reload fnd")];
+        match credentials::head(&memory) {
+            Ok(head) if head.problems.is_empty() => {
+                self.decide(snapshot, function, Some(Gathered { head, memory }));
+            }
+            Ok(head) => self.refuse_judged(snapshot, function, head.problems),
+            Err(why) => {
+                let problems = unread(why);
+                self.refuse_judged(snapshot, function, problems);
+            }
+        }
+    }
+
+    /// Refuses a function that the judge accepts. The version that serves keeps its secrets.
+    pub(super) fn refuse_judged(&mut self, snapshot: Snapshot, function: FunctionAndSandbox, problems: Vec<Problem>) {
+        let name = snapshot.install.function.clone();
+        self.secrets.judged(&name, None, snapshot.stamps.clone());
+        self.refuse(snapshot.request, name, problems, Some(function.function.verdict.document));
+        self.put_away(snapshot);
+    }
+}

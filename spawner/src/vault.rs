@@ -1,0 +1,122 @@
+//! Opens the files of secrets and service bindings, if only root can have written them.
+
+use crate::policy::{Myself, insecure_above, problem};
+use fnd_wire::frame::{Problem, SECRET_MAX, TLS_FILE_MAX, is_shortage};
+use fnd_wire::trust::is_secret;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Largest size of a file in bytes, and the permissions that it must not have.
+pub type Bounds = (u64, u32);
+/// The bounds of a secret.
+pub const SECRET: Bounds = (SECRET_MAX, 0o077);
+/// The bounds of a private key: Debian's group `ssl-cert` may read it.
+pub const PRIVATE: Bounds = (TLS_FILE_MAX, 0o027);
+/// The bounds of certificates, and of encrypted secrets: everybody may read them.
+pub const PUBLIC: Bounds = (TLS_FILE_MAX, 0o022);
+
+/// Why a secret is not opened.
+#[derive(Debug)]
+pub enum NoSecret {
+    /// For this reason.
+    Refused(Problem),
+    /// The node has run out of something.
+    Shortage(io::Error),
+}
+
+impl NoSecret {
+    /// Returns the reason as a problem with the file or secret of this name.
+    pub fn into_problem(self, name: &str) -> Problem {
+        match self {
+            Self::Refused(problem) => problem,
+            Self::Shortage(why) => problem(name, format!("failed to open the secret: {why}"), "reload fnd"),
+        }
+    }
+}
+
+/// The places of secrets.
+#[derive(Debug, Clone)]
+pub struct Vault {
+    /// `secrets/` beside the configuration, then the credentials of this unit.
+    pub dirs: Vec<PathBuf>,
+    /// `bindings/` beside the configuration.
+    pub bindings: PathBuf,
+    /// The user that the spawner runs as.
+    pub myself: Myself,
+}
+
+impl Vault {
+    /// Returns the places beside a configuration file, and systemd's directory of credentials.
+    pub fn new(config: &Path, credentials: Option<PathBuf>, myself: Myself) -> Self {
+        let dirs = [config.with_file_name("secrets")].into_iter().chain(credentials).collect();
+        Self { dirs, bindings: config.with_file_name("bindings"), myself }
+    }
+
+    /// Opens a secret; returns its file and its size in bytes.
+    ///
+    /// # Errors
+    /// Why it is not opened.
+    pub fn secret(&self, name: &str) -> Result<(File, u64), NoSecret> {
+        let shown = self.dirs.first().map(|dir| dir.join(name).display().to_string()).unwrap_or_default();
+        if !is_secret(name) {
+            return Err(NoSecret::Refused(problem(&shown, "a secret can't have this name", "rename it")));
+        }
+        // A directory that is missing has no secrets.
+        for dir in self.dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok()) {
+            if let Some(opened) = self.open(&dir.join(name), SECRET)? {
+                return Ok(opened);
+            }
+        }
+        let help = format!("run `fndctl secret new {name}` (a value that you were given: `fndctl secret set {name}`)");
+        Err(NoSecret::Refused(problem(&shown, "there is no such secret", help)))
+    }
+
+    /// Opens a file; none if it does not exist. The path has no symbolic link but in its last name.
+    ///
+    /// # Errors
+    /// Why it is not opened.
+    pub fn open(&self, path: &Path, (max, forbidden): Bounds) -> Result<Option<(File, u64)>, NoSecret> {
+        let shown = path.display();
+        let refuse = |message: String, help: String| NoSecret::Refused(problem(&shown.to_string(), message, help));
+        let owners = [0, self.myself.uid];
+        if let Some(above) = path.parent().and_then(|dir| insecure_above(dir, &owners)) {
+            let above = above.display();
+            let help = format!("run `chmod go-w {above}`, and check its owner");
+            return Err(refuse(format!("users other than root can write to `{above}`"), help));
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP) => return Err(refuse("it is a symbolic link".into(), "copy the file instead".into())),
+            Err(errno) => return Err(failed(path, errno)),
+        };
+        let meta = file.metadata().map_err(NoSecret::Shortage)?;
+        let wrong = [
+            (!meta.is_file(), "it is not a regular file", format!("remove `{shown}`")),
+            (!owners.contains(&meta.uid()), "it has another owner than root", format!("run `chown root {shown}`")),
+            (meta.mode() & forbidden != 0, "other users can read or change it", format!("run `chmod 0400 {shown}`")),
+            (meta.len() == 0, "it is empty", "write the value to it".to_owned()),
+            (meta.len() > max, "it is too large", format!("it may have at most {} KiB", max >> 10)),
+        ];
+        if let Some((_, message, help)) = wrong.into_iter().find(|(wrong, ..)| *wrong) {
+            return Err(refuse(message.to_owned(), help));
+        }
+        Ok(Some((file, meta.len())))
+    }
+}
+
+/// Returns why a file was not read.
+pub fn failed(path: &Path, errno: Errno) -> NoSecret {
+    match io::Error::from(errno) {
+        error if is_shortage(&error) => NoSecret::Shortage(error),
+        error => {
+            let message = format!("failed to open it: {error}");
+            NoSecret::Refused(problem(&path.display().to_string(), message, "check the file"))
+        }
+    }
+}
