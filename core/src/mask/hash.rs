@@ -2,33 +2,61 @@
 //!
 //! The hash of a window is computed from those of the two beginnings of the line that end where the window begins and
 //! ends. So one multiplication for each byte and length is enough, and no step waits for the one before.
-
-use fnd_wire::mask::power;
+//!
+//! One factor of each product is multiplied by 8 beforehand. Then the upper half of the product of 128 bits is what exceeds
+//! 61 bits, and 2^61 is 1 here. Sums stay below 4 times the modulus; only a window that may be a value is reduced fully.
 
 /// The prime modulus of the hashes, 2^61 - 1: a remainder needs no division.
 const MODULUS: u64 = (1 << 61) - 1;
-/// Bits of a filter for each fingerprint: of so many other windows, one is looked up in vain.
-const FILTER_BITS: usize = 64;
+/// Bits of the filter of a window: with 16 fingerprints of one length, one of 64 other windows is looked up in vain.
+const FILTER_BITS: u64 = 4096;
 
-/// Returns `factor * other + summand` modulo 2^61 - 1; all three are below it.
+/// A factor, times 8.
+#[derive(Debug, Clone, Copy, Default)]
+struct Factor(u64);
+
+impl Factor {
+    fn of(number: u64) -> Self {
+        Self((number % MODULUS) << 3)
+    }
+
+    /// Returns a number below 2^63 that is congruent to the product with `other`, plus `summand`. Both are below
+    /// 2^61 + 4.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves are taken apart")]
+    fn times(self, other: u64, summand: u64) -> u64 {
+        let product = u128::from(self.0) * u128::from(other);
+        ((product as u64) >> 3) + (product >> 64) as u64 + summand
+    }
+}
+
+/// Returns a congruent number below 2^61 + 4.
 #[inline]
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a product of two numbers of 61 bits has 122 bits, which are split into two times 61"
-)]
-pub(super) fn multiply_add(factor: u64, other: u64, summand: u64) -> u64 {
-    let sum = u128::from(factor) * u128::from(other) + u128::from(summand);
-    let folded = (sum as u64 & MODULUS) + (sum >> 61) as u64;
-    if folded >= MODULUS { folded - MODULUS } else { folded }
+fn fold(number: u64) -> u64 {
+    (number & MODULUS) + (number >> 61)
+}
+
+/// Returns a power, in as many steps as the exponent has bits.
+fn power(base: u64, exponent: usize) -> u64 {
+    let (mut square, mut rest, mut power) = (base % MODULUS, exponent, 1);
+    while rest > 0 {
+        let factor = Factor::of(square);
+        if rest % 2 == 1 {
+            power = fold(factor.times(power, 0));
+        }
+        square = fold(factor.times(square, 0));
+        rest /= 2;
+    }
+    power % MODULUS
 }
 
 /// The first powers of a point.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Powers([u64; 4]);
+pub(super) struct Powers([Factor; 4]);
 
 impl Powers {
     pub(super) fn of(point: u64) -> Self {
-        Self([1, 2, 3, 4].map(|exponent| power(point % MODULUS, exponent)))
+        Self([1, 2, 3, 4].map(|exponent| Factor::of(power(point, exponent))))
     }
 
     /// Appends the hashes of all longer beginnings of a line to those of the shorter ones.
@@ -40,16 +68,16 @@ impl Powers {
         for block in blocks {
             // The hashes within the block do not wait for the one before it.
             let [a, b, c, d] = block.map(digit);
-            let ab = multiply_add(a, one, b);
-            let abc = multiply_add(ab, one, c);
-            let abcd = multiply_add(abc, one, d);
+            let ab = fold(one.times(a, b));
+            let abc = fold(one.times(ab, c));
+            let abcd = fold(one.times(abc, d));
             let next = [(one, a), (two, ab), (three, abc), (four, abcd)];
-            let next = next.map(|(power, within)| multiply_add(last, power, within));
+            let next = next.map(|(power, within)| fold(power.times(last, within)));
             last = next[3];
             hashes.extend_from_slice(&next);
         }
         for byte in rest {
-            last = multiply_add(last, one, digit(*byte));
+            last = fold(one.times(last, digit(*byte)));
             hashes.push(last);
         }
     }
@@ -60,10 +88,10 @@ impl Powers {
 pub(super) struct Window {
     pub(super) length: usize,
     /// The negative of the point to the power of the length.
-    weight: u64,
+    weight: Factor,
     pub(super) powers: Powers,
-    /// One bit for the end of each hash.
-    filter: Vec<u64>,
+    /// One bit for the end of each number that is congruent to a hash.
+    filter: Box<[u64; 64]>,
     /// In ascending order.
     hashes: Vec<u64>,
 }
@@ -71,15 +99,17 @@ pub(super) struct Window {
 impl Window {
     pub(super) fn new(point: u64, length: usize, mut hashes: Vec<u64>) -> Self {
         hashes.sort_unstable();
-        let words = (hashes.len() * FILTER_BITS).next_power_of_two() / 64;
-        let mut filter = vec![0; words.max(1)];
+        let mut filter = Box::new([0; 64]);
         for hash in &hashes {
-            let word = place(*hash, &filter);
-            filter[word] |= 1 << (hash % 64);
+            for multiple in 0..4 {
+                // Two to the power of 61 has no bit within the filter.
+                let end = hash.wrapping_sub(multiple);
+                filter[word(end)] |= 1 << (end % 64);
+            }
         }
         Self {
             length,
-            weight: (MODULUS - power(point % MODULUS, length)) % MODULUS,
+            weight: Factor::of(MODULUS - power(point, length)),
             powers: Powers::of(point),
             filter,
             hashes,
@@ -93,21 +123,19 @@ impl Window {
         let ends = hashes.get(first..).unwrap_or_default();
         let begins = hashes.get(first - self.length..).unwrap_or_default();
         for (offset, (begin, end)) in begins.iter().zip(ends).enumerate() {
-            let hash = multiply_add(*begin, self.weight, *end);
-            let word = self.filter[place(hash, &self.filter)];
-            if word >> (hash % 64) & 1 == 1 && self.hashes.binary_search(&hash).is_ok() {
+            let hash = self.weight.times(*begin, *end);
+            let is_likely = self.filter[word(hash)] >> (hash % 64) & 1 == 1;
+            if is_likely && self.hashes.binary_search(&(hash % MODULUS)).is_ok() {
                 found(first + offset);
             }
         }
     }
 }
 
-/// Returns the word of a filter in which a hash has its bit.
+/// Returns the word of a filter in which a number has its bit.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "only the last bits count")]
-fn place(hash: u64, filter: &[u64]) -> usize {
-    // The number of words is a power of two.
-    (hash >> 6) as usize & (filter.len() - 1)
+fn word(number: u64) -> usize {
+    (number % FILTER_BITS / 64) as usize
 }
 
 #[cfg(test)]
@@ -129,7 +157,11 @@ mod tests {
                     all.push(byte);
                 }
             }
-            prop_assert_eq!(&hashes, &plain);
+            let reduced: Vec<u64> = hashes.iter().map(|hash| hash % MODULUS).collect();
+            prop_assert_eq!(&reduced, &plain);
+            for exponent in 0..40 {
+                prop_assert_eq!(power(point, exponent), fnd_wire::mask::power(point, exponent));
+            }
             for length in 1..=all.len() {
                 let of = |text: &[u8]| hash(point, text);
                 let window = Window::new(point, length, vec![of(&all[..length]), of(&all[all.len() - length..])]);
@@ -141,10 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn a_product_at_the_limit_is_reduced() {
+    fn a_product_at_the_limit_does_not_overflow() {
         let most = MODULUS - 1;
         // (-1) * (-1) - 1
-        assert_eq!(multiply_add(most, most, most), 0);
-        assert_eq!(multiply_add(most, 1, 1), 0);
+        assert_eq!(Factor::of(most).times(most, most) % MODULUS, 0);
+        let (other, summand) = ((1 << 61) + 3, (1 << 61) + 3);
+        let sum = Factor::of(most).times(other, summand);
+        assert_eq!(sum % MODULUS, 0);
+        assert!(sum < 1 << 63 && fold(u64::MAX >> 1) < (1 << 61) + 4);
     }
 }

@@ -229,7 +229,7 @@ impl Supervisor {
 
 /// Keeps an attempt as its function's last.
 fn keep_last(function: &mut Function, record: &AttemptRecord, trigger: Trigger, result: Option<RunResult>) {
-    let kept = result.as_ref().map(RunResult::to_kept);
+    let kept = result.map(|result| result.to_kept());
     function.last = Some(Box::new(LastAttempt {
         attempt: record.clone(),
         trigger,

@@ -328,6 +328,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_answer_with_secrets_stays_in_memory_where_there_is_no_room() {
+        let (directory, buffers) = buffers(1000);
+        let bytes = buffers.hold_in_memory(vec![5; 70_000].into());
+        assert_eq!((bytes.len(), buffers.held()), (70_000, (70_000, 0)));
+        drop(bytes);
+        assert_eq!(buffers.held(), (0, 0));
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
     async fn one_large_answer_has_all_of_the_budget_and_several_leave_a_quarter() {
         let (_directory, buffers) = buffers(400_000);
         let hold = async |size: usize| buffers.hold_answer(vec![5; size].into()).await.unwrap();

@@ -88,6 +88,7 @@ impl State {
         }
         match self.workers.asked.remove(&request) {
             Some(Asked::Spawn(asked)) => {
+                self.workers.masks.forget(asked.worker);
                 self.step(Event::SpawnFailed {
                     worker: asked.worker,
                     message: message.to_owned(),

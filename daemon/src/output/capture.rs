@@ -49,6 +49,8 @@ pub(super) struct Capture {
     masked: Option<Box<Masked>>,
     /// Standard output may be the result.
     gives_result: bool,
+    /// Nothing that is printed is kept: it may contain values of secrets, and nobody has their fingerprints.
+    withheld: bool,
     result: Vec<u8>,
     error_line: ErrorLine,
     last_lines: LastLines,
@@ -81,6 +83,7 @@ impl Capture {
             stderr: Splitter::default(),
             masked,
             gives_result: true,
+            withheld: false,
             result: Vec::new(),
             error_line: ErrorLine::default(),
             last_lines: LastLines::default(),
@@ -142,9 +145,20 @@ impl Capture {
         capture
     }
 
+    /// From now on, only counts what is printed.
+    pub(super) fn withhold(&mut self) {
+        self.withheld = true;
+    }
+
+    /// Says whether what is printed is only counted.
+    pub(super) fn is_withheld(&self) -> bool {
+        self.withheld
+    }
+
     /// Adds bytes. `seen` gets every whole line and note, and whether it is in the head.
     pub(super) fn feed(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut dyn FnMut(&Line<'_>, bool)) {
-        if self.gives_result && stream == Stream::Stdout && self.stdout.bytes <= self.meta.result_max {
+        if self.gives_result && !self.withheld && stream == Stream::Stdout && self.stdout.bytes <= self.meta.result_max
+        {
             // One byte more than a result may have shows that it is no result.
             let most = self.meta.result_max.saturating_add(1);
             let room = most.saturating_sub(self.result.len() as u64);
@@ -156,7 +170,7 @@ impl Capture {
         let splitter = self.splitter(stream);
         // Counts may come from a damaged spool, so they saturate.
         splitter.bytes = splitter.bytes.saturating_add(bytes.len() as u64);
-        if is_answer {
+        if is_answer || self.withheld {
             // A page or a picture has no place in the log.
             return;
         }

@@ -295,8 +295,12 @@ impl Thread {
             result: capture.take_result(),
             ..capture.captured()
         };
-        match result.map(|file| result::read(file, meta.result_max)) {
-            None | Some(Ok(Written::No)) if meta.cgi => captured.read_document(meta.result_max),
+        let withheld = capture.is_withheld();
+        match result
+            .filter(|_| !withheld)
+            .map(|file| result::read(file, meta.result_max))
+        {
+            None | Some(Ok(Written::No)) if meta.cgi && !withheld => captured.read_document(meta.result_max),
             None | Some(Ok(Written::No)) => {}
             Some(Ok(Written::Yes(written))) => captured.result = Some(written),
             Some(Ok(Written::TooLarge(size))) => {

@@ -62,15 +62,15 @@ impl Thread {
             }
             Replayed::Whole { capture, spool } => (*capture, spool, stored),
             Replayed::Lost(loss) => {
-                if loss == Loss::Unmasked {
-                    self.io.spools.remove(key);
-                }
                 let sinks = &mut self.io.sinks;
                 let whose = meta.clone();
                 let note = (clock::unix_ms(), loss.words());
                 let mut capture = Capture::after_loss(meta, stored, note, &mut |line, in_head| {
                     sinks.seen(&whose, line, in_head);
                 });
+                if loss != Loss::Damaged && whose.mask.is_none() {
+                    capture.withhold();
+                }
                 let mut spool = Spool::Failed;
                 self.io.spools.rewrite(&mut spool, &mut capture);
                 (capture, spool, stored)

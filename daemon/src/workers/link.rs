@@ -177,7 +177,8 @@ impl Connection {
             let packet = self.packet.get(..bytes).unwrap_or_default();
             if let Some(frame) = self.partial.add(packet).map_err(ConnectionError::Frame)? {
                 let (request, reply) = decode(&frame).map_err(ConnectionError::Frame)?;
-                if request != 0 {
+                // The fingerprints of a worker's secrets come before the answer to its start.
+                if request != 0 && !matches!(reply, Reply::Masks(_)) {
                     self.unanswered = self.unanswered.saturating_sub(1);
                 }
                 return Ok(Some(Incoming {
@@ -252,7 +253,9 @@ fn send_packet(socket: &OwnedFd, out: &Outgoing) -> rustix::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_wire::frame::Hello;
+    use fnd_wire::frame::{Hello, Masked};
+    use fnd_wire::ids::WorkerId;
+    use fnd_wire::mask::Masks;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, recv, send, socketpair};
 
     fn connected() -> (Connection, OwnedFd) {
@@ -293,6 +296,25 @@ mod tests {
             assert_eq!((incoming.request, incoming.reply), (7, Reply::Done));
             reader.join().unwrap();
             assert!(matches!(connection.next().await, Err(ConnectionError::Closed)));
+        });
+    }
+
+    #[test]
+    fn fingerprints_are_no_answer() {
+        with_runtime(async || {
+            let (mut connection, theirs) = connected();
+            let number = connection.send(&Request::Reload, vec![]).unwrap();
+            let masked = Masked {
+                worker: WorkerId(1),
+                masks: Masks::default(),
+            };
+            for (reply, is_answered) in [(Reply::Masks(masked), false), (Reply::Done, true)] {
+                for packet in packets(&encode(number, &reply)) {
+                    send(&theirs, &packet, SendFlags::empty()).unwrap();
+                }
+                assert_eq!(connection.next().await.unwrap().reply, reply);
+                assert_eq!(connection.is_answered(), is_answered, "{reply:?}");
+            }
         });
     }
 

@@ -2,11 +2,13 @@ use super::*;
 use crate::output::{Output, Piped, SpoolPlaces};
 use crate::workers::environment::tests::order;
 use fnd_core::supervisor::CallOrder;
-use fnd_wire::frame::{Containment, MemoryGroups, decode};
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{Containment, Held, Masked, MemoryGroups, Spawned, decode};
 use fnd_wire::ids::Attempt;
+use fnd_wire::mask::Masks;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::rc::Weak;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
@@ -158,6 +160,60 @@ fn a_call_reaches_its_worker_and_ends_once() {
         let key = (attempt.invocation, Attempt(2));
         assert!(workers.end_call(WORKER, 5).is_none_or(|ended| ended == key));
         assert_eq!(workers.end_call(WORKER, 5), None);
+        output.stop();
+    });
+}
+
+/// Returns a worker that the spawner holds, whose standard output has these bytes.
+fn held(record: &[u8], printed: &[u8]) -> (Held, Vec<OwnedFd>) {
+    let spawned = Spawned {
+        worker: WORKER,
+        pid: 17,
+        stdout: true,
+        stderr: true,
+        result: false,
+        kill: false,
+    };
+    let held = Held {
+        spawned,
+        age_ms: 1,
+        termed: None,
+        record: Bytes(record.to_vec()),
+    };
+    let (out, mut printing) = std::io::pipe().unwrap();
+    printing.write_all(printed).unwrap();
+    (held, vec![out.into(), std::io::pipe().unwrap().0.into()])
+}
+
+#[test]
+fn an_adopted_worker_is_masked_with_what_the_spawner_reports() {
+    local(async || {
+        let dir = tempfile::tempdir().unwrap();
+        let logs = dir.path().join("logs");
+        let spool = SpoolPlaces {
+            state: dir.path().join("spool"),
+            memory: dir.path().join("memory"),
+        };
+        let output = Output::start(logs.clone(), spool, Default::default(), Box::new(|_, _| {})).unwrap();
+        let (mut workers, _spawner) = workers();
+        let record = include_bytes!("../../../tests/fuzz/seeds/notes/attempt");
+        let masks = Masks::of(1 << 60, [&b"hunter22"[..]]).unwrap();
+        let of = |worker| Masked {
+            worker,
+            masks: masks.clone(),
+        };
+        let held = adoption::read(vec![held(record, b"is hunter22\n")], Default::default());
+        let (adopted, _) = workers.attach_held((held, vec![of(WORKER), of(WorkerId(8))]), &output);
+        assert_eq!(adopted.len(), 1);
+        assert!(workers.masks.of(WORKER).is_some() && workers.masks.of(WorkerId(8)).is_none());
+        let (done, ended) = std::sync::mpsc::channel();
+        output.finish(WORKER, None, move |captured| done.send(captured).unwrap());
+        let captured = ended.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
+        assert_eq!((captured.stdout_bytes, &*captured.last_lines), (12, "is ***"));
+        let function = &adopted[0].record.function;
+        let kept = crate::output::kept::read(&logs, function, &Default::default()).unwrap();
+        let texts: Vec<String> = kept.map(|line| line.unwrap().text).collect();
+        assert_eq!(texts[0], "is ***");
         output.stop();
     });
 }

@@ -2,9 +2,11 @@
 
 use super::bench::*;
 use crate::outcome::Class;
-use crate::supervisor::{Action, Event, Exited, Poll, Retry, Rules};
+use crate::record::{InvocationRecord, RunResult};
+use crate::supervisor::{Action, Answer, Event, Exited, Poll, Retry, Rules};
 use fnd_wire::frame::ExitStatus::Code;
 use fnd_wire::ids::WorkerId;
+use std::sync::Arc;
 
 fn retrying(retries: u32) -> Rules {
     let retry = Retry {
@@ -130,6 +132,45 @@ fn a_poll_gets_the_result_of_the_last_one_and_is_no_retry() {
         b.code(3, 1),
         "record exit-1: failed exit-1 Retries; reply 1: failed exit-1 Retries"
     );
+}
+
+#[test]
+fn records_have_what_is_kept_of_a_result_and_callers_and_polls_the_result() {
+    let result = |data: &str| RunResult {
+        kept: Some(Arc::new(text("***"))),
+        ..text(data)
+    };
+    let data = |record: &InvocationRecord| {
+        let result = record.result.as_ref()?;
+        assert_eq!(result.kept, None);
+        Some(String::from_utf8(result.data.to_vec()).unwrap())
+    };
+    let mut b = Bench::with(polling());
+    b.submit(1);
+    let mut recorded = Vec::new();
+    for (worker, code) in [(1, 99), (2, 0)] {
+        b.exited(Exited {
+            result: Some(result("secret")),
+            ..exit(worker, Code(code))
+        });
+        for action in &b.last {
+            match action {
+                Action::Record(_, record) | Action::Update(record) => recorded.extend(data(record)),
+                Action::Reply(_, answer) => {
+                    let Answer::Finished(record) = &**answer else {
+                        panic!("{answer:?}");
+                    };
+                    assert_eq!(record.result, Some(result("secret")));
+                }
+                _ => {}
+            }
+        }
+        if code == 99 {
+            b.wait(secs(15));
+            assert_eq!(previous(&b), Some("secret".to_owned()));
+        }
+    }
+    assert_eq!(recorded, ["***", "***"]);
 }
 
 fn previous(b: &Bench) -> Option<String> {

@@ -43,8 +43,8 @@ impl Loss {
                  secrets is only in memory"
             }
             Self::Unmasked => {
-                "output from before the restart of fnd may be missing here: it was removed because values of secrets in it \
-                 could not be masked any more"
+                "output of this attempt may be missing from here on: it was removed because values of secrets in it could \
+                 not be masked any more"
             }
         }
     }

@@ -143,18 +143,22 @@ fn a_spool_without_fingerprints_is_removed_unread_and_the_output_says_so() {
 }
 
 #[test]
-fn a_worker_without_fingerprints_goes_on_without_its_spool() {
+fn the_output_of_a_worker_is_withheld_if_its_fingerprints_are_gone() {
     let mut world = World::new(secret(1));
     world.print(Stream::Stdout, b"one hunter22\nrest");
     world.end(End::Stop);
     world.meta.mask = None;
     world.adopt();
-    world.print(Stream::Stdout, b"after\n");
-    assert_eq!(world.files("memory").len(), 0);
+    world.print(Stream::Stdout, b"after hunter22\n");
     let captured = world.finish();
-    assert_eq!(captured.stdout_bytes, 6);
+    assert_eq!((captured.stdout_bytes, captured.result), (15, None));
     let kept = world.kept();
-    assert!(kept.len() == 3 && kept[1].1.contains("could not be masked"), "{kept:?}");
+    assert_eq!((kept.len(), &kept[0]), (2, &pair("stdout", "one ***")));
+    assert!(kept[1].1.contains("could not be masked"), "{kept:?}");
+    world.output.release(WorkerId(7));
+    wait(world.output.settle());
+    assert_eq!((world.spools(), world.files("memory").len()), (0, 0));
+    assert!(!is_on_disk(world.state.path()));
 }
 
 #[test]
