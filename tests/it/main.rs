@@ -4,6 +4,7 @@
 //!
 //! Files:
 //! - `api`, `asynchronous`, `events`, `metrics`, `traces`, `watch`: the API
+//! - `access`: roles of people and groups for some functions
 //! - `alerts`, `hooks`: what follows an end, and a change
 //! - `away`, `drop`, `versions`, `last_good`, `reload`: files, functions and configuration
 //! - `badinput`, `buffers`, `limits`, `shortage`: bounds
@@ -28,6 +29,7 @@
 //! - `users`: two fnds beside each other
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
 
+mod access;
 mod alerts;
 mod api;
 mod asynchronous;

@@ -46,6 +46,7 @@ pub use call_output::{CallOutput, Ended};
 
 use crate::ledger::Retention;
 use crate::output::kept::{KeepOutput, Keeper, Line, Position, SEGMENT, Store};
+use fnd_core::access::Reach;
 use fnd_core::api::LogLine;
 use fnd_core::record::RunResult;
 use fnd_core::triggers::cgi;
@@ -132,6 +133,8 @@ pub struct Follow {
     pub function: Option<FunctionName>,
     /// Only lines of this invocation.
     pub invocation: Option<InvocationId>,
+    /// Only lines of functions that the follower may view.
+    pub reach: Reach,
 }
 
 /// The lines that a follower gets as they arrive.

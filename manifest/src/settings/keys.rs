@@ -118,10 +118,14 @@ keys! {
     /// An entry of `[[access]]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Access {
-        /// Name of the group.
-        group: String = Text(Form::Name), example "fnd", required true;
+        /// Name of the group; an entry names either a group or a user.
+        group: Option<String> [default] = Text(Form::Name), example "fnd";
+        /// Name of the user.
+        user: Option<String> [default] = Text(Form::Name), example "ada";
         /// `viewer` reads; `operator` also invokes, cancels and enables; `admin` may do everything.
         role: Role = Word(Role::WORDS), example "operator", required true;
+        /// The functions that the role is for: names, and patterns of names. Default: all functions, and the node.
+        functions: Option<Vec<String>> [default] = List(&Text(Form::Functions)), example ["web/*"];
     }
 }
 

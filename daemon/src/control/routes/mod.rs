@@ -1,4 +1,9 @@
-//! All routes of the API in one table: method, path, required role and handler. Each verb has its own file.
+//! All routes of the API in one table: method, path, what the route is about, required role and handler. Each verb has its
+//! own file.
+//!
+//! `find` and `permit` decide here, for all routes, whether a caller's role is great enough for the function, the
+//! invocation or the node that a route is about. A list has to be reduced to what its caller may view; a test asks
+//! every route of the table as a caller who may view one function only.
 //!
 //! Files:
 //! - `backup`: `GET /v1/backup`
@@ -66,7 +71,8 @@ use super::peer::Peer;
 use crate::http::limits::Pace;
 use crate::http::request::{Request, discard, short};
 use crate::http::response::{Answered, Refusal, problem};
-use find::find;
+use find::{find, permit};
+use fnd_core::access::Reach;
 use fnd_manifest::settings::Role;
 use futures_util::future::LocalBoxFuture;
 use hyper::Method;
@@ -81,16 +87,32 @@ pub(super) struct Route {
     method: Method,
     /// Its path; `{...}` stands for one segment, `{path...}` for the rest of the path, not decoded.
     path: &'static str,
+    /// The thing that the caller needs the role for.
+    about: About,
     /// The required role; none: any client that can connect.
     role: Option<Role>,
     run: fn(Call) -> Handling,
 }
 
+/// The thing that a route is about, for which its caller needs the role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    /// The function in the path.
+    Function,
+    /// The function of the invocation in the path.
+    Invocation,
+    /// Functions: a role for some of them is enough. The handler leaves out those that the caller may not view.
+    List,
+    /// The node: an entry with `functions` gives no role for it.
+    Node,
+}
+
 macro_rules! route {
-    ($method:ident $path:literal $role:expr, $run:path) => {
+    ($method:ident $path:literal $about:ident $role:expr, $run:path) => {
         Route {
             method: Method::$method,
             path: $path,
+            about: About::$about,
             role: $role,
             run: |call| Box::pin($run(call)),
         }
@@ -104,53 +126,53 @@ const ADMIN: Option<Role> = Some(Role::Admin);
 /// All routes; a test checks that `openapi.json` describes each.
 static ROUTES: &[Route] = &[
     // First, because it is requested most often and the table is searched in order.
-    route!(POST "/v1/functions/{function}/invoke" OPERATOR, invoke::run),
-    route!(GET "/healthz" None, healthz::answer),
-    route!(GET "/v1/openapi.json" VIEWER, openapi::answer),
-    route!(GET "/v1/status" VIEWER, status::answer),
-    route!(GET "/v1/functions" VIEWER, functions::list),
-    route!(GET "/v1/functions/{function}" VIEWER, functions::show),
-    route!(POST "/v1/functions/{function}/invocations" OPERATOR, invoke::queue),
-    route!(GET "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
-    route!(HEAD "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
-    route!(POST "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
-    route!(PUT "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
-    route!(PATCH "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
-    route!(DELETE "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
-    route!(OPTIONS "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
-    route!(POST "/v1/functions/{function}/enable" OPERATOR, enable::enable),
-    route!(POST "/v1/functions/{function}/disable" OPERATOR, enable::disable),
-    route!(POST "/v1/events" OPERATOR, events::publish),
-    route!(POST "/publish" OPERATOR, events::publish),
-    route!(POST "/v1/functions/{function}/schedules/pause" OPERATOR, schedules::pause),
-    route!(POST "/v1/functions/{function}/schedules/resume" OPERATOR, schedules::resume),
-    route!(GET "/v1/invocations" VIEWER, invocations::list),
-    route!(GET "/v1/invocations/{id}" VIEWER, invocations::show),
-    route!(GET "/v1/invocations/{id}/result" VIEWER, result::answer),
-    route!(GET "/v1/invocations/{id}/logs" VIEWER, logs::of_invocation),
-    route!(POST "/v1/invocations/{id}/cancel" OPERATOR, cancel::answer),
-    route!(POST "/v1/invocations/{id}/replay" OPERATOR, replay::answer),
-    route!(GET "/v1/dead-letters" VIEWER, dead_letters::list),
-    route!(GET "/v1/dead-letters/{id}" VIEWER, dead_letters::show),
-    route!(POST "/v1/dead-letters/{id}/redrive" OPERATOR, dead_letters::redrive),
-    route!(DELETE "/v1/dead-letters/{id}" OPERATOR, dead_letters::discard),
-    route!(GET "/v1/backup" ADMIN, backup::answer),
-    route!(GET "/v1/log-level" VIEWER, log_level::show),
-    route!(POST "/v1/log-level" ADMIN, log_level::set),
-    route!(GET "/v1/logs" VIEWER, logs::of_all),
-    route!(GET "/v1/stream" VIEWER, stream::answer),
-    route!(GET "/metrics" VIEWER, metrics::answer),
-    route!(GET "/v1/routes" VIEWER, public::list),
-    route!(POST "/v1/routes/test" OPERATOR, public::test),
-    route!(GET "/v1/runtimes" VIEWER, runtimes::answer),
-    route!(GET "/v1/schedules" VIEWER, schedules::list),
-    route!(GET "/v1/sizes" VIEWER, sizes::answer),
-    route!(GET "/v1/usage" VIEWER, usage::answer),
-    route!(GET "/v1/config" VIEWER, config::answer),
-    route!(POST "/v1/reload" ADMIN, reload::answer),
-    route!(POST "/v1/validate" OPERATOR, validate::answer),
-    route!(POST "/v1/drain" ADMIN, drain::answer),
-    route!(DELETE "/v1/drain" ADMIN, drain::cancel),
+    route!(POST "/v1/functions/{function}/invoke" Function OPERATOR, invoke::run),
+    route!(GET "/healthz" Node None, healthz::answer),
+    route!(GET "/v1/openapi.json" List VIEWER, openapi::answer),
+    route!(GET "/v1/status" List VIEWER, status::answer),
+    route!(GET "/v1/functions" List VIEWER, functions::list),
+    route!(GET "/v1/functions/{function}" Function VIEWER, functions::show),
+    route!(POST "/v1/functions/{function}/invocations" Function OPERATOR, invoke::queue),
+    route!(GET "/v1/functions/{function}/http/{path...}" Function OPERATOR, invoke::request),
+    route!(HEAD "/v1/functions/{function}/http/{path...}" Function OPERATOR, invoke::request),
+    route!(POST "/v1/functions/{function}/http/{path...}" Function OPERATOR, invoke::request),
+    route!(PUT "/v1/functions/{function}/http/{path...}" Function OPERATOR, invoke::request),
+    route!(PATCH "/v1/functions/{function}/http/{path...}" Function OPERATOR, invoke::request),
+    route!(DELETE "/v1/functions/{function}/http/{path...}" Function OPERATOR, invoke::request),
+    route!(OPTIONS "/v1/functions/{function}/http/{path...}" Function OPERATOR, invoke::request),
+    route!(POST "/v1/functions/{function}/enable" Function OPERATOR, enable::enable),
+    route!(POST "/v1/functions/{function}/disable" Function OPERATOR, enable::disable),
+    route!(POST "/v1/events" List OPERATOR, events::publish),
+    route!(POST "/publish" List OPERATOR, events::publish),
+    route!(POST "/v1/functions/{function}/schedules/pause" Function OPERATOR, schedules::pause),
+    route!(POST "/v1/functions/{function}/schedules/resume" Function OPERATOR, schedules::resume),
+    route!(GET "/v1/invocations" List VIEWER, invocations::list),
+    route!(GET "/v1/invocations/{id}" Invocation VIEWER, invocations::show),
+    route!(GET "/v1/invocations/{id}/result" Invocation VIEWER, result::answer),
+    route!(GET "/v1/invocations/{id}/logs" Invocation VIEWER, logs::of_invocation),
+    route!(POST "/v1/invocations/{id}/cancel" Invocation OPERATOR, cancel::answer),
+    route!(POST "/v1/invocations/{id}/replay" Invocation OPERATOR, replay::answer),
+    route!(GET "/v1/dead-letters" List VIEWER, dead_letters::list),
+    route!(GET "/v1/dead-letters/{id}" Invocation VIEWER, dead_letters::show),
+    route!(POST "/v1/dead-letters/{id}/redrive" Invocation OPERATOR, dead_letters::redrive),
+    route!(DELETE "/v1/dead-letters/{id}" Invocation OPERATOR, dead_letters::discard),
+    route!(GET "/v1/backup" Node ADMIN, backup::answer),
+    route!(GET "/v1/log-level" Node VIEWER, log_level::show),
+    route!(POST "/v1/log-level" Node ADMIN, log_level::set),
+    route!(GET "/v1/logs" List VIEWER, logs::of_all),
+    route!(GET "/v1/stream" List VIEWER, stream::answer),
+    route!(GET "/metrics" Node VIEWER, metrics::answer),
+    route!(GET "/v1/routes" List VIEWER, public::list),
+    route!(POST "/v1/routes/test" Node OPERATOR, public::test),
+    route!(GET "/v1/runtimes" Node VIEWER, runtimes::answer),
+    route!(GET "/v1/schedules" List VIEWER, schedules::list),
+    route!(GET "/v1/sizes" Node VIEWER, sizes::answer),
+    route!(GET "/v1/usage" List VIEWER, usage::answer),
+    route!(GET "/v1/config" Node VIEWER, config::answer),
+    route!(POST "/v1/reload" Node ADMIN, reload::answer),
+    route!(POST "/v1/validate" Node OPERATOR, validate::answer),
+    route!(POST "/v1/drain" Node ADMIN, drain::answer),
+    route!(DELETE "/v1/drain" Node ADMIN, drain::cancel),
 ];
 
 /// Routes that a later version will have.
@@ -164,11 +186,11 @@ static LATER: &[(Method, &str)] = &[
     (Method::DELETE, "/v1/state/{scope}/{key}"),
 ];
 
-/// Returns the answer to a request of a peer with a role.
+/// Returns the answer to a request of a peer with its roles.
 pub(crate) async fn answer(
     backend: Rc<dyn Backend>,
     peer: &Peer,
-    role: Option<Role>,
+    reach: &Reach,
     request: hyper::Request<Incoming>,
 ) -> Answered {
     let (parts, body) = request.into_parts();
@@ -179,23 +201,22 @@ pub(crate) async fn answer(
         status: None,
     };
     let unread = Rc::new(RefCell::new(Some(body)));
-    let outcome = match find(&audit.method, &audit.path, role) {
-        Ok((route, places)) => {
-            let call = Call {
-                backend,
-                role,
-                request: Request {
-                    parts,
-                    body: Rc::clone(&unread),
-                    pace: Pace::LOCAL,
-                },
-                places,
-            };
-            (route.run)(call).await
-        }
-        Err(refusal) => Err(refusal),
+    let outcome = async {
+        let (route, places) = find(&audit.method, &audit.path, reach)?;
+        let call = Call {
+            backend,
+            reach: reach.clone(),
+            request: Request {
+                parts,
+                body: Rc::clone(&unread),
+                pace: Pace::LOCAL,
+            },
+            places,
+        };
+        permit(route, &call).await?;
+        (route.run)(call).await
     };
-    let response = match outcome {
+    let response = match outcome.await {
         Ok(response) => response,
         Err(refusal) => {
             discard(&unread, Pace::LOCAL).await;

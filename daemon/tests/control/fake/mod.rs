@@ -184,7 +184,7 @@ impl Drop for Running {
 pub(crate) fn own() -> Access {
     Access {
         own_uid: Some(nix_uid()),
-        groups: Vec::new(),
+        ..Access::default()
     }
 }
 
