@@ -6,6 +6,7 @@
 //! Files:
 //! - `access`: what a caller of the control socket may do
 //! - `api`: bodies of the API and of status files
+//! - `audit`: what callers of the control socket did, and what was refused to them
 //! - `backoff`: the delay before a retry
 //! - `data`: the bytes of a payload, which core never reads
 //! - `durations`: the last durations, and their quantiles
@@ -26,6 +27,7 @@
 
 pub mod access;
 pub mod api;
+pub mod audit;
 pub mod backoff;
 pub mod data;
 pub mod durations;

@@ -4,7 +4,7 @@
 //!
 //! Files:
 //! - `api`, `asynchronous`, `events`, `metrics`, `traces`, `watch`: the API
-//! - `access`: roles of people and groups for some functions
+//! - `access`, `audit`: roles of people and groups for some functions; who did what
 //! - `alerts`, `hooks`: what follows an end, and a change
 //! - `away`, `drop`, `versions`, `last_good`, `reload`: files, functions and configuration
 //! - `badinput`, `buffers`, `limits`, `shortage`: bounds
@@ -33,6 +33,7 @@ mod access;
 mod alerts;
 mod api;
 mod asynchronous;
+mod audit;
 mod away;
 mod badinput;
 mod buffers;

@@ -9,12 +9,15 @@ use fnd_manifest::settings::{self, Role};
 use nix::unistd::{Group, User};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 
 /// A connected process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
     /// Process id, for the journal; absent if the process has none in this namespace.
     pub pid: Option<i32>,
+    /// The program of the process when it connected, if fnd may read its path: of processes of other users only root may.
+    pub exe: Option<Arc<str>>,
     /// User id.
     pub uid: u32,
     /// Ids of the group and the supplementary groups.
@@ -34,10 +37,21 @@ impl Peer {
         }
         Ok(Self {
             pid: credentials.pid(),
+            exe: credentials.pid().and_then(program),
             uid: credentials.uid(),
             groups,
         })
     }
+}
+
+/// Most characters of a path that is kept.
+const PATH_MAX: usize = 256;
+
+/// Returns the path of a process's program.
+fn program(pid: i32) -> Option<Arc<str>> {
+    let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let text: String = path.to_string_lossy().chars().take(PATH_MAX).collect();
+    Some(text.into())
 }
 
 /// Most supplementary groups that a process can have (`NGROUPS_MAX`, credentials(7)).
@@ -169,6 +183,7 @@ mod tests {
     fn peer(uid: u32, groups: &[u32]) -> Peer {
         Peer {
             pid: None,
+            exe: None,
             uid,
             groups: groups.to_vec(),
         }
@@ -269,6 +284,8 @@ mod tests {
         let (here, _there) = tokio::net::UnixStream::pair().unwrap();
         let peer = Peer::of(&here).unwrap();
         assert_eq!(peer.uid, nix::unistd::geteuid().as_raw());
+        let own = std::env::current_exe().unwrap();
+        assert!(peer.exe.is_some_and(|exe| own.to_string_lossy().starts_with(&*exe)));
         assert!(peer.groups.contains(&nix::unistd::getegid().as_raw()));
         let mut expected: Vec<u32> = nix::unistd::getgroups()
             .unwrap()

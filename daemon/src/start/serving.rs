@@ -56,6 +56,7 @@ impl Serving {
             logs,
             output,
             catalog,
+            audit,
             status_files,
         } = opened;
         let Connected {
@@ -94,6 +95,7 @@ impl Serving {
             reporter: Reporter::new(started_ms, status_files),
             callers: Callers::new(Arc::clone(&buffers), connections),
             listener: Rc::new(listener),
+            audit: audit.clone(),
             node: Node {
                 settings: current,
                 places: named(places),
@@ -142,6 +144,7 @@ impl Serving {
             reader: ledger.reader,
             logs,
             places: Arc::new(places.judged()),
+            audit,
             keys: backend::idempotency::Keys::default(),
         };
         Ok(Self {
@@ -172,6 +175,8 @@ impl Serving {
         }
         daemon.state.borrow_mut().close();
         writer.stop();
+        let audit = daemon.state.borrow().audit.clone();
+        audit.stop();
         // The spawner's socket is closed: it kills what it started and ends.
         let spawner = child.and_then(|mut child| child.wait().ok());
         daemon.inbox.end_tasks();

@@ -72,6 +72,8 @@ keys! {
         sandbox: Sandbox [default] = Table(Sandbox::KEYS);
         /// Alerts of the node's own problems, and of every function without an `[alert]` of its own.
         alert: NodeAlert [default] = Table(NodeAlert::KEYS);
+        /// How long the audit is kept: who did what on the control socket.
+        audit: Audit [default] = Table(Audit::KEYS);
         /// The web page that shows and manages functions.
         ui = Table(UI);
     } and {
@@ -370,6 +372,22 @@ keys! {
 
 /// The values for a configuration from an fnd that did not have this table.
 impl Default for NodeAlert {
+    fn default() -> Self {
+        Self::from_value(None).expect("every key has a default")
+    }
+}
+
+keys! {
+    /// `[audit]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Audit {
+        /// How long entries are kept.
+        keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "90d", example "365d";
+    }
+}
+
+/// The values for a configuration from an fnd that did not have this table.
+impl Default for Audit {
     fn default() -> Self {
         Self::from_value(None).expect("every key has a default")
     }

@@ -1,5 +1,6 @@
 //! Finds the route of a request by method and path, and decides whether the caller may use it.
 
+use super::audit::Auditing;
 use super::{About, LATER, ROUTES, Route};
 use crate::control::call::Call;
 use crate::control::refusal::{failed, no_invocation};
@@ -14,12 +15,10 @@ use fnd_manifest::settings::Role;
 use fnd_wire::ids::FunctionName;
 use hyper::Method;
 
-/// Returns the route of a request, and the values of the `{...}` in its path. A route about an invocation still has to be
-/// [permitted](permit).
+/// Returns the route of a request, and the values of the `{...}` in its path.
 ///
 /// # Errors
-/// There is no such route, or the caller may not use it. For a caller that may not view the function of the path, the
-/// function does not exist, whether it does or not.
+/// There is no such route, or the caller has no role at all.
 pub(super) fn find(method: &Method, path: &str, reach: &Reach) -> Result<(&'static Route, Vec<String>), Refusal> {
     let mut allowed: Vec<&str> = Vec::new();
     for route in ROUTES {
@@ -30,24 +29,7 @@ pub(super) fn find(method: &Method, path: &str, reach: &Reach) -> Result<(&'stat
             allowed.push(route.method.as_str());
             continue;
         }
-        if route.role.is_some() && reach.greatest().is_none() {
-            return Err(refuse(Code::NotAllowed, NO_ROLE));
-        }
-        let name = || FunctionName::new(places.first().map_or("", String::as_str));
-        let (role, function) = match route.about {
-            About::Node => (reach.node(), None),
-            About::List | About::Invocation => (reach.greatest(), None),
-            About::Function => match name() {
-                Ok(name) if !reach.views(&name) => return Err(no_function(&name)),
-                Ok(name) => (reach.function(&name), Some(name)),
-                // The route refuses what is no name.
-                Err(_) => (reach.greatest(), None),
-            },
-        };
-        return match role >= route.role {
-            true => Ok((route, places)),
-            false => Err(denied(role, route, function.as_ref())),
-        };
+        return Ok((route, places));
     }
     if reach.greatest().is_none() {
         // A client without a role learns nothing about the routes.
@@ -76,23 +58,56 @@ pub(super) fn find(method: &Method, path: &str, reach: &Reach) -> Result<(&'stat
     Err(refusal)
 }
 
+/// Decides whether the caller may use a route, by what is in its path. For a caller that may not view the function of the
+/// path, the function does not exist, whether it does or not. A route about an invocation still has to be
+/// [permitted](permit_invocation).
+///
+/// # Errors
+/// The caller may not.
+pub(super) fn permit_path(route: &Route, places: &[String], reach: &Reach) -> Result<(), Refusal> {
+    if route.role.is_some() && reach.greatest().is_none() {
+        return Err(refuse(Code::NotAllowed, NO_ROLE));
+    }
+    let name = || FunctionName::new(places.first().map_or("", String::as_str));
+    let (role, function) = match route.about {
+        About::Node => (reach.node(), None),
+        About::List | About::Invocation => (reach.greatest(), None),
+        About::Function => match name() {
+            Ok(name) if !reach.views(&name) => return Err(no_function(&name)),
+            Ok(name) => (reach.function(&name), Some(name)),
+            // The route refuses what is no name.
+            Err(_) => (reach.greatest(), None),
+        },
+    };
+    match role >= route.role {
+        true => Ok(()),
+        false => Err(denied(role, route, function.as_ref())),
+    }
+}
+
 /// Decides whether the caller may use a route about the invocation in its path. An invocation whose function the caller
 /// may not view does not exist for it.
 ///
 /// # Errors
 /// The caller may not.
-pub(super) async fn permit(route: &Route, call: &Call) -> Result<(), Refusal> {
-    if route.about != About::Invocation || call.reach.node() >= route.role {
+pub(super) async fn permit_invocation(route: &Route, call: &Call, audit: &mut Auditing<'_>) -> Result<(), Refusal> {
+    let is_limited = call.reach.node() < route.role;
+    if !is_limited && !audit.wants_function() {
         return Ok(());
     }
     let id = call.invocation()?;
     let function = call.backend.function_of(id).await.map_err(failed("read the history"))?;
+    audit.function.clone_from(&function);
     match function {
-        Some(function) if call.reach.views(&function) => match call.reach.function(&function) {
-            role if role >= route.role => Ok(()),
-            role => Err(denied(role, route, Some(&function))),
-        },
-        Some(_) | None => Err(no_invocation(id)),
+        None if is_limited => Err(no_invocation(id)),
+        Some(function) if call.reach.function(&function) < route.role => {
+            audit.refused = true;
+            Err(match call.reach.function(&function) {
+                None => no_invocation(id),
+                role => denied(role, route, Some(&function)),
+            })
+        }
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -166,8 +181,13 @@ mod tests {
         }
     }
 
+    fn refused(method: &Method, path: &str, reach: &Reach) -> Option<Refusal> {
+        let found = find(method, path, reach).and_then(|(route, places)| permit_path(route, &places, reach));
+        found.err()
+    }
+
     fn code(method: Method, path: &str, reach: &Reach) -> Option<String> {
-        find(&method, path, reach).err().map(|refusal| refusal.problem.code)
+        refused(&method, path, reach).map(|refusal| refusal.problem.code)
     }
 
     #[test]
@@ -209,7 +229,7 @@ mod tests {
                 path.replace("{path...}", "a/b")
                     .replace("{id}", "01934567-89ab-7def-8123-456789abcdef")
             };
-            let answer = |function| find(&route.method, &path(function), &reach).err();
+            let answer = |function| refused(&route.method, &path(function), &reach);
             let code = answer("web%2Fa").map(|refusal| refusal.problem.code);
             match route.about {
                 About::Node if route.role.is_some() => {
@@ -230,11 +250,7 @@ mod tests {
 
     #[test]
     fn a_small_role_is_refused_with_the_entry_that_is_needed() {
-        let refusal = |reach: &Reach| {
-            find(&Method::POST, "/v1/functions/web%2Fa/invoke", reach)
-                .err()
-                .unwrap()
-        };
+        let refusal = |reach: &Reach| refused(&Method::POST, "/v1/functions/web%2Fa/invoke", reach).unwrap();
         let problem = refusal(&limited(Role::Viewer)).problem;
         assert_eq!((problem.status, problem.code.as_str()), (403, "not-allowed"));
         assert_eq!(

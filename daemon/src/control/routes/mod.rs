@@ -1,11 +1,12 @@
 //! All routes of the API in one table: method, path, what the route is about, required role and handler. Each verb has its
 //! own file.
 //!
-//! `find` and `permit` decide here, for all routes, whether a caller's role is great enough for the function, the
+//! `find` decides here, for all routes, whether a caller's role is great enough for the function, the
 //! invocation or the node that a route is about. A list has to be reduced to what its caller may view; a test asks
 //! every route of the table as a caller who may view one function only.
 //!
 //! Files:
+//! - `audit`: `GET /v1/audit`, and the entry that each call makes
 //! - `backup`: `GET /v1/backup`
 //! - `cancel`: `POST /v1/invocations/ID/cancel`
 //! - `config`: `GET /v1/config`
@@ -37,6 +38,7 @@
 //! - `usage`: `GET /v1/usage`
 //! - `validate`: `POST /v1/validate`
 
+mod audit;
 mod backup;
 mod cancel;
 mod config;
@@ -69,9 +71,10 @@ use super::backend::Backend;
 use super::call::Call;
 use super::peer::Peer;
 use crate::http::limits::Pace;
-use crate::http::request::{Request, discard, short};
+use crate::http::request::{Request, discard};
 use crate::http::response::{Answered, Refusal, problem};
-use find::{find, permit};
+use audit::Auditing;
+use find::{find, permit_invocation, permit_path};
 use fnd_core::access::Reach;
 use fnd_manifest::settings::Role;
 use futures_util::future::LocalBoxFuture;
@@ -91,6 +94,8 @@ pub(super) struct Route {
     about: About,
     /// The required role; none: any client that can connect.
     role: Option<Role>,
+    /// Its short name in the audit: the verb of `fndctl` where there is one.
+    verb: &'static str,
     run: fn(Call) -> Handling,
 }
 
@@ -108,12 +113,13 @@ enum About {
 }
 
 macro_rules! route {
-    ($method:ident $path:literal $about:ident $role:expr, $run:path) => {
+    ($method:ident $path:literal $about:ident $role:ident $verb:expr, $run:path) => {
         Route {
             method: Method::$method,
             path: $path,
             about: About::$about,
             role: $role,
+            verb: $verb,
             run: |call| Box::pin($run(call)),
         }
     };
@@ -123,56 +129,60 @@ const VIEWER: Option<Role> = Some(Role::Viewer);
 const OPERATOR: Option<Role> = Some(Role::Operator);
 const ADMIN: Option<Role> = Some(Role::Admin);
 
+/// Verb of the route that reads the audit: reading it makes no entry, so that following it does not fill it.
+const AUDIT: &str = "audit";
+
 /// All routes; a test checks that `openapi.json` describes each.
 static ROUTES: &[Route] = &[
     // First, because it is requested most often and the table is searched in order.
-    route!(POST "/v1/functions/{function}/invoke" Function OPERATOR, invoke::run),
-    route!(GET "/healthz" Node None, healthz::answer),
-    route!(GET "/v1/openapi.json" List VIEWER, openapi::answer),
-    route!(GET "/v1/status" List VIEWER, status::answer),
-    route!(GET "/v1/functions" List VIEWER, functions::list),
-    route!(GET "/v1/functions/{function}" Function VIEWER, functions::show),
-    route!(POST "/v1/functions/{function}/invocations" Function OPERATOR, invoke::queue),
-    route!(GET "/v1/functions/{function}/http/{path...}" Function OPERATOR, invoke::request),
-    route!(HEAD "/v1/functions/{function}/http/{path...}" Function OPERATOR, invoke::request),
-    route!(POST "/v1/functions/{function}/http/{path...}" Function OPERATOR, invoke::request),
-    route!(PUT "/v1/functions/{function}/http/{path...}" Function OPERATOR, invoke::request),
-    route!(PATCH "/v1/functions/{function}/http/{path...}" Function OPERATOR, invoke::request),
-    route!(DELETE "/v1/functions/{function}/http/{path...}" Function OPERATOR, invoke::request),
-    route!(OPTIONS "/v1/functions/{function}/http/{path...}" Function OPERATOR, invoke::request),
-    route!(POST "/v1/functions/{function}/enable" Function OPERATOR, enable::enable),
-    route!(POST "/v1/functions/{function}/disable" Function OPERATOR, enable::disable),
-    route!(POST "/v1/events" List OPERATOR, events::publish),
-    route!(POST "/publish" List OPERATOR, events::publish),
-    route!(POST "/v1/functions/{function}/schedules/pause" Function OPERATOR, schedules::pause),
-    route!(POST "/v1/functions/{function}/schedules/resume" Function OPERATOR, schedules::resume),
-    route!(GET "/v1/invocations" List VIEWER, invocations::list),
-    route!(GET "/v1/invocations/{id}" Invocation VIEWER, invocations::show),
-    route!(GET "/v1/invocations/{id}/result" Invocation VIEWER, result::answer),
-    route!(GET "/v1/invocations/{id}/logs" Invocation VIEWER, logs::of_invocation),
-    route!(POST "/v1/invocations/{id}/cancel" Invocation OPERATOR, cancel::answer),
-    route!(POST "/v1/invocations/{id}/replay" Invocation OPERATOR, replay::answer),
-    route!(GET "/v1/dead-letters" List VIEWER, dead_letters::list),
-    route!(GET "/v1/dead-letters/{id}" Invocation VIEWER, dead_letters::show),
-    route!(POST "/v1/dead-letters/{id}/redrive" Invocation OPERATOR, dead_letters::redrive),
-    route!(DELETE "/v1/dead-letters/{id}" Invocation OPERATOR, dead_letters::discard),
-    route!(GET "/v1/backup" Node ADMIN, backup::answer),
-    route!(GET "/v1/log-level" Node VIEWER, log_level::show),
-    route!(POST "/v1/log-level" Node ADMIN, log_level::set),
-    route!(GET "/v1/logs" List VIEWER, logs::of_all),
-    route!(GET "/v1/stream" List VIEWER, stream::answer),
-    route!(GET "/metrics" Node VIEWER, metrics::answer),
-    route!(GET "/v1/routes" List VIEWER, public::list),
-    route!(POST "/v1/routes/test" Node OPERATOR, public::test),
-    route!(GET "/v1/runtimes" Node VIEWER, runtimes::answer),
-    route!(GET "/v1/schedules" List VIEWER, schedules::list),
-    route!(GET "/v1/sizes" Node VIEWER, sizes::answer),
-    route!(GET "/v1/usage" List VIEWER, usage::answer),
-    route!(GET "/v1/config" Node VIEWER, config::answer),
-    route!(POST "/v1/reload" Node ADMIN, reload::answer),
-    route!(POST "/v1/validate" Node OPERATOR, validate::answer),
-    route!(POST "/v1/drain" Node ADMIN, drain::answer),
-    route!(DELETE "/v1/drain" Node ADMIN, drain::cancel),
+    route!(POST "/v1/functions/{function}/invoke" Function OPERATOR "invoke", invoke::run),
+    route!(GET "/healthz" Node None "health", healthz::answer),
+    route!(GET "/v1/openapi.json" List VIEWER "openapi", openapi::answer),
+    route!(GET "/v1/status" List VIEWER "status", status::answer),
+    route!(GET "/v1/functions" List VIEWER "list", functions::list),
+    route!(GET "/v1/functions/{function}" Function VIEWER "show", functions::show),
+    route!(POST "/v1/functions/{function}/invocations" Function OPERATOR "queue", invoke::queue),
+    route!(GET "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
+    route!(HEAD "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
+    route!(POST "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
+    route!(PUT "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
+    route!(PATCH "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
+    route!(DELETE "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
+    route!(OPTIONS "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
+    route!(POST "/v1/functions/{function}/enable" Function OPERATOR "enable", enable::enable),
+    route!(POST "/v1/functions/{function}/disable" Function OPERATOR "disable", enable::disable),
+    route!(POST "/v1/events" List OPERATOR "emit", events::publish),
+    route!(POST "/publish" List OPERATOR "emit", events::publish),
+    route!(POST "/v1/functions/{function}/schedules/pause" Function OPERATOR "pause", schedules::pause),
+    route!(POST "/v1/functions/{function}/schedules/resume" Function OPERATOR "resume", schedules::resume),
+    route!(GET "/v1/invocations" List VIEWER "history", invocations::list),
+    route!(GET "/v1/invocations/{id}" Invocation VIEWER "show-run", invocations::show),
+    route!(GET "/v1/invocations/{id}/result" Invocation VIEWER "result", result::answer),
+    route!(GET "/v1/invocations/{id}/logs" Invocation VIEWER "logs", logs::of_invocation),
+    route!(POST "/v1/invocations/{id}/cancel" Invocation OPERATOR "cancel", cancel::answer),
+    route!(POST "/v1/invocations/{id}/replay" Invocation OPERATOR "replay", replay::answer),
+    route!(GET "/v1/dead-letters" List VIEWER "dead-letters", dead_letters::list),
+    route!(GET "/v1/dead-letters/{id}" Invocation VIEWER "dead-letter", dead_letters::show),
+    route!(POST "/v1/dead-letters/{id}/redrive" Invocation OPERATOR "redrive", dead_letters::redrive),
+    route!(DELETE "/v1/dead-letters/{id}" Invocation OPERATOR "drop", dead_letters::discard),
+    route!(GET "/v1/audit" Node ADMIN AUDIT, audit::list),
+    route!(GET "/v1/backup" Node ADMIN "backup", backup::answer),
+    route!(GET "/v1/log-level" Node VIEWER "log-level", log_level::show),
+    route!(POST "/v1/log-level" Node ADMIN "set-log-level", log_level::set),
+    route!(GET "/v1/logs" List VIEWER "logs", logs::of_all),
+    route!(GET "/v1/stream" List VIEWER "events", stream::answer),
+    route!(GET "/metrics" Node VIEWER "metrics", metrics::answer),
+    route!(GET "/v1/routes" List VIEWER "routes", public::list),
+    route!(POST "/v1/routes/test" Node OPERATOR "test-route", public::test),
+    route!(GET "/v1/runtimes" Node VIEWER "runtimes", runtimes::answer),
+    route!(GET "/v1/schedules" List VIEWER "schedules", schedules::list),
+    route!(GET "/v1/sizes" Node VIEWER "sizes", sizes::answer),
+    route!(GET "/v1/usage" List VIEWER "usage", usage::answer),
+    route!(GET "/v1/config" Node VIEWER "config", config::answer),
+    route!(POST "/v1/reload" Node ADMIN "reload", reload::answer),
+    route!(POST "/v1/validate" Node OPERATOR "validate", validate::answer),
+    route!(POST "/v1/drain" Node ADMIN "drain", drain::answer),
+    route!(DELETE "/v1/drain" Node ADMIN "end-drain", drain::cancel),
 ];
 
 /// Routes that a later version will have.
@@ -194,17 +204,18 @@ pub(crate) async fn answer(
     request: hyper::Request<Incoming>,
 ) -> Answered {
     let (parts, body) = request.into_parts();
-    let mut audit = Audit {
-        method: parts.method.clone(),
-        path: parts.uri.path().to_owned(),
-        peer,
-        status: None,
-    };
+    let mut audit = Auditing::new(&backend, peer);
     let unread = Rc::new(RefCell::new(Some(body)));
     let outcome = async {
-        let (route, places) = find(&audit.method, &audit.path, reach)?;
+        let (route, places) = find(&parts.method, parts.uri.path(), reach).inspect_err(|_| {
+            // A caller without a role is refused whatever it asks.
+            audit.refused = reach.greatest().is_none();
+        })?;
+        audit.is_about(route, &places);
+        let permitted = permit_path(route, &places, reach);
+        permitted.inspect_err(|_| audit.refused = true)?;
         let call = Call {
-            backend,
+            backend: Rc::clone(&backend),
             reach: reach.clone(),
             request: Request {
                 parts,
@@ -213,43 +224,19 @@ pub(crate) async fn answer(
             },
             places,
         };
-        permit(route, &call).await?;
+        if route.about == About::Invocation {
+            permit_invocation(route, &call, &mut audit).await?;
+        }
         (route.run)(call).await
     };
     let response = match outcome.await {
         Ok(response) => response,
         Err(refusal) => {
+            audit.is_refused_with(&refusal, reach);
             discard(&unread, Pace::LOCAL).await;
             problem(&refusal)
         }
     };
-    audit.status = Some(response.status().as_u16());
+    audit.answered(&response).await;
     response
-}
-
-/// The line of the journal about a request that can change something; written even if its caller left before the
-/// answer.
-struct Audit<'a> {
-    method: Method,
-    path: String,
-    peer: &'a Peer,
-    status: Option<u16>,
-}
-
-impl Drop for Audit<'_> {
-    fn drop(&mut self) {
-        // The journal records who changed something; reads are not logged.
-        if self.method == Method::GET {
-            return;
-        }
-        let (method, path, Peer { uid, pid, .. }) = (&self.method, short(&self.path), self.peer);
-        match self.status {
-            Some(status) => tracing::info!(uid, pid, status, "{method} {path}"),
-            None => tracing::info!(
-                uid,
-                pid,
-                "{method} {path}, the caller closed the connection before the answer"
-            ),
-        }
-    }
 }
