@@ -1,5 +1,7 @@
 //! What a caller whose role is for some functions only gets from every route, over a real socket and as another user.
 
+#![expect(clippy::print_stdout, reason = "a skipped test prints why")]
+
 use crate::crowd::{as_user, open_to_all};
 use crate::fake::{ENDED, FAILED, Running, UNKNOWN};
 use crate::http::{Answer, ask, get};

@@ -186,32 +186,32 @@ mod tests {
         found.err()
     }
 
-    fn code(method: Method, path: &str, reach: &Reach) -> Option<String> {
-        refused(&method, path, reach).map(|refusal| refusal.problem.code)
+    fn code(method: &Method, path: &str, reach: &Reach) -> Option<String> {
+        refused(method, path, reach).map(|refusal| refusal.problem.code)
     }
 
     #[test]
     fn roles_decide_before_anything_else() {
         let [viewer, operator, admin] = Role::ALL.map(Reach::everywhere);
         let nobody = Reach::default();
-        assert_eq!(code(Method::GET, "/healthz", &nobody), None);
+        assert_eq!(code(&Method::GET, "/healthz", &nobody), None);
         for path in ["/v1/status", "/v1/nowhere", "/v1/functions/hello", "/v1/invocations/1"] {
             assert_eq!(
-                code(Method::GET, path, &nobody).as_deref(),
+                code(&Method::GET, path, &nobody).as_deref(),
                 Some("not-allowed"),
                 "{path}"
             );
         }
-        assert_eq!(code(Method::GET, "/v1/status", &viewer), None);
+        assert_eq!(code(&Method::GET, "/v1/status", &viewer), None);
         let invoke = "/v1/functions/f/invoke";
-        assert_eq!(code(Method::POST, invoke, &viewer).as_deref(), Some("not-allowed"));
-        assert_eq!(code(Method::POST, invoke, &operator), None);
+        assert_eq!(code(&Method::POST, invoke, &viewer).as_deref(), Some("not-allowed"));
+        assert_eq!(code(&Method::POST, invoke, &operator), None);
         assert_eq!(
-            code(Method::POST, "/v1/drain", &operator).as_deref(),
+            code(&Method::POST, "/v1/drain", &operator).as_deref(),
             Some("not-allowed")
         );
-        assert_eq!(code(Method::POST, "/v1/drain", &admin), None);
-        assert_eq!(code(Method::GET, "/v1/nowhere", &viewer).as_deref(), Some("not-found"));
+        assert_eq!(code(&Method::POST, "/v1/drain", &admin), None);
+        assert_eq!(code(&Method::GET, "/v1/nowhere", &viewer).as_deref(), Some("not-found"));
     }
 
     fn limited(role: Role) -> Reach {
@@ -259,14 +259,14 @@ mod tests {
              ask for an entry with `role = \"operator\"` and `functions = [\"web/a\"]` in [[access]] of fnd.toml"
         );
         let both = Reach::of([(Role::Viewer, None), (Role::Operator, Some(&["web/*".to_owned()][..]))]);
-        assert_eq!(code(Method::POST, "/v1/functions/web%2Fa/invoke", &both), None);
+        assert_eq!(code(&Method::POST, "/v1/functions/web%2Fa/invoke", &both), None);
         assert_eq!(
-            code(Method::POST, "/v1/functions/hello/invoke", &both).as_deref(),
+            code(&Method::POST, "/v1/functions/hello/invoke", &both).as_deref(),
             Some("not-allowed")
         );
-        assert_eq!(code(Method::GET, "/v1/config", &both), None);
+        assert_eq!(code(&Method::GET, "/v1/config", &both), None);
         assert_eq!(
-            code(Method::POST, "/v1/validate", &both).as_deref(),
+            code(&Method::POST, "/v1/validate", &both).as_deref(),
             Some("not-allowed")
         );
     }

@@ -131,7 +131,6 @@ impl Ledger {
 }
 
 /// Opens a second ledger on what a killed fnd would leave now: the first goes on, so its last words must not count.
-
 fn killed(state: &Path) -> (tempfile::TempDir, Ledger) {
     killed_with(state, forever())
 }
