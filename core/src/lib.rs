@@ -4,12 +4,15 @@
 //! `fnd` and `fndctl` link this crate. The files that people write are judged by [`fnd_manifest`].
 //!
 //! Files:
+//! - `access`: what a caller of the control socket may do
 //! - `api`: bodies of the API and of status files
+//! - `audit`: what callers of the control socket did, and what was refused to them
 //! - `backoff`: the delay before a retry
 //! - `data`: the bytes of a payload, which core never reads
 //! - `durations`: the last durations, and their quantiles
 //! - `examined`: the output of `fnd --examine`
 //! - `explain`: the reasons' texts of `fndctl explain`
+//! - `glob`: patterns with `*`
 //! - `instant`: writes instants as text
 //! - `json`: compacts JSON and measures its depth
 //! - `mask`: masks the values of secrets in what is kept and shown
@@ -23,12 +26,15 @@
 //! - `triggers`: what a trigger decides before it submits
 //! - `triggers`: what triggers decide
 
+pub mod access;
 pub mod api;
+pub mod audit;
 pub mod backoff;
 pub mod data;
 pub mod durations;
 pub mod examined;
 pub mod explain;
+pub mod glob;
 pub mod instant;
 pub mod json;
 pub mod mask;

@@ -2,6 +2,7 @@
 //!
 //! Wall-clock instants are Unix milliseconds, durations are microseconds, sizes are bytes.
 
+use crate::access::Reach;
 use crate::data::Data;
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::protocol::{HttpRequest, ResultHead};
@@ -356,6 +357,8 @@ pub struct InvocationFilter {
     pub after: Option<InvocationId>,
     /// Whether to add up what the attempts of each invocation used.
     pub usage: bool,
+    /// Only invocations of functions that the caller may view.
+    pub reach: Reach,
 }
 
 /// What all attempts of an invocation used. Attempts that shared their worker do not count, because their usage cannot

@@ -1,8 +1,8 @@
 //! The command line: every verb, its options and its examples.
 
 use crate::commands::{
-    backup, binding, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, emit, enable, events,
-    explain, history, invoke, list, log_level, logs, new, reload, replay, report, restore, result, routes, run,
+    audit, backup, binding, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, emit, enable,
+    events, explain, history, invoke, list, log_level, logs, new, reload, replay, report, restore, result, routes, run,
     runtimes, schedules, schema, secret, show, sizes, status, top, validate, verify, version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
@@ -145,6 +145,8 @@ pub(crate) enum Verb {
     Events(events::Args),
     /// List runs, newest first.
     History(history::Args),
+    /// List who did what, and what was refused, newest first.
+    Audit(audit::Args),
     /// Report what ran, what failed and why, what did not run, and what used most.
     Report(report::Args),
     /// Print the result of a run.

@@ -179,6 +179,7 @@ fn pages(verb: &Verb) -> bool {
         Verb::Schedules(args) => args.only_reads(),
         Verb::Show(_)
         | Verb::History(_)
+        | Verb::Audit(_)
         | Verb::Report(_)
         | Verb::Runtimes(_)
         | Verb::Routes(_)
@@ -202,7 +203,7 @@ fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
         return Err(Failure::usage(message));
     }
     if format == Format::Name && !prints_table(verb) && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
-        let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `emit`, `history`, `dead-letters`, \
+        let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `emit`, `history`, `audit`, `dead-letters`, \
                        `runtimes`, `schedules`, `secret`, `binding` and `sizes` have it";
         return Err(Failure::usage(message));
     }
@@ -218,6 +219,7 @@ fn prints_table(verb: &Verb) -> bool {
             | Verb::Top(_)
             | Verb::Emit(_)
             | Verb::History(_)
+            | Verb::Audit(_)
             | Verb::DeadLetters(_)
             | Verb::Runtimes(_)
             | Verb::Routes(_)
@@ -244,6 +246,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Tail(args) => c::logs::run(context, args.following()).await,
         Verb::Events(args) => c::events::run(context, args).await,
         Verb::History(args) => c::history::run(context, args).await,
+        Verb::Audit(args) => c::audit::run(context, args).await,
         Verb::Report(args) => c::report::run(context, args).await,
         Verb::Result(args) => c::result::run(context, args).await,
         Verb::Wait(args) => c::wait::run(context, args).await,

@@ -2,6 +2,7 @@
 //!
 //! Files:
 //! - `allocator`: how the C library's allocator gives memory back to the kernel
+//! - `audit`: who did what on the control socket
 //! - `backend`: the daemon as the control server sees it: what routes may ask
 //! - `buffers`: one budget for the bytes that fnd holds for its callers
 //! - `cli`: the command line of `fnd` and its environment, and the places that follow from them
@@ -26,6 +27,7 @@
 //! - `workers`: the link to the spawner, and the conversations with workers
 
 mod allocator;
+mod audit;
 pub mod backend;
 pub mod buffers;
 pub mod cli;

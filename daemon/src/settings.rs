@@ -48,7 +48,7 @@ impl Current {
             host,
             access: Rc::new(RefCell::new(Access {
                 own_uid,
-                groups: Vec::new(),
+                ..Access::default()
             })),
             own_uid,
         })
@@ -68,7 +68,7 @@ impl Current {
         }
     }
 
-    /// Looks up the groups of `[[access]]` and puts their roles in force. Returns the problems with them.
+    /// Looks up the users and groups of `[[access]]` and puts their roles in force. Returns the problems with them.
     pub fn resolve_access(&self) -> Vec<String> {
         let (access, problems) = Access::resolve(self.own_uid, &self.settings.access);
         self.access.replace(access);

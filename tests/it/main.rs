@@ -4,6 +4,7 @@
 //!
 //! Files:
 //! - `api`, `asynchronous`, `events`, `metrics`, `traces`, `watch`: the API
+//! - `access`, `audit`: roles of people and groups for some functions; who did what
 //! - `alerts`, `hooks`: what follows an end, and a change
 //! - `away`, `drop`, `versions`, `last_good`, `reload`: files, functions and configuration
 //! - `badinput`, `buffers`, `limits`, `shortage`: bounds
@@ -28,9 +29,11 @@
 //! - `users`: two fnds beside each other
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
 
+mod access;
 mod alerts;
 mod api;
 mod asynchronous;
+mod audit;
 mod away;
 mod badinput;
 mod buffers;

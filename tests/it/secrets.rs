@@ -174,10 +174,7 @@ fn a_function_whose_secret_is_missing_is_refused_until_it_is_there() {
     for name in ["hook", "none"] {
         let made = secret(&fnd, &["new", name], "").expect_code(0);
         let value = made.out().lines().next().unwrap().to_owned();
-        assert_eq!(
-            fs::read_to_string(fnd.path("secrets").join(name)).unwrap(),
-            format!("{value}\n")
-        );
+        assert_eq!(fs::read_to_string(fnd.path("secrets").join(name)).unwrap(), value);
     }
     let _ = fnd.wait_ready("hello");
     assert_eq!(fnd.invoke("hello", "null").text().trim(), "served");

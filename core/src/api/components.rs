@@ -17,6 +17,7 @@ pub fn components() -> Map<String, Value> {
         ($($body:ty),+ $(,)?) => { $(generator.subschema_for::<$body>();)+ };
     }
     add!(
+        AuditList,
         BatchAccepted,
         Changed,
         DeadLetterList,

@@ -3,6 +3,7 @@
 //! Instants are RFC 3339 text in UTC with milliseconds, durations are milliseconds, sizes are bytes. Null means that
 //! the value is known to be absent.
 //!
+//! - `audit`: what callers did.
 //! - `events`: events that were accepted.
 //! - `functions`: functions, with their last execution; the content of status files.
 //! - `invocations`: invocations, attempts and dead letters.
@@ -14,6 +15,7 @@
 //! - `usage`: what functions use now.
 //! - `components`: their schemas.
 
+mod audit;
 mod components;
 mod events;
 mod functions;
@@ -25,6 +27,7 @@ mod schedules;
 pub mod stream;
 mod usage;
 
+pub use audit::{AuditEntry, AuditList};
 pub use components::components;
 pub use events::{BatchAccepted, EventAccepted};
 pub use functions::{

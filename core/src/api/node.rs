@@ -1,6 +1,7 @@
 //! Bodies about the node: its status, what it knows, and requests that change it.
 
 use super::FunctionStatus;
+use crate::access::Reach;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::runtime::RuntimeSummary;
 use fnd_manifest::text;
@@ -76,6 +77,38 @@ pub struct NodeStatus {
     /// Paths of fnd.
     #[serde(default)]
     pub places: Option<NodePlaces>,
+}
+
+impl NodeStatus {
+    /// Returns the status for a caller: without a role for the node, it has only the functions that the caller may view and
+    /// numbers of these.
+    #[must_use]
+    pub fn reduced(mut self, reach: &Reach) -> Self {
+        if reach.node().is_some() {
+            return self;
+        }
+        self.functions.retain(|status| reach.views(&status.function));
+        let sum = |number: fn(&FunctionStatus) -> u32| self.functions.iter().map(number).fold(0, u32::saturating_add);
+        let mut by_state = BTreeMap::new();
+        for function in &self.functions {
+            *by_state.entry(function.state.as_str().to_owned()).or_insert(0) += 1;
+        }
+        Self {
+            running: sum(|function| function.running),
+            queued: sum(|function| function.queued),
+            dead_letters: self.functions.iter().map(|function| function.dead_letters).sum(),
+            functions_by_state: by_state,
+            not_enforced: BTreeMap::new(),
+            left_behind: Vec::new(),
+            unclaimed: Vec::new(),
+            unclaimed_count: 0,
+            memory_bytes: 0,
+            problems: Vec::new(),
+            disk: None,
+            places: None,
+            ..self
+        }
+    }
 }
 
 /// Disk use of an fnd's state, and the free space.

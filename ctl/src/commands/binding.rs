@@ -178,7 +178,10 @@ fn store(all: &Path, dir: &Path, entries: &[(String, Vec<u8>)], force: bool) -> 
         if dir.exists() {
             return write(dir);
         }
-        let fresh = tempfile::Builder::new().prefix(".new-").tempdir_in(all)?;
+        let fresh = tempfile::Builder::new()
+            .prefix(".new-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(all)?;
         write(fresh.path())?;
         fs::rename(fresh.keep(), dir)?;
         File::open(all)?.sync_all()

@@ -51,7 +51,7 @@ pub(crate) struct Filter {
 }
 
 /// Most elements on one page of the API.
-const PAGE: u32 = 1000;
+pub(super) const PAGE: u32 = 1000;
 
 /// A query that is sent page by page.
 #[derive(Debug)]

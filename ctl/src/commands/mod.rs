@@ -4,6 +4,7 @@
 //! - `status`, `list`, `show`, `top`, `cat`, `edit`: functions
 //! - `emit`: sends an event
 //! - `invoke`, `cancel`, `replay`, `result`, `wait`: one run
+//! - `audit`: who did what
 //! - `history`, `dead_letters`, `report`: many runs
 //! - `logs`, `events`: what is printed and what happens
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
@@ -27,6 +28,7 @@
 //! - `watch`: `--watch` of `list` and `status`
 //! - `working`: says what is being waited for
 
+pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod binding;
 pub(crate) mod bundle;

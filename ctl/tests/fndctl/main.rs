@@ -122,7 +122,7 @@ fn a_missing_socket_asks_whether_fnd_is_running() {
 fn a_caller_without_a_role_gets_the_name_of_the_group() {
     let server = Running::start_for(Access {
         own_uid: Some(1),
-        groups: Vec::new(),
+        ..Access::default()
     });
     let is_root = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
     let as_nobody = |binary: &Path| {

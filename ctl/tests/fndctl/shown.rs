@@ -50,6 +50,7 @@ fn tables() {
         &["status", "hello"],
         &["list", "-l", "team=web"],
         &["history", "-n", "3"],
+        &["audit", "-n", "2"],
         &["dead-letters"],
         &["events"],
         &["logs", "hello"],
@@ -67,6 +68,7 @@ fn tables() {
         &["status"][..],
         &["list"],
         &["history", "-n", "3"],
+        &["audit", "-n", "2"],
         &["dead-letters"],
         &["runtimes"],
     ] {

@@ -2,6 +2,7 @@
 
 use super::Control;
 use crate::control::backend::{EventBackend, EventOutcome, NewEvent, NotPublished, Pending};
+use fnd_core::access::Reach;
 use fnd_core::data::Data;
 use fnd_core::outcome::Trigger;
 use fnd_core::record::Payload;
@@ -28,11 +29,11 @@ impl EventBackend for Control {
         self.next_id()
     }
 
-    fn publish(&self, events: Vec<NewEvent>) -> Pending<Result<Vec<Delivered>, NotPublished>> {
+    fn publish(&self, events: Vec<NewEvent>, reach: Reach) -> Pending<Result<Vec<Delivered>, NotPublished>> {
         let control = self.clone();
         Box::pin(async move {
             let count = events.len() as u64;
-            let published = control.publish_all(events).await;
+            let published = control.publish_all(events, &reach).await;
             if published.is_err() {
                 control.count_events(EventOutcome::Refused, count);
             }
@@ -70,20 +71,20 @@ impl Control {
 
     /// Publishes events. If they are refused, those that were accepted before get their first answer, and the others are
     /// tried again without them. An event that is accepted costs no look-up.
-    async fn publish_all(&self, events: Vec<NewEvent>) -> Result<Vec<Delivered>, NotPublished> {
-        let refusal = match self.publish_except(&events, &HashMap::new()).await {
+    async fn publish_all(&self, events: Vec<NewEvent>, reach: &Reach) -> Result<Vec<Delivered>, NotPublished> {
+        let refusal = match self.publish_except(&events, reach, &HashMap::new()).await {
             Err(
                 refusal @ (NotPublished::Refused { .. } | NotPublished::Rejected { .. } | NotPublished::TooMuch { .. }),
             ) => refusal,
             other => return other,
         };
-        let keys = events.iter().map(|event| key(&event.attributes)).collect();
+        let keys = events.iter().map(|event| key(&event.attributes, reach)).collect();
         let since_ms = {
             let state = self.daemon.state.borrow();
             state.node.settings.settings.events.since_ms(state.clock.now().unix_ms)
         };
         match self.reader.earlier_events(keys, since_ms).await {
-            Ok(earlier) if !earlier.is_empty() => self.publish_except(&events, &earlier).await,
+            Ok(earlier) if !earlier.is_empty() => self.publish_except(&events, reach, &earlier).await,
             // If the ledger cannot be read, the sender comes again.
             _ => Err(refusal),
         }
@@ -93,6 +94,7 @@ impl Control {
     async fn publish_except(
         &self,
         events: &[NewEvent],
+        reach: &Reach,
         earlier: &HashMap<Arc<str>, Delivered>,
     ) -> Result<Vec<Delivered>, NotPublished> {
         let table = self.subscriptions();
@@ -100,11 +102,11 @@ impl Control {
         // The places of the events that have subscribers.
         let (mut places, mut publications) = (Vec::new(), Vec::new());
         for (place, (event, delivered)) in events.iter().zip(&mut delivered).enumerate() {
-            let key = key(&event.attributes);
+            let key = key(&event.attributes, reach);
             if let Some(earlier) = earlier.get(&key) {
                 delivered.clone_from(earlier);
                 delivered.duplicate = true;
-            } else if let Some(publication) = self.publication(&table, place, key, event)? {
+            } else if let Some(publication) = self.publication(&table, reach, (place, key), event)? {
                 places.push(place);
                 publications.push(publication);
             }
@@ -154,13 +156,14 @@ impl Control {
     fn publication(
         &self,
         table: &Subscriptions,
-        place: usize,
-        key: Arc<str>,
+        reach: &Reach,
+        (place, key): (usize, Arc<str>),
         event: &NewEvent,
     ) -> Result<Option<Publication>, NotPublished> {
         let unreadable = |error: std::io::Error| NotPublished::Unreadable(error.to_string());
         let seen = Seen::new(&event.attributes, event.data.as_ref()).map_err(unreadable)?;
-        let shares = table.shares(&seen);
+        let shares = table.shares(&seen).into_iter();
+        let shares = shares.filter(|share| reach.operates(share.function));
         let (mut submits, mut refused, mut too_large) = (Vec::new(), Vec::new(), true);
         for share in shares {
             match share.taken {
@@ -203,9 +206,16 @@ impl Control {
     }
 }
 
-/// Returns a digest of what identifies an event. The length keeps source and id apart.
-fn key(attributes: &Attributes) -> Arc<str> {
+/// Returns a digest of what identifies an event. The length keeps source and id apart. Events that not all functions can
+/// get have other digests: otherwise such a sender could make the same event of another sender count as known.
+fn key(attributes: &Attributes, reach: &Reach) -> Arc<str> {
     let mut digest = Sha256::new();
+    if let Some(limit) = reach.limit_of_operation() {
+        // No source is as long as this.
+        digest.update(u64::MAX.to_be_bytes());
+        digest.update((limit.len() as u64).to_be_bytes());
+        digest.update(limit);
+    }
     digest.update((attributes.source.len() as u64).to_be_bytes());
     digest.update(&attributes.source);
     digest.update(&attributes.id);

@@ -12,7 +12,7 @@ use fnd_core::api::{AttemptView, DeadLetter, DeadLetterList, HookEnd, Invocation
 use fnd_core::outcome::Trigger;
 use fnd_core::record::{InvocationFilter, RunResult};
 use fnd_core::supervisor::{Event, Submit};
-use fnd_wire::ids::InvocationId;
+use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::header::HeaderValue;
 use std::rc::Rc;
 use tokio::sync::oneshot;
@@ -78,6 +78,17 @@ impl InvocationBackend for Control {
                 view.attempt_records = stored.attempts.iter().map(AttemptView::of).collect();
             }
             Ok(Some(view))
+        })
+    }
+
+    fn function_of(&self, id: InvocationId) -> Pending<Result<Option<FunctionName>, Failure>> {
+        let reader = self.reader.clone();
+        let live = self.settled().supervisor.invocation(id).map(|record| record.function);
+        Box::pin(async move {
+            match live {
+                Some(function) => Ok(Some(function)),
+                None => reader.function_of(id).await.map_err(failure),
+            }
         })
     }
 

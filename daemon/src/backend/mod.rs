@@ -20,6 +20,7 @@ mod node;
 mod streams;
 mod watch_functions;
 
+use crate::audit::Audit;
 use crate::control::backend::{Answering, Failure, Leaving};
 use crate::driver::{Daemon, State};
 use crate::ledger;
@@ -43,6 +44,8 @@ pub struct Control {
     pub logs: PathBuf,
     /// The configuration file and the directories of runtimes.
     pub places: Arc<(String, Vec<String>)>,
+    /// The audit.
+    pub(crate) audit: Audit,
     /// Idempotency keys that are being looked up.
     pub keys: crate::backend::idempotency::Keys,
 }

@@ -7,7 +7,8 @@ use crate::driver::tasks::Owner;
 use crate::http::connections::Connections;
 use crate::metrics::{self, Form};
 use crate::telemetry::level;
-use fnd_core::api::{NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
+use fnd_core::api::{AuditList, NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
+use fnd_core::audit::{AuditFilter, Entry};
 use fnd_manifest::check;
 use fnd_manifest::check::Disk;
 use fnd_manifest::diagnostic::Diagnostic;
@@ -44,6 +45,16 @@ impl NodeBackend for Control {
     fn backup(&self) -> Pending<Result<(u64, Pieces), Failure>> {
         let state = self.logs.with_file_name("state");
         Box::pin(crate::backend::backup::take(state))
+    }
+
+    fn audit(&self, entry: Entry) -> Option<Pending<()>> {
+        let written = self.audit.record(entry)?;
+        Some(Box::pin(written))
+    }
+
+    fn audited(&self, filter: AuditFilter) -> Pending<Result<AuditList, Failure>> {
+        let audit = self.audit.clone();
+        Box::pin(async move { audit.list(filter).await.map_err(Failure) })
     }
 
     fn reload(&self, accept_empty: bool) -> Pending<Result<ReloadReport, Failure>> {

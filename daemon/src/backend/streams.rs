@@ -23,6 +23,7 @@ impl StreamBackend for Control {
                 .registry
                 .iter()
                 .map(|(name, _)| name.clone())
+                .filter(|name| query.reach.views(name))
                 .collect(),
         };
         let end = query.invocation.and_then(|id| self.ended(id));

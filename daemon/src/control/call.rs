@@ -4,9 +4,9 @@ use super::backend::Backend;
 use super::limits::BODY_MAX;
 use crate::http::request::{Request, short};
 use crate::http::response::{Refusal, internal, refuse};
+use fnd_core::access::Reach;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
-use fnd_manifest::settings::Role;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use serde::de::DeserializeOwned;
 use std::rc::Rc;
@@ -14,8 +14,9 @@ use std::rc::Rc;
 /// A request whose route was found.
 pub(super) struct Call {
     pub(super) backend: Rc<dyn Backend>,
-    /// The role of the caller.
-    pub(super) role: Option<Role>,
+    /// The roles of the caller. Its role is great enough for the function or the node that the route is about; a list
+    /// has to be reduced to what the caller may view.
+    pub(super) reach: Reach,
     pub(super) request: Request,
     /// The values of `{...}` in the path, decoded, in order.
     pub(super) places: Vec<String>,

@@ -1,19 +1,23 @@
-//! Identifies the peer of a connection, and decides its role.
+//! Identifies the peer of a connection, and finds its roles.
 //!
 //! The kernel reports who connected (`SO_PEERCRED`, `SO_PEERGROUPS`: unix(7), socket(7)); a peer cannot choose it. The
 //! groups are those that the process had when it connected, so a user that was added to a group must log in again
 //! first.
 
+use fnd_core::access::Reach;
 use fnd_manifest::settings::{self, Role};
-use nix::unistd::Group;
+use nix::unistd::{Group, User};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 
 /// A connected process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
     /// Process id, for the journal; absent if the process has none in this namespace.
     pub pid: Option<i32>,
+    /// The program of the process when it connected, if fnd may read its path: of processes of other users only root may.
+    pub exe: Option<Arc<str>>,
     /// User id.
     pub uid: u32,
     /// Ids of the group and the supplementary groups.
@@ -33,10 +37,21 @@ impl Peer {
         }
         Ok(Self {
             pid: credentials.pid(),
+            exe: credentials.pid().and_then(program),
             uid: credentials.uid(),
             groups,
         })
     }
+}
+
+/// Most characters of a path that is kept.
+const PATH_MAX: usize = 256;
+
+/// Returns the path of a process's program.
+fn program(pid: i32) -> Option<Arc<str>> {
+    let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let text: String = path.to_string_lossy().chars().take(PATH_MAX).collect();
+    Some(text.into())
 }
 
 /// Most supplementary groups that a process can have (`NGROUPS_MAX`, credentials(7)).
@@ -75,66 +90,125 @@ fn peer_groups(stream: &impl AsFd) -> io::Result<Vec<u32>> {
 }
 
 /// The roles of users and groups.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
     /// The daemon's own user, if that is a person's account: it is an admin, like root. Absent if fnd has an account of
     /// its own: no person uses that account, and fnd does not connect to itself.
     pub own_uid: Option<u32>,
-    /// Roles of groups, by group id.
-    pub groups: Vec<(u32, Role)>,
+    /// The entries of `[[access]]` whose user or group exists.
+    pub entries: Vec<Entry>,
+}
+
+/// A role of a user or a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The user or group.
+    pub holder: Holder,
+    /// The role.
+    pub role: Role,
+    /// The functions that it is for: names and patterns; absent: all functions, and the node.
+    pub functions: Option<Vec<String>>,
+}
+
+/// The holder of a role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// The user with this id.
+    User(u32),
+    /// The members of the group with this id.
+    Group(u32),
 }
 
 impl Access {
-    /// Returns the roles of a configuration, and its problems: a group that is unknown or cannot be looked up gives no
-    /// user a role.
+    /// Returns the roles of a configuration, and its problems: a group or user that is unknown or cannot be looked up
+    /// gives no user a role.
     #[must_use]
     pub fn resolve(own_uid: Option<u32>, entries: &[settings::Access]) -> (Self, Vec<String>) {
-        let mut groups = Vec::new();
+        let mut access = Self {
+            own_uid,
+            entries: Vec::new(),
+        };
         let mut problems = Vec::new();
         for entry in entries {
-            match Group::from_name(&entry.group) {
-                Ok(Some(group)) => groups.push((group.gid.as_raw(), entry.role)),
+            let (kind, name, found) = match (&entry.group, &entry.user) {
+                (Some(name), _) => {
+                    let found =
+                        Group::from_name(name).map(|group| group.map(|group| Holder::Group(group.gid.as_raw())));
+                    ("group", name, found)
+                }
+                (None, Some(name)) => {
+                    let found = User::from_name(name).map(|user| user.map(|user| Holder::User(user.uid.as_raw())));
+                    ("user", name, found)
+                }
+                // The judge refuses such an entry.
+                (None, None) => continue,
+            };
+            match found {
+                Ok(Some(holder)) => access.entries.push(Entry {
+                    holder,
+                    role: entry.role,
+                    functions: entry.functions.clone(),
+                }),
                 Ok(None) => problems.push(format!(
-                    "[[access]] names the group `{}`, which does not exist: it gives nobody a role",
-                    entry.group
+                    "[[access]] names the {kind} `{name}`, which does not exist: it gives nobody a role"
                 )),
                 Err(error) => problems.push(format!(
-                    "failed to look up the group `{}` of [[access]]: it gives nobody a role: {error}",
-                    entry.group
+                    "failed to look up the {kind} `{name}` of [[access]]: it gives nobody a role: {error}"
                 )),
             }
         }
-        (Self { own_uid, groups }, problems)
+        (access, problems)
     }
 
-    /// Returns the role of a peer: the greatest of its roles; nothing if no entry applies.
+    /// Returns what a peer may do, by all entries that name it.
     #[must_use]
-    pub fn role(&self, peer: &Peer) -> Option<Role> {
+    pub fn reach(&self, peer: &Peer) -> Reach {
         if peer.uid == 0 || Some(peer.uid) == self.own_uid {
-            return Some(Role::Admin);
+            return Reach::everywhere(Role::Admin);
         }
-        let of_groups = self.groups.iter().filter(|(gid, _)| peer.groups.contains(gid));
-        of_groups.map(|(_, role)| *role).max()
+        let names = |entry: &&Entry| match entry.holder {
+            Holder::User(uid) => uid == peer.uid,
+            Holder::Group(gid) => peer.groups.contains(&gid),
+        };
+        let entries = self.entries.iter().filter(names);
+        Reach::of(entries.map(|entry| (entry.role, entry.functions.as_deref())))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fnd_wire::ids::FunctionName;
 
     fn peer(uid: u32, groups: &[u32]) -> Peer {
         Peer {
             pid: None,
+            exe: None,
             uid,
             groups: groups.to_vec(),
         }
     }
 
+    fn entry(holder: Holder, role: Role) -> Entry {
+        Entry {
+            holder,
+            role,
+            functions: None,
+        }
+    }
+
     #[test]
-    fn roles_come_from_groups_and_the_greatest_counts() {
+    fn roles_come_from_users_and_groups_and_the_greatest_counts() {
         let access = Access {
             own_uid: Some(990),
-            groups: vec![(10, Role::Operator), (11, Role::Viewer), (12, Role::Admin)],
+            entries: vec![
+                entry(Holder::Group(10), Role::Operator),
+                entry(Holder::Group(11), Role::Viewer),
+                entry(Holder::Group(12), Role::Admin),
+                entry(Holder::User(1001), Role::Operator),
+                // A group with the number of a user is another thing.
+                entry(Holder::User(11), Role::Admin),
+            ],
         };
         for (who, expected) in [
             (peer(0, &[0]), Some(Role::Admin)),
@@ -142,29 +216,67 @@ mod tests {
             (peer(1000, &[1000, 11]), Some(Role::Viewer)),
             (peer(1000, &[11, 10]), Some(Role::Operator)),
             (peer(1000, &[12, 11]), Some(Role::Admin)),
+            (peer(1001, &[1001]), Some(Role::Operator)),
+            (peer(1001, &[11]), Some(Role::Operator)),
+            (peer(1001, &[12]), Some(Role::Admin)),
+            (peer(1000, &[1001]), None),
             (peer(1000, &[1000]), None),
             (peer(1000, &[]), None),
         ] {
-            assert_eq!(access.role(&who), expected, "{who:?}");
+            assert_eq!(access.reach(&who).node(), expected, "{who:?}");
         }
         let service = Access {
             own_uid: None,
             ..access
         };
-        assert_eq!(service.role(&peer(990, &[])), None);
-        assert_eq!(service.role(&peer(0, &[])), Some(Role::Admin));
+        assert_eq!(service.reach(&peer(990, &[])), Reach::default());
+        assert_eq!(service.reach(&peer(0, &[])).node(), Some(Role::Admin));
     }
 
     #[test]
-    fn an_unknown_group_gives_nobody_a_role() {
-        let entry = |group: &str| settings::Access {
-            group: group.to_owned(),
-            role: Role::Operator,
+    fn an_entry_with_functions_is_for_these_only() {
+        let web = Some(vec!["web/*".to_owned()]);
+        let access = Access {
+            own_uid: None,
+            entries: vec![
+                Entry {
+                    functions: web,
+                    ..entry(Holder::User(1001), Role::Operator)
+                },
+                entry(Holder::Group(11), Role::Viewer),
+            ],
         };
-        let (access, problems) = Access::resolve(Some(990), &[entry("root"), entry("no-such-group-fnd")]);
-        assert_eq!(access.groups, [(0, Role::Operator)]);
-        assert_eq!(problems.len(), 1);
-        assert!(problems[0].contains("`no-such-group-fnd`"), "{problems:?}");
+        let function = |text: &str| FunctionName::new(text).unwrap();
+        let reach = access.reach(&peer(1001, &[]));
+        assert_eq!((reach.node(), reach.greatest()), (None, Some(Role::Operator)));
+        assert_eq!(reach.function(&function("web/a")), Some(Role::Operator));
+        assert_eq!(reach.function(&function("hello")), None);
+        let reach = access.reach(&peer(1001, &[11]));
+        assert_eq!(reach.node(), Some(Role::Viewer));
+        assert_eq!(reach.function(&function("hello")), Some(Role::Viewer));
+        assert_eq!(access.reach(&peer(1002, &[])), Reach::default());
+    }
+
+    #[test]
+    fn an_unknown_user_or_group_gives_nobody_a_role() {
+        let entry = |group: Option<&str>, user: Option<&str>| settings::Access {
+            group: group.map(str::to_owned),
+            user: user.map(str::to_owned),
+            role: Role::Operator,
+            functions: None,
+        };
+        let entries = [
+            entry(Some("root"), None),
+            entry(Some("no-such-group-fnd"), None),
+            entry(None, Some("root")),
+            entry(None, Some("no-such-user-fnd")),
+        ];
+        let (access, problems) = Access::resolve(Some(990), &entries);
+        let holders: Vec<Holder> = access.entries.iter().map(|entry| entry.holder).collect();
+        assert_eq!(holders, [Holder::Group(0), Holder::User(0)]);
+        assert_eq!(problems.len(), 2);
+        assert!(problems[0].contains("the group `no-such-group-fnd`"), "{problems:?}");
+        assert!(problems[1].contains("the user `no-such-user-fnd`"), "{problems:?}");
     }
 
     #[tokio::test]
@@ -172,6 +284,8 @@ mod tests {
         let (here, _there) = tokio::net::UnixStream::pair().unwrap();
         let peer = Peer::of(&here).unwrap();
         assert_eq!(peer.uid, nix::unistd::geteuid().as_raw());
+        let own = std::env::current_exe().unwrap();
+        assert!(peer.exe.is_some_and(|exe| own.to_string_lossy().starts_with(&*exe)));
         assert!(peer.groups.contains(&nix::unistd::getegid().as_raw()));
         let mut expected: Vec<u32> = nix::unistd::getgroups()
             .unwrap()

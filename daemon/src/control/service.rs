@@ -10,8 +10,8 @@ use crate::http::limits::Limits;
 use crate::http::listen::socket::Accepted;
 use crate::http::response::{Answered, Refusal, refuse_for_now};
 use crate::http::server::{self, Service, Stop};
+use fnd_core::access::Reach;
 use fnd_core::api::problem::Code;
-use fnd_manifest::settings::Role;
 use hyper::Request;
 use hyper::body::Incoming;
 use std::cell::RefCell;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use tokio::net::UnixListener;
 
 /// Returns a future that serves the API until it is stopped, and the handle that stops it. `access` may change
-/// meanwhile; a connection keeps the role that it had when it was made. The future must run where tasks can be
+/// meanwhile; a connection keeps the roles that it had when it was made. The future must run where tasks can be
 /// [spawned locally](tokio::task::spawn_local).
 pub fn serve(
     listener: UnixListener,
@@ -45,7 +45,7 @@ struct ControlApi {
 }
 
 impl Service for ControlApi {
-    type Caller = (Peer, Option<Role>);
+    type Caller = (Peer, Reach);
 
     fn limits(&self) -> Limits {
         LIMITS
@@ -58,12 +58,12 @@ impl Service for ControlApi {
         })?;
         let admitted = self.connections.admit(Owner::User(peer.uid));
         let place = admitted.map_err(|full| Some(too_many(full)))?;
-        let role = self.access.borrow().role(&peer);
-        Ok(((peer, role), place))
+        let reach = self.access.borrow().reach(&peer);
+        Ok(((peer, reach), place))
     }
 
-    async fn answer(&self, (peer, role): &Self::Caller, request: Request<Incoming>) -> Answered {
-        let answer = routes::answer(Rc::clone(&self.backend), peer, *role, request).await;
+    async fn answer(&self, (peer, reach): &Self::Caller, request: Request<Incoming>) -> Answered {
+        let answer = routes::answer(Rc::clone(&self.backend), peer, reach, request).await;
         crate::http::response::count(answer, &self.buffers).await
     }
 

@@ -28,6 +28,7 @@ impl State {
             .status_files
             .set_mode(self.node.settings.settings.status.mode);
         self.retain();
+        self.audit.retain(self.node.settings.settings.audit.keep_for);
         self.prune_all();
         self.check_alerts();
         self.catch_up();

@@ -52,6 +52,7 @@ mod secrets;
 pub(crate) mod tasks;
 mod view;
 
+use crate::audit::Audit;
 use crate::clock::{Clock, Ids};
 use crate::functions::Functions;
 use crate::functions::catalog::CatalogEvent;
@@ -125,6 +126,7 @@ pub(crate) struct State {
     pub(crate) callers: Callers,
     /// The public listener.
     pub(crate) listener: Rc<Listener>,
+    pub(crate) audit: Audit,
     pub(crate) node: Node,
     pub(crate) inbox: Inbox,
     /// The main loop takes another turn.

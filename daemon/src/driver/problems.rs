@@ -102,6 +102,7 @@ impl State {
             Problem::new("history-incomplete", text)
         }));
         problems.extend(health.set_aside.map(|note| Problem::new("history-set-aside", &*note)));
+        problems.extend(self.audit.problem().map(|text| Problem::new("audit-failing", text)));
         problems.extend(of_forgetting(health.forgetting));
         problems
     }

@@ -6,6 +6,7 @@ use crate::control::backend::{EventBackend, EventOutcome, NewEvent, NotPublished
 use crate::http::headers::joined;
 use crate::http::request::Request;
 use crate::http::response::{Answered, Refusal, internal, json, refuse, refuse_for_now};
+use fnd_core::access::Reach;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{BatchAccepted, EventAccepted};
 use fnd_core::data::Data;
@@ -18,13 +19,15 @@ use std::sync::Arc;
 /// Most subscribers that a refusal names.
 const NAMED_MAX: usize = 5;
 
-/// Accepts the events of a request whose body is read, and returns the answer: 202.
+/// Accepts the events of a request whose body is read, for the functions that the sender may operate, and returns the
+/// answer: 202.
 ///
 /// # Errors
 /// The request is malformed, no subscriber takes an event, or fnd cannot store it.
 pub(crate) async fn accept(
     backend: &dyn EventBackend,
     buffers: &Arc<Buffers>,
+    reach: &Reach,
     (request, body): (&Request, Data),
 ) -> Result<Answered, Refusal> {
     let headers = &request.parts.headers;
@@ -57,7 +60,7 @@ pub(crate) async fn accept(
     let new = events
         .into_iter()
         .map(|event| new_event(event, trace.as_ref(), (&body, held)));
-    let published = backend.publish(new.collect()).await;
+    let published = backend.publish(new.collect(), reach.clone()).await;
     let published = published.map_err(|problem| not_published(problem, is_batch))?;
     let accepted = ids.into_iter().zip(published);
     let accepted: Vec<_> = accepted

@@ -121,6 +121,9 @@ pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Resu
         // A missing version or reason makes the condition null, which counts as no match.
         if row.get::<_, Option<bool>>(15)?.unwrap_or(false) {
             let record = rows::record(row)?;
+            if !filter.reach.views(&record.function) {
+                continue;
+            }
             if filter.usage {
                 usage.push(rows::usage(db, record.id)?);
             }

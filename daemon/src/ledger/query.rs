@@ -133,6 +133,19 @@ impl Reader {
         self.ask(move |db| get(db, id)).await
     }
 
+    /// Returns the function of an invocation.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn function_of(&self, id: InvocationId) -> Result<Option<FunctionName>, QueryError> {
+        self.ask(move |db| {
+            db.prepare_cached("SELECT function FROM invocation WHERE id = ?1")?
+                .query_row([blob(id)], |row| rows::function(row, 0))
+                .optional()
+        })
+        .await
+    }
+
     /// Returns the newest invocation that a trigger made of each function, and its cause.
     ///
     /// # Errors

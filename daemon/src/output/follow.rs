@@ -41,6 +41,7 @@ pub(crate) async fn lines(source: Source, query: LogQuery, buffer: usize) -> Res
         let follow = Follow {
             function: query.function.clone(),
             invocation: query.invocation,
+            reach: query.reach.clone(),
         };
         let followed = output
             .follow(follow)

@@ -48,6 +48,7 @@ pub use call_output::{CallOutput, Ended};
 
 use crate::ledger::Retention;
 use crate::output::kept::{KeepOutput, Keeper, Line, Position, SEGMENT, Store};
+use fnd_core::access::Reach;
 use fnd_core::api::LogLine;
 use fnd_core::mask::Mask;
 use fnd_core::record::RunResult;
@@ -156,6 +157,8 @@ pub struct Follow {
     pub function: Option<FunctionName>,
     /// Only lines of this invocation.
     pub invocation: Option<InvocationId>,
+    /// Only lines of functions that the follower may view.
+    pub reach: Reach,
 }
 
 /// The lines that a follower gets as they arrive.

@@ -57,6 +57,7 @@ impl Follower {
                 .follow
                 .invocation
                 .is_none_or(|invocation| invocation == meta.invocation)
+            && self.follow.reach.views(&meta.function)
     }
 
     /// Sends a line, or counts it as missed. Returns whether the follower is still there.

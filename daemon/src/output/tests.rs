@@ -348,6 +348,7 @@ fn a_running_attempt_is_seen_and_a_slow_follower_misses_lines() {
     let follow = Follow {
         function: Some(function()),
         invocation: None,
+        reach: Reach::own(),
     };
     let mut followed = loop {
         let followed = wait(running.output.follow(follow.clone())).unwrap();

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 /// Every code, each described in `docs/metrics.md`.
 pub(crate) const CODES: &[&str] = &[
+    "audit-failing",
     "buffers-full",
     "clock-ahead",
     "configuration",

@@ -2,6 +2,7 @@
 
 use super::connected::Connected;
 use super::own_state;
+use crate::audit::Audit;
 use crate::buffers::Buffers;
 use crate::cli::Places;
 use crate::clock;
@@ -29,6 +30,7 @@ pub(super) struct Opened {
     pub(super) logs: PathBuf,
     pub(super) output: Output,
     pub(super) catalog: Catalog,
+    pub(super) audit: Audit,
     pub(super) status_files: StatusFiles,
 }
 
@@ -56,6 +58,10 @@ impl Opened {
             let ahead_of = judge.health().forgetting.clock_ahead_of;
             ahead_of.unwrap_or_else(clock::unix_ms)
         };
+        let audit = Audit::start(&own, settings.audit.keep_for, time.clone(), {
+            let problems = sender.clone();
+            move || drop(problems.send(Message::ProblemsChanged)) // fnd is stopping
+        })?;
         let keeper = Keeper::start(logs.clone(), retention_policy::logs(settings), time)?;
         let sink = line_sink(settings.logs.journal);
         let spool = SpoolPlaces {
@@ -82,6 +88,7 @@ impl Opened {
             logs,
             output,
             catalog,
+            audit,
         })
     }
 }

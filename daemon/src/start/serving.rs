@@ -56,6 +56,7 @@ impl Serving {
             logs,
             output,
             catalog,
+            audit,
             status_files,
         } = opened;
         let Connected {
@@ -95,6 +96,7 @@ impl Serving {
             reporter: Reporter::new(started_ms, status_files),
             callers: Callers::new(Arc::clone(&buffers), connections),
             listener: Rc::new(listener),
+            audit: audit.clone(),
             node: Node {
                 settings: current,
                 places: named(places),
@@ -143,6 +145,7 @@ impl Serving {
             reader: ledger.reader,
             logs,
             places: Arc::new(places.judged()),
+            audit,
             keys: backend::idempotency::Keys::default(),
         };
         Ok(Self {
@@ -173,6 +176,8 @@ impl Serving {
         }
         daemon.state.borrow_mut().close();
         writer.stop();
+        let audit = daemon.state.borrow().audit.clone();
+        audit.stop();
         // The spawner's socket is closed: it kills what it started and ends.
         let spawner = child.and_then(|mut child| child.wait().ok());
         daemon.inbox.end_tasks();

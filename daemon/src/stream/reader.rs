@@ -1,6 +1,7 @@
 //! A reader of the stream: its start, its filter, and the task that sends it events.
 
 use super::ring::{Batch, Ring};
+use fnd_core::access::Reach;
 use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 use fnd_wire::ids::FunctionName;
 use std::rc::Rc;
@@ -23,6 +24,8 @@ pub struct StreamQuery {
     pub limit: Option<u32>,
     /// Whether to go on with new events.
     pub follow: bool,
+    /// Only events of functions that the reader may view; those of the node only for a role for the node.
+    pub reach: Reach,
 }
 
 /// The start of a reader.
@@ -40,6 +43,7 @@ impl StreamQuery {
     fn wants(&self, function: Option<&FunctionName>, kind: Kind) -> bool {
         self.function.as_ref().is_none_or(|wanted| Some(wanted) == function)
             && (self.kinds.is_empty() || self.kinds.contains(&kind))
+            && self.reach.views_any(function)
     }
 }
 
@@ -158,6 +162,7 @@ fn skipped(ring: &Ring, query: &StreamQuery, after: u64) -> usize {
 mod tests {
     use super::super::happening::{Happening, What};
     use super::*;
+    use fnd_manifest::settings::Role;
 
     fn query() -> StreamQuery {
         StreamQuery {
@@ -166,6 +171,7 @@ mod tests {
             from: Since::Kept,
             limit: None,
             follow: false,
+            reach: Reach::own(),
         }
     }
 
@@ -221,6 +227,33 @@ mod tests {
             assert_eq!(numbers(all(&ring, StreamQuery { from, ..query() }).await), [4, 5]);
             let from = Since::Now;
             assert!(all(&ring, StreamQuery { from, ..query() }).await.is_empty());
+        });
+    }
+
+    #[test]
+    fn a_reader_gets_only_what_it_may_view_and_its_limit_counts_nothing_else() {
+        local(async {
+            let ring = Rc::new(Ring::new(5));
+            push(&ring, "a", 3);
+            ring.push(Happening {
+                unix_ms: 0,
+                function: None,
+                what: What::Removed,
+            });
+            push(&ring, "b", 2);
+            let numbers = |events: Vec<StreamEvent>| events.iter().map(|event| event.seq.number).collect::<Vec<_>>();
+            let reach = Reach::of([(Role::Viewer, Some(&["a".to_owned()][..]))]);
+            let limited = StreamQuery { reach, ..query() };
+            assert_eq!(numbers(all(&ring, limited.clone()).await), [1, 2, 3]);
+            let limit = Some(2);
+            assert_eq!(numbers(all(&ring, StreamQuery { limit, ..limited }).await), [2, 3]);
+            let reach = Reach::everywhere(Role::Viewer);
+            assert_eq!(
+                numbers(all(&ring, StreamQuery { reach, ..query() }).await),
+                [1, 2, 3, 4, 5, 6]
+            );
+            let reach = Reach::default();
+            assert!(all(&ring, StreamQuery { reach, ..query() }).await.is_empty());
         });
     }
 

@@ -6,8 +6,9 @@ use tracing::Level;
 use tracing::field::{Field, Visit};
 
 /// Fields that journald gets as fields of their own: the event as `report::journal` names it, its function, invocation
-/// and attempt, the attempt's end and span, and the function's stream.
-const FIELDS: [&str; 10] = [
+/// and attempt, the attempt's end and span, the function's stream; and the parts of an entry
+/// of the audit.
+const FIELDS: [&str; 16] = [
     "fnd_event",
     "fnd_function",
     "fnd_invocation",
@@ -18,6 +19,12 @@ const FIELDS: [&str; 10] = [
     "fnd_parent_span_id",
     "fnd_duration_us",
     "fnd_stream",
+    "fnd_audit",
+    "fnd_verb",
+    "fnd_uid",
+    "fnd_user",
+    "fnd_pid",
+    "fnd_status",
 ];
 
 /// Room for the field values at an attempt's end.

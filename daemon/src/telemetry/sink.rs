@@ -245,6 +245,12 @@ fn say(entry: &Entry) {
                 fnd_parent_span_id = entry.get("fnd_parent_span_id"),
                 fnd_duration_us = entry.get("fnd_duration_us"),
                 fnd_stream = entry.get("fnd_stream"),
+                fnd_audit = entry.get("fnd_audit"),
+                fnd_verb = entry.get("fnd_verb"),
+                fnd_uid = entry.get("fnd_uid"),
+                fnd_user = entry.get("fnd_user"),
+                fnd_pid = entry.get("fnd_pid"),
+                fnd_status = entry.get("fnd_status"),
                 "{}",
                 entry.message
             )

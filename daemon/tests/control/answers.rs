@@ -83,6 +83,7 @@ fn every_route() {
         (format!("GET /v1/dead-letters/{FAILED}"), ""),
         (format!("POST /v1/dead-letters/{FAILED}/redrive"), ""),
         (format!("DELETE /v1/dead-letters/{FAILED}"), ""),
+        ("GET /v1/audit?refused=0".to_owned(), ""),
         ("GET /v1/backup".to_owned(), ""),
         ("GET /v1/stream?follow=0&function=hello".to_owned(), ""),
         ("GET /v1/logs".to_owned(), ""),

@@ -3,7 +3,7 @@
 use crate::fake::Running;
 use crate::http::{connect, get, take_apart, wait_until};
 use fnd_daemon::control::limits::{CONNECTIONS_MAX, CONNECTIONS_OF_ONE};
-use fnd_daemon::control::peer::Access;
+use fnd_daemon::control::peer::{Access, Entry, Holder};
 use fnd_manifest::settings::Role;
 use rustix::process::{Gid, Uid};
 use std::io::{Read as _, Write as _};
@@ -55,7 +55,10 @@ fn a_caller_that_closed_its_half_is_waited_for() {
 }
 
 /// Does something as another user, on a thread of its own: the kernel tells the socket's peer what the thread is.
-fn as_user<T: Send + 'static>(uid: u32, work: impl FnOnce() -> T + Send + 'static) -> std::thread::JoinHandle<T> {
+pub(crate) fn as_user<T: Send + 'static>(
+    uid: u32,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::thread::JoinHandle<T> {
     as_user_of(uid, uid, work)
 }
 
@@ -82,6 +85,15 @@ pub(crate) fn as_user_of<T: Send + 'static>(
     })
 }
 
+/// Returns an entry of `[[access]]` for the members of a group.
+pub(crate) fn of_group(gid: u32, role: Role) -> Entry {
+    Entry {
+        holder: Holder::Group(gid),
+        role,
+        functions: None,
+    }
+}
+
 fn follow(socket: &Path) -> UnixStream {
     let mut follower = connect(socket);
     follower
@@ -102,7 +114,7 @@ fn a_viewer_with_a_thousand_streams_locks_nobody_out() {
     let (viewer, other) = (65_531, 65_532);
     let access = Access {
         own_uid: None,
-        groups: vec![(viewer, Role::Viewer), (other, Role::Operator)],
+        entries: vec![of_group(viewer, Role::Viewer), of_group(other, Role::Operator)],
     };
     let server = Running::start_for(access);
     open_to_all(&server);
@@ -131,7 +143,7 @@ fn a_user_whose_callers_all_wait_is_refused_and_root_is_not() {
     let operator = 65_533;
     let access = Access {
         own_uid: None,
-        groups: vec![(operator, Role::Operator)],
+        entries: vec![of_group(operator, Role::Operator)],
     };
     let server = Running::start_for(access);
     open_to_all(&server);

@@ -198,14 +198,10 @@ async fn serve_here(client: impl AsyncFn(tokio::net::UnixStream)) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("control.sock");
     let listener = listen::bind(&socket, None).unwrap();
-    let access = Access {
-        own_uid: Some(0),
-        groups: Vec::new(),
-    };
     let own_uid = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&socket).unwrap());
     let access = Rc::new(RefCell::new(Access {
         own_uid: Some(own_uid),
-        ..access
+        ..Access::default()
     }));
     let (server, stop) = serve(listener, Rc::new(Fake::default()), access);
     let local = tokio::task::LocalSet::new();

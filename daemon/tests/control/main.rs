@@ -8,4 +8,5 @@ mod fake;
 mod http;
 mod limits;
 mod openapi;
+mod roles;
 mod routes;

@@ -422,7 +422,7 @@ fn only_an_admin_sees_the_values_of_an_environment() {
         // A peer whose user does not make it an admin has the role of its group.
         let server = Running::start_for(Access {
             own_uid: role.is_none().then(|| rustix::process::getuid().as_raw()),
-            groups: role.map(|role| (own, role)).into_iter().collect(),
+            entries: role.map(|role| crate::crowd::of_group(own, role)).into_iter().collect(),
         });
         if role.is_some() && rustix::process::getuid().is_root() {
             crate::crowd::open_to_all(&server);

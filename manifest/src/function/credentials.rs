@@ -25,7 +25,8 @@ impl FromValue for MappedSecret {
     fn from_value(value: Option<Value>) -> Option<Self> {
         match value? {
             Value::Table(table) => Some(Self {
-                secret: table.get("secret")?.value.text(),
+                // Without a name it is refused; it is read all the same.
+                secret: table.get("secret").map(|node| node.value.text()).unwrap_or_default(),
                 variable: table.get("as").is_some_and(|node| node.value.text() == "env"),
             }),
             name => Some(Self {

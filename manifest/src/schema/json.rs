@@ -163,6 +163,7 @@ fn pattern(form: Form) -> String {
         Form::Origin => "^(\\*|[a-z+.-]+://.+)$".to_owned(),
         Form::Place => "^(ip|(header|query|body)\\..+)$".to_owned(),
         Form::Regex => String::new(),
+        Form::Functions => "^[a-z0-9_/*-]{1,127}$".to_owned(),
         Form::Glob => "^[^/]+$".to_owned(),
         Form::FileAction => "^(keep|delete|move:.+)$".to_owned(),
         Form::Listen => "^(unix:/.+|.+:[0-9]{1,5})$".to_owned(),

@@ -102,6 +102,9 @@ pub enum Zero {
     Refused,
 }
 
+/// Most characters of a pattern of function names: as many as the longest name has, `GROUP/NAME`.
+const PATTERN_MAX: usize = 127;
+
 /// The form of a text. No form allows NUL, which arguments, paths and environment values cannot contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
@@ -115,6 +118,8 @@ pub enum Form {
     Variable,
     /// The name of a function.
     Function,
+    /// The name of a function, or a pattern of names.
+    Functions,
     /// A path that begins with `/`, without `..`.
     Absolute,
     /// An absolute path other than `/`, without `..`.
@@ -163,6 +168,9 @@ impl Form {
             Self::Name => "a name of letters, digits, `.`, `_`, `-` and `/`",
             Self::Variable => "the name of a variable: letters, digits and `_`, not beginning with a digit",
             Self::Function => "the name of a function, `NAME` or `GROUP/NAME`",
+            Self::Functions => {
+                "the name of a function, or a pattern such as `web/*` in which `*` is any text: `a-z`, `0-9`, `_`, `-`, `/`, `*`"
+            }
             Self::Absolute => "an absolute path without `..`",
             Self::Below => "an absolute path other than `/`, without `..`",
             Self::Device => "a path below `/dev` without `..`",
@@ -206,6 +214,10 @@ impl Form {
                     && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
             }
             Self::Function => fnd_wire::ids::FunctionName::new(text).is_ok(),
+            Self::Functions => {
+                let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-/*".contains(&b);
+                (1..=PATTERN_MAX).contains(&text.len()) && text.bytes().all(fits)
+            }
             Self::Absolute => match text.strip_prefix('/') {
                 Some("") => true,
                 Some(rest) => rest.strip_suffix('/').unwrap_or(rest).split('/').all(component),

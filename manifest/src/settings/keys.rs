@@ -72,6 +72,8 @@ keys! {
         sandbox: Sandbox [default] = Table(Sandbox::KEYS);
         /// Alerts of the node's own problems, and of every function without an `[alert]` of its own.
         alert: NodeAlert [default] = Table(NodeAlert::KEYS);
+        /// How long the audit is kept: who did what on the control socket.
+        audit: Audit [default] = Table(Audit::KEYS);
         /// The web page that shows and manages functions.
         ui = Table(UI);
     } and {
@@ -118,10 +120,14 @@ keys! {
     /// An entry of `[[access]]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Access {
-        /// Name of the group.
-        group: String = Text(Form::Name), example "fnd", required true;
+        /// Name of the group; an entry names either a group or a user.
+        group: Option<String> [default] = Text(Form::Name), example "fnd";
+        /// Name of the user.
+        user: Option<String> [default] = Text(Form::Name), example "ada";
         /// `viewer` reads; `operator` also invokes, cancels and enables; `admin` may do everything.
         role: Role = Word(Role::WORDS), example "operator", required true;
+        /// The functions that the role is for: names, and patterns of names. Default: all functions, and the node.
+        functions: Option<Vec<String>> [default] = List(&Text(Form::Functions)), example ["web/*"];
     }
 }
 
@@ -366,6 +372,22 @@ keys! {
 
 /// The values for a configuration from an fnd that did not have this table.
 impl Default for NodeAlert {
+    fn default() -> Self {
+        Self::from_value(None).expect("every key has a default")
+    }
+}
+
+keys! {
+    /// `[audit]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Audit {
+        /// How long entries are kept.
+        keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "90d", example "365d";
+    }
+}
+
+/// The values for a configuration from an fnd that did not have this table.
+impl Default for Audit {
     fn default() -> Self {
         Self::from_value(None).expect("every key has a default")
     }

@@ -11,6 +11,6 @@ pub mod keys;
 pub mod resolve;
 
 pub use keys::{
-    Access, Events, History, Http, HttpEvents, Logs, Metrics, Missing, Node, OnDamage, Role, RuntimeSettings, Sandbox,
-    Settings, Status, Tls, Users,
+    Access, Audit, Events, History, Http, HttpEvents, Logs, Metrics, Missing, Node, OnDamage, Role, RuntimeSettings,
+    Sandbox, Settings, Status, Tls, Users,
 };

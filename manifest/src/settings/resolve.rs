@@ -87,6 +87,9 @@ pub fn configuration<'a>(
     for (node, problem) in listening(&merged) {
         problems.push(at(&node.at, problem));
     }
+    for (node, problem) in access(&merged) {
+        problems.push(at(&node.at, problem));
+    }
     if problems.iter().any(Diagnostic::is_error) {
         return Err(problems);
     }
@@ -161,6 +164,25 @@ fn listening(merged: &Table) -> Vec<(&Node, Diagnostic)> {
         .filter(reachable)
         .map(|node| (node, problem(node)))
         .collect()
+}
+
+/// Returns the entries of `[[access]]` that name neither a group nor a user, or both.
+fn access(merged: &Table) -> Vec<(&Node, Diagnostic)> {
+    let Some(Value::List(entries)) = merged.get("access").map(|node| &node.value) else {
+        return Vec::new();
+    };
+    let problem = |entry| {
+        let Node { value, .. }: &Node = entry;
+        let Value::Table(keys) = value else { return None };
+        let (message, node) = match (keys.get("group"), keys.get("user")) {
+            (Some(_), Some(user)) => ("this entry of `[[access]]` names both a group and a user", user),
+            (None, None) => ("this entry of `[[access]]` names neither a group nor a user", entry),
+            (Some(_), None) | (None, Some(_)) => return None,
+        };
+        let help = "an entry has either `group = \"...\"` or `user = \"...\"`; write an entry for each";
+        Some((node, Diagnostic::error("bad-value", message).with_help(help)))
+    };
+    entries.iter().filter_map(problem).collect()
 }
 
 /// Returns the first and the last uid.

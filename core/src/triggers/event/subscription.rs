@@ -2,6 +2,7 @@
 
 use super::Attributes;
 use crate::data::Data;
+use crate::glob::glob;
 use crate::record::is_json;
 use crate::triggers::route::conditions::{Facts, Test};
 use fnd_manifest::function::EventSubscription;
@@ -250,26 +251,6 @@ fn with_facts<T>(event: &Seen<'_>, look: impl FnOnce(&Facts<'_>) -> T) -> T {
     })
 }
 
-/// Says whether a text matches a pattern in which `*` stands for any text.
-fn glob(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else {
-        return false;
-    };
-    let Some(last) = parts.next_back() else {
-        return rest.is_empty();
-    };
-    for part in parts {
-        // The leftmost match leaves the longest rest for the parts that follow.
-        match rest.find(part) {
-            Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -440,11 +421,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn a_glob_matches_what_a_naive_one_matches(pattern in "[ab*]{0,6}", text in "[ab]{0,8}") {
-            prop_assert_eq!(glob(&pattern, &text), naively(&pattern, &text));
-        }
-
         #[test]
         fn the_table_finds_what_a_naive_search_finds(
             functions in prop::collection::vec(prop::collection::vec(any_entry(), 0..4), 0..6),

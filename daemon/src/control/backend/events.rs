@@ -1,6 +1,7 @@
 //! Requests of routes about events.
 
 use super::Pending;
+use fnd_core::access::Reach;
 use fnd_core::data::Data;
 use fnd_core::supervisor::{Delivered, NotTaken, Rejection};
 use fnd_core::trace::Trace;
@@ -15,9 +16,9 @@ pub trait EventBackend {
     /// Returns a fresh id.
     fn fresh_id(&self) -> InvocationId;
 
-    /// Queues an invocation for each function that takes one of the events, all in one transaction. The result has one
-    /// item for each event.
-    fn publish(&self, events: Vec<NewEvent>) -> Pending<Result<Vec<Delivered>, NotPublished>>;
+    /// Queues an invocation for each function that takes one of the events and that the sender may operate, all in one
+    /// transaction. The result has one item for each event.
+    fn publish(&self, events: Vec<NewEvent>, reach: Reach) -> Pending<Result<Vec<Delivered>, NotPublished>>;
 
     /// Counts events.
     fn count_events(&self, outcome: EventOutcome, events: u64);

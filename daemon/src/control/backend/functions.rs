@@ -1,6 +1,7 @@
 //! Requests of routes about functions.
 
 use super::{Answering, Failure, Pending};
+use fnd_core::access::Reach;
 use fnd_core::api::{
     FunctionChange, FunctionDetail, FunctionStatus, RouteList, RouteTest, RouteTestReport, ScheduleList, UsageList,
 };
@@ -64,6 +65,8 @@ pub struct FunctionFilter {
     pub function: Option<FunctionName>,
     /// Only functions with all of these labels, key and value.
     pub labels: Vec<(String, String)>,
+    /// Only functions that the caller may view.
+    pub reach: Reach,
 }
 
 impl FunctionFilter {
@@ -76,7 +79,7 @@ impl FunctionFilter {
                 .iter()
                 .all(|(key, value)| now.labels.get(key) == Some(value))
         };
-        named && now.is_none_or(labelled)
+        named && self.reach.views(name) && now.is_none_or(labelled)
     }
 }
 

@@ -26,6 +26,9 @@ pub trait InvocationBackend {
     /// Returns an invocation with its attempts, whether it is in memory or only in the history.
     fn invocation(&self, id: InvocationId) -> Pending<Result<Option<InvocationView>, Failure>>;
 
+    /// Returns the function of an invocation; nothing if there is no such invocation.
+    fn function_of(&self, id: InvocationId) -> Pending<Result<Option<FunctionName>, Failure>>;
+
     /// Returns a future that resolves when the invocation has ended and its end can be read, or when fnd stops. Returns
     /// nothing if the invocation is not in memory: then it has ended or never existed.
     fn ended(&self, id: InvocationId) -> Option<Pending<()>>;

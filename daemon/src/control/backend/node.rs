@@ -4,7 +4,8 @@ use super::{Failure, Pending};
 use crate::buffers::Buffers;
 use crate::http::connections::Connections;
 use crate::metrics::Form;
-use fnd_core::api::{NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
+use fnd_core::api::{AuditList, NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
+use fnd_core::audit::{AuditFilter, Entry};
 use fnd_manifest::runtime::RuntimeSummary;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,6 +34,13 @@ pub trait NodeBackend {
 
     /// Returns a copy of the ledger in its present state: its size and its bytes.
     fn backup(&self) -> Pending<Result<(u64, Pieces), Failure>>;
+
+    /// Records a call in the audit. Returns a future that resolves when the entry is written, or cannot be; nothing if
+    /// the answer need not wait for it.
+    fn audit(&self, entry: Entry) -> Option<Pending<()>>;
+
+    /// Returns a page of the audit, newest first.
+    fn audited(&self, filter: AuditFilter) -> Pending<Result<AuditList, Failure>>;
 
     /// Reads configuration and functions again, and waits until every difference is applied or refused.
     fn reload(&self, accept_empty: bool) -> Pending<Result<ReloadReport, Failure>>;

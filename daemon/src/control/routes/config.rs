@@ -9,7 +9,7 @@ use fnd_manifest::settings::Role;
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let mut config = call.backend.config();
-    if call.role < Some(Role::Admin) {
+    if call.reach.node() < Some(Role::Admin) {
         hide_values(&mut config);
     }
     json(&config)

@@ -1,5 +1,8 @@
 //! `POST /v1/events` and `POST /publish`: CloudEvents for the functions that subscribe to them. The second path is that of
 //! Kyma's publisher proxy.
+//!
+//! An event of a caller that may not operate every function reaches only the functions that it may operate: sending it
+//! an event runs a function, as invoking it does.
 
 use crate::control::backend::EventBackend;
 use crate::control::call::Call;
@@ -11,5 +14,5 @@ pub(super) async fn publish(call: Call) -> Result<Answered, Refusal> {
     let limit = call.backend.event_bytes_max();
     let body = call.read_body(limit, "the largest limits.body of a subscriber").await?;
     let backend: &dyn EventBackend = &*call.backend;
-    accept(backend, &call.backend.buffers(), (&call.request, body)).await
+    accept(backend, &call.backend.buffers(), &call.reach, (&call.request, body)).await
 }

@@ -1,15 +1,25 @@
-//! Finds the route of a request: by method and path, if the caller's role allows it.
+//! Finds the route of a request by method and path, and decides whether the caller may use it.
 
-use super::{LATER, ROUTES, Route};
+use super::audit::Auditing;
+use super::{About, LATER, ROUTES, Route};
+use crate::control::call::Call;
+use crate::control::refusal::{failed, no_invocation};
 use crate::http::query::decode;
 use crate::http::request::short;
 use crate::http::response::{Refusal, refuse};
+use crate::invoke::refusal::no_function;
+use fnd_core::access::Reach;
+use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
 use fnd_manifest::settings::Role;
+use fnd_wire::ids::FunctionName;
 use hyper::Method;
 
 /// Returns the route of a request, and the values of the `{...}` in its path.
-pub(super) fn find(method: &Method, path: &str, role: Option<Role>) -> Result<(&'static Route, Vec<String>), Refusal> {
+///
+/// # Errors
+/// There is no such route, or the caller has no role at all.
+pub(super) fn find(method: &Method, path: &str, reach: &Reach) -> Result<(&'static Route, Vec<String>), Refusal> {
     let mut allowed: Vec<&str> = Vec::new();
     for route in ROUTES {
         let Some(places) = matches(route.path, path) else {
@@ -19,13 +29,9 @@ pub(super) fn find(method: &Method, path: &str, role: Option<Role>) -> Result<(&
             allowed.push(route.method.as_str());
             continue;
         }
-        return if role >= route.role {
-            Ok((route, places))
-        } else {
-            Err(denied(role, route))
-        };
+        return Ok((route, places));
     }
-    if role.is_none() {
+    if reach.greatest().is_none() {
         // A client without a role learns nothing about the routes.
         return Err(refuse(Code::NotAllowed, NO_ROLE));
     }
@@ -52,27 +58,84 @@ pub(super) fn find(method: &Method, path: &str, role: Option<Role>) -> Result<(&
     Err(refusal)
 }
 
+/// Decides whether the caller may use a route, by what is in its path. For a caller that may not view the function of the
+/// path, the function does not exist, whether it does or not. A route about an invocation still has to be
+/// [permitted](permit_invocation).
+///
+/// # Errors
+/// The caller may not.
+pub(super) fn permit_path(route: &Route, places: &[String], reach: &Reach) -> Result<(), Refusal> {
+    if route.role.is_some() && reach.greatest().is_none() {
+        return Err(refuse(Code::NotAllowed, NO_ROLE));
+    }
+    let name = || FunctionName::new(places.first().map_or("", String::as_str));
+    let (role, function) = match route.about {
+        About::Node => (reach.node(), None),
+        About::List | About::Invocation => (reach.greatest(), None),
+        About::Function => match name() {
+            Ok(name) if !reach.views(&name) => return Err(no_function(&name)),
+            Ok(name) => (reach.function(&name), Some(name)),
+            // The route refuses what is no name.
+            Err(_) => (reach.greatest(), None),
+        },
+    };
+    match role >= route.role {
+        true => Ok(()),
+        false => Err(denied(role, route, function.as_ref())),
+    }
+}
+
+/// Decides whether the caller may use a route about the invocation in its path. An invocation whose function the caller
+/// may not view does not exist for it.
+///
+/// # Errors
+/// The caller may not.
+pub(super) async fn permit_invocation(route: &Route, call: &Call, audit: &mut Auditing<'_>) -> Result<(), Refusal> {
+    let is_limited = call.reach.node() < route.role;
+    if !is_limited && !audit.wants_function() {
+        return Ok(());
+    }
+    let id = call.invocation()?;
+    let function = call.backend.function_of(id).await.map_err(failed("read the history"))?;
+    audit.function.clone_from(&function);
+    match function {
+        None if is_limited => Err(no_invocation(id)),
+        Some(function) if call.reach.function(&function) < route.role => {
+            audit.refused = true;
+            Err(match call.reach.function(&function) {
+                None => no_invocation(id),
+                role => denied(role, route, Some(&function)),
+            })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 const NO_ROLE: &str = "no group of yours has a role on this fnd: join the group `fnd` (`sudo usermod -aG fnd $USER`, \
                        then log in again) or ask its administrator for an entry in [[access]] of fnd.toml";
 
-fn denied(role: Option<Role>, route: &Route) -> Refusal {
-    let word = |role| match role {
-        Role::Viewer => "viewer",
-        Role::Operator => "operator",
-        Role::Admin => "admin",
-    };
-    match (role, route.role) {
-        (Some(has), Some(takes)) => refuse(
-            Code::NotAllowed,
-            format!(
-                "`{} {}` needs the role {}, yours is {}: run it as root, or ask for an entry in [[access]] of fnd.toml",
-                route.method,
-                route.path,
-                word(takes),
-                word(has)
-            ),
+/// Returns the refusal of a caller whose role is too small, with the entry that it needs.
+fn denied(role: Option<Role>, route: &Route, function: Option<&FunctionName>) -> Refusal {
+    let takes = route.role.map_or("", Role::as_str);
+    let has = role.map_or("none", Role::as_str);
+    let (what, entry) = match (function, route.about) {
+        (Some(function), _) => (
+            format!(" for `{function}`"),
+            format!("an entry with `role = \"{takes}\"` and `functions = [\"{function}\"]`"),
         ),
-        _ => refuse(Code::NotAllowed, NO_ROLE),
+        (None, About::Node) => (
+            " for the node".to_owned(),
+            format!("an entry with `role = \"{takes}\"` and without `functions`"),
+        ),
+        (None, _) => (String::new(), format!("an entry with `role = \"{takes}\"`")),
+    };
+    let detail = format!(
+        "`{} {}` needs the role {takes}{what}, yours is {has}: run it as root, or ask for {entry} in [[access]] of fnd.toml",
+        route.method, route.path
+    );
+    match function {
+        Some(function) => Problem::new(Code::NotAllowed, detail).of(function).into(),
+        None => refuse(Code::NotAllowed, detail),
     }
 }
 
@@ -99,7 +162,6 @@ fn matches(pattern: &str, path: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ADMIN, OPERATOR, VIEWER};
     use super::*;
 
     #[test]
@@ -119,29 +181,115 @@ mod tests {
         }
     }
 
+    fn refused(method: &Method, path: &str, reach: &Reach) -> Option<Refusal> {
+        let found = find(method, path, reach).and_then(|(route, places)| permit_path(route, &places, reach));
+        found.err()
+    }
+
+    fn code(method: &Method, path: &str, reach: &Reach) -> Option<String> {
+        refused(method, path, reach).map(|refusal| refusal.problem.code)
+    }
+
     #[test]
     fn roles_decide_before_anything_else() {
-        let code = |method: Method, path, role| find(&method, path, role).err().map(|refusal| refusal.problem.code);
-        assert_eq!(code(Method::GET, "/healthz", None), None);
-        assert_eq!(code(Method::GET, "/v1/status", None).as_deref(), Some("not-allowed"));
-        assert_eq!(code(Method::GET, "/v1/nowhere", None).as_deref(), Some("not-allowed"));
-        assert_eq!(code(Method::GET, "/v1/status", VIEWER), None);
+        let [viewer, operator, admin] = Role::ALL.map(Reach::everywhere);
+        let nobody = Reach::default();
+        assert_eq!(code(&Method::GET, "/healthz", &nobody), None);
+        for path in ["/v1/status", "/v1/nowhere", "/v1/functions/hello", "/v1/invocations/1"] {
+            assert_eq!(
+                code(&Method::GET, path, &nobody).as_deref(),
+                Some("not-allowed"),
+                "{path}"
+            );
+        }
+        assert_eq!(code(&Method::GET, "/v1/status", &viewer), None);
+        let invoke = "/v1/functions/f/invoke";
+        assert_eq!(code(&Method::POST, invoke, &viewer).as_deref(), Some("not-allowed"));
+        assert_eq!(code(&Method::POST, invoke, &operator), None);
         assert_eq!(
-            code(Method::POST, "/v1/functions/f/invoke", VIEWER).as_deref(),
+            code(&Method::POST, "/v1/drain", &operator).as_deref(),
             Some("not-allowed")
         );
-        assert_eq!(code(Method::POST, "/v1/functions/f/invoke", OPERATOR), None);
+        assert_eq!(code(&Method::POST, "/v1/drain", &admin), None);
+        assert_eq!(code(&Method::GET, "/v1/nowhere", &viewer).as_deref(), Some("not-found"));
+    }
+
+    fn limited(role: Role) -> Reach {
+        Reach::of([(role, Some(&["web/*".to_owned()][..]))])
+    }
+
+    /// Every route of the table: for a function that the caller may not view it answers as for one that does not exist,
+    /// and the node is refused to it.
+    #[test]
+    fn a_role_for_some_functions_is_none_for_others_and_for_the_node() {
+        let reach = limited(Role::Admin);
+        for route in ROUTES {
+            let path = |function: &str| {
+                let path = route.path.replace("{function}", function);
+                path.replace("{path...}", "a/b")
+                    .replace("{id}", "01934567-89ab-7def-8123-456789abcdef")
+            };
+            let answer = |function| refused(&route.method, &path(function), &reach);
+            let code = answer("web%2Fa").map(|refusal| refusal.problem.code);
+            match route.about {
+                About::Node if route.role.is_some() => {
+                    assert_eq!(code.as_deref(), Some("not-allowed"), "{}", route.path);
+                    let detail = answer("").map(|refusal| refusal.problem.detail).unwrap_or_default();
+                    assert!(detail.contains("for the node, yours is none"), "{detail}");
+                }
+                _ => assert_eq!(code, None, "{}", route.path),
+            }
+            if route.about == About::Function {
+                let refusal = answer("other").unwrap();
+                let unknown = no_function(&FunctionName::new("other").unwrap());
+                let shown = |refusal: &Refusal| serde_json::to_value(&refusal.problem).unwrap();
+                assert_eq!(shown(&refusal), shown(&unknown), "{}", route.path);
+            }
+        }
+    }
+
+    #[test]
+    fn a_small_role_is_refused_with_the_entry_that_is_needed() {
+        let refusal = |reach: &Reach| refused(&Method::POST, "/v1/functions/web%2Fa/invoke", reach).unwrap();
+        let problem = refusal(&limited(Role::Viewer)).problem;
+        assert_eq!((problem.status, problem.code.as_str()), (403, "not-allowed"));
         assert_eq!(
-            code(Method::POST, "/v1/drain", OPERATOR).as_deref(),
+            problem.detail,
+            "`POST /v1/functions/{function}/invoke` needs the role operator for `web/a`, yours is viewer: run it as root, or \
+             ask for an entry with `role = \"operator\"` and `functions = [\"web/a\"]` in [[access]] of fnd.toml"
+        );
+        let both = Reach::of([(Role::Viewer, None), (Role::Operator, Some(&["web/*".to_owned()][..]))]);
+        assert_eq!(code(&Method::POST, "/v1/functions/web%2Fa/invoke", &both), None);
+        assert_eq!(
+            code(&Method::POST, "/v1/functions/hello/invoke", &both).as_deref(),
             Some("not-allowed")
         );
-        assert_eq!(code(Method::POST, "/v1/drain", ADMIN), None);
-        assert_eq!(code(Method::GET, "/v1/nowhere", VIEWER).as_deref(), Some("not-found"));
+        assert_eq!(code(&Method::GET, "/v1/config", &both), None);
+        assert_eq!(
+            code(&Method::POST, "/v1/validate", &both).as_deref(),
+            Some("not-allowed")
+        );
+    }
+
+    /// A new route has to say what it is about: this finds an obvious mistake.
+    #[test]
+    fn paths_show_what_routes_are_about() {
+        for route in ROUTES {
+            let expected = match route.path {
+                path if path.contains("{function}") => Some(About::Function),
+                path if path.contains("{id}") => Some(About::Invocation),
+                _ => None,
+            };
+            match expected {
+                Some(expected) => assert_eq!(route.about, expected, "{}", route.path),
+                None => assert!(matches!(route.about, About::List | About::Node), "{}", route.path),
+            }
+        }
     }
 
     #[test]
     fn other_methods_and_later_routes_say_so() {
-        let error = |method, path| find(&method, path, ADMIN).err().unwrap();
+        let error = |method: Method, path| find(&method, path, &Reach::own()).err().unwrap();
         let refusal = error(Method::DELETE, "/v1/status");
         assert_eq!((refusal.problem.status, refusal.allow.as_deref()), (405, Some("GET")));
         for (method, path) in LATER {

@@ -14,7 +14,10 @@ use serde_json::Value;
 /// Lists functions; a function must have all given labels.
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
     let query = call.request.query(&["label", "watch"])?;
-    let mut filter = FunctionFilter::default();
+    let mut filter = FunctionFilter {
+        reach: call.reach.clone(),
+        ..FunctionFilter::default()
+    };
     for label in query.all("label") {
         let Some((key, value)) = label.split_once('=').filter(|(key, _)| !key.is_empty()) else {
             return Err(wrong("label", "`KEY=VALUE`", label));
@@ -33,15 +36,17 @@ pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
 pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
     let query = call.request.query(&["watch"])?;
     let name = call.function()?;
+    let role = call.reach.function(&name);
     let mut detail = call.backend.function(&name).ok_or_else(|| no_function(&name))?;
     if query.switch("watch")? {
         let filter = FunctionFilter {
             function: Some(name),
+            reach: call.reach.clone(),
             ..FunctionFilter::default()
         };
         return Ok(lines(call.backend.watch(filter), Framing::Lines));
     }
-    if call.role < Some(Role::Admin) {
+    if role < Some(Role::Admin) {
         hide_values(&mut detail.more.manifest);
     }
     json(&detail)

@@ -40,6 +40,7 @@ pub(super) fn filter(call: &Call, more: &[&'static str]) -> Result<InvocationFil
         dead: false,
         after: query.get("after", "the cursor `next` of the page before", InvocationId::parse)?,
         usage: query.switch("usage")?,
+        reach: call.reach.clone(),
     })
 }
 

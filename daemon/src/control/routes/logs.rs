@@ -22,7 +22,7 @@ pub(super) async fn of_invocation(call: Call) -> Result<Answered, Refusal> {
         &call,
         LogQuery {
             invocation: Some(id),
-            ..read(&query)?
+            ..read(&call, &query)?
         },
     )
     .await
@@ -35,14 +35,14 @@ pub(super) async fn of_all(call: Call) -> Result<Answered, Refusal> {
         FunctionName::new(text).ok()
     })?;
     if let Some(name) = &function {
-        let known = call.backend.function(name).is_some() || has_run(&call, name).await?;
+        let known = call.reach.views(name) && (call.backend.function(name).is_some() || has_run(&call, name).await?);
         known.then_some(()).ok_or_else(|| no_function(name))?;
     }
     send(
         &call,
         LogQuery {
             function,
-            ..read(&query)?
+            ..read(&call, &query)?
         },
     )
     .await
@@ -53,6 +53,7 @@ async fn has_run(call: &Call, function: &FunctionName) -> Result<bool, Refusal> 
     let filter = InvocationFilter {
         function: Some(function.clone()),
         limit: Some(1),
+        reach: call.reach.clone(),
         ..InvocationFilter::default()
     };
     let found = call
@@ -63,7 +64,7 @@ async fn has_run(call: &Call, function: &FunctionName) -> Result<bool, Refusal> 
     Ok(!found.invocations.is_empty())
 }
 
-fn read(query: &Query) -> Result<LogQuery, Refusal> {
+fn read(call: &Call, query: &Query) -> Result<LogQuery, Refusal> {
     Ok(LogQuery {
         function: None,
         invocation: None,
@@ -71,6 +72,7 @@ fn read(query: &Query) -> Result<LogQuery, Refusal> {
         until_ms: query.instant("until")?,
         limit: query.count("limit", LINES)?,
         follow: query.switch("follow")?,
+        reach: call.reach.clone(),
     })
 }
 

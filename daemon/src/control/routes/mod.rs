@@ -1,6 +1,12 @@
-//! All routes of the API in one table: method, path, required role and handler. Each verb has its own file.
+//! All routes of the API in one table: method, path, what the route is about, required role and handler. Each verb has its
+//! own file.
+//!
+//! `find` decides here, for all routes, whether a caller's role is great enough for the function, the
+//! invocation or the node that a route is about. A list has to be reduced to what its caller may view; a test asks
+//! every route of the table as a caller who may view one function only.
 //!
 //! Files:
+//! - `audit`: `GET /v1/audit`, and the entry that each call makes
 //! - `backup`: `GET /v1/backup`
 //! - `cancel`: `POST /v1/invocations/ID/cancel`
 //! - `config`: `GET /v1/config`
@@ -32,6 +38,7 @@
 //! - `usage`: `GET /v1/usage`
 //! - `validate`: `POST /v1/validate`
 
+mod audit;
 mod backup;
 mod cancel;
 mod config;
@@ -64,9 +71,11 @@ use super::backend::Backend;
 use super::call::Call;
 use super::peer::Peer;
 use crate::http::limits::Pace;
-use crate::http::request::{Request, discard, short};
+use crate::http::request::{Request, discard};
 use crate::http::response::{Answered, Refusal, problem};
-use find::find;
+use audit::Auditing;
+use find::{find, permit_invocation, permit_path};
+use fnd_core::access::Reach;
 use fnd_manifest::settings::Role;
 use futures_util::future::LocalBoxFuture;
 use hyper::Method;
@@ -81,17 +90,36 @@ pub(super) struct Route {
     method: Method,
     /// Its path; `{...}` stands for one segment, `{path...}` for the rest of the path, not decoded.
     path: &'static str,
+    /// The thing that the caller needs the role for.
+    about: About,
     /// The required role; none: any client that can connect.
     role: Option<Role>,
+    /// Its short name in the audit: the verb of `fndctl` where there is one.
+    verb: &'static str,
     run: fn(Call) -> Handling,
 }
 
+/// The thing that a route is about, for which its caller needs the role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    /// The function in the path.
+    Function,
+    /// The function of the invocation in the path.
+    Invocation,
+    /// Functions: a role for some of them is enough. The handler leaves out those that the caller may not view.
+    List,
+    /// The node: an entry with `functions` gives no role for it.
+    Node,
+}
+
 macro_rules! route {
-    ($method:ident $path:literal $role:expr, $run:path) => {
+    ($method:ident $path:literal $about:ident $role:ident $verb:expr, $run:path) => {
         Route {
             method: Method::$method,
             path: $path,
+            about: About::$about,
             role: $role,
+            verb: $verb,
             run: |call| Box::pin($run(call)),
         }
     };
@@ -101,56 +129,60 @@ const VIEWER: Option<Role> = Some(Role::Viewer);
 const OPERATOR: Option<Role> = Some(Role::Operator);
 const ADMIN: Option<Role> = Some(Role::Admin);
 
+/// Verb of the route that reads the audit: reading it makes no entry, so that following it does not fill it.
+const AUDIT: &str = "audit";
+
 /// All routes; a test checks that `openapi.json` describes each.
 static ROUTES: &[Route] = &[
     // First, because it is requested most often and the table is searched in order.
-    route!(POST "/v1/functions/{function}/invoke" OPERATOR, invoke::run),
-    route!(GET "/healthz" None, healthz::answer),
-    route!(GET "/v1/openapi.json" VIEWER, openapi::answer),
-    route!(GET "/v1/status" VIEWER, status::answer),
-    route!(GET "/v1/functions" VIEWER, functions::list),
-    route!(GET "/v1/functions/{function}" VIEWER, functions::show),
-    route!(POST "/v1/functions/{function}/invocations" OPERATOR, invoke::queue),
-    route!(GET "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
-    route!(HEAD "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
-    route!(POST "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
-    route!(PUT "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
-    route!(PATCH "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
-    route!(DELETE "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
-    route!(OPTIONS "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
-    route!(POST "/v1/functions/{function}/enable" OPERATOR, enable::enable),
-    route!(POST "/v1/functions/{function}/disable" OPERATOR, enable::disable),
-    route!(POST "/v1/events" OPERATOR, events::publish),
-    route!(POST "/publish" OPERATOR, events::publish),
-    route!(POST "/v1/functions/{function}/schedules/pause" OPERATOR, schedules::pause),
-    route!(POST "/v1/functions/{function}/schedules/resume" OPERATOR, schedules::resume),
-    route!(GET "/v1/invocations" VIEWER, invocations::list),
-    route!(GET "/v1/invocations/{id}" VIEWER, invocations::show),
-    route!(GET "/v1/invocations/{id}/result" VIEWER, result::answer),
-    route!(GET "/v1/invocations/{id}/logs" VIEWER, logs::of_invocation),
-    route!(POST "/v1/invocations/{id}/cancel" OPERATOR, cancel::answer),
-    route!(POST "/v1/invocations/{id}/replay" OPERATOR, replay::answer),
-    route!(GET "/v1/dead-letters" VIEWER, dead_letters::list),
-    route!(GET "/v1/dead-letters/{id}" VIEWER, dead_letters::show),
-    route!(POST "/v1/dead-letters/{id}/redrive" OPERATOR, dead_letters::redrive),
-    route!(DELETE "/v1/dead-letters/{id}" OPERATOR, dead_letters::discard),
-    route!(GET "/v1/backup" ADMIN, backup::answer),
-    route!(GET "/v1/log-level" VIEWER, log_level::show),
-    route!(POST "/v1/log-level" ADMIN, log_level::set),
-    route!(GET "/v1/logs" VIEWER, logs::of_all),
-    route!(GET "/v1/stream" VIEWER, stream::answer),
-    route!(GET "/metrics" VIEWER, metrics::answer),
-    route!(GET "/v1/routes" VIEWER, public::list),
-    route!(POST "/v1/routes/test" OPERATOR, public::test),
-    route!(GET "/v1/runtimes" VIEWER, runtimes::answer),
-    route!(GET "/v1/schedules" VIEWER, schedules::list),
-    route!(GET "/v1/sizes" VIEWER, sizes::answer),
-    route!(GET "/v1/usage" VIEWER, usage::answer),
-    route!(GET "/v1/config" VIEWER, config::answer),
-    route!(POST "/v1/reload" ADMIN, reload::answer),
-    route!(POST "/v1/validate" OPERATOR, validate::answer),
-    route!(POST "/v1/drain" ADMIN, drain::answer),
-    route!(DELETE "/v1/drain" ADMIN, drain::cancel),
+    route!(POST "/v1/functions/{function}/invoke" Function OPERATOR "invoke", invoke::run),
+    route!(GET "/healthz" Node None "health", healthz::answer),
+    route!(GET "/v1/openapi.json" List VIEWER "openapi", openapi::answer),
+    route!(GET "/v1/status" List VIEWER "status", status::answer),
+    route!(GET "/v1/functions" List VIEWER "list", functions::list),
+    route!(GET "/v1/functions/{function}" Function VIEWER "show", functions::show),
+    route!(POST "/v1/functions/{function}/invocations" Function OPERATOR "queue", invoke::queue),
+    route!(GET "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
+    route!(HEAD "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
+    route!(POST "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
+    route!(PUT "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
+    route!(PATCH "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
+    route!(DELETE "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
+    route!(OPTIONS "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
+    route!(POST "/v1/functions/{function}/enable" Function OPERATOR "enable", enable::enable),
+    route!(POST "/v1/functions/{function}/disable" Function OPERATOR "disable", enable::disable),
+    route!(POST "/v1/events" List OPERATOR "emit", events::publish),
+    route!(POST "/publish" List OPERATOR "emit", events::publish),
+    route!(POST "/v1/functions/{function}/schedules/pause" Function OPERATOR "pause", schedules::pause),
+    route!(POST "/v1/functions/{function}/schedules/resume" Function OPERATOR "resume", schedules::resume),
+    route!(GET "/v1/invocations" List VIEWER "history", invocations::list),
+    route!(GET "/v1/invocations/{id}" Invocation VIEWER "show-run", invocations::show),
+    route!(GET "/v1/invocations/{id}/result" Invocation VIEWER "result", result::answer),
+    route!(GET "/v1/invocations/{id}/logs" Invocation VIEWER "logs", logs::of_invocation),
+    route!(POST "/v1/invocations/{id}/cancel" Invocation OPERATOR "cancel", cancel::answer),
+    route!(POST "/v1/invocations/{id}/replay" Invocation OPERATOR "replay", replay::answer),
+    route!(GET "/v1/dead-letters" List VIEWER "dead-letters", dead_letters::list),
+    route!(GET "/v1/dead-letters/{id}" Invocation VIEWER "dead-letter", dead_letters::show),
+    route!(POST "/v1/dead-letters/{id}/redrive" Invocation OPERATOR "redrive", dead_letters::redrive),
+    route!(DELETE "/v1/dead-letters/{id}" Invocation OPERATOR "drop", dead_letters::discard),
+    route!(GET "/v1/audit" Node ADMIN AUDIT, audit::list),
+    route!(GET "/v1/backup" Node ADMIN "backup", backup::answer),
+    route!(GET "/v1/log-level" Node VIEWER "log-level", log_level::show),
+    route!(POST "/v1/log-level" Node ADMIN "set-log-level", log_level::set),
+    route!(GET "/v1/logs" List VIEWER "logs", logs::of_all),
+    route!(GET "/v1/stream" List VIEWER "events", stream::answer),
+    route!(GET "/metrics" Node VIEWER "metrics", metrics::answer),
+    route!(GET "/v1/routes" List VIEWER "routes", public::list),
+    route!(POST "/v1/routes/test" Node OPERATOR "test-route", public::test),
+    route!(GET "/v1/runtimes" Node VIEWER "runtimes", runtimes::answer),
+    route!(GET "/v1/schedules" List VIEWER "schedules", schedules::list),
+    route!(GET "/v1/sizes" Node VIEWER "sizes", sizes::answer),
+    route!(GET "/v1/usage" List VIEWER "usage", usage::answer),
+    route!(GET "/v1/config" Node VIEWER "config", config::answer),
+    route!(POST "/v1/reload" Node ADMIN "reload", reload::answer),
+    route!(POST "/v1/validate" Node OPERATOR "validate", validate::answer),
+    route!(POST "/v1/drain" Node ADMIN "drain", drain::answer),
+    route!(DELETE "/v1/drain" Node ADMIN "end-drain", drain::cancel),
 ];
 
 /// Routes that a later version will have.
@@ -164,71 +196,47 @@ static LATER: &[(Method, &str)] = &[
     (Method::DELETE, "/v1/state/{scope}/{key}"),
 ];
 
-/// Returns the answer to a request of a peer with a role.
+/// Returns the answer to a request of a peer with its roles.
 pub(crate) async fn answer(
     backend: Rc<dyn Backend>,
     peer: &Peer,
-    role: Option<Role>,
+    reach: &Reach,
     request: hyper::Request<Incoming>,
 ) -> Answered {
     let (parts, body) = request.into_parts();
-    let mut audit = Audit {
-        method: parts.method.clone(),
-        path: parts.uri.path().to_owned(),
-        peer,
-        status: None,
-    };
+    let mut audit = Auditing::new(&backend, peer);
     let unread = Rc::new(RefCell::new(Some(body)));
-    let outcome = match find(&audit.method, &audit.path, role) {
-        Ok((route, places)) => {
-            let call = Call {
-                backend,
-                role,
-                request: Request {
-                    parts,
-                    body: Rc::clone(&unread),
-                    pace: Pace::LOCAL,
-                },
-                places,
-            };
-            (route.run)(call).await
+    let outcome = async {
+        let (route, places) = find(&parts.method, parts.uri.path(), reach).inspect_err(|_| {
+            // A caller without a role is refused whatever it asks.
+            audit.refused = reach.greatest().is_none();
+        })?;
+        audit.is_about(route, &places);
+        let permitted = permit_path(route, &places, reach);
+        permitted.inspect_err(|_| audit.refused = true)?;
+        let call = Call {
+            backend: Rc::clone(&backend),
+            reach: reach.clone(),
+            request: Request {
+                parts,
+                body: Rc::clone(&unread),
+                pace: Pace::LOCAL,
+            },
+            places,
+        };
+        if route.about == About::Invocation {
+            permit_invocation(route, &call, &mut audit).await?;
         }
-        Err(refusal) => Err(refusal),
+        (route.run)(call).await
     };
-    let response = match outcome {
+    let response = match outcome.await {
         Ok(response) => response,
         Err(refusal) => {
+            audit.is_refused_with(&refusal, reach);
             discard(&unread, Pace::LOCAL).await;
             problem(&refusal)
         }
     };
-    audit.status = Some(response.status().as_u16());
+    audit.answered(&response).await;
     response
-}
-
-/// The line of the journal about a request that can change something; written even if its caller left before the
-/// answer.
-struct Audit<'a> {
-    method: Method,
-    path: String,
-    peer: &'a Peer,
-    status: Option<u16>,
-}
-
-impl Drop for Audit<'_> {
-    fn drop(&mut self) {
-        // The journal records who changed something; reads are not logged.
-        if self.method == Method::GET {
-            return;
-        }
-        let (method, path, Peer { uid, pid, .. }) = (&self.method, short(&self.path), self.peer);
-        match self.status {
-            Some(status) => tracing::info!(uid, pid, status, "{method} {path}"),
-            None => tracing::info!(
-                uid,
-                pid,
-                "{method} {path}, the caller closed the connection before the answer"
-            ),
-        }
-    }
 }

@@ -6,7 +6,12 @@ use fnd_core::api::problem::Code;
 
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
-    json(&call.backend.route_list())
+    let mut list = call.backend.route_list();
+    list.routes.retain(|route| call.reach.views(&route.function));
+    if !call.reach.views_any(None) {
+        list.events = None;
+    }
+    json(&list)
 }
 
 pub(super) async fn test(call: Call) -> Result<Answered, Refusal> {

@@ -19,7 +19,9 @@ pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
     let count = |text: &str| text.parse().ok().filter(|count| (1..=NEXT_MAX).contains(count));
     let next = query.get("next", "a number from 1 to 100", count)?.unwrap_or(1);
     let schedules = call.backend.schedules(function, next).await;
-    json(&schedules.map_err(failed("read the last scheduled runs"))?)
+    let mut list = schedules.map_err(failed("read the last scheduled runs"))?;
+    list.schedules.retain(|schedule| call.reach.views(&schedule.function));
+    json(&list)
 }
 
 pub(super) async fn pause(call: Call) -> Result<Answered, Refusal> {

@@ -39,6 +39,7 @@ pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
         from,
         limit: limited.then_some(limit),
         follow,
+        reach: call.reach.clone(),
     });
     let accepts = call.request.header("accept")?.unwrap_or("");
     let framing = if accepts.contains("application/x-ndjson") {

@@ -6,11 +6,8 @@ use crate::http::response::{Answered, Refusal, json};
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
-    json(
-        &call
-            .backend
-            .usage()
-            .await
-            .map_err(failed("read the counters of functions"))?,
-    )
+    let usage = call.backend.usage().await;
+    let mut list = usage.map_err(failed("read the counters of functions"))?;
+    list.functions.retain(|usage| call.reach.views(&usage.function));
+    json(&list)
 }

@@ -111,9 +111,7 @@ fn a_damaged_page_of_the_history_costs_a_part_of_it_and_no_queued_work() {
     let ledger = open_again(state.path());
     assert_eq!(there(&ledger), all());
     assert_eq!(ledger.opened.restored.disabled, [name("off")]);
-    let letters = wait(ledger.opened.reader.dead_letters(InvocationFilter::default()))
-        .unwrap()
-        .letters;
+    let letters = wait(ledger.opened.reader.dead_letters(unfiltered())).unwrap().letters;
     assert_eq!(letters.len(), DEAD.count());
     assert_eq!(ledger.opened.writer.dead_letters_of(&name("hello")), 10);
     let health = ledger.opened.writer.health();
@@ -233,7 +231,7 @@ fn a_file_without_its_first_page_gives_all_rows_back() {
         let ledger = open_again(state.path());
         let health = ledger.opened.writer.health();
         assert_eq!((health.hold, there(&ledger)), (None, all()), "{:?}", health.set_aside);
-        assert_eq!(ledger.list(InvocationFilter::default()).records.len(), 89);
+        assert_eq!(ledger.list(unfiltered()).records.len(), 89);
         ledger.stop();
         let names: Vec<_> = std::fs::read_dir(state.path())
             .unwrap()

@@ -259,9 +259,7 @@ fn an_end_in_a_slot_makes_a_dead_letter_of_durable_work_only() {
         ledger.opened.writer.ends(&attempt, &record, false);
     }
     let (_copy, next) = killed(state.path());
-    let letters = wait(next.opened.reader.dead_letters(InvocationFilter::default()))
-        .unwrap()
-        .letters;
+    let letters = wait(next.opened.reader.dead_letters(unfiltered())).unwrap().letters;
     let letters: Vec<_> = letters.iter().map(|letter| letter.invocation.id).collect();
     assert_eq!(letters, [id(5)]);
     assert_eq!(next.opened.writer.dead_letters_of(&name("hello")), 1);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::ledger::forget::{Scope, sql};
 use crate::ledger::list::{CHECK_MAX, statement};
+use fnd_manifest::settings::Role;
 use rusqlite::params_from_iter;
 
 #[test]
@@ -15,14 +16,14 @@ fn filters_fit_and_pages_do_not_shift_while_new_ones_come() {
     }
     let failed = InvocationFilter {
         state: Some(State::Failed),
-        ..InvocationFilter::default()
+        ..unfiltered()
     };
     assert_eq!(ledger.ids(failed.clone()), [20_000, 15_000, 10_000, 5_000]);
     let version = |hex: &str| {
         ledger
             .ids(InvocationFilter {
                 version: Some(hex.to_owned()),
-                ..InvocationFilter::default()
+                ..unfiltered()
             })
             .len()
     };
@@ -43,7 +44,7 @@ fn filters_fit_and_pages_do_not_shift_while_new_ones_come() {
         let page = ledger.list(InvocationFilter {
             limit: Some(6),
             after,
-            ..InvocationFilter::default()
+            ..unfiltered()
         });
         seen.extend(page.records.iter().map(|record| record.id.0 >> 80));
         over(&ledger, 100 + round, "f", Reason::Ok);
@@ -82,7 +83,7 @@ fn a_page_checks_so_many_and_the_next_goes_on_from_there() {
     fill(&db, checked * 2 + 10);
     let only_first = InvocationFilter {
         until_ms: Some(1001),
-        ..InvocationFilter::default()
+        ..unfiltered()
     };
     let mut pages = Vec::new();
     let mut after = None;
@@ -116,32 +117,32 @@ fn no_question_steps_over_the_whole_history_or_sorts_it() {
     let function = Some(name("f"));
     let since_ms = Some(1);
     for (filter, index) in [
-        (InvocationFilter::default(), "PRIMARY KEY"),
+        (unfiltered(), "PRIMARY KEY"),
         (
             InvocationFilter {
                 since_ms,
-                ..InvocationFilter::default()
+                ..unfiltered()
             },
             "PRIMARY KEY",
         ),
         (
             InvocationFilter {
                 text: Some("x".to_owned()),
-                ..InvocationFilter::default()
+                ..unfiltered()
             },
             "PRIMARY KEY",
         ),
         (
             InvocationFilter {
                 function: function.clone(),
-                ..InvocationFilter::default()
+                ..unfiltered()
             },
             "by_function",
         ),
         (
             InvocationFilter {
                 state: Some(State::Failed),
-                ..InvocationFilter::default()
+                ..unfiltered()
             },
             "INDEX failed ",
         ),
@@ -149,14 +150,14 @@ fn no_question_steps_over_the_whole_history_or_sorts_it() {
             InvocationFilter {
                 state: Some(State::Interrupted),
                 function: function.clone(),
-                ..InvocationFilter::default()
+                ..unfiltered()
             },
             "failed_of",
         ),
         (
             InvocationFilter {
                 state: Some(State::Running),
-                ..InvocationFilter::default()
+                ..unfiltered()
             },
             "unfinished",
         ),
@@ -164,7 +165,7 @@ fn no_question_steps_over_the_whole_history_or_sorts_it() {
             InvocationFilter {
                 dead: true,
                 function,
-                ..InvocationFilter::default()
+                ..unfiltered()
             },
             "INDEX dead ",
         ),
@@ -204,14 +205,51 @@ fn a_list_adds_up_what_attempts_used() {
         ledger.submit(Command::Record(Box::new(attempt), Box::new(record)));
     }
     let list = |usage| {
-        let filter = InvocationFilter {
-            usage,
-            ..InvocationFilter::default()
-        };
+        let filter = InvocationFilter { usage, ..unfiltered() };
         let page = ledger.list(filter);
         let sums = page.usage.iter();
         sums.map(|sum| (sum.cpu_us, sum.memory_peak_bytes)).collect::<Vec<_>>()
     };
     assert_eq!(list(true), [(Some(43), Some(9)), (None, None)]);
     assert_eq!(list(false), []);
+}
+
+/// A page is whole although most invocations are of functions that the caller may not view; the work for it stays bounded.
+#[test]
+fn a_page_of_a_limited_caller_counts_only_what_it_may_view() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    for second in 1..=30 {
+        over(&ledger, second, if second % 3 == 0 { "web/a" } else { "f" }, Reason::Ok);
+    }
+    let web = [(Role::Viewer, Some(&["web/*".to_owned()][..]))];
+    let limited = InvocationFilter {
+        reach: Reach::of(web),
+        ..InvocationFilter::default()
+    };
+    let page = ledger.list(InvocationFilter {
+        limit: Some(4),
+        ..limited.clone()
+    });
+    let ids = |page: &Page| page.records.iter().map(|record| record.id.0 >> 80).collect::<Vec<_>>();
+    assert_eq!(ids(&page), [30_000, 27_000, 24_000, 21_000]);
+    let rest = ledger.list(InvocationFilter {
+        after: page.next,
+        ..limited.clone()
+    });
+    assert_eq!((ids(&rest).len(), rest.next), (6, None));
+    let of_another = InvocationFilter {
+        function: FunctionName::new("f").ok(),
+        ..limited
+    };
+    assert_eq!(ledger.ids(of_another), [0; 0]);
+    assert_eq!(
+        ledger.ids(InvocationFilter::default()),
+        [0; 0],
+        "no role is the default"
+    );
+    let function_of = |id| wait(ledger.opened.reader.function_of(id)).unwrap();
+    let known = page.records.first().map(|record| record.id).unwrap();
+    assert_eq!(function_of(known), FunctionName::new("web/a").ok());
+    assert_eq!(function_of(InvocationId(7)), None);
 }

@@ -36,6 +36,7 @@ mod together;
 mod unwritable;
 
 use super::*;
+use fnd_core::access::Reach;
 use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
 use fnd_core::protocol::HttpRequest;
 use fnd_core::record::{
@@ -334,6 +335,14 @@ fn over(ledger: &Ledger, second: u64, function: &str, reason: Reason) -> Accepte
 }
 
 fn dead(ledger: &Ledger) -> Vec<u128> {
-    let page = wait(ledger.opened.reader.dead_letters(InvocationFilter::default())).unwrap();
+    let page = wait(ledger.opened.reader.dead_letters(unfiltered())).unwrap();
     page.letters.iter().map(|letter| letter.invocation.id.0 >> 80).collect()
+}
+
+/// Returns a filter that every invocation passes.
+fn unfiltered() -> InvocationFilter {
+    InvocationFilter {
+        reach: Reach::own(),
+        ..InvocationFilter::default()
+    }
 }

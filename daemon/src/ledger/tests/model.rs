@@ -188,7 +188,7 @@ impl Model {
     fn check_history(&self, ledger: &Ledger) {
         let page = ledger.list(InvocationFilter {
             limit: Some(1000),
-            ..InvocationFilter::default()
+            ..unfiltered()
         });
         let newest_first: Vec<_> = self
             .invocations
@@ -200,7 +200,7 @@ impl Model {
             page.records.iter().map(|record| record.id).collect::<Vec<_>>(),
             newest_first
         );
-        let dead = wait(ledger.opened.reader.dead_letters(InvocationFilter::default())).unwrap();
+        let dead = wait(ledger.opened.reader.dead_letters(unfiltered())).unwrap();
         let dead: BTreeSet<_> = dead.letters.iter().map(|letter| letter.invocation.id).collect();
         assert_eq!(dead, self.dead);
         assert_eq!(ledger.opened.writer.dead_letters_of(&name("hello")), dead.len() as u64);

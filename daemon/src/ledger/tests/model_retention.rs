@@ -250,7 +250,7 @@ impl Model {
         ledger.opened.writer.flush(LIMIT);
         let filter = InvocationFilter {
             limit: Some(1000),
-            ..InvocationFilter::default()
+            ..unfiltered()
         };
         let there: BTreeSet<_> = ledger
             .list(filter.clone())

@@ -57,7 +57,7 @@ fn a_ledger_of_the_schema_before_is_taken_over() {
     let ledger = Ledger::open(state.path());
     assert_eq!(ledger.opened.restored.unfinished.len(), 1);
     assert_eq!(dead(&ledger), [0_u128; 0]);
-    let old = ledger.list(InvocationFilter::default()).records;
+    let old = ledger.list(unfiltered()).records;
     assert_eq!(old.len(), 2);
     let stored = wait(ledger.opened.reader.stored_invocation(old[1].id))
         .unwrap()

@@ -21,7 +21,7 @@ fn what_is_stored_is_there_after_a_restart() {
         enabled: false,
     });
     assert_eq!(
-        ledger.ids(InvocationFilter::default()),
+        ledger.ids(unfiltered()),
         [2000, 1000],
         "what was submitted before the question is in the answer"
     );
@@ -102,7 +102,7 @@ fn lists_are_filtered_and_paged() {
             );
         }
     }
-    let all = InvocationFilter::default();
+    let all = unfiltered();
     let check = |filter: InvocationFilter, expected: &[u128]| {
         let found: Vec<u128> = ledger.ids(filter).iter().map(|ms| ms / 1_000_000).collect();
         assert_eq!(found, expected);
@@ -196,7 +196,7 @@ fn calls_that_are_over_within_a_batch_leave_their_ends_and_counts() {
         Box::new(attempt(&again, 2, Reason::Ok)),
         Box::new(last),
     ));
-    assert_eq!(ledger.ids(InvocationFilter::default()), [4000, 3000, 2000, 1000]);
+    assert_eq!(ledger.ids(unfiltered()), [4000, 3000, 2000, 1000]);
     assert_eq!(ledger.get(again.id).unwrap().1.len(), 2);
     let result = wait(ledger.opened.reader.result(call(3).id)).unwrap();
     assert!(matches!(result, ResultOf::Ended(Some(result)) if *result.data == *large));

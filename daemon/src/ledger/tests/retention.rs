@@ -49,7 +49,7 @@ fn old_history_goes_but_not_what_matters() {
             .ids(InvocationFilter {
                 function: Some(name(function)),
                 limit: Some(1000),
-                ..InvocationFilter::default()
+                ..unfiltered()
             })
             .len()
     };
@@ -275,26 +275,26 @@ fn ten_million() {
         times.sort();
         println!("page of {what}: p50 {:?} p99 {:?}", times[100], times[197]);
     };
-    measure("all", InvocationFilter::default());
+    measure("all", unfiltered());
     measure(
         "a function",
         InvocationFilter {
             function: Some(name("f7")),
-            ..InvocationFilter::default()
+            ..unfiltered()
         },
     );
     measure(
         "what failed",
         InvocationFilter {
             state: Some(State::Failed),
-            ..InvocationFilter::default()
+            ..unfiltered()
         },
     );
     measure(
         "a text, rare",
         InvocationFilter {
             text: Some("nowhere".to_owned()),
-            ..InvocationFilter::default()
+            ..unfiltered()
         },
     );
     measure(
@@ -302,7 +302,7 @@ fn ten_million() {
         InvocationFilter {
             function: Some(name("f7")),
             reason: Some(Reason::Oom),
-            ..InvocationFilter::default()
+            ..unfiltered()
         },
     );
     ledger.stop();

@@ -88,7 +88,7 @@ fn a_call_that_is_skipped_and_a_hook_that_failed_are_in_the_history() {
         Command::Update(Box::new(skipped)),
         Command::HookFailed(first.id),
     ]));
-    let page = ledger.list(InvocationFilter::default());
+    let page = ledger.list(unfiltered());
     let states: Vec<_> = page.records.iter().map(|record| (record.id, record.state)).collect();
     assert_eq!(states, [(call.id, State::Skipped), (first.id, State::Succeeded)]);
     assert_eq!(page.hook_failed, [first.id].into());

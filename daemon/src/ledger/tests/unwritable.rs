@@ -227,7 +227,7 @@ fn a_ledger_begins_when_there_is_room_for_it() {
     let ledger = disk.open();
     assert_eq!(found(&ledger), []);
     is_refused(&ledger, 1);
-    assert_eq!(ledger.ids(InvocationFilter::default()), [0; 0]);
+    assert_eq!(ledger.ids(unfiltered()), [0; 0]);
     let (attempt, record) = answered_not_stored(&ledger, 5);
     ledger.submit(Command::Record(Box::new(attempt), Box::new(record)));
     is_refused(&ledger, 2);
@@ -235,7 +235,7 @@ fn a_ledger_begins_when_there_is_room_for_it() {
     wait_written(&ledger);
     ledger.store(accepted(at(3), "hello")).unwrap();
     assert_eq!(
-        ledger.ids(InvocationFilter::default()),
+        ledger.ids(unfiltered()),
         [5, 3].map(|second| u128::from(at(second)) * 1000)
     );
     assert_eq!(

@@ -7,6 +7,7 @@ use super::{Public, not_allowed, unauthorized};
 use crate::http::request::Request;
 use crate::http::response::{Answered, Refusal};
 use crate::invoke::events::accept;
+use fnd_core::access::Reach;
 use fnd_core::triggers::route::{Admits, Route, path};
 use fnd_manifest::function::HttpRoute;
 use fnd_manifest::function::route::{Method, Per, Response};
@@ -68,7 +69,7 @@ impl Public {
             }
         };
         self.first_time(&admitted).await?;
-        let answer = accept(&self.control, &buffers, (&request, body)).await;
+        let answer = accept(&self.control, &buffers, &Reach::own(), (&request, body)).await;
         if let (Admitted::Once(replay), Err(_)) = (&admitted, &answer) {
             // Nothing was accepted, so the sender may try again with the same signature.
             self.listener.replays.forget(*replay);

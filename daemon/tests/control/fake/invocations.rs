@@ -1,6 +1,7 @@
 //! Its invocations: some that have ended, one that runs, one that cannot be read.
 
 use super::{BEGAN, BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, Fake, Hears, RUNNING, UNKNOWN, id, later, name};
+use fnd_core::access::Reach;
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
 use fnd_core::outcome::{Reason, Skip, State, Trigger};
 use fnd_core::record::{InvocationFilter, InvocationRecord, Response, RunResult};
@@ -10,7 +11,7 @@ use fnd_daemon::control::backend::{
     Repeated,
 };
 use fnd_daemon::http::paced::Paced;
-use fnd_wire::ids::{InvocationId, Version};
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,9 +87,12 @@ impl EventBackend for Fake {
     }
 
     /// The type of an event says what becomes of it.
-    fn publish(&self, events: Vec<NewEvent>) -> Pending<Result<Vec<Delivered>, NotPublished>> {
+    fn publish(&self, events: Vec<NewEvent>, reach: Reach) -> Pending<Result<Vec<Delivered>, NotPublished>> {
         let published = events.iter().enumerate().map(|(event, new)| {
             let function = name("hello");
+            if !reach.operates(&function) {
+                return Ok(Delivered::default());
+            }
             let why = "the data does not match `order.json`: `/id`: value is not of type \"integer\"".to_owned();
             match new.attributes.kind.as_str() {
                 "nobody" => Ok(Delivered::default()),
@@ -215,6 +219,10 @@ impl InvocationBackend for Fake {
         later(Ok(view(wanted)))
     }
 
+    fn function_of(&self, wanted: InvocationId) -> Pending<Result<Option<FunctionName>, Failure>> {
+        later(Ok(view(wanted).map(|view| view.function)))
+    }
+
     fn ended(&self, wanted: InvocationId) -> Option<Pending<()>> {
         let (sender, receiver) = oneshot::channel::<()>();
         self.waiting.borrow_mut().push(sender);
@@ -231,6 +239,7 @@ impl InvocationBackend for Fake {
                 .as_ref()
                 .is_none_or(|function| *function == view.function)
         };
+        let all = all.filter(|view| filter.reach.views(&view.function));
         let invocations: Vec<_> = all.filter(of).collect();
         self.seen.lock().unwrap().filter = Some(filter);
         later(Ok(InvocationList {
@@ -265,9 +274,12 @@ impl InvocationBackend for Fake {
     }
 
     fn dead_letters(&self, filter: InvocationFilter) -> Pending<Result<DeadLetterList, Failure>> {
+        let letters = letter(id(FAILED)).into_iter();
+        let reach = filter.reach.clone();
         self.seen.lock().unwrap().filter = Some(filter);
+        let letters = letters.filter(|letter| reach.views(&letter.invocation.function));
         later(Ok(DeadLetterList {
-            dead_letters: letter(id(FAILED)).into_iter().collect(),
+            dead_letters: letters.collect(),
             next: None,
         }))
     }

@@ -6,6 +6,7 @@ mod node;
 mod streams;
 
 use fnd_core::api::LogLine;
+use fnd_core::audit::Entry;
 use fnd_core::record::InvocationFilter;
 use fnd_core::supervisor::{Answer, ReplyTo, Submit};
 use fnd_daemon::buffers::Buffers;
@@ -50,6 +51,7 @@ pub(crate) struct Seen {
     pub(crate) filter: Option<InvocationFilter>,
     pub(crate) logs: Option<LogQuery>,
     pub(crate) stream: Option<StreamQuery>,
+    pub(crate) audit: Vec<Entry>,
     /// Functions whose status file somebody waited for.
     pub(crate) waited_for: Vec<String>,
     /// How many requests to run there were.
@@ -184,7 +186,7 @@ impl Drop for Running {
 pub(crate) fn own() -> Access {
     Access {
         own_uid: Some(nix_uid()),
-        groups: Vec::new(),
+        ..Access::default()
     }
 }
 

@@ -1,7 +1,10 @@
 //! Its node: nothing is wrong with it.
 
-use super::{Fake, diagnostic, later, name};
-use fnd_core::api::{NodeState, NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
+use super::{BEGAN, ENDED, Fake, diagnostic, id, later, name};
+use fnd_core::api::{
+    AuditEntry, AuditList, NodeState, NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest,
+};
+use fnd_core::audit::{AuditFilter, Entry};
 use fnd_daemon::buffers::Buffers;
 use fnd_daemon::control::backend::{Failure, FunctionBackend as _, NodeBackend, Pending, Pieces};
 use fnd_daemon::control::limits;
@@ -65,6 +68,46 @@ impl NodeBackend for Fake {
         sender.try_send(b"SQLite ".to_vec()).unwrap();
         sender.try_send(b"format 3".to_vec()).unwrap();
         later(Ok((15, pieces)))
+    }
+
+    fn audit(&self, entry: Entry) -> Option<Pending<()>> {
+        self.seen.lock().unwrap().audit.push(entry);
+        Some(later(()))
+    }
+
+    fn audited(&self, filter: AuditFilter) -> Pending<Result<AuditList, Failure>> {
+        let entry = AuditEntry {
+            time: fnd_core::instant::text(*BEGAN),
+            uid: 1000,
+            user: Some("ada".to_owned()),
+            pid: Some(4711),
+            exe: Some("/usr/bin/fndctl".to_owned()),
+            verb: "invoke".to_owned(),
+            function: Some(name("hello")),
+            invocation: Some(id(ENDED)),
+            status: Some(200),
+            code: None,
+            refused: false,
+            duration_us: 12_300,
+            count: 1,
+        };
+        let refused = AuditEntry {
+            uid: 65_534,
+            user: None,
+            exe: None,
+            verb: "disable".to_owned(),
+            invocation: None,
+            status: Some(403),
+            code: Some("not-allowed".to_owned()),
+            refused: true,
+            count: 42,
+            ..entry.clone()
+        };
+        let next = (filter.limit == 2).then(|| "7".to_owned());
+        later(Ok(AuditList {
+            entries: vec![refused, entry],
+            next,
+        }))
     }
 
     fn reload(&self, _: bool) -> Pending<Result<ReloadReport, Failure>> {

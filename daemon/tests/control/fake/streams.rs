@@ -21,10 +21,12 @@ fn log_line(text: &str, stream: LogStream) -> LogLine {
 impl StreamBackend for Fake {
     fn logs(&self, query: LogQuery) -> Pending<Result<LogLines, Failure>> {
         let (sender, receiver) = mpsc::channel(8);
-        sender.try_send(log_line("first", LogStream::Stdout)).unwrap();
-        sender
-            .try_send(log_line("second \u{1b}[31m", LogStream::Stderr))
-            .unwrap();
+        for (text, stream) in [("first", LogStream::Stdout), ("second \u{1b}[31m", LogStream::Stderr)] {
+            let line = log_line(text, stream);
+            if query.reach.views(&line.function) {
+                sender.try_send(line).unwrap();
+            }
+        }
         if query.follow && query.invocation.is_none() {
             self.following.borrow_mut().push(sender);
         }
@@ -39,7 +41,9 @@ impl StreamBackend for Fake {
             function: query.function.clone(),
             ..StreamEvent::new(seq(3), 1_795_248_000_123, Kind::Loaded)
         };
-        sender.try_send(event).unwrap();
+        if query.reach.views_any(event.function.as_ref()) {
+            sender.try_send(event).unwrap();
+        }
         if query.follow {
             sender
                 .try_send(StreamEvent::new(seq(4), 1_795_248_000_124, Kind::Removed))

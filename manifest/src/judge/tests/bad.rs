@@ -286,6 +286,50 @@ fn a_range_of_users_has_no_reserved_number_in_it() {
     }
 }
 
+/// An entry has a line of its own, so the problem of each is found where it is written.
+#[test]
+fn an_entry_of_access_names_a_group_or_a_user() {
+    let entry = |keys: &str| format!("[[access]]\nrole = \"viewer\"\n{keys}\n");
+    let check = |text: String| {
+        let (policy, document) = judge("").settings(&JudgeSettings {
+            files: vec![file("/etc/fnd/fnd.toml", text.as_bytes())],
+            runtimes: vec![],
+        });
+        let lines: Vec<String> = document.diagnostics.iter().map(Diagnostic::line).collect();
+        assert_eq!(policy.is_none(), !lines.is_empty(), "{lines:?}");
+        (lines.join("\n"), document.settings)
+    };
+    for (text, expected) in [
+        (entry(""), "fnd.toml:1:1: this entry of `[[access]]` names neither"),
+        (
+            entry("group = \"adm\"\nuser = \"ada\""),
+            "fnd.toml:4:8: this entry of `[[access]]` names both",
+        ),
+        (entry("user = \"ada\"") + &entry(""), "fnd.toml:4:1: "),
+        (entry("user = \"ada\"\nfunctions = [\"Web/*\"]"), "fnd.toml:4:14: "),
+        (entry("user = \"ada\"\nfunctions = [\"\"]"), "fnd.toml:4:14: "),
+        (entry("user = \"ada\"\nfunctions = \"web/*\""), "fnd.toml:4:13: "),
+        (entry("user = \"a da\""), "fnd.toml:3:8: "),
+    ] {
+        let (lines, _) = check(text);
+        assert!(lines.contains(expected), "{expected}: {lines}");
+    }
+    let text = entry("user = \"ada\"\nfunctions = [\"web/*\", \"hello\"]") + &entry("group = \"adm\"");
+    let (lines, settings) = check(text);
+    assert_eq!(lines, "");
+    let access = settings.unwrap().access;
+    assert_eq!(
+        (access[0].user.as_deref(), access[0].group.as_deref()),
+        (Some("ada"), None)
+    );
+    let functions = access[0].functions.clone();
+    assert_eq!(functions, Some(vec!["web/*".to_owned(), "hello".to_owned()]));
+    assert_eq!(
+        (access[1].group.as_deref(), access[1].functions.as_ref()),
+        (Some("adm"), None)
+    );
+}
+
 #[test]
 fn the_configuration_points_into_the_right_file() {
     let mut judge = judge("");

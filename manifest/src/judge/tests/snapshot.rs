@@ -109,7 +109,7 @@ fn documents_are_as_before() {
          [sizes]\nM = { memory = \"1G\" }\nhuge = { pids = 999, io_read = \"1G/s\" }\n\
          [node]\nreserve_memory = \"1G\"\nmax_workers = 9\nbuffers = \"1M\"\nmemory = \"4G\"\ncpu = \"1.5\"\n\
          [users]\nrange = [70000, 70009]\nallow = [\"adm\"]\nallow_root = true\n\
-         [[access]]\ngroup = \"a\"\nrole = \"viewer\"\n[[access]]\ngroup = \"b\"\nrole = \"admin\"\n\
+         [[access]]\ngroup = \"a\"\nrole = \"viewer\"\n[[access]]\nuser = \"b\"\nrole = \"admin\"\nfunctions = [\"web/*\"]\n\
          [metrics]\nlisten = \"[::1]:9640\"\ntextfile = \"/t\"\n[status]\nmode = \"0644\"\n\
          [history]\non_damage = \"refuse\"\nkeep_for = \"7d\"\nkeep_bytes = \"1M\"\n\
          [logs]\nkeep_for = \"7d\"\nkeep_bytes = \"1M\"\njournal = false\n\

@@ -1,0 +1,269 @@
+//! The audit: what callers of the control socket did, and what was refused to them.
+//!
+//! This decides what is one entry and what is forgotten first; the daemon's `audit` stores it. Refusals are counted, not
+//! stored one by one: those of one user, verb and status within a minute are one entry. So a user who is refused a thousand
+//! times a second makes as many entries as one who is refused once a minute.
+
+use fnd_wire::ids::{FunctionName, InvocationId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A call, or several refused ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// When the call came, Unix milliseconds.
+    pub at_ms: u64,
+    /// The user.
+    pub uid: u32,
+    /// The process. As `exe`, `function`, `invocation` and `code`, it is absent if several refusals differ in it.
+    pub pid: Option<i32>,
+    /// The program of the process, if fnd may read its path.
+    pub exe: Option<Arc<str>>,
+    /// The short name of the route, such as `invoke`.
+    pub verb: &'static str,
+    /// The function that the call was about.
+    pub function: Option<FunctionName>,
+    /// The invocation that the call was about, or that it started.
+    pub invocation: Option<InvocationId>,
+    /// The HTTP status of the answer; absent if the caller left before it.
+    pub status: Option<u16>,
+    /// The code of the problem that was the answer.
+    pub code: Option<String>,
+    /// Whether the caller's role was too small.
+    pub refused: bool,
+    /// How long the answer took, in microseconds.
+    pub duration_us: u64,
+    /// How many calls this is.
+    pub count: u64,
+}
+
+/// Verb of the entry that says how many calls could not be stored.
+pub const LOST: &str = "lost";
+
+/// Kinds of entries, each with a share of the room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Something was changed.
+    Change,
+    /// Functions were run.
+    Run,
+    /// The caller's role was too small.
+    Refusal,
+}
+
+impl Kind {
+    /// All kinds; their places are their numbers in the database.
+    pub const ALL: [Self; 3] = [Self::Change, Self::Run, Self::Refusal];
+}
+
+/// The verbs that run functions.
+const RUNS: [&str; 6] = ["invoke", "queue", "request", "emit", "replay", "redrive"];
+
+impl Entry {
+    /// Returns the kind.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self.refused {
+            true => Kind::Refusal,
+            false if RUNS.contains(&self.verb) => Kind::Run,
+            false => Kind::Change,
+        }
+    }
+
+    /// Returns the minute since 1970.
+    #[must_use]
+    pub fn minute(&self) -> u64 {
+        self.at_ms / 60_000
+    }
+
+    /// Returns what refusals have in common that are one entry; nothing if it is no refusal.
+    #[must_use]
+    pub fn key(&self) -> Option<(u64, u32, &'static str, u16)> {
+        self.refused
+            .then(|| (self.minute(), self.uid, self.verb, self.status.unwrap_or(0)))
+    }
+
+    /// Counts another refusal with the same key: what differs is left out.
+    fn add(&mut self, other: &Self) {
+        fn common<T: PartialEq>(one: &mut Option<T>, other: &Option<T>) {
+            if one != other {
+                *one = None;
+            }
+        }
+        self.count = self.count.saturating_add(other.count);
+        common(&mut self.pid, &other.pid);
+        common(&mut self.exe, &other.exe);
+        common(&mut self.function, &other.function);
+        common(&mut self.invocation, &other.invocation);
+        common(&mut self.code, &other.code);
+    }
+}
+
+/// Most entries that wait to be stored. Further ones are lost and counted: memory is bounded, and no call waits.
+pub const WAITING_MAX: usize = 8192;
+
+/// Entries that wait to be stored.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    /// In the order in which the calls ended.
+    pub entries: Vec<Entry>,
+    /// The place of each refusal in `entries`.
+    refusals: HashMap<(u64, u32, &'static str, u16), usize>,
+    /// How many calls found no room.
+    pub lost: u64,
+}
+
+impl Gathered {
+    /// Adds an entry.
+    pub fn add(&mut self, entry: Entry) {
+        let key = entry.key();
+        let place = key.and_then(|key| self.refusals.get(&key));
+        if let Some(known) = place.and_then(|place| self.entries.get_mut(*place)) {
+            known.add(&entry);
+        } else if self.entries.len() < WAITING_MAX {
+            self.refusals.extend(key.map(|key| (key, self.entries.len())));
+            self.entries.push(entry);
+        } else {
+            self.lost = self.lost.saturating_add(entry.count);
+        }
+    }
+
+    /// Returns whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.lost == 0
+    }
+}
+
+/// Returns the kind whose oldest entries are forgotten because all kinds together use too many bytes: the one that uses
+/// most. So a flood of one kind never takes more than the room above a third from the others.
+#[must_use]
+pub fn forgotten_first(bytes: [u64; 3]) -> Kind {
+    let largest = Kind::ALL.into_iter().zip(bytes).max_by_key(|(_, bytes)| *bytes);
+    largest.map_or(Kind::Refusal, |(kind, _)| kind)
+}
+
+/// Which entries to list; absent means all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// Of this function.
+    pub function: Option<FunctionName>,
+    /// Of this user: a name or a uid.
+    pub user: Option<String>,
+    /// With this verb.
+    pub verb: Option<String>,
+    /// Only refusals.
+    pub refused: bool,
+    /// At this time or later, Unix milliseconds.
+    pub since_ms: Option<u64>,
+    /// Before this time, Unix milliseconds.
+    pub until_ms: Option<u64>,
+    /// Most entries.
+    pub limit: u32,
+    /// Only entries before this one: the cursor of the previous page.
+    pub after: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn entry(at_ms: u64, uid: u32, verb: &'static str, refused: bool) -> Entry {
+        Entry {
+            at_ms,
+            uid,
+            pid: Some(7),
+            exe: None,
+            verb,
+            function: FunctionName::new("hello").ok(),
+            invocation: None,
+            status: Some(if refused { 403 } else { 200 }),
+            code: None,
+            refused,
+            duration_us: 10,
+            count: 1,
+        }
+    }
+
+    #[test]
+    fn equal_refusals_of_a_minute_are_one_entry() {
+        let mut gathered = Gathered::default();
+        for second in 0..90 {
+            gathered.add(entry(second * 1000, 1000, "invoke", true));
+        }
+        gathered.add(Entry {
+            function: FunctionName::new("other").ok(),
+            ..entry(5, 1000, "invoke", true)
+        });
+        gathered.add(entry(5, 1001, "invoke", true));
+        gathered.add(entry(5, 1000, "disable", true));
+        let counts: Vec<u64> = gathered.entries.iter().map(|entry| entry.count).collect();
+        assert_eq!(counts, [61, 30, 1, 1]);
+        // It has only what all of them have in common.
+        let first = &gathered.entries[0];
+        assert_eq!((first.function.is_none(), first.pid), (true, Some(7)));
+        assert!(gathered.entries[1].function.is_some());
+    }
+
+    #[test]
+    fn other_calls_are_entries_of_their_own_until_there_is_no_room() {
+        let mut gathered = Gathered::default();
+        for _ in 0..WAITING_MAX + 5 {
+            gathered.add(entry(0, 1000, "invoke", false));
+        }
+        assert_eq!((gathered.entries.len(), gathered.lost), (WAITING_MAX, 5));
+        let kinds = [
+            entry(0, 0, "invoke", false),
+            entry(0, 0, "disable", false),
+            entry(0, 0, "invoke", true),
+        ];
+        assert_eq!(
+            kinds.map(|entry| entry.kind()),
+            [Kind::Run, Kind::Change, Kind::Refusal]
+        );
+    }
+
+    #[test]
+    fn the_kind_that_uses_most_is_forgotten_first() {
+        assert_eq!(forgotten_first([1, 3, 2]), Kind::Run);
+        assert_eq!(forgotten_first([1, 0, 2]), Kind::Refusal);
+        assert_eq!(forgotten_first([9, 3, 2]), Kind::Change);
+    }
+
+    proptest! {
+        /// Every call is counted once, and refusals with one key are one entry.
+        #[test]
+        fn no_call_is_lost_or_doubled(
+            calls in prop::collection::vec((0..200_000_u64, 0..3_u32, 0..2_usize, any::<bool>()), 0..60),
+        ) {
+            let mut gathered = Gathered::default();
+            let mut expected: BTreeMap<(u64, u32, &str), u64> = BTreeMap::new();
+            let mut others = 0;
+            for (at_ms, uid, verb, refused) in calls {
+                let verb = ["invoke", "disable"][verb];
+                gathered.add(entry(at_ms, uid, verb, refused));
+                if refused {
+                    *expected.entry((at_ms / 60_000, uid, verb)).or_default() += 1;
+                } else {
+                    others += 1;
+                }
+            }
+            let refusals = gathered.entries.iter().filter(|entry| entry.refused);
+            let found: BTreeMap<_, _> = refusals.clone().map(|entry| ((entry.minute(), entry.uid, entry.verb), entry.count)).collect();
+            prop_assert_eq!(refusals.count(), expected.len());
+            prop_assert_eq!(found, expected);
+            prop_assert_eq!(gathered.entries.iter().filter(|entry| !entry.refused).count(), others);
+        }
+
+        /// The others keep at least a third of the room, whatever one kind uses.
+        #[test]
+        fn a_kind_below_a_third_is_never_forgotten(bytes in prop::array::uniform3(0..1000_u64)) {
+            let total: u64 = bytes.iter().sum();
+            let first = forgotten_first(bytes);
+            let place = Kind::ALL.iter().position(|kind| *kind == first).unwrap();
+            prop_assert!(bytes[place] * 3 >= total);
+        }
+    }
+}

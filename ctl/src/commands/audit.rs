@@ -1,0 +1,146 @@
+//! `fndctl audit`: who did what, newest first.
+
+use super::filter::PAGE;
+use super::runs::short;
+use super::text::distance;
+use super::{Context, Parameters, function_path};
+use crate::candidates;
+use crate::cli::Format;
+use crate::exit::{Exit, Failure};
+use crate::output::{Output, Table, Tone, parse};
+use fnd_core::api::{AuditEntry, AuditList};
+use jiff::Timestamp;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Shown are calls that change or run something, and calls that were refused because of a role. N is how many: equal refusals \
+    of one user within a minute are counted.\n\nExamples:\n  \
+    fndctl audit\n  \
+    fndctl audit web/shop --since 24h\n  \
+    fndctl audit --by ada --verb disable\n  \
+    fndctl audit --refused -o wide\n  \
+    journalctl -u fnd FND_AUDIT=1 -f              as it happens"
+)]
+pub(crate) struct Args {
+    /// Select only calls about this function.
+    #[arg(add = candidates::functions())]
+    function: Option<String>,
+
+    /// Select only calls of this user: a name or a uid.
+    #[arg(long, value_name = "USER")]
+    by: Option<String>,
+
+    /// Select only calls with this verb, such as invoke, disable or reload.
+    #[arg(long, value_name = "VERB")]
+    verb: Option<String>,
+
+    /// Select only calls that were refused because the role of the caller is too small.
+    #[arg(long)]
+    refused: bool,
+
+    /// Select only calls since then: a duration ago such as `24h`, or an instant such as 2026-11-21T08:00:00Z.
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+
+    /// Select only calls before then: a duration ago such as `10m`, or an instant.
+    #[arg(long, value_name = "WHEN")]
+    until: Option<String>,
+
+    /// Select at most this many entries.
+    #[arg(short = 'n', long, value_name = "ENTRIES", default_value_t = 100)]
+    limit: u32,
+
+    /// Select only entries after this place in the list, which are older; the previous page prints it.
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// The daemon refuses the request, or it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let now = Timestamp::now();
+    if let Some(function) = &args.function {
+        function_path(function)?;
+    }
+    let mut list = AuditList {
+        entries: Vec::new(),
+        next: args.after.clone(),
+    };
+    let mut remaining = args.limit;
+    loop {
+        let mut parameters = Parameters::default();
+        parameters.add("function", args.function.as_deref());
+        parameters.add("user", args.by.as_deref());
+        parameters.add("verb", args.verb.as_deref());
+        parameters.add("refused", args.refused.then_some("1"));
+        parameters.add_instant("since", args.since.as_deref(), now)?;
+        parameters.add_instant("until", args.until.as_deref(), now)?;
+        parameters.add("limit", Some(&remaining.clamp(1, PAGE).to_string()));
+        parameters.add("after", list.next.as_deref());
+        let reply = context.client.get(&format!("/v1/audit{}", parameters.0)).await?;
+        let page: AuditList = parse(&reply.body)?;
+        remaining = remaining.saturating_sub(u32::try_from(page.entries.len()).unwrap_or(u32::MAX));
+        list.entries.extend(page.entries);
+        list.next = page.next;
+        if remaining == 0 || list.next.is_none() {
+            break;
+        }
+    }
+    let body = serde_json::to_vec(&list).unwrap_or_default(); // as it was read
+    context.out.document(&body, |list: &AuditList, out| {
+        out.table(&table(out, &list.entries, now))?;
+        if let Some(next) = &list.next {
+            out.progress(&format!("for older ones: --after {next}"));
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Returns the table. Its first column is what `-o name` prints.
+fn table(out: &Output, entries: &[AuditEntry], now: Timestamp) -> Table {
+    let wide = out.format == Format::Wide;
+    let mut header = vec!["VERB", "FUNCTION", "USER", "WHEN", "RESULT", "N"];
+    if wide {
+        header.extend(["TIME", "RUN", "UID", "PID", "PROGRAM", "TOOK"]);
+    }
+    let mut table = Table::new(&header);
+    for entry in entries {
+        let result = match (entry.status, &entry.code) {
+            (Some(status), Some(code)) => format!("{status} {code}"),
+            (Some(status), None) => status.to_string(),
+            (None, _) => String::new(),
+        };
+        let mut cells = vec![
+            entry.verb.clone(),
+            entry.function.as_ref().map(ToString::to_string).unwrap_or_default(),
+            entry.user.clone().unwrap_or_else(|| entry.uid.to_string()),
+            distance(Some(&entry.time), now),
+            if entry.refused {
+                format!("refused {result}")
+            } else {
+                result
+            },
+            entry.count.to_string(),
+        ];
+        if wide {
+            cells.extend([
+                out.instant(&entry.time),
+                entry.invocation.map(short).unwrap_or_default(),
+                entry.uid.to_string(),
+                entry.pid.map(|pid| pid.to_string()).unwrap_or_default(),
+                entry.exe.clone().unwrap_or_default(),
+                super::text::duration(Some(took_ms(entry))),
+            ]);
+        }
+        table.row(if entry.refused { Tone::Bad } else { Tone::Plain }, cells);
+    }
+    table
+}
+
+fn took_ms(entry: &AuditEntry) -> f64 {
+    fnd_core::api::milliseconds(entry.duration_us)
+}

@@ -1,0 +1,309 @@
+//! The database of the audit, its bounds, and queries.
+//!
+//! SQLite, because entries are searched by user, verb and function, and because refusals of a minute are counted in the row
+//! that is there. It has a file of its own: a damaged or full audit must not stop the history, and the other way round.
+
+use fnd_core::api::{AuditEntry, AuditList};
+use fnd_core::audit::{AuditFilter, Entry, Kind, forgotten_first};
+use fnd_core::instant;
+use fnd_wire::ids::{FunctionName, InvocationId};
+use rusqlite::types::Value;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, params, params_from_iter};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `kind` is the place in [`Kind::ALL`], `size` about how many bytes the row needs. Refusals of a user, a verb and a status
+/// within a minute are one row.
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS entry (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind INTEGER NOT NULL,
+        minute INTEGER NOT NULL,
+        at_ms INTEGER NOT NULL,
+        uid INTEGER NOT NULL,
+        user TEXT,
+        pid INTEGER,
+        exe TEXT,
+        verb TEXT NOT NULL,
+        function TEXT,
+        invocation BLOB,
+        status INTEGER NOT NULL,
+        code TEXT,
+        duration_us INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        size INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX IF NOT EXISTS of_kind ON entry (kind, id, size);
+    CREATE UNIQUE INDEX IF NOT EXISTS refusal ON entry (minute, uid, verb, status) WHERE kind = 2;
+";
+
+/// Bytes of a row without its texts, with its places in the indexes.
+const ROW: usize = 96;
+/// Most entries that one step forgets.
+const STEP: u32 = 1000;
+/// The part of the room that may be free pages before they are given back to the disk.
+const FREE_SHARE: u64 = 16;
+/// Page cache in negative KiB: fnd should be small.
+const CACHE_KIB: i64 = -512;
+
+/// The database, opened for writing.
+pub(super) struct Store {
+    db: Connection,
+    /// Bytes of the rows of each kind.
+    bytes: [u64; 3],
+}
+
+impl Store {
+    /// Opens the database, or makes it. A damaged one is kept under another name.
+    ///
+    /// # Errors
+    /// From SQLite.
+    pub(super) fn open(path: &Path) -> rusqlite::Result<Self> {
+        match Self::try_open(path) {
+            Err(error)
+                if matches!(
+                    error.sqlite_error_code(),
+                    Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+                ) =>
+            {
+                let aside = path.with_extension("damaged");
+                tracing::error!(
+                    "the audit `{}` is damaged ({error}), keeping it as `{}`",
+                    path.display(),
+                    aside.display()
+                );
+                for suffix in ["-wal", "-shm"] {
+                    let beside = path.with_file_name(format!("{}{suffix}", super::FILE));
+                    let _ = std::fs::remove_file(beside); // it may not exist
+                }
+                let _ = std::fs::rename(path, aside); // if it stays, the next try fails
+                Self::try_open(path)
+            }
+            other => other,
+        }
+    }
+
+    fn try_open(path: &Path) -> rusqlite::Result<Self> {
+        let db = Connection::open(path)?;
+        db.busy_timeout(Duration::from_secs(2))?;
+        db.pragma_update(None, "auto_vacuum", "incremental")?;
+        db.pragma_update(None, "journal_mode", "wal")?;
+        // A commit is in the page cache, which outlives fnd; the log is synced when it is copied into the database.
+        db.pragma_update(None, "synchronous", "normal")?;
+        db.pragma_update(None, "cache_size", CACHE_KIB)?;
+        db.execute_batch(TABLES)?;
+        let mut bytes = [0; 3];
+        for (place, sum) in bytes.iter_mut().enumerate() {
+            *sum = db.query_row(
+                "SELECT coalesce(sum(size), 0) FROM entry WHERE kind = ?1",
+                [place as u64],
+                |row| row.get(0),
+            )?;
+        }
+        Ok(Self { db, bytes })
+    }
+
+    /// Stores entries with the names of their users, in one transaction.
+    ///
+    /// # Errors
+    /// From SQLite; then none is stored.
+    pub(super) fn add(&mut self, entries: &[(Entry, Option<Arc<str>>)]) -> rusqlite::Result<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = self.bytes;
+        let transaction = self.db.transaction()?;
+        {
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO entry (kind, minute, at_ms, uid, user, pid, exe, verb, function, invocation, status, code,
+                    duration_us, count, size)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+                ON CONFLICT (minute, uid, verb, status) WHERE kind = 2 DO UPDATE SET
+                    count = count + excluded.count,
+                    pid = iif(pid IS excluded.pid, pid, NULL),
+                    exe = iif(exe IS excluded.exe, exe, NULL),
+                    function = iif(function IS excluded.function, function, NULL),
+                    invocation = iif(invocation IS excluded.invocation, invocation, NULL),
+                    code = iif(code IS excluded.code, code, NULL)
+                RETURNING count",
+            )?;
+            for (entry, user) in entries {
+                let texts = [
+                    entry.exe.as_deref(),
+                    user.as_deref(),
+                    entry.code.as_deref(),
+                    Some(entry.verb),
+                ];
+                let function = entry.function.as_ref().map(FunctionName::as_str);
+                let size =
+                    ROW + texts.iter().flatten().map(|text| text.len()).sum::<usize>() + function.map_or(0, str::len);
+                let kind = entry.kind() as usize;
+                let count: u64 = insert.query_row(
+                    params![
+                        kind as u64,
+                        entry.minute(),
+                        entry.at_ms,
+                        entry.uid,
+                        user.as_deref(),
+                        entry.pid,
+                        entry.exe.as_deref(),
+                        entry.verb,
+                        function,
+                        entry.invocation.map(|id| id.0.to_be_bytes()),
+                        entry.status.unwrap_or(0),
+                        entry.code,
+                        entry.duration_us,
+                        entry.count,
+                        size as u64
+                    ],
+                    |row| row.get(0),
+                )?;
+                if let Some(sum) = bytes.get_mut(kind).filter(|_| count == entry.count) {
+                    *sum += size as u64;
+                }
+            }
+        }
+        transaction.commit()?;
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Forgets entries that are too old, and while the database is too large the oldest of the kind that uses most.
+    ///
+    /// # Errors
+    /// From SQLite.
+    pub(super) fn forget(&mut self, now_ms: u64, keep_for: Duration, bytes_max: u64) -> rusqlite::Result<()> {
+        let keep_ms = u64::try_from(keep_for.as_millis()).unwrap_or(u64::MAX);
+        let before_ms = now_ms.saturating_sub(keep_ms);
+        for kind in Kind::ALL {
+            while self.forget_step(kind, before_ms)? > 0 {}
+        }
+        while self.used()? > bytes_max && self.forget_step(forgotten_first(self.bytes), u64::MAX >> 1)? > 0 {}
+        // Free pages are used again. Giving back each of them would write the file anew all the time.
+        if self.free()? > bytes_max / FREE_SHARE {
+            self.db.execute_batch("PRAGMA incremental_vacuum")?;
+        }
+        Ok(())
+    }
+
+    /// Forgets some of the oldest entries of a kind, as long as they are from before a time. Returns how many.
+    fn forget_step(&mut self, kind: Kind, before_ms: u64) -> rusqlite::Result<usize> {
+        let mut statement = self
+            .db
+            .prepare_cached("SELECT id, size, at_ms FROM entry WHERE kind = ?1 ORDER BY id LIMIT ?2")?;
+        let rows = statement.query_map(params![kind as u64, STEP], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(1)?, row.get::<_, u64>(2)?))
+        })?;
+        let (mut last, mut bytes) = (None, 0);
+        for row in rows {
+            let (id, size, at_ms) = row?;
+            if at_ms >= before_ms {
+                break;
+            }
+            last = Some(id);
+            bytes += size;
+        }
+        let Some(last) = last else { return Ok(0) };
+        let sql = "DELETE FROM entry WHERE kind = ?1 AND id <= ?2";
+        let count = self.db.prepare_cached(sql)?.execute(params![kind as u64, last])?;
+        if let Some(sum) = self.bytes.get_mut(kind as usize) {
+            *sum = sum.saturating_sub(bytes);
+        }
+        Ok(count)
+    }
+
+    /// Returns the bytes of free pages.
+    fn free(&self) -> rusqlite::Result<u64> {
+        let sql = "SELECT freelist_count * page_size FROM pragma_freelist_count(), pragma_page_size()";
+        self.db.prepare_cached(sql)?.query_row([], |row| row.get(0))
+    }
+
+    /// Returns the bytes of pages in use.
+    fn used(&self) -> rusqlite::Result<u64> {
+        let sql = "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()";
+        self.db.prepare_cached(sql)?.query_row([], |row| row.get(0))
+    }
+}
+
+/// Lists a page, newest first; empty if there is no database.
+///
+/// # Errors
+/// From SQLite.
+pub(super) fn list(path: &Path, filter: &AuditFilter) -> rusqlite::Result<AuditList> {
+    let nothing = AuditList {
+        entries: Vec::new(),
+        next: None,
+    };
+    if !path.exists() {
+        return Ok(nothing);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(Duration::from_secs(2))?;
+    let mut sql =
+        "SELECT id, at_ms, uid, user, pid, exe, verb, function, invocation, status, code, kind, duration_us, count
+        FROM entry WHERE id < ?"
+            .to_owned();
+    let number = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+    let mut values = vec![number(filter.after.unwrap_or(u64::MAX))];
+    let mut add = |condition: &str, value: Value| {
+        sql.push_str(" AND ");
+        sql.push_str(condition);
+        values.push(value);
+    };
+    if let Some(function) = &filter.function {
+        add("function = ?", Value::Text(function.to_string()));
+    }
+    match &filter.user {
+        Some(user) if user.parse::<u32>().is_ok() => add("uid = CAST(? AS INTEGER)", Value::Text(user.clone())),
+        Some(user) => add("user = ?", Value::Text(user.clone())),
+        None => {}
+    }
+    if let Some(verb) = &filter.verb {
+        add("verb = ?", Value::Text(verb.clone()));
+    }
+    if filter.refused {
+        add("kind = ?", number(Kind::Refusal as u64));
+    }
+    if let Some(since_ms) = filter.since_ms {
+        add("at_ms >= ?", number(since_ms));
+    }
+    if let Some(until_ms) = filter.until_ms {
+        add("at_ms < ?", number(until_ms));
+    }
+    // One more than the page shows whether there is a next page.
+    add("1 ORDER BY id DESC LIMIT ?", number(u64::from(filter.limit) + 1));
+    let mut statement = db.prepare(&sql)?;
+    let found = statement.query_map(params_from_iter(values), |row| Ok((row.get::<_, i64>(0)?, entry(row)?)))?;
+    let mut found: Vec<(i64, AuditEntry)> = found.collect::<rusqlite::Result<_>>()?;
+    let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let last = found.last().map(|(id, _)| id.to_string());
+    Ok(AuditList {
+        next: last.filter(|_| more),
+        entries: found.into_iter().map(|(_, entry)| entry).collect(),
+    })
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
+    let function: Option<String> = row.get(7)?;
+    let invocation: Option<[u8; 16]> = row.get(8)?;
+    let status: u16 = row.get(9)?;
+    Ok(AuditEntry {
+        time: instant::text(row.get(1)?),
+        uid: row.get(2)?,
+        user: row.get(3)?,
+        pid: row.get(4)?,
+        exe: row.get(5)?,
+        verb: row.get(6)?,
+        function: function.and_then(|name| FunctionName::new(&name).ok()),
+        invocation: invocation.map(|id| InvocationId(u128::from_be_bytes(id))),
+        status: Some(status).filter(|status| *status > 0),
+        code: row.get(10)?,
+        refused: row.get::<_, u64>(11)? == Kind::Refusal as u64,
+        duration_us: row.get(12)?,
+        count: row.get(13)?,
+    })
+}

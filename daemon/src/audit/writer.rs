@@ -1,0 +1,202 @@
+//! The thread of the audit: it takes what has gathered, tells the journal, and stores it.
+
+use super::store::Store;
+use super::{Shared, State};
+use fnd_core::audit::{Entry, LOST, WAITING_MAX};
+use nix::unistd::{Uid, User};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long calls gather after one that came alone, so that many calls share a transaction. A kill of fnd loses at most
+/// the runs and refusals of this time.
+const GATHER: Duration = Duration::from_millis(100);
+/// When the thread looks for old entries although no call came.
+const IDLE: Duration = Duration::from_secs(3600);
+/// When the thread tries again to write what it could not.
+const RETRY: Duration = Duration::from_secs(1);
+/// Most names of users that are remembered.
+const NAMES_MAX: usize = 1024;
+
+/// Runs until fnd stops.
+pub(super) fn run(shared: &Arc<Shared>, bytes_max: u64, now_ms: impl Fn() -> u64) {
+    let mut writer = Writer {
+        store: None,
+        bytes_max,
+        unwritten: Vec::new(),
+        names: HashMap::new(),
+        told: (0, HashSet::new()),
+    };
+    loop {
+        let state = next(shared, writer.unwritten.is_empty());
+        let mut state = gather(shared, state);
+        let gathered = std::mem::take(&mut state.gathered);
+        let waiting = std::mem::take(&mut state.waiting);
+        let (keep_for, stop) = (state.keep_for, state.stop.is_some());
+        drop(state);
+        for entry in &gathered.entries {
+            writer.tell(entry);
+        }
+        let room = WAITING_MAX.saturating_sub(writer.unwritten.len());
+        let dropped = gathered.entries.iter().skip(room).map(|entry| entry.count).sum::<u64>();
+        writer.unwritten.extend(gathered.entries.into_iter().take(room));
+        let now = now_ms();
+        let lost = gathered.lost.saturating_add(dropped);
+        if lost > 0 {
+            tracing::warn!("{lost} calls are missing in the audit: they came faster than they could be written");
+            writer.unwritten.push(lost_entry(now, lost));
+        }
+        let written = writer.write(&shared.path, now, keep_for);
+        let failing = written.err().map(|error| crate::chain(&error));
+        if failing.is_some() {
+            // Opened again for the next try: the files may have been replaced.
+            writer.store = None;
+        }
+        let mut state = shared.lock();
+        state.lost = state.lost.saturating_add(lost);
+        let is_news = state.failing != failing || lost > 0;
+        if let Some(why) = failing.as_ref().filter(|_| state.failing.is_none()) {
+            tracing::error!("failed to write the audit: {why}; calls wait in memory, and the journal has them");
+        }
+        state.failing = failing;
+        drop(state);
+        if is_news {
+            (shared.changed)();
+        }
+        for sender in waiting {
+            let _ = sender.send(()); // an error: the caller has left
+        }
+        if stop {
+            shared.lock().stop = None; // its other end notices
+            return;
+        }
+    }
+}
+
+fn is_due(state: &State) -> bool {
+    !state.gathered.is_empty() || !state.waiting.is_empty() || state.stop.is_some()
+}
+
+/// Waits until there is something to do.
+fn next(shared: &Shared, all_written: bool) -> MutexGuard<'_, State> {
+    let limit = if all_written { IDLE } else { RETRY };
+    let state = shared.lock();
+    let waited = shared.wake.wait_timeout_while(state, limit, |state| !is_due(state));
+    waited.unwrap_or_else(PoisonError::into_inner).0
+}
+
+/// Waits for more calls, if no caller waits.
+fn gather<'a>(shared: &'a Shared, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    let goes_on = |state: &mut State| {
+        state.waiting.is_empty() && state.stop.is_none() && state.gathered.entries.len() < WAITING_MAX / 2
+    };
+    let waited = shared.wake.wait_timeout_while(state, GATHER, goes_on);
+    waited.unwrap_or_else(PoisonError::into_inner).0
+}
+
+/// Returns the entry that says how many calls are missing.
+fn lost_entry(at_ms: u64, count: u64) -> Entry {
+    Entry {
+        at_ms,
+        uid: Uid::current().as_raw(),
+        pid: None,
+        exe: None,
+        verb: LOST,
+        function: None,
+        invocation: None,
+        status: None,
+        code: None,
+        refused: false,
+        duration_us: 0,
+        count,
+    }
+}
+
+/// What the thread has.
+struct Writer {
+    /// Absent until it can be opened.
+    store: Option<Store>,
+    bytes_max: u64,
+    /// Entries that could not be written yet.
+    unwritten: Vec<Entry>,
+    names: HashMap<u32, Option<Arc<str>>>,
+    /// The minute, and the refusals of it that the journal has.
+    told: (u64, HashSet<(u64, u32, &'static str, u16)>),
+}
+
+impl Writer {
+    /// Returns the name of a user. Looking it up may take long, which is one reason for this thread.
+    fn name(&mut self, uid: u32) -> Option<Arc<str>> {
+        if self.names.len() >= NAMES_MAX {
+            self.names.clear();
+        }
+        let look_up = || {
+            User::from_uid(Uid::from_raw(uid))
+                .ok()
+                .flatten()
+                .map(|user| user.name.into())
+        };
+        self.names.entry(uid).or_insert_with(look_up).clone()
+    }
+
+    /// Writes the line of the journal; of equal refusals of a minute only the first one has a line.
+    fn tell(&mut self, entry: &Entry) {
+        if let Some(key) = entry.key() {
+            if self.told.0 != key.0 {
+                self.told = (key.0, HashSet::new());
+            }
+            if !self.told.1.insert(key) {
+                return;
+            }
+        }
+        let name = self.name(entry.uid);
+        let function = entry.function.as_ref().map(fnd_wire::ids::FunctionName::as_str);
+        let invocation = entry.invocation.map(|id| id.to_string());
+        let about = function.or(invocation.as_deref()).map(|what| format!(" {what}"));
+        let who = name.as_deref().map_or_else(|| entry.uid.to_string(), str::to_owned);
+        let end = match (entry.refused, entry.status) {
+            (true, Some(status)) => format!("refused ({status})"),
+            (_, Some(status)) => status.to_string(),
+            (_, None) => "the caller closed the connection before the answer".to_owned(),
+        };
+        tracing::info!(
+            fnd_audit = 1,
+            fnd_verb = entry.verb,
+            fnd_uid = entry.uid,
+            fnd_user = name.as_deref(),
+            fnd_pid = entry.pid,
+            fnd_status = entry.status,
+            fnd_function = function,
+            fnd_invocation = invocation.as_deref(),
+            "{}{} by {who}: {end}",
+            entry.verb,
+            about.unwrap_or_default()
+        );
+    }
+
+    /// Stores what is not written, and forgets what is too old or too much.
+    fn write(&mut self, path: &std::path::Path, now_ms: u64, keep_for: Duration) -> rusqlite::Result<()> {
+        let entries: Vec<(Entry, Option<Arc<str>>)> = std::mem::take(&mut self.unwritten)
+            .into_iter()
+            .map(|entry| {
+                let name = self.name(entry.uid);
+                (entry, name)
+            })
+            .collect();
+        let stored = self.store(path).and_then(|store| store.add(&entries));
+        if stored.is_err() {
+            self.unwritten = entries.into_iter().map(|(entry, _)| entry).collect();
+        }
+        stored?;
+        let bytes_max = self.bytes_max;
+        self.store(path)?.forget(now_ms, keep_for, bytes_max)
+    }
+
+    fn store(&mut self, path: &std::path::Path) -> rusqlite::Result<&mut Store> {
+        let store = match self.store.take() {
+            Some(store) => store,
+            None => Store::open(path)?,
+        };
+        Ok(self.store.insert(store))
+    }
+}

@@ -1,0 +1,153 @@
+//! `GET /v1/audit`, and the entry that each call makes: a call whose route needs more than the role viewer, and every call
+//! that is refused because of the caller's role.
+
+use super::{About, Route};
+use crate::clock;
+use crate::control::backend::Backend;
+use crate::control::call::Call;
+use crate::control::limits::PAGE;
+use crate::control::peer::Peer;
+use crate::control::refusal::failed;
+use crate::http::response::{Answered, INVOCATION, Refusal, json};
+use fnd_core::access::Reach;
+use fnd_core::audit::{AuditFilter, Entry};
+use fnd_manifest::settings::Role;
+use fnd_wire::ids::{FunctionName, InvocationId};
+use hyper::header::LOCATION;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// Lists a page of the audit, newest first.
+pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
+    let names = [
+        "function", "user", "verb", "refused", "since", "until", "limit", "after",
+    ];
+    let query = call.request.query(&names)?;
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let filter = AuditFilter {
+        function: query.get("function", "the name of a function", |text| {
+            FunctionName::new(text).ok()
+        })?,
+        user: query.get("user", "a name or a uid", some)?,
+        verb: query.get("verb", "a verb such as `invoke`", some)?,
+        refused: query.switch("refused")?,
+        since_ms: query.instant("since")?,
+        until_ms: query.instant("until")?,
+        limit: query.count("limit", PAGE)?,
+        after: query.get("after", "the cursor `next` of the page before", |text| {
+            text.parse().ok()
+        })?,
+    };
+    json(&call.backend.audited(filter).await.map_err(failed("read the audit"))?)
+}
+
+/// The verb of a request whose path no route has; only a caller without a role makes an entry with it.
+const UNKNOWN: &str = "unknown";
+
+/// The entry of a call while the call is answered. If the caller leaves before the answer, the entry is recorded as well.
+pub(super) struct Auditing<'a> {
+    backend: &'a Rc<dyn Backend>,
+    peer: &'a Peer,
+    at_ms: u64,
+    begun: Instant,
+    verb: &'static str,
+    /// Whether the call is recorded although it is not refused.
+    changes: bool,
+    pub(super) refused: bool,
+    pub(super) function: Option<FunctionName>,
+    invocation: Option<InvocationId>,
+    code: Option<String>,
+    is_recorded: bool,
+}
+
+impl<'a> Auditing<'a> {
+    pub(super) fn new(backend: &'a Rc<dyn Backend>, peer: &'a Peer) -> Self {
+        Self {
+            backend,
+            peer,
+            at_ms: clock::unix_ms(),
+            begun: clock::monotonic(),
+            verb: UNKNOWN,
+            changes: false,
+            refused: false,
+            function: None,
+            invocation: None,
+            code: None,
+            is_recorded: false,
+        }
+    }
+
+    /// Notes the route of the call.
+    pub(super) fn is_about(&mut self, route: &Route, places: &[String]) {
+        self.verb = route.verb;
+        self.changes = route.role > Some(Role::Viewer) && route.verb != super::AUDIT;
+        let place = places.first().map(String::as_str);
+        match route.about {
+            About::Function => self.function = place.and_then(|name| FunctionName::new(name).ok()),
+            About::Invocation => self.invocation = place.and_then(InvocationId::parse),
+            About::List | About::Node => {}
+        }
+    }
+
+    /// Returns whether the entry needs the function of the invocation that the call is about.
+    pub(super) fn wants_function(&self) -> bool {
+        self.changes
+    }
+
+    /// Notes why the call has no other answer.
+    pub(super) fn is_refused_with(&mut self, refusal: &Refusal, reach: &Reach) {
+        let problem = &refusal.problem;
+        // The handler of a list has refused a function that the caller may not view.
+        let is_hidden = |name: &FunctionName| problem.status == 404 && !reach.views(name);
+        self.refused |= problem.function.as_ref().is_some_and(is_hidden);
+        if self.refused || self.changes {
+            self.code = Some(problem.code.clone());
+            self.invocation = self.invocation.or(problem.invocation);
+        }
+    }
+
+    /// Records the call with its answer; waits for calls that change something until the entry is written.
+    pub(super) async fn answered(mut self, answer: &Answered) {
+        self.is_recorded = true;
+        if !self.changes && !self.refused {
+            return;
+        }
+        let header = |name| answer.headers().get(name)?.to_str().ok();
+        let started = || {
+            let queued = || header(LOCATION)?.rsplit('/').next();
+            header(INVOCATION).or_else(queued).and_then(InvocationId::parse)
+        };
+        self.invocation = self.invocation.or_else(started);
+        let entry = self.entry(Some(answer.status().as_u16()));
+        if let Some(written) = self.backend.audit(entry) {
+            written.await;
+        }
+    }
+
+    fn entry(&mut self, status: Option<u16>) -> Entry {
+        let took = clock::monotonic().saturating_duration_since(self.begun);
+        Entry {
+            at_ms: self.at_ms,
+            uid: self.peer.uid,
+            pid: self.peer.pid,
+            exe: self.peer.exe.clone(),
+            verb: self.verb,
+            function: self.function.take(),
+            invocation: self.invocation,
+            status,
+            code: self.code.take(),
+            refused: self.refused,
+            duration_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            count: 1,
+        }
+    }
+}
+
+impl Drop for Auditing<'_> {
+    fn drop(&mut self) {
+        if !self.is_recorded && (self.changes || self.refused) {
+            let entry = self.entry(None);
+            drop(self.backend.audit(entry)); // the caller has left
+        }
+    }
+}

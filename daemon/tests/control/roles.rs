@@ -1,0 +1,242 @@
+//! What a caller whose role is for some functions only gets from every route, over a real socket and as another user.
+
+#![expect(clippy::print_stdout, reason = "a skipped test prints why")]
+
+use crate::crowd::{as_user, open_to_all};
+use crate::fake::{ENDED, FAILED, Running, UNKNOWN};
+use crate::http::{Answer, ask, get};
+use fnd_daemon::control::peer::{Access, Entry, Holder};
+use fnd_manifest::settings::Role;
+use std::path::Path;
+
+const ADA: u32 = 65_520;
+const BOB: u32 = 65_521;
+const EVE: u32 = 65_522;
+
+/// Ada views all functions that begin with `f` and operates those of the group `ops`. Bob operates `hello`, and views the
+/// node. Eve has no role.
+fn access() -> Access {
+    let entry = |uid: u32, role: Role, functions: Option<&str>| Entry {
+        holder: Holder::User(uid),
+        role,
+        functions: functions.map(|text| vec![text.to_owned()]),
+    };
+    Access {
+        own_uid: None,
+        entries: vec![
+            entry(ADA, Role::Viewer, Some("f*")),
+            entry(ADA, Role::Operator, Some("ops/*")),
+            entry(BOB, Role::Viewer, None),
+            entry(BOB, Role::Operator, Some("hello")),
+        ],
+    }
+}
+
+/// Asks as another user; returns nothing where only root could be one.
+fn as_other<T: Send + 'static>(uid: u32, work: impl FnOnce(&Path) -> T + Send + 'static) -> Option<T> {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can be other users");
+        return None;
+    }
+    let server = Running::start_for(access());
+    open_to_all(&server);
+    let socket = server.socket.clone();
+    Some(as_user(uid, move || work(&socket)).join().unwrap())
+}
+
+/// Returns the operations of the description, which has every route: method, path, path with values.
+fn operations(socket: &Path, function: &str, id: &str) -> Vec<(String, String, String)> {
+    let document = get(socket, "/v1/openapi.json").json();
+    let mut all = Vec::new();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for method in operations
+            .as_object()
+            .unwrap()
+            .keys()
+            .filter(|key| *key != "parameters")
+        {
+            let asked = path
+                .replace("{function}", function)
+                .replace("{id}", id)
+                .replace("{path}", "a");
+            all.push((method.to_uppercase(), path.clone(), asked));
+        }
+    }
+    all
+}
+
+fn request(socket: &Path, method: &str, path: &str) -> Answer {
+    // Streams end at once.
+    let path = match path {
+        "/v1/stream" => "/v1/stream?follow=0",
+        path => path,
+    };
+    ask(socket, &format!("{method} {path} HTTP/1.1"), b"")
+}
+
+/// Names of functions that ada may not view, as the fake daemon has them.
+const HIDDEN: [&str; 6] = ["hello", "bad-answer", "teapot", "stuck", "binary", "disabled"];
+
+#[test]
+fn no_route_shows_a_function_that_its_caller_may_not_view() {
+    as_other(ADA, |socket| {
+        for (method, path, asked) in operations(socket, "nobody", UNKNOWN) {
+            if path.contains('{') || path == "/v1/openapi.json" {
+                continue;
+            }
+            let answer = request(socket, &method, &asked);
+            let text = String::from_utf8_lossy(&answer.body).into_owned();
+            for name in HIDDEN {
+                assert!(!text.contains(name), "{method} {path} shows `{name}`: {text}");
+            }
+        }
+        // The lists are not empty: they have the functions that she may view.
+        for path in [
+            "/v1/status",
+            "/v1/functions",
+            "/v1/usage",
+            "/v1/invocations",
+            "/v1/dead-letters",
+        ] {
+            let answer = get(socket, path);
+            assert_eq!(answer.status, 200, "{path}");
+            let text = String::from_utf8_lossy(&answer.body).into_owned();
+            assert!(text.contains("fails"), "{path}: {text}");
+        }
+        let status = get(socket, "/v1/status").json();
+        assert_eq!(status["functions_by_state"], serde_json::json!({"ready": 3}));
+        assert_eq!(
+            (&status["disk"], &status["places"]),
+            (&serde_json::Value::Null, &serde_json::Value::Null)
+        );
+        assert_eq!(status["problems"], serde_json::json!([]));
+        let watched = ask(socket, "GET /v1/functions?watch=1 HTTP/1.1", b"");
+        assert_eq!(String::from_utf8_lossy(&watched.body).lines().count(), 3);
+    });
+}
+
+/// A function or an invocation that is hidden has the same answer as one that does not exist.
+#[test]
+fn a_hidden_function_does_not_exist() {
+    as_other(ADA, |socket| {
+        let answers = |function: &str, id: &str| -> Vec<(String, u16, String)> {
+            let operations = operations(socket, function, id);
+            let about = operations.into_iter().filter(|(_, path, _)| path.contains('{'));
+            let answered = about.map(|(method, path, asked)| {
+                let answer = request(socket, &method, &asked);
+                let text = String::from_utf8_lossy(&answer.body)
+                    .replace(function, "F")
+                    .replace(id, "ID");
+                (format!("{method} {path}"), answer.status, text)
+            });
+            answered.collect()
+        };
+        let hidden = answers("hello", ENDED);
+        assert!(
+            hidden.len() > 15 && hidden.iter().all(|(_, status, _)| *status == 404),
+            "{hidden:?}"
+        );
+        assert_eq!(hidden, answers("nobody", UNKNOWN));
+        let logs = |function: &str| {
+            let answer = get(socket, &format!("/v1/logs?function={function}"));
+            (
+                answer.status,
+                String::from_utf8_lossy(&answer.body).replace(function, "F"),
+            )
+        };
+        assert_eq!((logs("hello").0, logs("hello")), (404, logs("nobody")));
+    });
+}
+
+#[test]
+fn a_role_that_is_too_small_for_a_function_is_refused() {
+    as_other(ADA, |socket| {
+        for (line, status) in [
+            ("GET /v1/functions/fails".to_owned(), 200),
+            ("GET /v1/functions/ops%2Fbackup".to_owned(), 200),
+            (format!("GET /v1/invocations/{FAILED}"), 200),
+            (format!("GET /v1/dead-letters/{FAILED}"), 200),
+            ("POST /v1/functions/ops%2Fbackup/invoke".to_owned(), 200),
+            ("POST /v1/functions/ops%2Fbackup/disable".to_owned(), 200),
+            ("POST /v1/functions/fails/invoke".to_owned(), 403),
+            ("POST /v1/functions/fails/disable".to_owned(), 403),
+            (format!("POST /v1/invocations/{FAILED}/replay"), 403),
+            (format!("POST /v1/invocations/{FAILED}/cancel"), 403),
+            (format!("POST /v1/dead-letters/{FAILED}/redrive"), 403),
+            (format!("DELETE /v1/dead-letters/{FAILED}"), 403),
+            ("GET /v1/config".to_owned(), 403),
+            ("GET /metrics".to_owned(), 403),
+            ("GET /v1/backup".to_owned(), 403),
+            ("POST /v1/reload".to_owned(), 403),
+            ("POST /v1/drain".to_owned(), 403),
+            ("POST /v1/validate".to_owned(), 403),
+            ("POST /v1/routes/test".to_owned(), 403),
+            ("GET /healthz".to_owned(), 200),
+        ] {
+            let answer = ask(socket, &format!("{line} HTTP/1.1"), b"");
+            assert_eq!(answer.status, status, "{line}: {answer:?}");
+            if status == 403 {
+                assert_eq!(answer.code(), "not-allowed", "{line}");
+                let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+                let is_about_node = !line.contains("fails") && !line.contains(FAILED);
+                let expected = if is_about_node {
+                    "without `functions`"
+                } else {
+                    "`functions = [\"fails\"]`"
+                };
+                assert!(detail.contains(expected), "{line}: {detail}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_role_for_the_node_and_a_greater_one_for_a_function() {
+    as_other(BOB, |socket| {
+        for (line, status) in [
+            ("GET /v1/config".to_owned(), 200),
+            ("GET /v1/functions/fails".to_owned(), 200),
+            ("POST /v1/functions/hello/invoke".to_owned(), 200),
+            ("POST /v1/functions/fails/invoke".to_owned(), 403),
+            (format!("POST /v1/invocations/{ENDED}/replay"), 409),
+            (format!("POST /v1/invocations/{FAILED}/replay"), 403),
+            (format!("POST /v1/invocations/{UNKNOWN}/replay"), 404),
+            ("POST /v1/reload".to_owned(), 403),
+        ] {
+            let answer = ask(socket, &format!("{line} HTTP/1.1"), b"");
+            assert_eq!(answer.status, status, "{line}: {answer:?}");
+        }
+    });
+}
+
+#[test]
+fn an_event_reaches_only_functions_that_its_sender_may_operate() {
+    let event = br#"{"specversion": "1.0", "type": "order", "source": "s", "id": "7"}"#;
+    let head = "POST /v1/events HTTP/1.1\r\ncontent-type: application/cloudevents+json";
+    let started = move |socket: &Path| {
+        let answer = ask(socket, head, event);
+        (answer.status, answer.json()["invocations"].as_array().map(Vec::len))
+    };
+    if let Some(ada) = as_other(ADA, started) {
+        assert_eq!(ada, (202, Some(0)));
+        assert_eq!(as_other(BOB, started), Some((202, Some(1))));
+        assert_eq!(as_other(EVE, started), Some((403, None)));
+    }
+}
+
+#[test]
+fn without_a_role_every_route_but_the_health_is_refused() {
+    as_other(EVE, |socket| {
+        for path in [
+            "/v1/status",
+            "/v1/functions/hello",
+            "/v1/functions/nobody",
+            "/v1/nowhere",
+            "/v1/openapi.json",
+        ] {
+            let answer = get(socket, path);
+            assert_eq!((answer.status, answer.code().as_str()), (403, "not-allowed"), "{path}");
+        }
+        assert_eq!(get(socket, "/healthz").status, 200);
+    });
+}
