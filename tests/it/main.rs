@@ -23,7 +23,8 @@
 //! - `ledger`, `memory`, `messages`, `mistakes`, `output`, `status_file`: what is kept and shown
 //! - `schedules`: each slot is handled once
 //! - `sdks`: events of the CloudEvents SDKs
-//! - `secrets`: what requests are checked with; `secrets_of_functions`: what functions get
+//! - `secrets`: what requests are checked with
+//! - `secrets_of_functions`: what functions get
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
 //! - `usage`: what functions use now; a cancelled drain; reports
 //! - `users`: two fnds beside each other

@@ -174,10 +174,10 @@ impl Workers {
                 adopted.extend(self.attach_one(worker, &mut piped));
             }
         }
+        // No more output comes of a worker without pipes: what is spooled of it is kept now.
+        let known = piped.iter().map(|piped| piped.meta.key()).collect();
         output.adopt(piped);
-        let runs = adopted.iter().map(|adopted| &adopted.record.run);
-        let known = runs.map(|run| (run.invocation, Attempt(run.attempt)));
-        output.salvage(known.collect());
+        output.salvage(known);
         (adopted, members)
     }
 

@@ -37,7 +37,7 @@ fn all_but_the_result_is_masked_and_of_the_result_what_is_kept() {
     let follow = Follow {
         function: Some(function()),
         invocation: None,
-        reach: fnd_core::access::Reach::own(),
+        reach: Reach::own(),
     };
     let mut followed = wait(running.output.follow(follow)).unwrap();
     out.write_all(b"{\"key\": \"hunter22\"}\n").unwrap();
