@@ -57,8 +57,8 @@ fn manifests() {
     refused(
         &fnd,
         "not-yet",
-        "bindings = [\"orders-db\"]\n",
-        &["bindings", "not supported yet"],
+        "dependencies = [\"requests\"]\n",
+        &["dependencies", "not supported yet"],
     );
     refused(&fnd, "tiny", "[limits]\nmemory = \"1\"\n", &["memory"]);
     witness_serves(fnd);

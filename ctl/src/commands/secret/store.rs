@@ -215,7 +215,7 @@ mod tests {
         let store = Store::beside(&dir.path().join("fnd.toml"));
         assert_eq!(store.list().unwrap(), []);
         store.write("hook", b"one", How::New).unwrap();
-        assert_eq!(text(&store, "hook"), "one\n");
+        assert_eq!(text(&store, "hook"), "one");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(
             (mode(&dir.path().join("secrets")), mode(&store.path("hook"))),

@@ -157,7 +157,6 @@ fn files_that_cannot_be_manifests() {
 #[test]
 fn what_is_not_built_is_refused() {
     snapshot!(refused(&[
-        "bindings = [\"orders-db\"]\n",
         "dependencies = [\"requests\"]\n",
         "[[http]]\npath = \"x\"\n",
     ]));
