@@ -207,6 +207,7 @@ impl Supervisor {
     /// Removes an invocation from the map and its queue and disarms its timers.
     pub(super) fn remove_invocation(&mut self, id: InvocationId) -> Option<Invocation> {
         let invocation = self.invocations.remove(&id)?;
+        self.waited.remove(&invocation);
         let function = &mut self.functions[invocation.function];
         function.queue.remove(&invocation);
         if invocation.holds_place() {
