@@ -41,7 +41,9 @@ lines=$(code_lines)
 # could have any user's files moved or deleted then.
 # 806 for the sandbox: only root can make its mounts and namespaces. A third of it are the view of the files, a quarter the filters of system
 # calls, the rest its accounts, the init, probing what the machine can give, and refusing what it can't.
-ceiling=6300
+# 27 for the directories in which fnd listens for functions with `[access]`: only root can let fnd and one function into a directory, and
+# no judge may give a function of other people such a directory.
+ceiling=6320
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

@@ -29,6 +29,9 @@ const CALLER_ENDS: &str = "its caller waited for it, and was ended";
 const CALLER_ENDED: &str = "its caller waited for it, and has ended";
 pub(super) const CALLER_LEFT: &str = "its caller closed the connection";
 
+/// An invocation that runs, and its attempt.
+type Running<'a> = (&'a Invocation, &'a Run);
+
 /// A function that calls another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calling {
@@ -158,12 +161,11 @@ impl Supervisor {
         Ok((depth, caller.map(|(invocation, _)| invocation.id)))
     }
 
-    fn caller(&self, calling: &Calling, trace: Option<&Trace>) -> Result<(u8, Option<(&Invocation, &Run)>), Rejection> {
+    fn caller(&self, calling: &Calling, trace: Option<&Trace>) -> Result<(u8, Option<Running<'_>>), Rejection> {
         let key = self.functions.find(&calling.function);
         let running = key.map(|key| self.running_of(key)).unwrap_or_default();
-        let by_trace = |(invocation, run): &&(&Invocation, &Run)| {
-            trace.is_some_and(|trace| trace.parent == span(invocation, run).id)
-        };
+        let by_trace =
+            |(invocation, run): &&Running<'_>| trace.is_some_and(|trace| trace.parent == span(invocation, run).id);
         let caller = match calling.invocation {
             Some(named) => {
                 let named = running.iter().find(|(invocation, _)| invocation.id == named);
@@ -175,7 +177,7 @@ impl Supervisor {
                 several => several.iter().find(by_trace),
             },
         };
-        let depth = |(invocation, _): &(&Invocation, &Run)| invocation.payload.cause.as_deref().map_or(0, Cause::depth);
+        let depth = |(invocation, _): &Running<'_>| invocation.payload.cause.as_deref().map_or(0, Cause::depth);
         let before = match caller {
             Some(caller) => depth(caller),
             None => running.iter().map(depth).max().unwrap_or(0),
@@ -184,7 +186,7 @@ impl Supervisor {
     }
 
     /// Returns the invocations of a function that run, with their attempts.
-    fn running_of(&self, key: FunctionKey) -> Vec<(&Invocation, &Run)> {
+    fn running_of(&self, key: FunctionKey) -> Vec<Running<'_>> {
         let workers = self.functions[key].running.iter().filter_map(|id| self.workers.get(id));
         let runs = workers.flat_map(|worker| &worker.runs);
         runs.filter_map(|run| Some((self.invocations.get(&run.invocation)?, run)))
@@ -246,12 +248,26 @@ impl Supervisor {
         }
     }
 
+    /// Ends a call. The first reason stays if no retry can follow it.
+    pub(super) fn end_call(&mut self, now: Now, id: InvocationId, why: &'static str, out: &mut Vec<Action>) {
+        let mut runs = self.workers.values().filter_map(|worker| worker.run(id));
+        let is_last = |ending: &Ending| {
+            matches!(
+                ending,
+                Ending::Cancelled(_) | Ending::Deadline | Ending::CallersDeadline
+            )
+        };
+        if !runs.any(|run| run.ending.as_ref().is_some_and(is_last)) {
+            self.end_all(now, id, Ending::Cancelled(why), out);
+        }
+    }
+
     fn end_calls(&mut self, now: Now, caller: InvocationId, why: &'static str, out: &mut Vec<Action>) {
         for id in self.waited.of(caller) {
             // With an idempotency key somebody else may wait for the same invocation.
             let shared = |invocation: &Invocation| invocation.key.is_some() && invocation.waiters.len() > 1;
             if self.invocations.get(&id).is_some_and(|invocation| !shared(invocation)) {
-                self.end_all(now, id, Ending::Cancelled(why), out);
+                self.end_call(now, id, why, out);
             }
         }
     }

@@ -33,7 +33,7 @@ impl Supervisor {
         let unwanted = invocation.waiters.is_empty() && invocation.key.is_none() && !invocation.durable;
         if unwanted && invocation.called().is_some() {
             // The caller of a call that nobody waits for is a part of the function that has ended, or has given up.
-            self.end_all(now, id, Ending::Cancelled(CALLER_LEFT), out);
+            self.end_call(now, id, CALLER_LEFT, out);
         } else if unwanted && invocation.attempts == 0 && matches!(invocation.stage, Stage::Ready) {
             let why = "its caller closed the connection before it started";
             self.end(now, id, End::new(Reason::Cancelled, why), out);

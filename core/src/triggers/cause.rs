@@ -40,6 +40,14 @@ pub struct EventCause {
     /// The value of `key` of the subscription: events with the same value run one after the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_key: Option<String>,
+    /// The number of calls in the chain, with this one, if a function sent the event; else 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub depth: u8,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_zero(number: &u8) -> bool {
+    *number == 0
 }
 
 /// The files that started an invocation.
@@ -146,7 +154,8 @@ impl Cause {
         match self {
             Self::Hook(after) => after.depth,
             Self::Call(call) => call.depth,
-            Self::Schedule(_) | Self::Event(_) | Self::File(_) | Self::Alert(_) => 0,
+            Self::Event(event) => event.depth,
+            Self::Schedule(_) | Self::File(_) | Self::Alert(_) => 0,
         }
     }
 

@@ -189,6 +189,7 @@ impl Control {
         let cause = Cause::Event(EventCause {
             attributes: event.attributes.clone(),
             order_key,
+            depth: event.depth,
         });
         Submit {
             payload: Payload {

@@ -1,6 +1,7 @@
 //! A request whose route was found, with all that its route needs.
 
 use super::backend::Backend;
+use super::granted::Granted;
 use super::limits::BODY_MAX;
 use crate::http::request::{Request, short};
 use crate::http::response::{Refusal, internal, refuse};
@@ -16,6 +17,8 @@ pub(super) struct Call {
     pub(super) backend: Rc<dyn Backend>,
     /// The role of the caller.
     pub(super) role: Option<Role>,
+    /// The function that sends the request, if one does.
+    pub(super) granted: Option<Granted>,
     pub(super) request: Request,
     /// The values of `{...}` in the path, decoded, in order.
     pub(super) places: Vec<String>,

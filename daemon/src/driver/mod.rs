@@ -53,6 +53,7 @@ pub(crate) mod tasks;
 mod view;
 
 use crate::clock::{Clock, Ids};
+use crate::control::function_sockets::FunctionSockets;
 use crate::functions::Functions;
 use crate::functions::catalog::CatalogEvent;
 use crate::ledger;
@@ -125,6 +126,8 @@ pub(crate) struct State {
     pub(crate) callers: Callers,
     /// The public listener.
     pub(crate) listener: Rc<Listener>,
+    /// The sockets of functions that may do something here.
+    pub(crate) function_sockets: Rc<FunctionSockets>,
     pub(crate) node: Node,
     pub(crate) inbox: Inbox,
     /// The main loop takes another turn.

@@ -115,6 +115,10 @@ pub enum Form {
     Variable,
     /// The name of a function.
     Function,
+    /// Functions: a name, `GROUP/*`, or `*`.
+    Functions,
+    /// Types of events: a text with `*` at the end only.
+    EventTypes,
     /// A path that begins with `/`, without `..`.
     Absolute,
     /// An absolute path other than `/`, without `..`.
@@ -163,6 +167,10 @@ impl Form {
             Self::Name => "a name of letters, digits, `.`, `_`, `-` and `/`",
             Self::Variable => "the name of a variable: letters, digits and `_`, not beginning with a digit",
             Self::Function => "the name of a function, `NAME` or `GROUP/NAME`",
+            Self::Functions => "the name of a function, `GROUP/*` for all of a group, or `*` for all",
+            Self::EventTypes => {
+                "a type of events such as `order.created`, or `order.*`: a `*` is only possible at the end"
+            }
             Self::Absolute => "an absolute path without `..`",
             Self::Below => "an absolute path other than `/`, without `..`",
             Self::Device => "a path below `/dev` without `..`",
@@ -206,6 +214,8 @@ impl Form {
                     && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
             }
             Self::Function => fnd_wire::ids::FunctionName::new(text).is_ok(),
+            Self::Functions => crate::function::keys::names_functions(text),
+            Self::EventTypes => !text.is_empty() && text.find('*').is_none_or(|at| at + 1 == text.len()),
             Self::Absolute => match text.strip_prefix('/') {
                 Some("") => true,
                 Some(rest) => rest.strip_suffix('/').unwrap_or(rest).split('/').all(component),

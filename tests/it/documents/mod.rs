@@ -68,6 +68,7 @@ macro_rules! pages {
 pages! {
     readme: "README.md",
     alerts: "docs/alerts.md",
+    calling_functions: "docs/calling-functions.md",
     cloudevents: "docs/cloudevents.md",
     cookbook: "docs/cookbook.md",
     dead_letters: "docs/dead-letters.md",

@@ -328,6 +328,7 @@ impl World {
         let cause = Cause::Event(EventCause {
             attributes: Attributes::default(),
             order_key: (order < 2).then(|| order.to_string()),
+            depth: 0,
         });
         // The second event of the request is the same for every second request.
         let events = [event, event % 2].map(|event| {

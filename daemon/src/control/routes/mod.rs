@@ -62,6 +62,7 @@ mod validate;
 
 use super::backend::Backend;
 use super::call::Call;
+use super::granted::Granted;
 use super::peer::Peer;
 use crate::http::limits::Pace;
 use crate::http::request::{Request, discard, short};
@@ -164,11 +165,11 @@ static LATER: &[(Method, &str)] = &[
     (Method::DELETE, "/v1/state/{scope}/{key}"),
 ];
 
-/// Returns the answer to a request of a peer with a role.
+/// Returns the answer to a request of a peer with a role, or of a function with what it may do.
 pub(crate) async fn answer(
     backend: Rc<dyn Backend>,
     peer: &Peer,
-    role: Option<Role>,
+    (role, granted): (Option<Role>, Option<Granted>),
     request: hyper::Request<Incoming>,
 ) -> Answered {
     let (parts, body) = request.into_parts();
@@ -184,6 +185,7 @@ pub(crate) async fn answer(
             let call = Call {
                 backend,
                 role,
+                granted: granted.clone(),
                 request: Request {
                     parts,
                     body: Rc::clone(&unread),
@@ -191,7 +193,14 @@ pub(crate) async fn answer(
                 },
                 places,
             };
-            (route.run)(call).await
+            let allowed = match &granted {
+                Some(granted) => granted.check(&call, &route.method, route.path).await,
+                None => Ok(()),
+            };
+            match allowed {
+                Ok(()) => (route.run)(call).await,
+                Err(refusal) => Err(refusal),
+            }
         }
         Err(refusal) => Err(refusal),
     };
