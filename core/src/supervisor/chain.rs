@@ -12,7 +12,7 @@ use super::Supervisor;
 use super::action::{Action, Rejection};
 use super::event::{Now, Submit};
 use super::function::FunctionKey;
-use super::invocation::Invocation;
+use super::invocation::{Invocation, Stage};
 use super::verdict::Ending;
 use super::worker::Run;
 use crate::outcome::Trigger;
@@ -106,6 +106,11 @@ impl Invocation {
     /// Returns the invocation that waits for this one, if it was called by one that waits.
     pub(super) fn waiting_caller(&self) -> Option<InvocationId> {
         self.called().filter(|_| !self.durable)?.invocation
+    }
+
+    /// Says whether somebody else waits for it, too, by its idempotency key.
+    fn is_shared(&self) -> bool {
+        self.key.is_some() && self.waiters.len() > 1
     }
 
     /// Returns who has called it, if a function has.
@@ -226,6 +231,21 @@ impl Supervisor {
             .min()
     }
 
+    /// Says whether the caller that waited for an invocation does not run any more. If both ran in one worker, the worker has
+    /// ended with both.
+    pub(super) fn has_lost_caller(&self, invocation: &Invocation) -> bool {
+        let caller = invocation.waiting_caller().filter(|_| !invocation.is_shared());
+        caller.is_some_and(|caller| !self.runs_now(caller))
+    }
+
+    fn runs_now(&self, id: InvocationId) -> bool {
+        let worker = self.invocations.get(&id).and_then(|invocation| match invocation.stage {
+            Stage::Running { worker } => self.workers.get(&worker),
+            _ => None,
+        });
+        worker.is_some_and(|worker| worker.run(id).is_some())
+    }
+
     /// Ends the invocations that another one waits for, because its attempt is being ended.
     pub(super) fn end_waited_for(&mut self, now: Now, caller: InvocationId, out: &mut Vec<Action>) {
         self.end_calls(now, caller, CALLER_ENDS, out);
@@ -241,8 +261,7 @@ impl Supervisor {
     /// Ends the invocations whose caller, which waited for them, ended while no fnd was running.
     pub(super) fn end_orphans(&mut self, now: Now, out: &mut Vec<Action>) {
         let callers: Vec<InvocationId> = self.waited.0.keys().copied().collect();
-        let runs = |id: &InvocationId| self.workers.values().any(|worker| worker.run(*id).is_some());
-        let gone: Vec<InvocationId> = callers.into_iter().filter(|caller| !runs(caller)).collect();
+        let gone: Vec<InvocationId> = callers.into_iter().filter(|caller| !self.runs_now(*caller)).collect();
         for caller in gone {
             self.end_calls(now, caller, CALLER_ENDED, out);
         }
@@ -264,9 +283,11 @@ impl Supervisor {
 
     fn end_calls(&mut self, now: Now, caller: InvocationId, why: &'static str, out: &mut Vec<Action>) {
         for id in self.waited.of(caller) {
-            // With an idempotency key somebody else may wait for the same invocation.
-            let shared = |invocation: &Invocation| invocation.key.is_some() && invocation.waiters.len() > 1;
-            if self.invocations.get(&id).is_some_and(|invocation| !shared(invocation)) {
+            if self
+                .invocations
+                .get(&id)
+                .is_some_and(|invocation| !invocation.is_shared())
+            {
                 self.end_call(now, id, why, out);
             }
         }

@@ -101,7 +101,8 @@ impl Supervisor {
         // The run of a content by itself is not retried once other content serves: that content has its own run.
         let superseded = invocation.load_key.is_some_and(|content| content != newest.load_key);
         // A caller who waits could not be answered after a retry that only the next fnd makes.
-        let unanswerable = !invocation.durable && (invocation.caller_gone || !self.phase.is_serving());
+        let unanswerable = !invocation.durable
+            && (invocation.caller_gone || !self.phase.is_serving() || self.has_lost_caller(invocation));
         if superseded || unanswerable {
             return Next::End(None);
         }

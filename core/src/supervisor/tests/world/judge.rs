@@ -225,7 +225,8 @@ impl World {
         };
         assert!(call.depth <= DEPTH_MAX, "a chain that is too long");
         let caller = call.invocation.and_then(|caller| self.ledger.get(&caller));
-        let Some(caller) = caller.filter(|_| !entry.accepted.durable) else {
+        // With a key somebody else may wait for it, too.
+        let Some(caller) = caller.filter(|_| !entry.accepted.durable && entry.accepted.key.is_none()) else {
             return;
         };
         assert!(caller.is_running(), "it begins although its caller has ended");
