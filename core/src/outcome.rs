@@ -310,6 +310,8 @@ words! {
         Hook = "hook",
         /// A function turned bad, or well again.
         Alert = "alert",
+        /// Another function called it.
+        Function = "function",
         /// Somebody ran an earlier invocation again with the same payload.
         Replay = "replay",
         /// Somebody ran a dead letter again.

@@ -341,6 +341,8 @@ pub struct InvocationFilter {
     pub reason: Option<Reason>,
     /// Invocations with this trigger.
     pub trigger: Option<Trigger>,
+    /// Invocations that this one has called.
+    pub parent: Option<InvocationId>,
     /// Invocations whose last attempt ran a version that begins with this text, in lower-case hexadecimal.
     pub version: Option<String>,
     /// Invocations whose message contains this text, ignoring the case of ASCII letters.

@@ -5,7 +5,7 @@ use fnd_core::api::Problem;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{HOST, HeaderMap};
+use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -26,6 +26,8 @@ pub(crate) struct Client {
     path: PathBuf,
     /// Whether it is the user's own daemon.
     user: bool,
+    /// The run that calls, inside a function.
+    invocation: Option<HeaderValue>,
 }
 
 /// A whole answer that is not a refusal.
@@ -43,7 +45,12 @@ impl Client {
     /// Returns a client; does not connect yet.
     #[must_use]
     pub(crate) fn new(path: PathBuf, user: bool) -> Self {
-        Self { path, user }
+        let invocation = std::env::var("FND_INVOCATION").ok();
+        Self {
+            path,
+            user,
+            invocation: invocation.and_then(|id| HeaderValue::try_from(id).ok()),
+        }
     }
 
     /// Returns the answer to a GET.
@@ -108,7 +115,11 @@ impl Client {
         Ok((size, pieces))
     }
 
-    async fn open(&self, request: Outgoing) -> Result<Streaming, Failure> {
+    async fn open(&self, mut request: Outgoing) -> Result<Streaming, Failure> {
+        if let Some(id) = &self.invocation {
+            let headers = request.headers_mut();
+            headers.entry("fnd-invocation").or_insert_with(|| id.clone());
+        }
         let (mut sender, connection) = self.connect().await?;
         let response = sender
             .send_request(request)

@@ -47,7 +47,7 @@ impl Exit {
             | Code::TooLarge
             | Code::Unprocessable
             | Code::HeadersTooLarge => Self::Usage,
-            Code::NotAllowed | Code::Unauthorized => Self::NotAllowed,
+            Code::NotAllowed | Code::Unauthorized | Code::ChainTooLong => Self::NotAllowed,
             Code::NotFound | Code::NotSupportedYet => Self::NoSuchThing,
             Code::Timeout | Code::SlowRequest | Code::NotEnded => Self::Timeout,
             Code::NotKept => Self::NoSuchThing,
@@ -55,6 +55,7 @@ impl Exit {
             | Code::Rate
             | Code::Overlap
             | Code::Replayed
+            | Code::WaitsForItself
             | Code::Unavailable
             | Code::TooManyConnections => Self::Busy,
             Code::Invalid => Self::InvalidManifest,

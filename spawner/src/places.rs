@@ -7,7 +7,7 @@ use crate::policy::insecure_above;
 use crate::protocol::copy_file;
 use crate::sandbox::identity::Identity;
 use fnd_wire::frame::SWEPT_MAX;
-use fnd_wire::ids::{InvocationId, Version};
+use fnd_wire::ids::{FunctionId, InvocationId, Version};
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write as _};
@@ -122,7 +122,7 @@ impl Places {
         let (state, run) = (|name| (self.state.join(name), 0o711), |name| (self.run.join(name), 0o711));
         let mut fixed: Vec<_> = ["versions", "home", "cache", "tmp"].map(state).into();
         fixed.push((self.state.join("spawner"), 0o700));
-        fixed.extend(["creds", "bindings", "http", "root"].map(run));
+        fixed.extend(["creds", "bindings", "api", "http", "root"].map(run));
         fixed
     }
 
@@ -174,6 +174,24 @@ impl Places {
     /// Returns the directory of the sockets of programs that serve HTTP.
     pub fn http(&self) -> PathBuf {
         self.run.join("http")
+    }
+
+    /// Returns the directory of the socket at which a function calls fnd. The names of functions are too long for the path
+    /// of a socket.
+    pub fn api(&self, function: FunctionId) -> PathBuf {
+        self.run.join("api").join(function.0.to_string())
+    }
+
+    /// Makes the directory in which fnd listens for a function. It belongs to fnd, and nobody else but the function's group
+    /// may enter it; none: fnd, the function and the spawner are one user.
+    ///
+    /// # Errors
+    /// If making it fails.
+    pub fn prepare_api(&self, function: FunctionId, fnd_and_group: Option<(u32, u32)>) -> io::Result<()> {
+        let dir = self.api(function);
+        make(&dir, 0o710)?;
+        let Some((fnd, group)) = fnd_and_group else { return Ok(()) };
+        std::os::unix::fs::lchown(&dir, Some(fnd), Some(group))
     }
 
     /// Returns the directories of a function, named by its file form.

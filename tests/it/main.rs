@@ -8,6 +8,7 @@
 //! - `alerts`, `hooks`: what follows an end, and a change
 //! - `away`, `drop`, `versions`, `last_good`, `reload`: files, functions and configuration
 //! - `badinput`, `buffers`, `limits`, `shortage`: bounds
+//! - `calls_between_functions`: functions that call functions
 //! - `cloudevents`: events that functions subscribe to
 //! - `corpus`, `examples`: scripts of all kinds
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
@@ -38,6 +39,7 @@ mod audit;
 mod away;
 mod badinput;
 mod buffers;
+mod calls_between_functions;
 mod cloudevents;
 mod corpus;
 mod crash;

@@ -253,6 +253,12 @@ wire_structs! {
 }
 
 impl Plan {
+    /// Returns whether the function may do something at fnd itself ([`SOCKET`]).
+    #[must_use]
+    pub fn calls(&self) -> bool {
+        self.environment.iter().any(|(name, _)| name == SOCKET.0)
+    }
+
     /// Returns why the plan is invalid in itself; absent if it is valid. The spawner trusts no judge to have checked it.
     ///
     /// `asked_for` is the function that the plan has to be for, `has_entry` whether its entry is among the files.
@@ -386,6 +392,10 @@ pub const HANDLER_VARIABLES: [&str; 6] = [
 /// The variable in [`Plan::environment`] that has the rules of the function's watcher (`[[file]]`). Only the watcher gets
 /// it ([`Request::Watch`](crate::frame::Request::Watch)), and it gets no other variable.
 pub const WATCHED: &str = "FND_WATCHED";
+
+/// The variable with the socket at which a function may do what `[access]` of its manifest says. A function whose plan has
+/// it gets a directory for that socket ([`Plan::calls`]).
+pub const SOCKET: (&str, &str) = ("FND_SOCKET", "{api}/fnd.sock");
 
 /// Path below the state directory of the last settings that were put in force, stored as the message
 /// ([`JudgeRequest::Settings`]) that the judge accepted.

@@ -59,6 +59,13 @@ pub struct InvocationView {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "text::id_or_null")]
     #[schemars(with = "Option<String>", extend("format" = "uuid"))]
     pub replay_of: Option<InvocationId>,
+    /// The invocation of another function that called this one; only in the view of one invocation.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text::id_or_null")]
+    #[schemars(with = "Option<String>", extend("format" = "uuid"))]
+    pub parent: Option<InvocationId>,
+    /// How many invocations it has called, as `GET /v1/invocations?parent=ID` lists them; only in the view of one invocation.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub children: u64,
     /// What made the trigger run the function; only in the view of one invocation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
@@ -71,6 +78,11 @@ pub struct InvocationView {
     /// All attempts, oldest first; only in the view of one invocation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempt_records: Vec<AttemptView>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 words! {
@@ -204,6 +216,8 @@ impl InvocationView {
             attempts: record.attempts,
             polls: record.polls,
             replay_of: None,
+            parent: None,
+            children: 0,
             cause: None,
             cpu_ms: None,
             memory_peak_bytes: None,

@@ -48,6 +48,10 @@ pub enum Code {
     Replayed,
     /// The peer's role does not allow the request.
     NotAllowed,
+    /// A function calls a function, and the chain of such calls would be too long.
+    ChainTooLong,
+    /// A function would wait for a call that waits for the function itself.
+    WaitsForItself,
     /// No such path, function or invocation.
     NotFound,
     /// A path or parameter of a later version of fnd.
@@ -97,7 +101,7 @@ pub enum Code {
 }
 
 /// Code, text form, HTTP status, meaning.
-const TABLE: [(Code, &str, u16, &str); 28] = [
+const TABLE: [(Code, &str, u16, &str); 30] = [
     (
         Code::BadRequest,
         "bad-request",
@@ -127,6 +131,18 @@ const TABLE: [(Code, &str, u16, &str); 28] = [
         "not-allowed",
         403,
         "`[[access]]` of `fnd.toml` gives the user's groups no role, or one that may not do this. Viewers read; operators also invoke, cancel, enable and disable; admins do everything; root is admin.",
+    ),
+    (
+        Code::ChainTooLong,
+        "chain-too-long",
+        403,
+        "A function called a function that called a function, and so on: a chain of such calls, with those of hooks, has at most eight. Nothing ran. `fndctl show ID` shows the chain.",
+    ),
+    (
+        Code::WaitsForItself,
+        "waits-for-itself",
+        409,
+        "A function would wait for a call of a function that waits for this very call, directly or by others, and all places of that function are taken. Nothing ran. Queue the call (`--async`), or raise `pool.max`.",
     ),
     (
         Code::NotFound,

@@ -1,5 +1,6 @@
 //! Actions that the supervisor requests and the edges carry out.
 
+use super::chain::ChainRefusal;
 use super::event::ReplyTo;
 use super::publish::{Delivered, Shares};
 use super::rules::Rules;
@@ -184,6 +185,8 @@ pub enum Rejection {
         /// Why.
         reason: String,
     },
+    /// A function calls it, and the chain of calls does not allow that.
+    Chain(ChainRefusal),
 }
 
 impl Rejection {
@@ -191,7 +194,9 @@ impl Rejection {
     pub(super) fn skip(&self) -> Option<Skip> {
         match self {
             Self::Skipped { skip, .. } => Some(*skip),
-            Self::NoSuchFunction | Self::Service | Self::Invalid { .. } | Self::Unavailable { .. } => None,
+            Self::NoSuchFunction | Self::Service | Self::Invalid { .. } | Self::Unavailable { .. } | Self::Chain(_) => {
+                None
+            }
         }
     }
 
@@ -203,6 +208,7 @@ impl Rejection {
             Self::Service => format!("`{function}` is a service: it runs by itself and cannot be invoked"),
             Self::Invalid { error } => format!("`{function}` has no version that can run: {error}"),
             Self::Unavailable { reason } => reason.clone(),
+            Self::Chain(refusal) => refusal.words(function),
             Self::Skipped { skip, .. } => skip_words(*skip, function),
         }
     }

@@ -179,6 +179,7 @@ impl Supervisor {
             serving,
             run,
         } = done;
+        self.end_unwaited(now, run.invocation, out);
         let at_once = (Duration::ZERO, now.mono.saturating_sub(run.started.mono));
         let (ago, lasted) = late.unwrap_or(at_once);
         let ago_ms = u64::try_from(ago.as_millis()).unwrap_or(u64::MAX);

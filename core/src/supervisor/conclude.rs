@@ -101,7 +101,8 @@ impl Supervisor {
         // The run of a content by itself is not retried once other content serves: that content has its own run.
         let superseded = invocation.load_key.is_some_and(|content| content != newest.load_key);
         // A caller who waits could not be answered after a retry that only the next fnd makes.
-        let unanswerable = !invocation.durable && (invocation.caller_gone || !self.phase.is_serving());
+        let unanswerable = !invocation.durable
+            && (invocation.caller_gone || !self.phase.is_serving() || self.has_lost_caller(invocation));
         if superseded || unanswerable {
             return Next::End(None);
         }
@@ -209,6 +210,7 @@ impl Supervisor {
     /// Removes an invocation from the map and its queue and disarms its timers.
     pub(super) fn remove_invocation(&mut self, id: InvocationId) -> Option<Invocation> {
         let invocation = self.invocations.remove(&id)?;
+        self.waited.remove(&invocation);
         let function = &mut self.functions[invocation.function];
         function.queue.remove(&invocation);
         if invocation.holds_place() {

@@ -2,10 +2,11 @@
 
 use super::Supervisor;
 use super::action::{Action, Answer};
+use super::chain::CALLER_LEFT;
 use super::event::{Now, ReplyTo};
 use super::invocation::{End, Stage};
 use super::timers::Timer;
-use super::verdict::{Ending, deadline_words};
+use super::verdict::{CALLERS_DEADLINE, Ending, deadline_words};
 use crate::outcome::{Exhausted, Reason, Skip};
 use fnd_wire::ids::InvocationId;
 
@@ -30,7 +31,10 @@ impl Supervisor {
         invocation.waiters.retain(|waiter| *waiter != reply);
         // A caller with a key comes back with it, and a durable invocation must run.
         let unwanted = invocation.waiters.is_empty() && invocation.key.is_none() && !invocation.durable;
-        if unwanted && invocation.attempts == 0 && matches!(invocation.stage, Stage::Ready) {
+        if unwanted && invocation.called().is_some() {
+            // The caller of a call that nobody waits for is a part of the function that has ended, or has given up.
+            self.end_call(now, id, CALLER_LEFT, out);
+        } else if unwanted && invocation.attempts == 0 && matches!(invocation.stage, Stage::Ready) {
             let why = "its caller closed the connection before it started";
             self.end(now, id, End::new(Reason::Cancelled, why), out);
         }
@@ -40,7 +44,12 @@ impl Supervisor {
     pub(super) fn fire(&mut self, now: Now, timer: Timer, out: &mut Vec<Action>) {
         match timer {
             Timer::Deadline(id) => {
-                self.end_all(now, id, Ending::Deadline, out);
+                let deadline = self.invocations.get(&id).and_then(|invocation| invocation.deadline);
+                let ending = match deadline {
+                    Some(deadline) if deadline.of_caller => Ending::CallersDeadline,
+                    _ => Ending::Deadline,
+                };
+                self.end_all(now, id, ending, out);
             }
             Timer::Expire(id) => {
                 self.give_up(now, id, (Skip::Expired, "it expired before it started"), out);
@@ -60,11 +69,11 @@ impl Supervisor {
     }
 
     /// Ends an invocation in any stage; says whether the invocation exists.
-    fn end_all(&mut self, now: Now, id: InvocationId, ending: Ending, out: &mut Vec<Action>) -> bool {
+    pub(super) fn end_all(&mut self, now: Now, id: InvocationId, ending: Ending, out: &mut Vec<Action>) -> bool {
         let Some(invocation) = self.invocations.get(&id) else {
             return false;
         };
-        let is_deadline = ending == Ending::Deadline;
+        let is_deadline = matches!(ending, Ending::Deadline | Ending::CallersDeadline);
         if let Stage::Running { worker } = invocation.stage {
             // Callers of an attempt that is already ending hear of its end anyway.
             let found = self
@@ -77,6 +86,7 @@ impl Supervisor {
             if let Some(words) = words {
                 self.reply_timed_out(id, &words, out);
             }
+            self.end_waited_for(now, id, out);
             return true;
         }
         let end = match ending {
@@ -86,6 +96,10 @@ impl Supervisor {
                     Reason::Deadline,
                     deadline_words(self.functions[invocation.function].serving().map(|s| &*s.rules)),
                 )
+            },
+            Ending::CallersDeadline => End {
+                exhausted: (invocation.attempts > 0).then_some(Exhausted::Deadline),
+                ..End::new(Reason::Deadline, CALLERS_DEADLINE)
             },
             Ending::Cancelled(why) => End::new(Reason::Cancelled, why),
             Ending::Timeout | Ending::Stopped | Ending::NotReady(_) => End::new(Reason::Interrupted, "fnd stopped"),

@@ -1,6 +1,7 @@
 //! Events that the supervisor handles: facts and requests.
 
 use super::calls::Answered;
+use super::chain::Calling;
 use super::handover::AdoptedMember;
 use super::publish::{Delivered, Publish};
 use super::rules::{Overlap, Rules};
@@ -272,6 +273,8 @@ pub struct Submit {
     pub mark: Option<Mark>,
     /// For trigger `file`: what is remembered of the files with it.
     pub files: Vec<FileMark>,
+    /// The function that sends the request, if one does; then the trigger is `function`.
+    pub calling: Option<Calling>,
 }
 
 impl Submit {
@@ -295,6 +298,7 @@ impl Submit {
             skipped: None,
             mark: None,
             files: Vec::new(),
+            calling: None,
         }
     }
 

@@ -66,6 +66,9 @@ pub(super) struct Invocation {
 pub(super) struct Deadline {
     pub(super) at: Duration,
     pub(super) unix_ms: u64,
+    /// Whether it is the end of the caller that waits for the invocation. An fnd that restores the invocation no longer
+    /// knows it.
+    pub(super) of_caller: bool,
 }
 
 /// When the first attempt began, possibly under an earlier fnd.

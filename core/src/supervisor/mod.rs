@@ -8,7 +8,8 @@
 //! begins) → `attempt` (start) → `attempt_end` → `conclude` (what follows). Meanwhile the invocation is in the `queue`
 //! of its function, which keeps the books of waiting work. `attempt` uses `starts` (whether the node can start
 //! processes) and `worker` (a worker's phases), `attempt_end` uses `verdict` (reason and message); for handlers there
-//! are also `pool` (the set of workers) and `calls` (their answers). `ending` ends invocations from outside. `versions`
+//! are also `pool` (the set of workers) and `calls` (their answers). `ending` ends invocations from outside, `chain` those whose caller
+//! has ended. `versions`
 //! changes functions. `restore`, `takeover` and `shutdown` begin and end the life of the state machine. `view` shows the
 //! state.
 //!
@@ -18,6 +19,7 @@
 //! - `attempt`: starts attempts
 //! - `attempt_end`: ends attempts
 //! - `calls`: calls of ready workers, and their answers
+//! - `chain`: functions that call functions
 //! - `claims`: work that is stored as begun before it begins
 //! - `conclude`: what follows an attempt, and the end of invocations
 //! - `ending`: cancellation, deadline, expiry
@@ -48,6 +50,7 @@ mod admission;
 mod attempt;
 mod attempt_end;
 mod calls;
+mod chain;
 mod claims;
 mod conclude;
 mod ending;
@@ -77,6 +80,7 @@ mod worker;
 
 pub use action::{Action, Answer, AttemptOrder, CallOrder, Notice, Rejection, SpawnOrder, skip_words};
 pub use calls::Answered;
+pub use chain::{Calling, ChainRefusal};
 pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit};
 pub use handover::{AdoptedMember, CallRecord, MemberRecord};
 pub use publish::{Delivered, EventShares, NotTaken, Publication, Publish, Shares, Taken};
@@ -118,6 +122,8 @@ fnd_manifest::words! {
 pub struct Supervisor {
     functions: Functions,
     invocations: BTreeMap<InvocationId, Invocation>,
+    /// The invocations that others wait for.
+    waited: chain::Waited,
     workers: BTreeMap<WorkerId, Worker>,
     timers: Timers,
     node: Node,
@@ -156,6 +162,7 @@ impl Supervisor {
         Self {
             functions: Functions::default(),
             invocations: BTreeMap::new(),
+            waited: chain::Waited::default(),
             workers: BTreeMap::new(),
             timers: Timers::default(),
             node: Node::new(budget),

@@ -58,6 +58,7 @@ impl Supervisor {
         for member in members {
             self.adopt_member(now, member);
         }
+        self.end_orphans(now, out);
     }
 
     /// Adds an unfinished invocation. One that `goes_on` has a worker, which is adopted next.
@@ -100,7 +101,11 @@ impl Supervisor {
                 // If the clock was set back, the invocation still gets no more time than it had at first.
                 let most = Duration::from_millis(unix_ms.saturating_sub(accepted.accepted_ms));
                 let at = on_mono(now, unix_ms).min(now.mono.saturating_add(most));
-                Deadline { at, unix_ms }
+                Deadline {
+                    at,
+                    unix_ms,
+                    of_caller: false,
+                }
             }),
             expires: accepted.expires_ms.filter(|_| not_started).map(|at| on_mono(now, at)),
             priority: accepted.priority,

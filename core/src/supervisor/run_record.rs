@@ -5,6 +5,7 @@ use super::invocation::{Deadline, Invocation, Started};
 use super::submit::on_mono;
 use super::worker::{Run, Worker};
 use crate::outcome::Trigger;
+use crate::triggers::cause::CallCause;
 use fnd_wire::ids::{Attempt, InvocationId, Version};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -37,6 +38,9 @@ pub struct RunRecord {
     /// Whether standard output is a CGI document.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cgi: bool,
+    /// Who has called the invocation, if a function has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub called: Option<CallCause>,
 }
 
 /// The times of an attempt on the monotonic clock. The wall clock may be set while no fnd runs, so the next fnd counts
@@ -72,6 +76,7 @@ impl RunRecord {
                 deadline_in: invocation.deadline.map(|deadline| deadline.at.saturating_sub(at)),
             }),
             cgi: invocation.payload.is_cgi(),
+            called: invocation.called().cloned(),
         }
     }
 
@@ -131,6 +136,10 @@ impl<'a> Origin<'a> {
             || on_mono(now, unix_ms),
             |remaining| self.started.mono.saturating_add(remaining),
         );
-        Some(Deadline { at, unix_ms })
+        Some(Deadline {
+            at,
+            unix_ms,
+            of_caller: false,
+        })
     }
 }

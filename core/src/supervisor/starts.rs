@@ -235,6 +235,8 @@ impl Supervisor {
         function.queue.change(invocation, Stage::Ready);
         let record = Box::new(invocation.record(&function.name));
         out.push(Action::PutBack(run.attempt, record));
+        // No process was started, so nobody can have called; should the books say otherwise, nobody waits.
+        self.end_unwaited(now, id, out);
         match self.why_not_again(key, id) {
             Some((skip, why)) => self.give_up(now, id, (skip, why), out),
             None => self.line_up(now, key),

@@ -46,7 +46,7 @@ pub(super) enum After {
 pub(super) type Refused = Box<(Submit, Rejection)>;
 
 impl Supervisor {
-    pub(super) fn submit(&mut self, now: Now, submit: Submit, out: &mut Vec<Action>) {
+    pub(super) fn submit(&mut self, now: Now, mut submit: Submit, out: &mut Vec<Action>) {
         if self.invocations.contains_key(&submit.id) {
             let defect = format!("the id {} was submitted twice", submit.id);
             out.push(Action::Notice(Notice::Defect(defect)));
@@ -60,6 +60,9 @@ impl Supervisor {
         {
             let requested = &mut self.functions[key].requested;
             *requested = requested.saturating_sub(1);
+        }
+        if let Err(rejection) = self.with_caller(&mut submit) {
+            return reject(submit.reply, rejection, out);
         }
         if self.join(&submit, out) {
             return;
@@ -171,7 +174,7 @@ impl Supervisor {
 
     /// Says whether one more invocation would find a place at once, apart from the node's budget. An invocation that is
     /// about to take a place counts as well, so that two requests in one instant overlap.
-    fn has_place(&self, key: FunctionKey, serving: &Serving) -> bool {
+    pub(super) fn has_place(&self, key: FunctionKey, serving: &Serving) -> bool {
         let function = &self.functions[key];
         let entitled = function.busy + function.queue.waiting() + function.queue.storing();
         entitled < to_usize(serving.rules.places())
@@ -260,12 +263,14 @@ impl Supervisor {
         out: &mut Vec<Action>,
     ) {
         let rules = &serving.rules;
-        let payload = filled_in(submit.payload, rules);
-        let deadline = rules.deadline.map(|limit| {
-            let at = now.mono.saturating_add(limit);
-            let unix_ms = on_wall(now, at);
-            Deadline { at, unix_ms }
+        let own = rules.deadline.map(|limit| now.mono.saturating_add(limit));
+        let callers = self.caller_ends_at(&submit);
+        let deadline = own.into_iter().chain(callers).min().map(|at| Deadline {
+            at,
+            unix_ms: on_wall(now, at),
+            of_caller: own.is_none_or(|own| at < own),
         });
+        let payload = filled_in(submit.payload, rules);
         let timeout_ms = submit.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
         let durable = !submit.wait;
         out.push(Action::Store(Box::new(Accepted {
@@ -328,6 +333,7 @@ impl Supervisor {
     /// Adds an invocation to the map and its queue and arms its timers.
     pub(super) fn insert_invocation(&mut self, invocation: Invocation) {
         self.functions[invocation.function].queue.add(&invocation);
+        self.waited.add(&invocation);
         if let Some(deadline) = invocation.deadline {
             self.timers.arm(deadline.at, Timer::Deadline(invocation.id));
         }

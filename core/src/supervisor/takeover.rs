@@ -22,6 +22,7 @@ use super::timers::Timer;
 use super::verdict::Ending;
 use super::worker::{Phase, Run, Worker, WorkerKind};
 use crate::record::Payload;
+use crate::triggers::cause::Cause;
 use fnd_wire::frame::TermCause;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use serde::{Deserialize, Serialize};
@@ -126,7 +127,10 @@ impl Supervisor {
             function: key,
             trigger: origin.run.trigger,
             accepted_ms: origin.run.accepted_ms,
-            payload: Payload::default(),
+            payload: Payload {
+                cause: origin.run.called.clone().map(|call| Arc::new(Cause::Call(call))),
+                ..Payload::default()
+            },
             load_key: None,
             timeout: None,
             deadline: origin.deadline(now),

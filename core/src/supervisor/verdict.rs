@@ -23,6 +23,8 @@ pub(super) enum Ending {
     Timeout,
     /// The invocation's deadline was reached.
     Deadline,
+    /// The time of the caller that waits for the invocation was over.
+    CallersDeadline,
     /// Somebody cancelled it; contains the message.
     Cancelled(&'static str),
     /// fnd stops at once.
@@ -35,7 +37,7 @@ impl Ending {
     fn reason(&self) -> Reason {
         match self {
             Self::Timeout => Reason::Timeout,
-            Self::Deadline => Reason::Deadline,
+            Self::Deadline | Self::CallersDeadline => Reason::Deadline,
             Self::Cancelled(_) => Reason::Cancelled,
             Self::Stopped => Reason::Interrupted,
             Self::NotReady(_) => Reason::Load,
@@ -55,6 +57,7 @@ impl Ending {
                 format!("it did not end within {limit} ({whose})")
             }
             Self::Deadline => deadline_words(Some(limits)),
+            Self::CallersDeadline => CALLERS_DEADLINE.to_owned(),
             Self::Cancelled(why) => (*why).to_owned(),
             Self::Stopped => "fnd was stopped during the attempt".to_owned(),
             Self::NotReady(why) => {
@@ -69,12 +72,16 @@ impl Ending {
     }
 }
 
+/// The message for the end of a caller's time.
+pub(super) const CALLERS_DEADLINE: &str = "the time of its caller, which waited for it, was over";
+
 /// Returns the message for a deadline that was reached.
 pub(super) fn deadline_words(rules: Option<&Rules>) -> String {
     match rules.and_then(|rules| rules.deadline) {
         Some(limit) => format!("it did not end within {} (limits.deadline)", print_duration(limit)),
-        // The version with the deadline was replaced by one without, or the function is gone.
-        None => "it did not end in time (limits.deadline)".to_owned(),
+        // The version with the deadline was replaced by one without, the function is gone, or an earlier fnd took the
+        // deadline from the caller.
+        None => "it did not end in time (limits.deadline, or the time of its caller)".to_owned(),
     }
 }
 

@@ -249,6 +249,7 @@ impl Supervisor {
         let message = Ending::Timeout.words(&worker.serving.rules, run.timeout);
         self.ask_to_end(now, (id, invocation), Ending::Timeout, out);
         self.reply_timed_out(invocation, &message, out);
+        self.end_waited_for(now, invocation, out);
     }
 
     /// Handles the end of a phase's time.

@@ -27,6 +27,8 @@ pub enum Cause {
     Hook(HookCause),
     /// A change that `[alert]` names.
     Alert(AlertCause),
+    /// A call of another function.
+    Call(CallCause),
 }
 
 /// An event, without its data, which is the payload.
@@ -38,6 +40,14 @@ pub struct EventCause {
     /// The value of `key` of the subscription: events with the same value run one after the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_key: Option<String>,
+    /// The number of calls in the chain, with this one, if a function sent the event; else 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub depth: u8,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_zero(number: &u8) -> bool {
+    *number == 0
 }
 
 /// The files that started an invocation.
@@ -71,6 +81,21 @@ pub struct HookCause {
     /// Whether a failure of this call is shown in the record of the invocation that it follows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub marks: bool,
+}
+
+/// The function that has called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallCause {
+    /// The invocation that has called; absent if several of the function ran and the request named none.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text::id_or_null")]
+    #[schemars(with = "Option<String>", extend("format" = "uuid"))]
+    pub invocation: Option<InvocationId>,
+    /// The function.
+    #[serde(with = "text::id")]
+    #[schemars(with = "String")]
+    pub function: FunctionName,
+    /// The number of calls in the chain, with this one.
+    pub depth: u8,
 }
 
 /// The change of which a function is told.
@@ -123,12 +148,14 @@ impl FileCause {
 }
 
 impl Cause {
-    /// Returns how many calls of hooks led to an invocation with this cause.
+    /// Returns how many calls, of hooks and of functions, led to an invocation with this cause.
     #[must_use]
     pub fn depth(&self) -> u8 {
         match self {
             Self::Hook(after) => after.depth,
-            Self::Schedule(_) | Self::Event(_) | Self::File(_) | Self::Alert(_) => 0,
+            Self::Call(call) => call.depth,
+            Self::Event(event) => event.depth,
+            Self::Schedule(_) | Self::File(_) | Self::Alert(_) => 0,
         }
     }
 
@@ -137,7 +164,7 @@ impl Cause {
     pub fn marks(&self) -> Option<InvocationId> {
         match self {
             Self::Hook(after) => after.marks.then_some(after.invocation),
-            Self::Schedule(_) | Self::Event(_) | Self::File(_) | Self::Alert(_) => None,
+            Self::Schedule(_) | Self::Event(_) | Self::File(_) | Self::Alert(_) | Self::Call(_) => None,
         }
     }
 
@@ -167,8 +194,8 @@ impl Cause {
                 variables
             }
             Self::File(file) if file.files.is_none() => return vec![("FND_FILE", file.exact_path())],
-            // Their payload says it all.
-            Self::File(_) | Self::Hook(_) | Self::Alert(_) => Vec::new(),
+            // Their payload says it all; the trace of a call leads to its caller.
+            Self::File(_) | Self::Hook(_) | Self::Alert(_) | Self::Call(_) => Vec::new(),
         };
         let bytes = |(name, text): (_, String)| (name, text.into_bytes());
         texts.into_iter().map(bytes).collect()
@@ -180,7 +207,7 @@ impl Cause {
         match self {
             Self::Schedule(slots) => Some(&slots.scheduled_at),
             Self::Event(event) => event.attributes.time.as_deref(),
-            Self::File(_) | Self::Hook(_) | Self::Alert(_) => None,
+            Self::File(_) | Self::Hook(_) | Self::Alert(_) | Self::Call(_) => None,
         }
     }
 
@@ -188,7 +215,7 @@ impl Cause {
     #[must_use]
     pub fn order_key(&self) -> Option<&str> {
         match self {
-            Self::Schedule(_) | Self::File(_) | Self::Hook(_) | Self::Alert(_) => None,
+            Self::Schedule(_) | Self::File(_) | Self::Hook(_) | Self::Alert(_) | Self::Call(_) => None,
             Self::Event(event) => event.order_key.as_deref(),
         }
     }
@@ -198,7 +225,7 @@ impl Cause {
     #[must_use]
     pub fn headers(&self) -> Vec<(String, String)> {
         match self {
-            Self::Schedule(_) | Self::File(_) | Self::Hook(_) | Self::Alert(_) => Vec::new(),
+            Self::Schedule(_) | Self::File(_) | Self::Hook(_) | Self::Alert(_) | Self::Call(_) => Vec::new(),
             Self::Event(event) => {
                 let attributes = event.attributes.all().filter(|(name, _)| *name != "datacontenttype");
                 attributes

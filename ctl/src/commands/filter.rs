@@ -21,7 +21,7 @@ pub(crate) struct Filter {
     #[arg(long, add = candidates::reasons())]
     pub(crate) reason: Option<String>,
 
-    /// Select only runs with this trigger: load, manual, replay, redrive.
+    /// Select only runs with this trigger: load, manual, function, replay, redrive.
     #[arg(long, add = candidates::triggers())]
     pub(crate) trigger: Option<String>,
 

@@ -191,6 +191,10 @@ fn of_cause(cause: &Cause, out: &Output) -> Vec<(&'static str, String)> {
             vec![("file", text)]
         }
         Cause::Hook(hook) => vec![("hook of", format!("{} {}", hook.function, hook.invocation))],
+        Cause::Call(call) => {
+            let id = call.invocation.map(|id| format!(" {id}")).unwrap_or_default();
+            vec![("called by", format!("{}{id}", call.function))]
+        }
         Cause::Alert(told) => {
             let about = told.function.as_ref().map_or("the node", |function| function.as_str());
             vec![("alert", format!("{about}: {}", told.alert.as_str()))]

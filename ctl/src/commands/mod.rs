@@ -24,6 +24,7 @@
 //! - `source`: the files of a function
 //! - `selection`: the options of `status` and `list` that select and sort functions
 //! - `text`: instants, durations and sizes for people
+//! - `tree`: which run called which
 //! - `waiting`: what `invoke` waits for
 //! - `watch`: `--watch` of `list` and `status`
 //! - `working`: says what is being waited for
@@ -74,6 +75,7 @@ mod source;
 pub(crate) mod status;
 mod text;
 pub(crate) mod top;
+mod tree;
 pub(crate) mod validate;
 pub(crate) mod verify;
 pub(crate) mod version;

@@ -1,8 +1,9 @@
-//! `fndctl show F`: all details of a function.
+//! `fndctl show F`: all details of a function; with the id of a run the tree of calls that it is in.
 
 use super::config::flat;
+use super::runs::{end_of_id, find};
 use super::text::{distance, size, why};
-use super::{Context, function_path};
+use super::{Context, function_path, tree};
 use crate::candidates;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
@@ -10,6 +11,7 @@ use crate::output::{Output, escape};
 use fnd_core::api::{FunctionDetail, FunctionStatus};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::explain;
+use fnd_wire::ids::InvocationId;
 use fnd_wire::units::{parse_duration, parse_size};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -17,11 +19,11 @@ use serde_json::Value;
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  fndctl show hello\n  fndctl show hello -o wide                 with all defaults\n  fndctl show ops/backup -o json | jq .manifest.limits"
+    after_help = "Examples:\n  fndctl show hello\n  fndctl show hello -o wide                 with all defaults\n  fndctl show ops/backup -o json | jq .manifest.limits\n  fndctl show 456789abcdef                  which function called which, by the end of a run's id"
 )]
 pub(crate) struct Args {
-    /// Name of the function.
-    #[arg(add = candidates::functions())]
+    /// Name of the function; or the id of a run, whose tree of calls is shown.
+    #[arg(add = candidates::functions_and_runs())]
     function: String,
 }
 
@@ -30,7 +32,19 @@ pub(crate) struct Args {
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    let reply = context.client.get(&function_path(&args.function)?).await?;
+    if let Some(id) = InvocationId::parse(&args.function) {
+        return tree::show(context, &id.to_string()).await;
+    }
+    let reply = match context.client.get(&function_path(&args.function)?).await {
+        // The end of an id looks like a name.
+        Err(failure) if failure.exit == Exit::NoSuchThing && end_of_id(&args.function).is_ok() => {
+            return match find(context, &args.function).await {
+                Ok(id) => tree::show(context, &id).await,
+                Err(_) => Err(failure),
+            };
+        }
+        reply => reply?,
+    };
     context
         .out
         .document(&reply.body, |detail: &FunctionDetail, out| print(out, detail))?;

@@ -192,6 +192,7 @@ impl Control {
         let cause = Cause::Event(EventCause {
             attributes: event.attributes.clone(),
             order_key,
+            depth: event.depth,
         });
         Submit {
             payload: Payload {

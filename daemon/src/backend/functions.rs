@@ -8,8 +8,9 @@ use fnd_core::api::{
     milliseconds,
 };
 use fnd_core::outcome::Trigger;
-use fnd_core::supervisor::{Event, Rejection};
-use fnd_manifest::function::Mode;
+use fnd_core::supervisor::{Calling, Event, Rejection};
+use fnd_core::trace::Trace;
+use fnd_manifest::function::{Manifest, Mode};
 use fnd_wire::ids::FunctionName;
 use std::rc::Rc;
 
@@ -58,6 +59,17 @@ impl FunctionBackend for Control {
             mode: manifest.mode,
             passes: manifest.mode == Mode::Http && manifest.retry.retries == 0,
         })
+    }
+
+    fn access(&self, name: &FunctionName) -> Option<(u32, Rc<Manifest>)> {
+        let state = self.daemon.state.borrow();
+        let serving = state.serving(name)?;
+        Some((serving.uid, Rc::clone(&serving.manifest)))
+    }
+
+    fn call_depth(&self, calling: &Calling, trace: Option<&Trace>) -> Result<u8, Rejection> {
+        let state = self.daemon.state.borrow();
+        Ok(state.supervisor.call_depth(calling, trace)?.0)
     }
 
     fn route_list(&self) -> RouteList {

@@ -11,6 +11,7 @@ use crate::driver::tasks::Owner;
 use crate::ledger::{Command, StoredInvocation};
 use fnd_core::outcome::Trigger;
 use fnd_core::supervisor::{Answer, Event, Rejection, Submit};
+use fnd_core::triggers::cause::Cause;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -152,6 +153,8 @@ impl Control {
         };
         let buffers = Arc::clone(&self.daemon.state.borrow().callers.buffers);
         payload.data = payload.data.map(|data| buffers.hold(&data));
+        // Its caller does not run any more: nobody called this one.
+        payload.cause = payload.cause.filter(|cause| !matches!(**cause, Cause::Call(_)));
         let function = record.function.clone();
         let answering = self.once(Submit {
             payload,

@@ -12,6 +12,7 @@ use fnd_core::api::{AttemptView, DeadLetter, DeadLetterList, HookEnd, Invocation
 use fnd_core::outcome::Trigger;
 use fnd_core::record::{InvocationFilter, RunResult};
 use fnd_core::supervisor::{Event, Submit};
+use fnd_core::triggers::cause::Cause;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::header::HeaderValue;
 use std::rc::Rc;
@@ -75,6 +76,11 @@ impl InvocationBackend for Control {
                 // The record in memory may be older than what was read since.
                 view.hook = (stored.hook_failed && view.state.is_final()).then_some(HookEnd::Failed);
                 view.cause = stored.cause.as_deref().cloned();
+                view.children = stored.children;
+                view.parent = match &view.cause {
+                    Some(Cause::Call(call)) => call.invocation,
+                    _ => None,
+                };
                 view.attempt_records = stored.attempts.iter().map(AttemptView::of).collect();
             }
             Ok(Some(view))

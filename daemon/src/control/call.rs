@@ -1,6 +1,7 @@
 //! A request whose route was found, with all that its route needs.
 
 use super::backend::Backend;
+use super::granted::Granted;
 use super::limits::BODY_MAX;
 use crate::http::request::{Request, short};
 use crate::http::response::{Refusal, internal, refuse};
@@ -17,6 +18,8 @@ pub(super) struct Call {
     /// The roles of the caller. Its role is great enough for the function or the node that the route is about; a list
     /// has to be reduced to what the caller may view.
     pub(super) reach: Reach,
+    /// The function that sends the request, if one does.
+    pub(super) granted: Option<Granted>,
     pub(super) request: Request,
     /// The values of `{...}` in the path, decoded, in order.
     pub(super) places: Vec<String>,

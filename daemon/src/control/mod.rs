@@ -12,6 +12,8 @@
 //! - `backend`: the interface of the daemon for the control server, cut by resource, in plain types of core, so that
 //!   the server can be tested with a fake
 //! - `call`: a request whose route was found, with all that its route needs
+//! - `function_sockets`: the sockets of functions that may do something here
+//! - `granted`: what a function may do at its socket
 //! - `limits`: the limits of the control socket; `http/limits.rs` has those of every server
 //! - `listen`: the socket itself
 //! - `peer`: identifies the peer of a connection, and decides its role
@@ -21,6 +23,8 @@
 
 pub mod backend;
 mod call;
+pub(crate) mod function_sockets;
+mod granted;
 pub mod limits;
 pub mod listen;
 pub mod peer;

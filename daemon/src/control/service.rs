@@ -63,7 +63,7 @@ impl Service for ControlApi {
     }
 
     async fn answer(&self, (peer, reach): &Self::Caller, request: Request<Incoming>) -> Answered {
-        let answer = routes::answer(Rc::clone(&self.backend), peer, reach, request).await;
+        let answer = routes::answer(Rc::clone(&self.backend), peer, (reach, None), request).await;
         crate::http::response::count(answer, &self.buffers).await
     }
 
@@ -78,7 +78,7 @@ impl Service for ControlApi {
 }
 
 /// Returns the refusal of a connection because of too many others.
-fn too_many(full: Full) -> Refusal {
+pub(super) fn too_many(full: Full) -> Refusal {
     let detail = match full {
         Full::All => "too many connections are open, and each of them waits for an answer".to_owned(),
         Full::One(owner) => format!(

@@ -24,6 +24,8 @@ impl State {
             Change::Installed(mut installed) => {
                 installed.load_id = self.ids.next(self.clock.now().unix_ms);
                 let (function, version) = (installed.function.clone(), installed.version);
+                // Before a run begins; a version that serves later is told by `report_function`.
+                self.listen_for(&function);
                 self.step(Event::Installed(installed));
                 self.switched(&function, version);
                 self.check_alert(&function);
@@ -76,7 +78,17 @@ impl State {
         }
     }
 
+    /// Listens for a function if the version that serves, or the one on trial, may do something at its socket.
+    pub(super) fn listen_for(&self, function: &FunctionName) {
+        let newest = self.functions.registry.get(function);
+        let newest = newest.and_then(|known| known.newest.as_ref());
+        let mut versions = self.serving(function).into_iter().chain(newest);
+        let calls = versions.find(|version| !version.manifest.access.is_empty());
+        self.function_sockets.set(function, calls.map(|version| version.id));
+    }
+
     fn removed(&mut self, function: &FunctionName) {
+        self.function_sockets.set(function, None);
         self.step(Event::Removed(function.clone()));
         self.check_alert(function);
         self.catch_up();

@@ -54,6 +54,7 @@ mod view;
 
 use crate::audit::Audit;
 use crate::clock::{Clock, Ids};
+use crate::control::function_sockets::FunctionSockets;
 use crate::functions::Functions;
 use crate::functions::catalog::CatalogEvent;
 use crate::ledger;
@@ -127,6 +128,8 @@ pub(crate) struct State {
     /// The public listener.
     pub(crate) listener: Rc<Listener>,
     pub(crate) audit: Audit,
+    /// The sockets of functions that may do something here.
+    pub(crate) function_sockets: Rc<FunctionSockets>,
     pub(crate) node: Node,
     pub(crate) inbox: Inbox,
     /// The main loop takes another turn.

@@ -145,6 +145,7 @@ impl State {
         if changes.is_gone || is_loaded {
             self.reschedule(function);
             self.rewatch(function);
+            self.listen_for(function);
         }
         self.report(ReportEvent::StatusChanged(function));
     }

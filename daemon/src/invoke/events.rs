@@ -3,8 +3,7 @@
 use super::refusal::rejected;
 use crate::buffers::Buffers;
 use crate::control::backend::{EventBackend, EventOutcome, NewEvent, NotPublished};
-use crate::http::headers::joined;
-use crate::http::request::Request;
+use crate::http::request::{Request, short};
 use crate::http::response::{Answered, Refusal, internal, json, refuse, refuse_for_now};
 use fnd_core::access::Reach;
 use fnd_core::api::problem::Code;
@@ -12,12 +11,37 @@ use fnd_core::api::{BatchAccepted, EventAccepted};
 use fnd_core::data::Data;
 use fnd_core::trace::Trace;
 use fnd_core::triggers::event::{self, CloudEvent, Content, Events};
+use fnd_manifest::function::Manifest;
+use fnd_wire::ids::FunctionName;
 use fnd_wire::units::print_size;
 use hyper::StatusCode;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Most subscribers that a refusal names.
 const NAMED_MAX: usize = 5;
+
+/// A function that sends events.
+pub(crate) struct Emitter {
+    /// The function.
+    pub(crate) function: FunctionName,
+    /// Its manifest, which says what it may send.
+    pub(crate) manifest: Rc<Manifest>,
+    /// The number of calls in the chain, with the one that an event makes.
+    pub(crate) depth: u8,
+}
+
+impl Emitter {
+    fn check(&self, kind: &str) -> Result<(), Refusal> {
+        if self.manifest.access.may_emit(kind) {
+            return Ok(());
+        }
+        let (function, kind) = (&self.function, short(kind));
+        let why =
+            format!("`{function}` may not send `{kind}`: write `emit = [\"{kind}\"]` into `[access]` of its manifest");
+        Err(refuse(Code::NotAllowed, why))
+    }
+}
 
 /// Accepts the events of a request whose body is read, for the functions that the sender may operate, and returns the
 /// answer: 202.
@@ -29,6 +53,7 @@ pub(crate) async fn accept(
     buffers: &Arc<Buffers>,
     reach: &Reach,
     (request, body): (&Request, Data),
+    (trace, emitter): (Option<Trace>, Option<Emitter>),
 ) -> Result<Answered, Refusal> {
     let headers = &request.parts.headers;
     let events = {
@@ -54,12 +79,18 @@ pub(crate) async fn accept(
         Events::One(event) => (vec![*event], false),
         Events::Batch(events) => (events, true),
     };
-    let trace = Trace::of(|name| joined(headers, name));
+    if let Some(emitter) = &emitter {
+        events
+            .iter()
+            .try_for_each(|event| emitter.check(&event.attributes.kind))?;
+    }
+    let depth = emitter.map_or(0, |emitter| emitter.depth);
     let ids: Vec<String> = events.iter().map(|event| event.attributes.id.clone()).collect();
     let held = |data: Vec<u8>| buffers.hold(&data.into());
-    let new = events
-        .into_iter()
-        .map(|event| new_event(event, trace.as_ref(), (&body, held)));
+    let new = events.into_iter().map(|event| NewEvent {
+        depth,
+        ..new_event(event, trace.as_ref(), (&body, held))
+    });
     let published = backend.publish(new.collect(), reach.clone()).await;
     let published = published.map_err(|problem| not_published(problem, is_batch))?;
     let accepted = ids.into_iter().zip(published);
@@ -90,6 +121,7 @@ fn new_event(event: CloudEvent, trace: Option<&Trace>, (body, held): (&Data, imp
         attributes,
         data,
         content_type,
+        depth: 0,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::http::response::{AGAIN, Refusal, Refused};
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
 use fnd_core::outcome::Skip;
-use fnd_core::supervisor::Rejection;
+use fnd_core::supervisor::{ChainRefusal, Rejection};
 use fnd_wire::ids::FunctionName;
 
 /// Returns the refusal of a request that was not accepted.
@@ -13,6 +13,9 @@ pub(crate) fn rejected(rejection: &Rejection, function: &FunctionName) -> Refusa
         Rejection::NoSuchFunction => (Code::NotFound, None),
         Rejection::Service => (Code::BadRequest, None),
         Rejection::Invalid { .. } => (Code::Invalid, None),
+        Rejection::Chain(ChainRefusal::NotRunning(_)) => (Code::NotAllowed, None),
+        Rejection::Chain(ChainRefusal::TooLong) => (Code::ChainTooLong, None),
+        Rejection::Chain(ChainRefusal::WaitsForItself) => (Code::WaitsForItself, None),
         Rejection::Unavailable { .. } => (Code::Unavailable, Some(AGAIN)),
         Rejection::Skipped { skip, retry_after } => {
             let code = code_of_skip(*skip);

@@ -3,11 +3,11 @@
 //!
 //! A page checks at most [`CHECK_MAX`] rows. If few of them match the filter, the page is short, and its cursor
 //! continues after the last row that was checked. The most frequent searches have an index: a function, failed
-//! invocations, unfinished invocations, dead letters. A cursor is an id, and ids grow with time, so new invocations
+//! invocations, unfinished invocations, dead letters, the calls of an invocation. A cursor is an id, and ids grow with time, so new invocations
 //! appear in no later page.
 
 use super::query::{PAGE_MAX, Page};
-use super::rows::{self, FAILED, RECORD, UNFINISHED, int};
+use super::rows::{self, CALLED, FAILED, PARENT, RECORD, UNFINISHED, int};
 use fnd_core::outcome::State;
 use fnd_core::record::{InvocationFilter, InvocationRecord};
 use fnd_wire::ids::InvocationId;
@@ -42,7 +42,8 @@ pub(super) fn statement(filter: &InvocationFilter) -> Statement {
         sql: "1".to_owned(),
         ..Statement::default()
     };
-    if let Some(function) = filter.function.as_ref().filter(|_| filter.dead) {
+    let by_parent = filter.parent.filter(|_| !filter.dead);
+    if let Some(function) = filter.function.as_ref().filter(|_| filter.dead || by_parent.is_some()) {
         fits.add("function = ?", text(function.as_str()));
     }
     if let Some(state) = filter.state {
@@ -69,6 +70,7 @@ pub(super) fn statement(filter: &InvocationFilter) -> Statement {
     }
     let (index, only) = match (filter.state, &filter.function) {
         _ if filter.dead => ("INDEXED BY dead", "dead = 1"),
+        _ if by_parent.is_some() => ("INDEXED BY children", CALLED),
         (Some(State::Failed | State::Interrupted), Some(_)) => ("INDEXED BY failed_of", FAILED),
         (Some(State::Failed | State::Interrupted), None) => ("INDEXED BY failed", FAILED),
         (Some(state), None) if !state.is_final() => ("INDEXED BY unfinished", UNFINISHED),
@@ -82,7 +84,9 @@ pub(super) fn statement(filter: &InvocationFilter) -> Statement {
         ),
         values: fits.values,
     };
-    if let Some(function) = filter.function.as_ref().filter(|_| !filter.dead) {
+    if let Some(parent) = by_parent {
+        all.add(&format!("{PARENT} = ?"), Value::Text(parent.to_string()));
+    } else if let Some(function) = filter.function.as_ref().filter(|_| !filter.dead) {
         all.add("function = ?", text(function.as_str()));
     }
     // There is always an upper bound on the id, so that SQLite searches the index and does not scan it.

@@ -4,7 +4,7 @@
 //! end finds it in the history.
 
 use super::list::list;
-use super::rows::{self, ATTEMPT, PAYLOAD, RECORD, blob};
+use super::rows::{self, ATTEMPT, CALLED, PARENT, PAYLOAD, RECORD, blob};
 use super::unwritable::Reading;
 use super::writer::Writer;
 use fnd_core::outcome::{State, Trigger};
@@ -65,6 +65,8 @@ pub struct Whole {
     pub cause: Option<Arc<Cause>>,
     /// Whether a function that a hook of it called has failed.
     pub hook_failed: bool,
+    /// How many invocations it has called.
+    pub children: u64,
 }
 
 /// An invocation with its payload.
@@ -247,12 +249,15 @@ fn get(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<Whole>> {
         .query_row([blob(id)], |row| {
             Ok((row.get(0)?, rows::json_or_none(row, 1)?, row.get(2)?))
         })?;
+    let sql = format!("SELECT count(*) FROM invocation INDEXED BY children WHERE {CALLED} AND {PARENT} = ?1");
+    let children = db.prepare_cached(&sql)?.query_row([id.to_string()], |row| row.get(0))?;
     Ok(Some(Whole {
         record,
         attempts,
         origin: origin.map(|id| InvocationId(u128::from_be_bytes(id))),
         cause,
         hook_failed,
+        children,
     }))
 }
 

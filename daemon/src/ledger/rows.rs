@@ -18,6 +18,10 @@ pub(super) const INLINE_MAX: usize = 64 << 10;
 pub(super) const UNFINISHED: &str = "state IN ('queued', 'running', 'waiting', 'polling')";
 pub(super) const FAILED: &str = "state IN ('failed', 'interrupted')";
 
+/// Invocations that functions have called, and the id of the one that called: the partial index `children`.
+pub(super) const CALLED: &str = "trigger = 'function'";
+pub(super) const PARENT: &str = "CASE WHEN json_valid(cause) THEN json_extract(cause, '$.call.invocation') END";
+
 /// The columns that [`record`] reads, in this order; without the result.
 pub(super) const RECORD: &str = "id, function, trigger, state, accepted_ms, started_ms, ended_ms, attempts, polls, reason, \
     message, exhausted, next_attempt_ms, version, durable";

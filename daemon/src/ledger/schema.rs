@@ -182,6 +182,10 @@ const ADDED: &str = "
         since_ms INTEGER NOT NULL,
         PRIMARY KEY (function, directory)
     ) WITHOUT ROWID, STRICT;
+    -- What functions have called, by the invocation that called. The condition and the expression are those of `CALLED`
+    -- and `PARENT` in rows.rs. A damaged cause has no parent.
+    CREATE INDEX IF NOT EXISTS children ON invocation
+        (CASE WHEN json_valid(cause) THEN json_extract(cause, '$.call.invocation') END, id) WHERE trigger = 'function';
 ";
 
 /// Opens the database for writing; creates it if it does not exist, and checks it if it does.

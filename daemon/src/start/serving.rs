@@ -7,6 +7,8 @@ use crate::backend;
 use crate::cli::{Cli, Places};
 use crate::clock::Ids;
 use crate::control;
+use crate::control::backend::Backend;
+use crate::control::function_sockets::{self, FunctionSockets};
 use crate::driver::callers::Callers;
 use crate::driver::follow_ups::FollowUps;
 use crate::driver::inbox::Input;
@@ -86,6 +88,7 @@ impl Serving {
             ids: Ids::after(ledger.last_id),
             turn: Turn::default(),
             functions: Functions::new(catalog, Versions::new(ledger.versions)),
+            function_sockets: Rc::new(FunctionSockets::new(sockets.as_deref())),
             workers: Workers::new(connection, (welcome, sockets), child.as_ref(), (clock, inbox.clone())),
             secrets: Secrets::default(),
             schedules,
@@ -209,10 +212,14 @@ async fn supervise(
         Rc::clone(&public).keep_trying(),
     );
     let (requests, no_more_requests) = triggers::http::serve(&public, control.clone());
-    let (server, no_more_calls) = control::serve(listener, Rc::new(control), access);
+    let control = Rc::new(control);
+    let own = Rc::clone(&daemon.state.borrow().function_sockets);
+    let functions_calls = function_sockets::serve(Rc::clone(&own), Rc::clone(&control) as Rc<dyn Backend>);
+    let (server, no_more_calls) = control::serve(listener, control, access);
     let stop = || {
         no_more_requests.now();
         no_more_calls.now();
+        own.stop();
     };
     let scanned = daemon.scan();
     let begun = Cell::new(false);
@@ -237,7 +244,7 @@ async fn supervise(
             tracing::info!("the public listener serves {}", public.join(", "));
         }
         begun.set(true);
-        tokio::join!(server, requests);
+        tokio::join!(server, requests, functions_calls);
     };
     let mut serving = std::pin::pin!(serving);
     let (result, served) = tokio::select! {

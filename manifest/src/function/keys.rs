@@ -2,18 +2,21 @@
 //! of table has its own file.
 //!
 //! Files:
+//! - `access`: `[access]`
 //! - `around`: what is kept, what it sees, programs that stay
 //! - `follow_ups`: `[hooks]` and `[alert]`
 //! - `limits`: `[limits]`
 //! - `runs`: `[retry]`, `[poll]`, `[pool]`, `[queue]`
 //! - `triggers`: `[[schedule]]`, `[[http]]`, `[[event]]`, `[[file]]`
 
+mod access;
 mod around;
 mod follow_ups;
 mod limits;
 mod runs;
 mod triggers;
 
+pub use access::{Access, names_functions};
 pub use around::{History, HttpServer, Listen, Logs, Sandbox, Service};
 pub use follow_ups::{Alert, AlertOn, Call, Hooks, OnHookFailure};
 pub use limits::Limits;
@@ -113,6 +116,8 @@ keys! {
         hooks: Hooks [default, skip_serializing_if = "Hooks::is_empty"] = Table(Hooks::KEYS);
         /// Calls a function once when this one turns bad, and once when it is well again.
         alert: Option<Alert> [default, skip_serializing_if = "Option::is_none"] = Table(Alert::KEYS);
+        /// What it may do at fnd itself, at the socket in `FND_SOCKET`: call functions and send events.
+        access: Access [default, skip_serializing_if = "Access::is_empty"] = Table(Access::KEYS);
         /// Environment of the function, in addition to the variables that fnd always sets.
         env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any));
         /// What it sees of the machine.

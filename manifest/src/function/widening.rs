@@ -16,6 +16,7 @@ pub(super) fn check(
     configuration: &Configuration,
     report: &mut Report<'_>,
 ) {
+    check_access(manifest, pick, report);
     check_keys(&manifest.sandbox, pick, configuration, report);
     check_files(manifest, own, report);
 }
@@ -44,6 +45,18 @@ fn wider(sandbox: &Sandbox, configuration: &Configuration) -> Vec<&'static str> 
     ];
     let found = keys.into_iter().filter(|(_, wider)| *wider);
     found.map(|(key, _)| key).collect()
+}
+
+/// Reports what it wants to do at fnd.
+fn check_access(manifest: &Manifest, pick: Pick<'_>, report: &mut Report<'_>) {
+    let keys = [("invoke", &manifest.access.invoke), ("emit", &manifest.access.emit)];
+    for (key, _) in keys.into_iter().filter(|(_, allowed)| !allowed.is_empty()) {
+        let path = format!("access.{key}");
+        let message = format!("`{path}` is only for functions whose code and manifest belong to root");
+        let help = "let root own the files (`chown root:root`), or remove the setting";
+        let problem = Diagnostic::error("not-trusted", message).with_help(help);
+        report.add(pick.written(&path).map(|node| &node.at), problem);
+    }
 }
 
 fn check_keys(sandbox: &Sandbox, pick: Pick<'_>, configuration: &Configuration, report: &mut Report<'_>) {

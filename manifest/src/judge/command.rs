@@ -9,11 +9,11 @@ use crate::runtime::Phase;
 use crate::schema::PERMISSIONS;
 use crate::schema::read::escaped;
 use crate::schema::tree::Node;
-use fnd_wire::plan::{ALWAYS, CGI, HANDLER_VARIABLES, JudgeFunction, JudgedFile, Plan, Text, WATCHED};
+use fnd_wire::plan::{ALWAYS, CGI, HANDLER_VARIABLES, JudgeFunction, JudgedFile, Plan, SOCKET, Text, WATCHED};
 
 /// Names of the variables that functions get (docs/writing-functions.md). deno reads variables only by permission,
 /// and reading one of these must not fail.
-const GIVEN: [&str; 35] = [
+const GIVEN: [&str; 36] = [
     "FND_FILE",
     "FND_FUNCTION",
     "FND_INVOCATION",
@@ -47,6 +47,7 @@ const GIVEN: [&str; 35] = [
     "SCRIPT",
     "CMD_ARGS",
     "PORT",
+    "FND_SOCKET",
     "FND_SOCKET_PATH",
     "FND_WORKER_KEY",
 ];
@@ -161,6 +162,11 @@ fn permissions(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<T
         // deno splits the list at single commas.
         result.push(plain(&format!("--allow-read={}", entry.path.replace(',', ",,"))));
     }
+    if !manifest.access.is_empty() {
+        // deno wants both for a Unix socket.
+        let both = ["read", "write"].into_iter().filter(|name| !unlimited(name));
+        result.extend(both.map(|name| template(&format!("--allow-{name}={}", SOCKET.1))));
+    }
     for permission in &manifest.permissions {
         let name = permission.split('=').next().unwrap_or_default();
         if permission == name || !unlimited(name) {
@@ -262,7 +268,8 @@ pub(super) fn environment(choice: &Choice<'_>, phase: &Phase, manifest: &Manifes
         let rules = serde_json::to_string(&manifest.file).unwrap_or_default();
         (WATCHED.to_owned(), plain(&rules))
     });
-    for (name, text) in all.chain(handler).chain(watched) {
+    let socket = (!manifest.access.is_empty()).then(|| (SOCKET.0.to_owned(), template(SOCKET.1)));
+    for (name, text) in all.chain(handler).chain(watched).chain(socket) {
         match result.iter_mut().find(|(found, _)| *found == name) {
             Some((_, found)) => *found = text,
             None => result.push((name, text)),

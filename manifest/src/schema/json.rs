@@ -152,6 +152,8 @@ fn pattern(form: Form) -> String {
         Form::Name => format!("^{NAME}$"),
         Form::Variable => "^[A-Za-z_][A-Za-z0-9_]*$".to_owned(),
         Form::Function => format!("^({FUNCTION}/)?{FUNCTION}$"),
+        Form::Callees => format!("^(\\*|{FUNCTION}/\\*|({FUNCTION}/)?{FUNCTION})$"),
+        Form::EventTypes => "^([^*]+\\*?|\\*)$".to_owned(),
         Form::Absolute | Form::UrlPath | Form::Pattern => "^/".to_owned(),
         Form::Below => "^/[^/]".to_owned(),
         Form::Device => "^/dev/[^/]".to_owned(),

@@ -120,6 +120,10 @@ pub enum Form {
     Function,
     /// The name of a function, or a pattern of names.
     Functions,
+    /// Functions that may be called: a name, `GROUP/*`, or `*`.
+    Callees,
+    /// Types of events: a text with `*` at the end only.
+    EventTypes,
     /// A path that begins with `/`, without `..`.
     Absolute,
     /// An absolute path other than `/`, without `..`.
@@ -168,6 +172,10 @@ impl Form {
             Self::Name => "a name of letters, digits, `.`, `_`, `-` and `/`",
             Self::Variable => "the name of a variable: letters, digits and `_`, not beginning with a digit",
             Self::Function => "the name of a function, `NAME` or `GROUP/NAME`",
+            Self::Callees => "the name of a function, `GROUP/*` for all of a group, or `*` for all",
+            Self::EventTypes => {
+                "a type of events such as `order.created`, or `order.*`: a `*` is only possible at the end"
+            }
             Self::Functions => {
                 "the name of a function, or a pattern such as `web/*` in which `*` is any text: `a-z`, `0-9`, `_`, `-`, `/`, `*`"
             }
@@ -218,6 +226,8 @@ impl Form {
                 let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-/*".contains(&b);
                 (1..=PATTERN_MAX).contains(&text.len()) && text.bytes().all(fits)
             }
+            Self::Callees => crate::function::keys::names_functions(text),
+            Self::EventTypes => !text.is_empty() && text.find('*').is_none_or(|at| at + 1 == text.len()),
             Self::Absolute => match text.strip_prefix('/') {
                 Some("") => true,
                 Some(rest) => rest.strip_suffix('/').unwrap_or(rest).split('/').all(component),

@@ -27,7 +27,8 @@ impl Spawner {
     pub(super) fn connect(&mut self, socket: OwnedFd) -> io::Result<()> {
         rustix::io::ioctl_fionbio(&socket, true)?;
         self.poller.add(&socket, Token::Connection)?;
-        self.workers.serve(rustix::net::sockopt::socket_peercred(&socket)?.gid.as_raw());
+        let fnd = rustix::net::sockopt::socket_peercred(&socket)?;
+        self.workers.serve((fnd.uid.as_raw(), fnd.gid.as_raw()));
         self.interest = (true, false);
         self.welcomed = false;
         self.configured = false;
@@ -125,6 +126,7 @@ impl Spawner {
                 if let Some(id) = self.uids.id(&function) {
                     self.workers.retire(id, None);
                     self.workers.keep_given(id, &[]);
+                    let _ = fs::remove_dir(self.workers.host().places.api(id)); // with fnd's socket in it, it stays
                     if let (Some(names), Some((uid, _))) = (&self.workers.host().names, self.uids.get(id)) {
                         names.remove(&function, uid);
                     }

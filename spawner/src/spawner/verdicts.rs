@@ -282,6 +282,10 @@ impl Spawner {
                 format!("`sandbox.{key}` gives it more than other functions, but root does not own all of its files");
             return Err(one(message, "run `chown root` for code and manifest, or remove the setting"));
         }
+        if plan.calls() && !snapshot.trusted {
+            let message = "it wants to call fnd, but root does not own all of its files".to_owned();
+            return Err(one(message, "run `chown root` for code and manifest, or remove `[access]`"));
+        }
         let lacking = host.lacking.0.iter().find(|(layer, _)| sandbox.asked.iter().any(|asked| asked == layer));
         if let Some((layer, why)) = lacking {
             let message = format!("its sandbox needs `{layer}`, which this machine can't give: {why}");
@@ -300,6 +304,12 @@ impl Spawner {
         plan.interpreters = Some(interpreter.given).filter(|given| !given.is_empty()).into_iter().collect();
         plan.asked_interpreters = 0;
         let group = identity.as_ref().map(|identity| identity.gid);
+        if plan.calls() {
+            let made = host.places.prepare_api(id, group.map(|gid| (self.workers.fnd.0, gid)));
+            made.map_err(|error| {
+                one(format!("failed to make its socket's directory: {error}"), "check the run directory")
+            })?;
+        }
         let installed = Installed {
             function: function.clone(),
             id,

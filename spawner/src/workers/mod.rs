@@ -192,8 +192,8 @@ pub struct Workers {
     leaving: Vec<Leaving>,
     /// Directories of sockets whose workers are gone.
     sockets: Vec<PathBuf>,
-    /// The group of the connected fnd.
-    fnd_group: u32,
+    /// User and group of the connected fnd.
+    pub fnd: (u32, u32),
     /// Unused descriptors; closing some makes room for others.
     aside: Vec<OwnedFd>,
     /// How much longer fnd has to end a worker whose time is up, and when this is checked next.
@@ -215,7 +215,7 @@ impl Workers {
             kept: None,
             leaving: Vec::new(),
             sockets: Vec::new(),
-            fnd_group: 0,
+            fnd: (0, 0),
             aside: Vec::new(),
             slack: Duration::ZERO,
             enforce_at: None,
@@ -227,9 +227,9 @@ impl Workers {
         &self.host
     }
 
-    /// Records the group of an fnd that has connected: workers started from now on give it their sockets.
-    pub fn serve(&mut self, fnd_group: u32) {
-        self.fnd_group = fnd_group;
+    /// Records user and group of an fnd that has connected: workers started from now on give the group their sockets.
+    pub fn serve(&mut self, fnd: (u32, u32)) {
+        self.fnd = fnd;
     }
 
     /// Adds directories of sockets that an earlier spawner left, to be removed.

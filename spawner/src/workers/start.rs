@@ -41,7 +41,7 @@ impl Workers {
         if socket.as_ref().is_some_and(|(dir, path)| !sockets::is_in(dir, &path.0)) {
             return Err("its socket is not in its own directory".into());
         }
-        let (socket, fnd_group) = (socket.map(|(dir, _)| dir), self.fnd_group);
+        let (socket, fnd_group) = (socket.map(|(dir, _)| dir), self.fnd.1);
         let passed = self.host.passed;
         let mut take = |wanted: bool, pipe: bool| {
             let missing = "a descriptor is missing, or is of the wrong kind";
@@ -86,6 +86,7 @@ impl Workers {
             ("{cache}", text(&dirs.cache)),
             ("{credentials}", text(&dirs.credentials)),
             ("{bindings}", text(&dirs.bindings)),
+            ("{api}", text(&self.host.places.api(spawn.function))),
             ("{shim}", launcher.plan.mode.handler().unwrap_or_default().to_owned()),
             ("{user}", launcher.user.clone()),
             ("{zone}", self.host.zone.clone()),
@@ -237,7 +238,7 @@ impl Workers {
             v1: group.map(Group::v1_dirs).unwrap_or_default(),
             view: self
                 .host
-                .view((&dirs, version), (&plan, sandbox), (identity.as_ref(), &user), has_credentials)
+                .view((&dirs, version, function), (&plan, sandbox), (identity.as_ref(), &user), has_credentials)
                 .filter(|_| !watch),
             credentials,
             missing: self.host.lacking.clone(),

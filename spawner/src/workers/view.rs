@@ -9,7 +9,7 @@ impl Host {
     /// Returns a function's view of the machine; none if it has no sandbox at all.
     pub(super) fn view(
         &self,
-        (dirs, version): (&FunctionPlaces, Version),
+        (dirs, version, function): (&FunctionPlaces, Version, FunctionId),
         (plan, sandbox): (&Plan, Sandbox),
         (identity, user): (Option<&Identity>, &str),
         has_credentials: bool,
@@ -21,7 +21,9 @@ impl Host {
         let read = [dirs.version(&version), dirs.credentials.clone(), dirs.bindings.clone()];
         let write = [dirs.home.clone(), dirs.cache.clone(), dirs.tmp.clone(), self.places.http()];
         let real = |path: &PathBuf| fs::canonicalize(path).ok();
-        let read = read.into_iter().chain(self.runtimes.iter().filter_map(real)).map(|path| (path, Use::Read));
+        let api = plan.calls().then(|| self.places.api(function));
+        let read =
+            read.into_iter().chain(api).chain(self.runtimes.iter().filter_map(real)).map(|path| (path, Use::Read));
         let accounts = identity.map(|identity| Accounts::of(sandbox.profile, user, identity, &plan.groups, &dirs.home));
         Some(View {
             root: self.places.root(),

@@ -69,6 +69,7 @@ pages! {
     readme: "README.md",
     alerts: "docs/alerts.md",
     audit: "docs/audit.md",
+    calling_functions: "docs/calling-functions.md",
     cloudevents: "docs/cloudevents.md",
     cookbook: "docs/cookbook.md",
     dead_letters: "docs/dead-letters.md",

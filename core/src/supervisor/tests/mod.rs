@@ -3,6 +3,7 @@
 //! Files:
 //! - `bench`: events in, actions out as words
 //! - `books`: the books of a queue
+//! - `chain`: functions that call functions
 //! - `claims`: claimed before it begins
 //! - `clock_steps`: the clock is set
 //! - `ends`: verdicts, timeout, deadline, cancel
@@ -22,6 +23,7 @@
 
 mod bench;
 mod books;
+mod chain;
 mod claims;
 mod clock_steps;
 mod ends;

@@ -16,9 +16,10 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     let code = prop_oneof![3 => Just(0u8), 2 => Just(1), 1 => Just(75), 2 => Just(99), 1 => Just(65), 1 => Just(9)];
     prop_oneof![
-        20 => (function.clone(), any::<[bool; 2]>(), any::<[u8; 3]>()).prop_map(|(function, [wait, timeout], rare)| {
+        20 => (function.clone(), any::<[bool; 2]>(), any::<[u8; 3]>(), any::<[u8; 2]>()).prop_map(|(function, [wait, timeout], rare, [calls, which])| {
             let [later, expires, keyed] = rare.map(|n| n < 40);
-            Step::Submit { function, wait, timeout, later, expires, keyed }
+            let caller = (calls < 90).then_some(which);
+            Step::Submit { function, wait, timeout, later, expires, keyed, caller }
         }),
         8 => (0..16u8, 0..40u8, 0..3u8).prop_map(|(functions, event, order)| Step::Publish { functions, event, order }),
         14 => (any::<u8>(), 0..10u8).prop_map(|(which, n)| Step::Store { which, fine: n > 0 }),

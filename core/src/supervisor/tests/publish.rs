@@ -14,6 +14,7 @@ fn share(function: &str, n: u128, order_key: Option<&str>) -> Submit {
     let cause = Cause::Event(EventCause {
         attributes: Attributes::default(),
         order_key: order_key.map(str::to_owned),
+        depth: 0,
     });
     let mut submit = Submit::new(id(n), name(function), Trigger::Event);
     submit.payload.cause = Some(Arc::new(cause));

@@ -16,9 +16,9 @@ use super::bench::{EPOCH_MS, MIB, exit, id, name, quiet, rules, secs, text};
 use crate::outcome::{Class, Reason, Trigger};
 use crate::record::{Accepted, InvocationRecord};
 use crate::supervisor::{
-    Action, Adopted, AdoptedMember, Answered, Delivered, Event, Exited, FunctionKind, Http, Installed, NodeBudget, Now,
-    Overlap, Poll, Pool, Publication, Publish, QueueRules, ReplyTo, Restored, Rules, Service, Shares, SpawnOrder,
-    Submit, Supervisor,
+    Action, Adopted, AdoptedMember, Answered, Calling, Delivered, Event, Exited, FunctionKind, Http, Installed,
+    NodeBudget, Now, Overlap, Poll, Pool, Publication, Publish, QueueRules, ReplyTo, Restored, Rules, Service, Shares,
+    SpawnOrder, Submit, Supervisor,
 };
 use crate::triggers::cause::{Cause, EventCause};
 use crate::triggers::event::Attributes;
@@ -289,13 +289,21 @@ impl World {
             later,
             expires,
             keyed,
+            caller,
         } = *step
         else {
             unreachable!("the caller matched it");
         };
         let (id, reply) = (self.id(), self.reply());
         let ahead = |ms, wanted: bool| wanted.then(|| self.now.unix_ms + ms);
+        let running = self.ledger.iter().filter(|(_, entry)| entry.is_running());
+        let running: Vec<_> = running.map(|(id, entry)| (*id, &entry.accepted.function)).collect();
+        let caller = caller.and_then(|which| running.get(choose(which, running.len())?));
         let submit = Submit {
+            calling: caller.map(|(id, function)| Calling {
+                function: (*function).clone(),
+                invocation: Some(*id),
+            }),
             reply: Some(reply),
             wait,
             timeout: timeout.then(|| secs(1)),
@@ -320,6 +328,7 @@ impl World {
         let cause = Cause::Event(EventCause {
             attributes: Attributes::default(),
             order_key: (order < 2).then(|| order.to_string()),
+            depth: 0,
         });
         // The second event of the request is the same for every second request.
         let events = [event, event % 2].map(|event| {

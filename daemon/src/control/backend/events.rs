@@ -35,6 +35,8 @@ pub struct NewEvent {
     pub content_type: Option<String>,
     /// The sender's trace.
     pub trace: Option<Trace>,
+    /// The number of calls in its chain, if a function sends it; else 0.
+    pub depth: u8,
 }
 
 /// Why nothing of a request was accepted.

@@ -5,9 +5,11 @@ use fnd_core::access::Reach;
 use fnd_core::api::{
     FunctionChange, FunctionDetail, FunctionStatus, RouteList, RouteTest, RouteTestReport, ScheduleList, UsageList,
 };
-use fnd_core::supervisor::Rejection;
-use fnd_manifest::function::Mode;
+use fnd_core::supervisor::{Calling, Rejection};
+use fnd_core::trace::Trace;
+use fnd_manifest::function::{Manifest, Mode};
 use fnd_wire::ids::FunctionName;
+use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -29,6 +31,19 @@ pub trait FunctionBackend {
 
     /// Returns the limits for requests to a function; nothing if it has no version that can run.
     fn bounds(&self, name: &FunctionName) -> Option<Bounds>;
+
+    /// Returns the user and the manifest of a function that serves, for its own socket.
+    fn access(&self, _name: &FunctionName) -> Option<(u32, Rc<Manifest>)> {
+        None
+    }
+
+    /// Returns how many calls in a chain a request of a function is.
+    ///
+    /// # Errors
+    /// The chain is too long, or the invocation that the request names does not run.
+    fn call_depth(&self, _calling: &Calling, _trace: Option<&Trace>) -> Result<u8, Rejection> {
+        Ok(1)
+    }
 
     /// Returns the routes of the public listener.
     fn route_list(&self) -> RouteList;

@@ -6,13 +6,28 @@
 
 use crate::control::backend::EventBackend;
 use crate::control::call::Call;
+use crate::http::headers::joined;
 use crate::http::response::{Answered, Refusal};
 use crate::invoke::events::accept;
+use fnd_core::trace::Trace;
 
 pub(super) async fn publish(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let limit = call.backend.event_bytes_max();
     let body = call.read_body(limit, "the largest limits.body of a subscriber").await?;
     let backend: &dyn EventBackend = &*call.backend;
-    accept(backend, &call.backend.buffers(), &call.reach, (&call.request, body)).await
+    let trace = Trace::of(|name| joined(&call.request.parts.headers, name));
+    let emitter = call
+        .granted
+        .as_ref()
+        .map(|granted| granted.emitter(&call, trace.as_ref()));
+    let sender = (trace, emitter.transpose()?);
+    accept(
+        backend,
+        &call.backend.buffers(),
+        &call.reach,
+        (&call.request, body),
+        sender,
+    )
+    .await
 }

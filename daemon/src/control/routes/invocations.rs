@@ -10,7 +10,7 @@ use fnd_wire::ids::{FunctionName, InvocationId};
 
 /// Lists a page of invocations, newest first.
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
-    let listed = call.backend.invocations(filter(&call, &["usage"])?).await;
+    let listed = call.backend.invocations(filter(&call, &["usage", "parent"])?).await;
     json(&listed.map_err(failed("read the history"))?)
 }
 
@@ -32,6 +32,7 @@ pub(super) fn filter(call: &Call, more: &[&'static str]) -> Result<InvocationFil
         state: query.get("state", "a state such as `failed`", State::parse)?,
         reason: query.get("reason", "a reason such as `timeout` or `exit-1`", Reason::parse)?,
         trigger: query.get("trigger", "a trigger such as `manual`", Trigger::parse)?,
+        parent: query.get("parent", "the id of an invocation", InvocationId::parse)?,
         version: query.get("version", VERSION, version)?,
         text: query.get("text", "a part of a message", some)?,
         since_ms: query.instant("since")?,

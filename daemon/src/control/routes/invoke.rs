@@ -197,6 +197,7 @@ fn read_headers(
         expires_ms,
         priority: priority.unwrap_or(0),
         idempotency_key: read_key(call)?,
+        calling: call.granted.as_ref().map(|granted| granted.calling(call)).transpose()?,
         ..Submit::new(no_id, function, Trigger::Manual)
     })
 }

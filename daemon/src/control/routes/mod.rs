@@ -69,6 +69,7 @@ mod validate;
 
 use super::backend::Backend;
 use super::call::Call;
+use super::granted::Granted;
 use super::peer::Peer;
 use crate::http::limits::Pace;
 use crate::http::request::{Request, discard};
@@ -196,11 +197,11 @@ static LATER: &[(Method, &str)] = &[
     (Method::DELETE, "/v1/state/{scope}/{key}"),
 ];
 
-/// Returns the answer to a request of a peer with its roles.
+/// Returns the answer to a request of a peer with its roles, or of a function with what it may do.
 pub(crate) async fn answer(
     backend: Rc<dyn Backend>,
     peer: &Peer,
-    reach: &Reach,
+    (reach, granted): (&Reach, Option<Granted>),
     request: hyper::Request<Incoming>,
 ) -> Answered {
     let (parts, body) = request.into_parts();
@@ -217,6 +218,7 @@ pub(crate) async fn answer(
         let call = Call {
             backend: Rc::clone(&backend),
             reach: reach.clone(),
+            granted: granted.clone(),
             request: Request {
                 parts,
                 body: Rc::clone(&unread),
@@ -224,7 +226,10 @@ pub(crate) async fn answer(
             },
             places,
         };
-        if route.about == About::Invocation {
+        if let Some(granted) = &granted {
+            let allowed = granted.check(&call, &route.method, route.path).await;
+            allowed.inspect_err(|_| audit.refused = true)?;
+        } else if route.about == About::Invocation {
             permit_invocation(route, &call, &mut audit).await?;
         }
         (route.run)(call).await

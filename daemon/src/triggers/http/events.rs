@@ -4,10 +4,12 @@ use super::admission::Admitted;
 use super::asked::Asked;
 use super::listener::Listener;
 use super::{Public, not_allowed, unauthorized};
+use crate::http::headers::joined;
 use crate::http::request::Request;
 use crate::http::response::{Answered, Refusal};
 use crate::invoke::events::accept;
 use fnd_core::access::Reach;
+use fnd_core::trace::Trace;
 use fnd_core::triggers::route::{Admits, Route, path};
 use fnd_manifest::function::HttpRoute;
 use fnd_manifest::function::route::{Method, Per, Response};
@@ -69,7 +71,8 @@ impl Public {
             }
         };
         self.first_time(&admitted).await?;
-        let answer = accept(&self.control, &buffers, &Reach::own(), (&request, body)).await;
+        let trace = Trace::of(|name| joined(&request.parts.headers, name));
+        let answer = accept(&self.control, &buffers, &Reach::own(), (&request, body), (trace, None)).await;
         if let (Admitted::Once(replay), Err(_)) = (&admitted, &answer) {
             // Nothing was accepted, so the sender may try again with the same signature.
             self.listener.replays.forget(*replay);

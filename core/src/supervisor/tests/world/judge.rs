@@ -4,6 +4,8 @@ use super::{Entry, Process, RETRIES, Step, World};
 use crate::outcome::{Class, Reason, State};
 use crate::record::{Accepted, InvocationRecord, Unfinished};
 use crate::supervisor::{Action, Answer, AttemptOrder, CallOrder, Event, Notice, SpawnOrder};
+use crate::triggers::cause::Cause;
+use crate::triggers::hooks::DEPTH_MAX;
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::collections::BTreeMap;
 
@@ -190,6 +192,7 @@ impl World {
     fn may_begin(&self, attempt: &AttemptOrder) {
         let entry = &self.ledger[&attempt.invocation];
         assert!(entry.stored && !entry.is_final());
+        self.may_begin_after_caller(entry);
         if let Some(key) = order_key(entry) {
             let earlier = self.ledger.range(..attempt.invocation).map(|(_, earlier)| earlier);
             let same = |earlier: &&Entry| {
@@ -213,6 +216,24 @@ impl World {
         if let Some(at) = entry.accepted.not_before_ms {
             assert!(self.now.unix_ms >= at, "started too early");
         }
+    }
+
+    /// Checks that a call that somebody waits for begins only while its caller runs, and ends in the caller's time.
+    fn may_begin_after_caller(&self, entry: &Entry) {
+        let Some(Cause::Call(call)) = entry.accepted.payload.cause.as_deref() else {
+            return;
+        };
+        assert!(call.depth <= DEPTH_MAX, "a chain that is too long");
+        let caller = call.invocation.and_then(|caller| self.ledger.get(&caller));
+        // With a key somebody else may wait for it, too.
+        let Some(caller) = caller.filter(|_| !entry.accepted.durable && entry.accepted.key.is_none()) else {
+            return;
+        };
+        assert!(caller.is_running(), "it begins although its caller has ended");
+        let deadline = caller.accepted.deadline_ms;
+        assert!(deadline.is_none_or(|limit| entry.accepted.deadline_ms.is_some_and(|own| own <= limit)));
+        let before = caller.accepted.payload.cause.as_deref().map_or(0, Cause::depth);
+        assert_eq!(call.depth, before + 1);
     }
 
     fn begins(&mut self, attempt: &AttemptOrder) {
@@ -359,6 +380,11 @@ fn order_key(entry: &Entry) -> Option<&str> {
 }
 
 impl Entry {
+    /// Says whether an attempt of it runs.
+    pub(super) fn is_running(&self) -> bool {
+        self.begun > self.ended && !self.is_final()
+    }
+
     fn is_final(&self) -> bool {
         self.record.as_ref().is_some_and(|record| record.state.is_final())
     }

@@ -12,6 +12,8 @@ pub(in crate::supervisor::tests) enum Step {
         later: bool,
         expires: bool,
         keyed: bool,
+        /// The running invocation that sends the request.
+        caller: Option<u8>,
     },
     /// A request with one event or two for some functions (bits).
     Publish {

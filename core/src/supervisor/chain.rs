@@ -1,0 +1,312 @@
+//! Functions that call functions: which invocation calls, how long the chain of calls is, and what ends with a caller.
+//!
+//! ```text
+//! a (waits) ──▶ b (waits) ──▶ c        the end of a ends b and c: nobody is left who waits for them
+//!     └─ queues ──▶ d                  d goes on: nobody waits for it
+//! ```
+//! A call is an invocation whose cause is [`Cause::Call`]. Its caller waits for it exactly if it is not durable, so what
+//! is stored of an invocation says it, too. This module does not decide which function may call which:
+//! `[access]` of the manifest does.
+
+use super::Supervisor;
+use super::action::{Action, Rejection};
+use super::event::{Now, Submit};
+use super::function::FunctionKey;
+use super::invocation::{Invocation, Stage};
+use super::verdict::Ending;
+use super::worker::Run;
+use crate::outcome::Trigger;
+use crate::trace::{Span, Trace};
+use crate::triggers::cause::{CallCause, Cause};
+use crate::triggers::hooks::DEPTH_MAX;
+use fnd_wire::ids::{FunctionName, InvocationId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why an invocation ends that its caller waited for.
+const CALLER_ENDS: &str = "its caller waited for it, and was ended";
+const CALLER_ENDED: &str = "its caller waited for it, and has ended";
+pub(super) const CALLER_LEFT: &str = "its caller closed the connection";
+
+/// An invocation that runs, and its attempt.
+type Running<'a> = (&'a Invocation, &'a Run);
+
+/// A function that calls another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Calling {
+    /// The function that calls.
+    pub function: FunctionName,
+    /// The invocation of it that calls, as the request says; absent: the trace of the request may say it.
+    pub invocation: Option<InvocationId>,
+}
+
+/// Why a call of a function is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChainRefusal {
+    /// The invocation that the request names is not one of the calling function that runs now.
+    NotRunning(FunctionName),
+    /// The chain of calls would be longer than [`DEPTH_MAX`].
+    TooLong,
+    /// The called function is in the chain of invocations that would wait for this call, and has no free place: the call
+    /// would wait for itself.
+    WaitsForItself,
+}
+
+impl ChainRefusal {
+    /// Returns the reason in words.
+    #[must_use]
+    pub fn words(&self, function: &FunctionName) -> String {
+        match self {
+            Self::NotRunning(caller) => format!(
+                "`Fnd-Invocation` must name an invocation of `{caller}` that runs now; `FND_INVOCATION` has its id"
+            ),
+            Self::TooLong => format!(
+                "`{function}` would be call {} in a chain of functions that call functions: at most {DEPTH_MAX} are allowed",
+                u32::from(DEPTH_MAX) + 1
+            ),
+            Self::WaitsForItself => format!(
+                "`{function}` is in the chain of functions that wait for this call, and all its places are taken (pool.max): the call \
+                 would wait for itself; queue it (`--async`), or raise `pool.max`"
+            ),
+        }
+    }
+}
+
+/// The live invocations that another one waits for, by their callers.
+#[derive(Debug, Default)]
+pub(super) struct Waited(BTreeMap<InvocationId, BTreeSet<InvocationId>>);
+
+impl Waited {
+    /// Adds an invocation, if another one waits for it.
+    pub(super) fn add(&mut self, invocation: &Invocation) {
+        if let Some(caller) = invocation.waiting_caller() {
+            self.0.entry(caller).or_default().insert(invocation.id);
+        }
+    }
+
+    /// Removes an invocation.
+    pub(super) fn remove(&mut self, invocation: &Invocation) {
+        if let Some(caller) = invocation.waiting_caller()
+            && let Some(of_caller) = self.0.get_mut(&caller)
+        {
+            of_caller.remove(&invocation.id);
+            if of_caller.is_empty() {
+                self.0.remove(&caller);
+            }
+        }
+    }
+
+    fn of(&self, caller: InvocationId) -> Vec<InvocationId> {
+        self.0.get(&caller).into_iter().flatten().copied().collect()
+    }
+}
+
+impl Invocation {
+    /// Returns the invocation that waits for this one, if it was called by one that waits.
+    pub(super) fn waiting_caller(&self) -> Option<InvocationId> {
+        self.called().filter(|_| !self.durable)?.invocation
+    }
+
+    /// Says whether somebody else waits for it, too, by its idempotency key.
+    fn is_shared(&self) -> bool {
+        self.key.is_some() && self.waiters.len() > 1
+    }
+
+    /// Returns who has called it, if a function has.
+    pub(super) fn called(&self) -> Option<&CallCause> {
+        match self.payload.cause.as_deref() {
+            Some(Cause::Call(call)) => Some(call),
+            _ => None,
+        }
+    }
+}
+
+impl Supervisor {
+    /// Completes a request of a function with its caller: the cause, the trigger and the trace.
+    ///
+    /// # Errors
+    /// The chain of calls does not allow the request.
+    pub(super) fn with_caller(&self, submit: &mut Submit) -> Result<(), Rejection> {
+        let Some(calling) = &submit.calling else { return Ok(()) };
+        let (depth, caller) = self.caller(calling, submit.payload.trace.as_ref())?;
+        if depth > DEPTH_MAX {
+            return Err(Rejection::Chain(ChainRefusal::TooLong));
+        }
+        let invocation = caller.map(|(invocation, _)| invocation.id);
+        if let Some((invocation, run)) = caller {
+            if submit.wait && self.would_wait_for_itself(invocation, &submit.function) {
+                return Err(Rejection::Chain(ChainRefusal::WaitsForItself));
+            }
+            submit.payload.trace.get_or_insert_with(|| continued(invocation, run));
+        }
+        submit.trigger = Trigger::Function;
+        submit.payload.cause = Some(Arc::new(Cause::Call(CallCause {
+            invocation,
+            function: calling.function.clone(),
+            depth,
+        })));
+        Ok(())
+    }
+
+    /// Returns how many calls in a chain a request of a function is, and the invocation that sends it. The invocation is
+    /// unknown if several run and the request names none; then the longest of their chains counts.
+    ///
+    /// # Errors
+    /// As [`Self::with_caller`].
+    pub fn call_depth(
+        &self,
+        calling: &Calling,
+        trace: Option<&Trace>,
+    ) -> Result<(u8, Option<InvocationId>), Rejection> {
+        let (depth, caller) = self.caller(calling, trace)?;
+        if depth > DEPTH_MAX {
+            return Err(Rejection::Chain(ChainRefusal::TooLong));
+        }
+        Ok((depth, caller.map(|(invocation, _)| invocation.id)))
+    }
+
+    fn caller(&self, calling: &Calling, trace: Option<&Trace>) -> Result<(u8, Option<Running<'_>>), Rejection> {
+        let key = self.functions.find(&calling.function);
+        let running = key.map(|key| self.running_of(key)).unwrap_or_default();
+        let by_trace =
+            |(invocation, run): &&Running<'_>| trace.is_some_and(|trace| trace.parent == span(invocation, run).id);
+        let caller = match calling.invocation {
+            Some(named) => {
+                let named = running.iter().find(|(invocation, _)| invocation.id == named);
+                let refusal = || Rejection::Chain(ChainRefusal::NotRunning(calling.function.clone()));
+                Some(named.ok_or_else(refusal)?)
+            }
+            None => match running.as_slice() {
+                [one] => Some(one),
+                several => several.iter().find(by_trace),
+            },
+        };
+        let depth = |(invocation, _): &Running<'_>| invocation.payload.cause.as_deref().map_or(0, Cause::depth);
+        let before = match caller {
+            Some(caller) => depth(caller),
+            None => running.iter().map(depth).max().unwrap_or(0),
+        };
+        Ok((before.saturating_add(1), caller.copied()))
+    }
+
+    /// Returns the invocations of a function that run, with their attempts.
+    fn running_of(&self, key: FunctionKey) -> Vec<Running<'_>> {
+        let workers = self.functions[key].running.iter().filter_map(|id| self.workers.get(id));
+        let runs = workers.flat_map(|worker| &worker.runs);
+        runs.filter_map(|run| Some((self.invocations.get(&run.invocation)?, run)))
+            .collect()
+    }
+
+    /// Says whether a function has no place left and is in the chain of those that would wait for a call of it.
+    fn would_wait_for_itself(&self, caller: &Invocation, function: &FunctionName) -> bool {
+        let Some(key) = self.functions.find(function) else {
+            return false;
+        };
+        let mut waiting = Some(caller);
+        // The chain has no circle: each invocation is older than those that it calls.
+        while let Some(invocation) = waiting {
+            if invocation.function == key {
+                return self.functions[key]
+                    .serving()
+                    .is_some_and(|serving| !self.has_place(key, serving));
+            }
+            waiting = invocation.waiting_caller().and_then(|id| self.invocations.get(&id));
+        }
+        false
+    }
+
+    /// Returns when a caller that waits will have ended: by the timeout of its attempt or its own deadline.
+    pub(super) fn caller_ends_at(&self, submit: &Submit) -> Option<Duration> {
+        let Some(Cause::Call(call)) = submit.payload.cause.as_deref() else {
+            return None;
+        };
+        let caller = self.invocations.get(&call.invocation.filter(|_| submit.wait)?)?;
+        let runs = self.running_of(caller.function);
+        let run = runs.iter().find(|(invocation, _)| invocation.id == caller.id);
+        let timeout_at = run.and_then(|(_, run)| run.timeout_at);
+        timeout_at
+            .into_iter()
+            .chain(caller.deadline.map(|deadline| deadline.at))
+            .min()
+    }
+
+    /// Says whether the caller that waited for an invocation does not run any more. If both ran in one worker, the worker has
+    /// ended with both.
+    pub(super) fn has_lost_caller(&self, invocation: &Invocation) -> bool {
+        let caller = invocation.waiting_caller().filter(|_| !invocation.is_shared());
+        caller.is_some_and(|caller| !self.runs_now(caller))
+    }
+
+    fn runs_now(&self, id: InvocationId) -> bool {
+        let worker = self.invocations.get(&id).and_then(|invocation| match invocation.stage {
+            Stage::Running { worker } => self.workers.get(&worker),
+            _ => None,
+        });
+        worker.is_some_and(|worker| worker.run(id).is_some())
+    }
+
+    /// Ends the invocations that another one waits for, because its attempt is being ended.
+    pub(super) fn end_waited_for(&mut self, now: Now, caller: InvocationId, out: &mut Vec<Action>) {
+        self.end_calls(now, caller, CALLER_ENDS, out);
+    }
+
+    /// Ends the invocations that an ended attempt waited for. When everything ends, each says by itself why.
+    pub(super) fn end_unwaited(&mut self, now: Now, caller: InvocationId, out: &mut Vec<Action>) {
+        if self.spawner && !self.phase.is_stopping() {
+            self.end_calls(now, caller, CALLER_ENDED, out);
+        }
+    }
+
+    /// Ends the invocations whose caller, which waited for them, ended while no fnd was running.
+    pub(super) fn end_orphans(&mut self, now: Now, out: &mut Vec<Action>) {
+        let callers: Vec<InvocationId> = self.waited.0.keys().copied().collect();
+        let gone: Vec<InvocationId> = callers.into_iter().filter(|caller| !self.runs_now(*caller)).collect();
+        for caller in gone {
+            self.end_calls(now, caller, CALLER_ENDED, out);
+        }
+    }
+
+    /// Ends a call. The first reason stays if no retry can follow it.
+    pub(super) fn end_call(&mut self, now: Now, id: InvocationId, why: &'static str, out: &mut Vec<Action>) {
+        let mut runs = self.workers.values().filter_map(|worker| worker.run(id));
+        let is_last = |ending: &Ending| {
+            matches!(
+                ending,
+                Ending::Cancelled(_) | Ending::Deadline | Ending::CallersDeadline
+            )
+        };
+        if !runs.any(|run| run.ending.as_ref().is_some_and(is_last)) {
+            self.end_all(now, id, Ending::Cancelled(why), out);
+        }
+    }
+
+    fn end_calls(&mut self, now: Now, caller: InvocationId, why: &'static str, out: &mut Vec<Action>) {
+        for id in self.waited.of(caller) {
+            if self
+                .invocations
+                .get(&id)
+                .is_some_and(|invocation| !invocation.is_shared())
+            {
+                self.end_call(now, id, why, out);
+            }
+        }
+    }
+}
+
+fn span(invocation: &Invocation, run: &Run) -> Span {
+    Span::of(invocation.payload.trace.as_ref(), invocation.id, run.attempt)
+}
+
+/// Returns the trace of a call, which continues the caller's.
+fn continued(invocation: &Invocation, run: &Run) -> Trace {
+    let span = span(invocation, run);
+    let before = invocation.payload.trace.as_ref();
+    Trace {
+        id: span.trace,
+        parent: span.id,
+        flags: span.flags,
+        state: before.and_then(|before| before.state.clone()),
+        b3: before.is_some_and(|before| before.b3),
+    }
+}

@@ -1,0 +1,106 @@
+//! What a function may do at its socket: what `[access]` of its manifest lists, and look after the invocations that it
+//! has called. Everything else is refused, with what to write into the manifest.
+
+use super::backend::InvocationBackend;
+use super::call::Call;
+use super::refusal::failed;
+use crate::http::request::short;
+use crate::http::response::{Refusal, refuse};
+use crate::invoke::events::Emitter;
+use crate::invoke::refusal::rejected;
+use fnd_core::api::problem::Code;
+use fnd_core::supervisor::Calling;
+use fnd_core::trace::Trace;
+use fnd_core::triggers::cause::Cause;
+use fnd_manifest::function::{Access, Manifest};
+use fnd_wire::ids::{FunctionName, InvocationId};
+use hyper::Method;
+use std::rc::Rc;
+
+/// A function that sends a request.
+#[derive(Debug, Clone)]
+pub(super) struct Granted {
+    /// The function.
+    pub(super) function: FunctionName,
+    /// The manifest of the version that serves.
+    pub(super) manifest: Rc<Manifest>,
+}
+
+impl Granted {
+    fn access(&self) -> &Access {
+        &self.manifest.access
+    }
+
+    /// Checks whether the function may send a request of this method to the route of this path.
+    ///
+    /// # Errors
+    /// It may not.
+    pub(super) async fn check(&self, call: &Call, method: &Method, path: &str) -> Result<(), Refusal> {
+        let Self { function, .. } = self;
+        let refused = |why: String| Err(refuse(Code::NotAllowed, why));
+        match (method.as_str(), path.strip_prefix("/v1/").unwrap_or(path)) {
+            (_, "/healthz") => Ok(()),
+            ("POST", "functions/{function}/invoke" | "functions/{function}/invocations")
+            | (_, "functions/{function}/http/{path...}") => {
+                let called = call.function()?;
+                if self.access().may_invoke(&called) {
+                    return Ok(());
+                }
+                refused(format!(
+                    "`{function}` may not call `{called}`: write `invoke = [\"{called}\"]` into `[access]` of its manifest"
+                ))
+            }
+            // The types are known when the body is read.
+            ("POST", "events" | "/publish") => Ok(()),
+            ("GET", "invocations/{id}" | "invocations/{id}/result") | ("POST", "invocations/{id}/cancel") => {
+                let id = call.invocation()?;
+                if self.has_called(&*call.backend, id).await? {
+                    return Ok(());
+                }
+                refused(format!(
+                    "`{function}` has called no invocation {id}, and sees only those that it has called"
+                ))
+            }
+            _ => refused(format!(
+                "functions may only call functions, send events, and see and cancel what they have called; `{method} {}` is \
+                 for people",
+                short(path)
+            )),
+        }
+    }
+
+    async fn has_called(&self, backend: &(impl InvocationBackend + ?Sized), id: InvocationId) -> Result<bool, Refusal> {
+        let view = backend.invocation(id).await.map_err(failed("read the history"))?;
+        let cause = view.and_then(|view| view.cause);
+        Ok(matches!(cause, Some(Cause::Call(call)) if call.function == self.function))
+    }
+
+    /// Returns the function as a caller; the header `Fnd-Invocation` names the invocation.
+    ///
+    /// # Errors
+    /// The header is no id.
+    pub(super) fn calling(&self, call: &Call) -> Result<Calling, Refusal> {
+        let named = call.request.header("fnd-invocation")?;
+        let id = |text: &str| {
+            let wrong = || refuse(Code::BadRequest, format!("`Fnd-Invocation: {}` is no id", short(text)));
+            InvocationId::parse(text).ok_or_else(wrong)
+        };
+        Ok(Calling {
+            function: self.function.clone(),
+            invocation: named.map(id).transpose()?,
+        })
+    }
+
+    /// Returns the function as a sender of events.
+    ///
+    /// # Errors
+    /// As [`Self::calling`], or the chain of calls is too long.
+    pub(super) fn emitter(&self, call: &Call, trace: Option<&Trace>) -> Result<Emitter, Refusal> {
+        let depth = call.backend.call_depth(&self.calling(call)?, trace);
+        Ok(Emitter {
+            function: self.function.clone(),
+            manifest: Rc::clone(&self.manifest),
+            depth: depth.map_err(|rejection| rejected(&rejection, &self.function))?,
+        })
+    }
+}
