@@ -42,6 +42,7 @@ done <<'PLACES'
 root:root 755 /etc/fnd
 root:root 644 /etc/fnd/fnd.toml
 root:root 755 /etc/fnd/functions
+root:root 700 /etc/fnd/bindings
 root:root 700 /etc/fnd/secrets
 root:root 711 /var/lib/fnd
 fnd:fnd 700 /var/lib/fnd/state
@@ -51,6 +52,7 @@ root:root 755 /run/fnd
 fnd:fnd 755 /run/fnd/status
 fnd:fnd 700 /run/fnd/ledger
 fnd:fnd 700 /run/fnd/marks
+fnd:fnd 700 /run/fnd/spool
 root:root 755 /usr/sbin/fnd
 root:root 755 /usr/libexec/fnd/fnd-spawner
 root:root 644 /usr/lib/fnd/runtimes/bash/runtime.toml

@@ -84,20 +84,19 @@ pub struct Gatherer {
     pub vault: Vault,
     /// What the function gets.
     pub credentials: Credentials,
-    /// File of the key of this machine.
-    pub key: PathBuf,
+    /// The key of this machine.
+    pub key: [u8; 32],
 }
 
 impl Gatherer {
     /// Writes head and values to a memory file.
     ///
     /// # Errors
-    /// If writing fails, or if the key can't be read or made.
+    /// If writing fails, or if there are no random numbers.
     pub fn gather(&self, memory: &File) -> io::Result<()> {
         let (values, mut problems) = self.values();
         let body = values.to_wire();
-        let key = self.key()?;
-        let digest = Sha256::new().chain_update(key).chain_update(&body).chain_update(key).finalize();
+        let digest = Sha256::new().chain_update(self.key).chain_update(&body).chain_update(self.key).finalize();
         let hidden = |(name, _): &&(String, Bytes)| !KNOWN.iter().any(|known| name.ends_with(&format!("/{known}")));
         let masked = values.secrets.iter().chain(values.bindings.iter().filter(hidden));
         let masks = Masks::of(u64::from_le_bytes(random()?), masked.map(|(_, value)| value.0.as_slice()));
@@ -169,16 +168,19 @@ impl Gatherer {
             false => Err(problem(&shown, "it has no entry `type`, which every service binding must have", help)),
         }
     }
+}
 
-    /// Returns the key of this machine, which is made when it is first needed.
-    fn key(&self) -> io::Result<[u8; 32]> {
-        let read = || fs::read(&self.key).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-        if read().is_none() {
-            crate::places::replace(&self.key, &random::<32>()?)?;
-        }
-        // Another helper may have made it in the same moment.
-        read().ok_or_else(|| io::Error::other("the key of this machine can't be read"))
+/// Returns the key of this machine, which is made when it is first needed.
+///
+/// # Errors
+/// If it can't be made.
+pub fn key(path: &Path) -> io::Result<[u8; 32]> {
+    if let Some(key) = fs::read(path).ok().and_then(|bytes| bytes.try_into().ok()) {
+        return Ok(key);
     }
+    let key = random()?;
+    crate::places::replace(path, &key)?;
+    Ok(key)
 }
 
 /// Returns a value of one line without the end of the line, which editors and `echo` add; other values as they are.

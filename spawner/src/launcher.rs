@@ -103,8 +103,10 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
             entered.clone()?;
             spec.exec.argv = texts(argv).failed("use the command line")?;
             spec.exec.path = spec.exec.argv.first().cloned().unwrap_or_default();
+            // A request can bring a variable of any name that begins with HTTP_; it must not replace a secret.
+            let is_own = |line: &Bytes| variables.iter().any(|(name, _)| is_variable(&line.0, name));
             let own = variables.iter().map(|(name, value)| Bytes([name.as_bytes(), b"=", &value.0].concat()));
-            let all = environment.into_iter().chain(own).collect();
+            let all = environment.into_iter().filter(|line| !is_own(line)).chain(own).collect();
             spec.exec.environment = texts(all).failed("use the environment")?;
             start(&spec, frame.descriptors)
         })();
@@ -125,6 +127,11 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
         let _ = kill.write_all(b"1");
     }
     1
+}
+
+/// Returns whether a line `NAME=VALUE` of an environment is the variable of this name.
+fn is_variable(line: &[u8], name: &str) -> bool {
+    line.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
 }
 
 fn start(spec: &Spec, mut descriptors: VecDeque<OwnedFd>) -> Result<(Child, Option<OwnedFd>), CloneError> {

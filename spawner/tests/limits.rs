@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Harness, Options, Outcome, privileged, processes_of, until};
-use fnd_wire::frame::{Containment, ExitStatus, Hello, Reply, Request};
+use fnd_wire::frame::{Containment, ExitStatus, Hello, PROTOCOL_MAX, Reply, Request};
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::path::{Path, PathBuf};
 
@@ -218,7 +218,7 @@ fn a_second_hello_gets_what_runs_and_the_exits_nobody_acknowledged() {
     harness.send(&Request::Acknowledge(WorkerId(worker)), Vec::new());
     let number = harness.send(&Request::Remove(FunctionName::new("orphan").unwrap()), Vec::new());
     assert_eq!(harness.answer(number).0, Reply::Done);
-    let number = harness.send(&Request::Hello(Hello { min: 7, max: 9 }), Vec::new());
+    let number = harness.send(&Request::Hello(Hello { min: PROTOCOL_MAX + 1, max: PROTOCOL_MAX + 2 }), Vec::new());
     assert!(matches!(harness.answer(number).0, Reply::Failed(text) if text.contains("protocol")));
 }
 

@@ -27,6 +27,8 @@ pub(super) fn run(shared: &Arc<Shared>, bytes_max: u64, now_ms: impl Fn() -> u64
         names: HashMap::new(),
         told: (0, HashSet::new()),
     };
+    // Now, so that the first call does not wait for it. An error is reported when there is something to write.
+    let _ = writer.store(&shared.path);
     loop {
         let state = next(shared, writer.unwritten.is_empty());
         let mut state = gather(shared, state);

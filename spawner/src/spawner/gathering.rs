@@ -25,9 +25,11 @@ impl Spawner {
             let why = "it has secrets or service bindings, but root does not own all of its files";
             return Err(one(why.to_owned(), "run `chown root` for code and manifest"));
         }
+        let failed = |what: &str, error: io::Error| one(format!("failed to make {what}: {error}"), "reload fnd");
         let memory = memfd_create("fnd-credentials", MemfdFlags::CLOEXEC);
-        let memory = memory.map_err(|error| one(format!("failed to make a memory file: {error}"), "reload fnd"))?;
-        let key = self.workers.host().places.state.join("spawner/key");
+        let memory = memory.map_err(|error| failed("a memory file", error.into()))?;
+        let key = credentials::key(&self.workers.host().places.state.join("spawner/key"));
+        let key = key.map_err(|error| failed("the key of this machine", error))?;
         Ok((Gatherer { vault: self.secrets.vault().clone(), credentials, key }, memory.into()))
     }
 

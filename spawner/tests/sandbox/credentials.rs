@@ -169,6 +169,19 @@ fn a_new_value_is_a_new_version_and_the_old_one_runs_on_with_its_own() {
     harness.stop();
 }
 
+#[test]
+fn a_request_replaces_no_secret() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = start();
+    furnish(&harness);
+    let installed = harness.install("a.sh", "echo \"<$HTTP_TOKEN> $HTTP_OTHER\"\n", "variables=HTTP_TOKEN:db-password");
+    let run = harness.run(&installed, None, &[("HTTP_TOKEN", "forged"), ("HTTP_OTHER", "header")]);
+    assert_eq!(run.stdout, format!("<{}> header\n", SECRET.trim()));
+    harness.stop();
+}
+
 /// The fingerprints come before the answer to the start, and in front of the report of a held worker.
 #[test]
 fn fnd_gets_fingerprints_and_no_values() {

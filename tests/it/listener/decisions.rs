@@ -42,12 +42,14 @@ fn a_redelivery_gets_the_answer_of_the_first_run() {
     let send = |id: &str| site.call("POST", "/deploy", &[("x-delivery", id)], "x");
     let (first, again) = std::thread::scope(|scope| {
         let first = scope.spawn(|| send("d-1"));
+        let home = site.fnd.path("state/home/deploy");
+        // A start counts as running before the function's directories are made.
         eventually("it runs", || {
-            site.fnd.client().get("/v1/functions/deploy").json::<Value>()["running"] == 1
+            site.fnd.client().get("/v1/functions/deploy").json::<Value>()["running"] == 1 && home.exists()
         });
         // The sender has waited long enough, and tries again.
         let again = send("d-1");
-        fs::write(site.fnd.path("state/home/deploy/go"), "").unwrap();
+        fs::write(home.join("go"), "").unwrap();
         (first.join().unwrap(), again)
     });
     assert_eq!(
