@@ -15,6 +15,10 @@ use std::time::Duration;
 
 /// Longest time of a boot, which takes about 30 seconds on an idle host.
 const BOOT: Duration = Duration::from_secs(1200);
+/// Longest time in which all services stop; systemd kills those that take longer than 90 seconds.
+const STOP: Duration = Duration::from_secs(600);
+/// Lines of the console that a failure prints.
+const CONSOLE_LINES: usize = 40;
 /// Longest time of a command without a limit of its own; only one that hangs takes it.
 pub(crate) const COMMAND: Duration = Duration::from_secs(900);
 
@@ -109,12 +113,22 @@ impl VirtualMachine {
         *self = again;
     }
 
-    /// Reboots by the machine's own means, services stopped in order.
-    pub(crate) fn reboot(&self) {
-        self.channel.borrow_mut().boots.clear();
+    /// Reboots by the machine's own means, services stopped in order. A new QEMU boots it again: a machine that does not
+    /// stop is told from one that does not boot.
+    pub(crate) fn reboot(&mut self) {
         // The machine may be down before it has answered.
         let _ = self.start("systemctl reboot");
-        self.wait_boot();
+        let start = now();
+        while self.qemu.try_wait().expect("QEMU can be asked").is_none() {
+            assert!(
+                start.elapsed() < STOP,
+                "not stopped after {STOP:?}{}",
+                self.console_end()
+            );
+            pause();
+        }
+        let again = Self::power_on(&self.image, "");
+        *self = again;
     }
 
     /// Runs a command with bash as root.
@@ -206,18 +220,19 @@ impl VirtualMachine {
         let mut channel = self.channel.borrow_mut();
         while channel.boots.is_empty() {
             let left = BOOT.saturating_sub(start.elapsed());
-            assert!(
-                !left.is_zero(),
-                "not booted after {BOOT:?}; see {}",
-                self.console().display()
-            );
+            assert!(!left.is_zero(), "not booted after {BOOT:?}{}", self.console_end());
             channel.receive(left);
         }
     }
 
-    /// Returns where the machine's console is written.
-    pub(crate) fn console(&self) -> PathBuf {
-        self.image.work.join("console")
+    /// Returns the last lines of the machine's console.
+    pub(crate) fn console_end(&self) -> String {
+        let path = self.image.work.join("console");
+        let text = std::fs::read(&path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        let last = &lines[lines.len().saturating_sub(CONSOLE_LINES)..];
+        format!("; the end of its console, {}:\n{}", path.display(), last.join("\n"))
     }
 
     fn off(&mut self) {
@@ -238,7 +253,15 @@ fn qemu(image: &Image, socket: &Path, kernel_arguments: &str) -> Command {
     let mut qemu = Command::new("qemu-system-x86_64");
     qemu.args(["-accel", if kvm { "kvm" } else { "tcg,thread=multi,tb-size=512" }])
         .args(["-cpu", "max", "-smp", "2", "-m", "1536"])
-        .args(["-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none"])
+        .args([
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-monitor",
+            "none",
+            "-no-reboot",
+        ])
         .arg("-kernel")
         .arg(image.base.join("vmlinuz"))
         .arg("-initrd")

@@ -77,10 +77,7 @@ impl Report {
         self.went().failed.insert(scenario.name);
         eprintln!("{:<42} FAILED {seconds:6.1} s", scenario.name);
         if catch_unwind(AssertUnwindSafe(|| self.collect(scenario.name, machine))).is_err() {
-            eprintln!(
-                "the machine does not answer; its console: {}",
-                machine.console().display()
-            );
+            eprintln!("the machine does not answer{}", machine.console_end());
         }
         false
     }
