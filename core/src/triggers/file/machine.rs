@@ -357,6 +357,13 @@ impl Machine {
         [file, scan, offer, self.waiting_due].into_iter().flatten().min()
     }
 
+    /// Returns whether the time of a file is over. The edge reads the events until now before the next turn, because one of
+    /// them may say where the file is.
+    #[must_use]
+    pub fn is_due(&self, now: Duration) -> bool {
+        self.due.peek().is_some_and(|Reverse((time, _))| *time <= nanos(now))
+    }
+
     /// Ends the times that are over.
     fn expire(&mut self, at: Clock) {
         let now = nanos(at.now);
@@ -381,8 +388,10 @@ impl Machine {
             }
             match state {
                 State::Quiet => self.ask(id, State::Resting, false),
-                // A scan, or a look after an answer of fnd, may find it under another name.
-                State::MovedAway | State::Removed if self.is_scanned(at) || self.offers.changed > 0 => {
+                // A scan, a look that is due, or one after an answer of fnd, may find it under another name.
+                State::MovedAway | State::Removed
+                    if self.is_scanned(at) || !self.asked.is_empty() || self.offers.changed > 0 =>
+                {
                     self.queue(id, now.saturating_add(nanos(MOVE_WINDOW)));
                 }
                 // So may the first scan after a start.

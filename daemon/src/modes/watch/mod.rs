@@ -123,7 +123,7 @@ impl<'a> Watcher<'a> {
     fn run(&mut self) -> io::Result<()> {
         loop {
             if !self.pipes.is_full() {
-                self.turn();
+                self.turn()?;
             }
             match self.pipes.send() {
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()), // fnd has ended
@@ -300,9 +300,13 @@ impl<'a> Watcher<'a> {
     }
 
     /// Carries out what the machine decides, until it has nothing more to be done.
-    fn turn(&mut self) {
+    fn turn(&mut self) -> io::Result<()> {
+        let clock = self.clock();
+        if self.begun && self.machine.is_due(clock.now) {
+            self.read_events()?;
+        }
         let mut actions = Vec::new();
-        self.machine.turn(self.clock(), &mut actions);
+        self.machine.turn(clock, &mut actions);
         let mut opened: Option<(u16, OwnedFd)> = None;
         let mut is_examined = false;
         for action in actions {
@@ -347,6 +351,7 @@ impl<'a> Watcher<'a> {
         if is_examined {
             self.examine();
         }
+        Ok(())
     }
 
     /// Opens a watched directory, if it is still the one that is watched.

@@ -72,9 +72,10 @@ fn triggers() -> impl Strategy<Value = FileTrigger> {
     })
 }
 
-fn run(trigger: FileTrigger, steps: &[Step]) -> Result<(), TestCaseError> {
+fn run(trigger: FileTrigger, look_takes: Duration, steps: &[Step]) -> Result<(), TestCaseError> {
     let acts = trigger.acts();
     let mut world = World::new(vec![trigger]);
+    world.look_takes = look_takes;
     world.is_quick = false;
     world.begin();
     let mut acted = 0;
@@ -175,7 +176,11 @@ fn check(world: &World) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn each_content_that_rests_runs_once(trigger in triggers(), steps in prop::collection::vec(step(), 1..60)) {
-        run(trigger, &steps)?;
+    fn each_content_that_rests_runs_once(
+        trigger in triggers(),
+        look_takes in prop_oneof![3 => Just(0), 1 => Just(20), 1 => Just(70)],
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        run(trigger, Duration::from_millis(look_takes), &steps)?;
     }
 }

@@ -424,3 +424,24 @@ fn a_file_that_is_renamed_during_a_scan_is_not_forgotten() {
     assert_eq!(world.runs(), []);
     assert_eq!(world.known.len(), 1);
 }
+
+/// On a busy machine the looks at files take longer than a name may be without a file.
+#[test]
+fn files_that_were_renamed_while_no_watcher_ran_are_not_forgotten_before_they_are_looked_at() {
+    let mut world = world(entry("/in"));
+    for name in ["a", "b", "c"] {
+        world.disk.write(name, false);
+    }
+    world.pass(SECOND);
+    assert_eq!(world.runs().len(), 3);
+    world.stop();
+    for name in ["a", "b", "c"] {
+        world.disk.rename(name, &format!("{name}-moved"));
+    }
+    world.disk.events.clear();
+    world.look_takes = Duration::from_millis(70);
+    world.begin();
+    world.pass(SECOND);
+    assert_eq!(world.runs(), []);
+    assert_eq!(world.known.len(), 3);
+}

@@ -30,6 +30,8 @@ pub(super) struct World {
     pub(super) is_quick: bool,
     /// The answer to every look while the files cannot be reached.
     pub(super) hidden: Option<Look>,
+    /// The time that each look takes.
+    pub(super) look_takes: Duration,
     ids: u128,
 }
 
@@ -54,6 +56,7 @@ impl World {
             first_ms: 0,
             is_quick: true,
             hidden: None,
+            look_takes: Duration::ZERO,
             ids: 0,
         }
     }
@@ -131,6 +134,9 @@ impl World {
                 now: self.now,
                 wall_ns: self.disk.wall_ns,
             };
+            if self.machine.is_due(at.now) {
+                self.read_events();
+            }
             let mut actions = Vec::new();
             self.machine.turn(at, &mut actions);
             if actions.is_empty() {
@@ -151,6 +157,7 @@ impl World {
                     Some(look) => look,
                     None => self.disk.look(std::str::from_utf8(&path).unwrap(), hash),
                 };
+                self.now += self.look_takes;
                 self.handle(Event::Looked(id, look));
             }
             Action::Act(act) => {
