@@ -14,6 +14,7 @@
 //! - `sandbox`: what a function can reach
 //! - `schedules`: slots over a reboot and steps of the clock
 //! - `service`: fnd under systemd
+//! - `strangers`: secrets of functions, calls between them
 //! - `takeover`: restart, crash, upgrade
 //! - `users`: names of functions' users
 
@@ -30,6 +31,7 @@ mod power;
 mod sandbox;
 mod schedules;
 mod service;
+mod strangers;
 mod takeover;
 mod users;
 
@@ -74,6 +76,8 @@ pub(crate) const ALL: &[Scenario] = &[
     then("limits: fork bomb", limits::fork_bomb),
     then("limits: io", limits::io),
     then("sandbox: layers", sandbox::layers),
+    then("strangers: secrets", strangers::secrets),
+    then("strangers: calls", strangers::calls),
     then("killing: timeout", killing::timeout),
     then("killing: spawner killed", killing::spawner_killed),
     then("killing: stop", killing::stop),
