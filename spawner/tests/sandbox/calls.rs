@@ -1,7 +1,7 @@
 //! System calls that are refused, unknown or ordinary.
 
 use crate::common::privileged;
-use crate::{PROFILES, can, expect, python, start};
+use crate::{PROFILES, can, expect, python, said, start};
 
 /// Calls that reach into the kernel or into other processes, and some that must work.
 fn script() -> String {
@@ -108,6 +108,41 @@ fn calls_into_the_kernel_and_other_processes_are_refused() {
         expect(&got, profile, &[("ptrace", if profile == "strict" { "EPERM" } else { "ok" })]);
         expect(&got, profile, &[("unknown", "ENOSYS"), ("personality-asked", "ok"), ("memfd", "ok")]);
         expect(&got, profile, &[("privileges", "1"), ("capabilities", "True")]);
+    }
+}
+
+/// A program of 64 bits can also make the calls of 32 bits, which have other numbers. Who tries it is killed.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn calls_of_another_architecture_end_the_process() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = start();
+    if !can(&harness, "seccomp") {
+        return;
+    }
+    // `mov eax, 20; int 0x80; ret`: getpid of i386.
+    let script = r"
+import ctypes, mmap
+memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+memory.write(bytes.fromhex('b814000000cd80c3'))
+other = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
+child = os.fork()
+if child == 0:
+    os._exit(0 if other() == os.getpid() else 1)
+status = os.waitpid(child, 0)[1]
+print('ended', os.WTERMSIG(status) if os.WIFSIGNALED(status) else 'by itself')
+";
+    for profile in PROFILES {
+        let got = python(&mut harness, profile, &format!("profile={profile}"), script);
+        let how = said(&got, "ended");
+        if profile == "off" {
+            // A kernel without these calls ends the process by another signal.
+            assert!(["by itself", "11"].contains(&how), "{got}");
+        } else {
+            assert_eq!(how, libc::SIGSYS.to_string(), "{profile}: {got}");
+        }
     }
 }
 

@@ -30,10 +30,13 @@ pub(crate) fn status_line(machine: &mut VirtualMachine) {
     assert!(status.contains("Status: \""), "{status}");
 }
 
-/// Each unit has only the rights that it needs. Functions inherit the restrictions of the spawner's unit. `CAP_NET_ADMIN`
-/// (0.2) brings up the loopback interface of a function that has a network of its own; no function has it.
+/// The page that has the reason for each right that a unit keeps.
+const REASONS: &str = include_str!("../../../docs/security.md");
+
+/// Each unit has only the rights that it needs, and the page says why. Functions inherit the restrictions of the spawner's
+/// unit.
 pub(crate) fn hardening(machine: &mut VirtualMachine) {
-    for (unit, most) in [("fnd.service", 1.5), ("fnd-spawner.service", 5.0)] {
+    for (unit, most) in [("fnd.service", 1.2), ("fnd-spawner.service", 4.8)] {
         let table = machine.ok(&format!("systemd-analyze security --no-pager {unit}"));
         let line = table
             .lines()
@@ -44,6 +47,13 @@ pub(crate) fn hardening(machine: &mut VirtualMachine) {
             .find_map(|word| word.parse::<f64>().ok())
             .expect("a number in it");
         assert!(exposure <= most, "{unit}: {exposure}, more than {most}\n{table}");
+        for marked in table.lines().filter_map(|line| line.strip_prefix("✗ ")) {
+            let option = marked.split_inclusive('=').next().expect("the name of an option");
+            assert!(
+                REASONS.contains(&format!("`{option}`")),
+                "{unit}: no reason for `{option}`"
+            );
+        }
     }
     let problems = machine.ok("systemd-analyze verify --man=no fnd.socket fnd.service fnd-spawner.service 2>&1");
     assert_eq!(problems, "", "systemd-analyze verify");
