@@ -36,7 +36,7 @@ const REASONS: &str = include_str!("../../../docs/security.md");
 /// Each unit has only the rights that it needs, and the page says why. Functions inherit the restrictions of the spawner's
 /// unit.
 pub(crate) fn hardening(machine: &mut VirtualMachine) {
-    for (unit, most) in [("fnd.service", 1.2), ("fnd-spawner.service", 4.8)] {
+    for (unit, most) in [("fnd.service", 1.2), ("fnd-spawner.service", 5.0)] {
         let table = machine.ok(&format!("systemd-analyze security --no-pager {unit}"));
         let line = table
             .lines()
