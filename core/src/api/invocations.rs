@@ -64,7 +64,7 @@ pub struct InvocationView {
     #[schemars(with = "Option<String>", extend("format" = "uuid"))]
     pub parent: Option<InvocationId>,
     /// How many invocations it has called, as `GET /v1/invocations?parent=ID` lists them; only in the view of one invocation.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub children: u64,
     /// What made the trigger run the function; only in the view of one invocation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,7 +81,7 @@ pub struct InvocationView {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
-fn is_none(count: &u64) -> bool {
+fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 

@@ -113,7 +113,7 @@ impl Invocation {
         self.key.is_some() && self.waiters.len() > 1
     }
 
-    /// Returns who has called it, if a function has.
+    /// Returns the function and the invocation that called it, if a function did.
     pub(super) fn called(&self) -> Option<&CallCause> {
         match self.payload.cause.as_deref() {
             Some(Cause::Call(call)) => Some(call),
@@ -130,9 +130,6 @@ impl Supervisor {
     pub(super) fn with_caller(&self, submit: &mut Submit) -> Result<(), Rejection> {
         let Some(calling) = &submit.calling else { return Ok(()) };
         let (depth, caller) = self.caller(calling, submit.payload.trace.as_ref())?;
-        if depth > DEPTH_MAX {
-            return Err(Rejection::Chain(ChainRefusal::TooLong));
-        }
         let invocation = caller.map(|(invocation, _)| invocation.id);
         if let Some((invocation, run)) = caller {
             if submit.wait && self.would_wait_for_itself(invocation, &submit.function) {
@@ -160,12 +157,10 @@ impl Supervisor {
         trace: Option<&Trace>,
     ) -> Result<(u8, Option<InvocationId>), Rejection> {
         let (depth, caller) = self.caller(calling, trace)?;
-        if depth > DEPTH_MAX {
-            return Err(Rejection::Chain(ChainRefusal::TooLong));
-        }
         Ok((depth, caller.map(|(invocation, _)| invocation.id)))
     }
 
+    /// As [`Self::call_depth`], with the attempt of the invocation.
     fn caller(&self, calling: &Calling, trace: Option<&Trace>) -> Result<(u8, Option<Running<'_>>), Rejection> {
         let key = self.functions.find(&calling.function);
         let running = key.map(|key| self.running_of(key)).unwrap_or_default();
@@ -187,7 +182,11 @@ impl Supervisor {
             Some(caller) => depth(caller),
             None => running.iter().map(depth).max().unwrap_or(0),
         };
-        Ok((before.saturating_add(1), caller.copied()))
+        let depth = before.saturating_add(1);
+        if depth > DEPTH_MAX {
+            return Err(Rejection::Chain(ChainRefusal::TooLong));
+        }
+        Ok((depth, caller.copied()))
     }
 
     /// Returns the invocations of a function that run, with their attempts.

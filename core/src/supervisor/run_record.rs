@@ -38,7 +38,7 @@ pub struct RunRecord {
     /// Whether standard output is a CGI document.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cgi: bool,
-    /// Who has called the invocation, if a function has.
+    /// The function and the invocation that called it, if a function did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub called: Option<CallCause>,
 }

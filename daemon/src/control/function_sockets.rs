@@ -166,7 +166,7 @@ impl Service for FunctionApi {
         });
         let answer = match granted {
             Some(granted) => {
-                // What it may do is checked by `granted`.
+                // `granted` checks each request.
                 let reach = Reach::everywhere(Role::Operator);
                 routes::answer(Rc::clone(&self.backend), peer, (&reach, Some(granted)), request).await
             }

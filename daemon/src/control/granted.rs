@@ -1,5 +1,5 @@
-//! What a function may do at its socket: what `[access]` of its manifest lists, and look after the invocations that it
-//! has called. Everything else is refused, with what to write into the manifest.
+//! Decides which requests a function may send to its socket: those that `[access]` of its manifest lists, and those
+//! about the invocations that it has called. Everything else is refused, with what to write into the manifest.
 
 use super::backend::InvocationBackend;
 use super::call::Call;

@@ -111,7 +111,7 @@ fn calls_into_the_kernel_and_other_processes_are_refused() {
     }
 }
 
-/// A program of 64 bits can also make the calls of 32 bits, which have other numbers. Who tries it is killed.
+/// A program of 64 bits can also make the calls of 32 bits, which have other numbers. The kernel kills a process that tries it.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn calls_of_another_architecture_end_the_process() {

@@ -57,14 +57,14 @@ impl Machine {
         }
     }
 
-    /// Returns whether a scan may still find files under other names. The scans are made one after the other, so one of
-    /// this directory may wait for the end of another, and begins right after it.
     /// Returns whether a complete scan of a directory is over, since the watcher began or the directory appeared.
     pub(super) fn is_first_scan_over(&self, directory: u16) -> bool {
         let directory = self.directories.get(usize::from(directory));
         directory.is_none_or(|directory| directory.scanned)
     }
 
+    /// Returns whether a scan may still find files under other names. The scans are made one after the other, so one of
+    /// this directory may wait for the end of another, and begins right after it.
     pub(super) fn is_scanned(&self, at: Clock) -> bool {
         self.scans_until > at.now || self.directories.iter().any(|directory| directory.scanning > 0)
     }
