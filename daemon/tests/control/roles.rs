@@ -58,7 +58,9 @@ fn operations(socket: &Path, function: &str, id: &str) -> Vec<(String, String, S
             let asked = path
                 .replace("{function}", function)
                 .replace("{id}", id)
-                .replace("{path}", "a");
+                .replace("{path}", "a")
+                .replace("{scope}", "shop")
+                .replace("{key}", "orders");
             all.push((method.to_uppercase(), path.clone(), asked));
         }
     }
