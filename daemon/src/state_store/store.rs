@@ -85,14 +85,14 @@ impl Store {
         let db = Connection::open(path)?;
         db.busy_timeout(Duration::from_secs(2))?;
         check_version(&db)?;
+        // Damage is found before anything is written: the thread has no caller yet, and 256 MiB are read in a moment.
+        check_pages(&db)?;
         db.pragma_update(None, "auto_vacuum", "incremental")?;
         db.pragma_update(None, "journal_mode", "wal")?;
         // Each commit is synced before it is answered.
         db.pragma_update(None, "synchronous", "full")?;
         db.pragma_update(None, "cache_size", CACHE_KIB)?;
         db.pragma_update(None, "journal_size_limit", LOG_MAX)?;
-        // Damage is found now: the thread has no caller yet, and 256 MiB are read in a moment.
-        check_pages(&db)?;
         db.execute_batch(TABLES)?;
         db.pragma_update(None, "user_version", VERSION)?;
         let totals = totals(&db)?;
