@@ -45,7 +45,7 @@ pub const LOST: &str = "lost";
 pub enum Kind {
     /// Something was changed.
     Change,
-    /// Functions were run.
+    /// Functions were run, or values of the state written: what programs do often.
     Run,
     /// The caller's role was too small.
     Refusal,
@@ -56,8 +56,18 @@ impl Kind {
     pub const ALL: [Self; 3] = [Self::Change, Self::Run, Self::Refusal];
 }
 
-/// The verbs that run functions.
-const RUNS: [&str; 6] = ["invoke", "queue", "request", "emit", "replay", "redrive"];
+/// The verbs that run functions, and those that write values of the state: functions write as often as they run, and must
+/// not take the room of what people change.
+const RUNS: [&str; 8] = [
+    "invoke",
+    "queue",
+    "request",
+    "emit",
+    "replay",
+    "redrive",
+    "set-state",
+    "delete-state",
+];
 
 impl Entry {
     /// Returns the kind.

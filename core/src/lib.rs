@@ -20,6 +20,7 @@
 //! - `protocol`: messages between fnd and a worker
 //! - `record`: what is stored of invocations and attempts
 //! - `report`: what happened, for people and programs
+//! - `state`: what a change of a key of the state needs, and what it leads to
 //! - `supervisor`: the state machine that decides everything while fnd runs
 //! - `trace`: trace contexts of requests and attempts
 //! - `triggers`: what starts functions
@@ -42,6 +43,7 @@ pub mod outcome;
 pub mod protocol;
 pub mod record;
 pub mod report;
+pub mod state;
 pub mod supervisor;
 pub mod trace;
 pub mod triggers;

@@ -3,7 +3,7 @@
 use crate::commands::{
     audit, backup, binding, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, emit, enable,
     events, explain, history, invoke, list, log_level, logs, new, reload, replay, report, restore, result, routes, run,
-    runtimes, schedules, schema, secret, show, sizes, status, top, validate, verify, version, wait,
+    runtimes, schedules, schema, secret, show, sizes, state, status, top, validate, verify, version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -86,7 +86,7 @@ pub(crate) enum Format {
     Yaml,
     /// Names or ids only, one on each line; only for verbs that print a table.
     Name,
-    /// The bytes of a function, unchanged; only for `invoke`, `result` and `logs`.
+    /// The bytes of a function, unchanged; only for `invoke`, `result`, `logs` and `state get`.
     Raw,
 }
 
@@ -105,11 +105,11 @@ Exit codes:
   0  success
   1  the function failed, was cancelled or skipped; `doctor` or `verify` found a problem
   2  the command line is wrong
-  3  no such function or run
+  3  no such function, run or key of the state
   4  fnd is not reachable
   5  not allowed
   6  timeout of the function or of the wait; the message says which
-  7  busy: the queue is full or the rate is exceeded
+  7  busy: the queue is full or the rate is exceeded; `state`: the key has another version
   8  a manifest is invalid";
 
 #[derive(Debug, Subcommand)]
@@ -183,6 +183,8 @@ pub(crate) enum Verb {
 
     /// Make, list and remove service bindings, which functions use to find databases and the like.
     Binding(binding::Args),
+    /// Get, set, list and delete the versioned values that functions share.
+    State(state::Args),
     /// List the sizes: presets of limits.
     Sizes(sizes::Args),
     /// Stop accepting work and wait until running work has finished.

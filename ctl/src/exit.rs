@@ -23,7 +23,7 @@ pub(crate) enum Exit {
     NotAllowed = 5,
     /// The function's timeout, or that of a wait, is over; the message says which.
     Timeout = 6,
-    /// Queue full, rate, overlap, or fnd cannot run anything now; a later try may succeed.
+    /// Queue full, rate, overlap, another version of a key of the state, or fnd cannot run anything now; a later try may succeed.
     Busy = 7,
     /// A manifest is invalid.
     InvalidManifest = 8,
@@ -55,6 +55,7 @@ impl Exit {
             | Code::Rate
             | Code::Overlap
             | Code::Replayed
+            | Code::Conflict
             | Code::WaitsForItself
             | Code::Unavailable
             | Code::TooManyConnections => Self::Busy,
@@ -65,7 +66,8 @@ impl Exit {
             | Code::BadAnswer
             | Code::Disabled
             | Code::Skipped
-            | Code::CouldNotRun => Self::FunctionFailed,
+            | Code::CouldNotRun
+            | Code::StateFull => Self::FunctionFailed,
         }
     }
 }
@@ -166,6 +168,8 @@ mod tests {
             (Code::NotAllowed, 5),
             (Code::Timeout, 6),
             (Code::QueueFull, 7),
+            (Code::Conflict, 7),
+            (Code::StateFull, 1),
             (Code::Rate, 7),
             (Code::Invalid, 8),
         ] {

@@ -195,16 +195,21 @@ fn pages(verb: &Verb) -> bool {
 fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
     let prints_bytes = matches!(
         verb,
-        Verb::Invoke(_) | Verb::Run(_) | Verb::Cat(_) | Verb::Result(_) | Verb::Logs(_) | Verb::Tail(_)
+        Verb::Invoke(_)
+            | Verb::Run(_)
+            | Verb::Cat(_)
+            | Verb::Result(_)
+            | Verb::Logs(_)
+            | Verb::Tail(_)
+            | Verb::State(_)
     );
     if format == Format::Raw && !prints_bytes {
-        let message =
-            "`-o raw` prints the bytes of a function: only `invoke`, `run`, `result`, `logs` and `cat` have it";
+        let message = "`-o raw` prints the bytes of a function: only `invoke`, `run`, `result`, `logs`, `cat` and `state get` have it";
         return Err(Failure::usage(message));
     }
     if format == Format::Name && !prints_table(verb) && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
         let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `emit`, `history`, `audit`, `dead-letters`, \
-                       `runtimes`, `schedules`, `secret`, `binding` and `sizes` have it";
+                       `runtimes`, `schedules`, `secret`, `binding`, `state` and `sizes` have it";
         return Err(Failure::usage(message));
     }
     Ok(())
@@ -226,6 +231,7 @@ fn prints_table(verb: &Verb) -> bool {
             | Verb::Schedules(_)
             | Verb::Secret(_)
             | Verb::Binding(_)
+            | Verb::State(_)
             | Verb::Sizes(_)
     )
 }
@@ -263,6 +269,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Routes(args) => c::routes::run(context, args).await,
         Verb::Secret(args) => c::secret::run(context, args).await,
         Verb::Binding(args) => c::binding::run(context, args).await,
+        Verb::State(args) => c::state::run(context, args).await,
         Verb::Sizes(args) => c::sizes::run(context, args).await,
         Verb::Drain(args) => c::drain::run(context, args).await,
         Verb::Backup(args) => c::backup::run(context, args).await,

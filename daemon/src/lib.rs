@@ -8,6 +8,7 @@
 //! - `cli`: the command line of `fnd` and its environment, and the places that follow from them
 //! - `clock`: both clocks, and the ids that come from them
 //! - `control`: the control API: HTTP over a Unix socket
+//! - `database`: what small databases beside the history have in common
 //! - `driver`: the one loop that owns the state: events go to the supervisor, its actions are performed
 //! - `functions`: from files to installed versions
 //! - `fuzzing`: gives `tests/fuzz` access to private code
@@ -20,6 +21,7 @@
 //! - `report`: reports what happens
 //! - `settings`: the configuration in force, and the values that follow from it on this machine
 //! - `start`: what happens once: connecting to the spawner, opening the history, serving, stopping
+//! - `state_store`: the versioned values that functions share
 //! - `stream`: the stream of happenings, one line each
 //! - `telemetry`: the destination of fnd's own messages
 //! - `triggers`: what starts functions: the public listener, schedules, files
@@ -33,6 +35,7 @@ pub mod buffers;
 pub mod cli;
 pub mod clock;
 pub mod control;
+mod database;
 pub mod driver;
 pub mod functions;
 #[cfg(fuzzing)]
@@ -46,6 +49,7 @@ pub mod output;
 mod report;
 pub mod settings;
 pub mod start;
+mod state_store;
 pub mod stream;
 pub mod telemetry;
 pub mod triggers;

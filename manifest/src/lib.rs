@@ -14,6 +14,7 @@
 //! - `runtime`: descriptions of languages
 //! - `schema`: tables of keys, and the reader that checks files by them
 //! - `settings`: the keys of fnd.toml, resolved
+//! - `state_key`: names of the state that functions share
 //! - `text`: serde forms of wire's types
 //! - `words`: the macro for enums whose values are words, in files and in the API
 
@@ -26,5 +27,6 @@ pub mod judge;
 pub mod runtime;
 pub mod schema;
 pub mod settings;
+pub mod state_key;
 pub mod text;
 pub mod words;

@@ -22,6 +22,7 @@
 //! - `requests`: what functions see of a request to a route
 //! - `kill`, `retry`, `running`: how runs begin and end
 //! - `ledger`, `memory`, `messages`, `mistakes`, `output`, `status_file`: what is kept and shown
+//! - `state`: values that functions share
 //! - `schedules`: each slot is handled once
 //! - `sdks`: events of the CloudEvents SDKs
 //! - `secrets`: what requests are checked with
@@ -79,6 +80,7 @@ mod secrets;
 mod secrets_of_functions;
 mod service_mode;
 mod shortage;
+mod state;
 mod status_file;
 mod storm;
 mod takeover;

@@ -11,6 +11,7 @@
 //! - `problem`: refusals, and the one table of their codes.
 //! - `routes`: the routes of the public listener.
 //! - `schedules`: schedules and their next slots.
+//! - `state`: the state that functions share.
 //! - `stream`: what comes line by line: events and output.
 //! - `usage`: what functions use now.
 //! - `components`: their schemas.
@@ -24,6 +25,7 @@ mod node;
 pub mod problem;
 mod routes;
 mod schedules;
+mod state;
 pub mod stream;
 mod usage;
 
@@ -43,5 +45,6 @@ pub use node::{
 pub use problem::Problem;
 pub use routes::{CheckView, EventsRoute, RouteList, RouteTest, RouteTestReport, RouteView};
 pub use schedules::{ScheduleList, ScheduleState, ScheduleView};
+pub use state::{StateEntry, StateKeyView, StateKeys, StateScope, StateScopes, StateWritten};
 pub use stream::{LogLine, LogList, LogStream};
 pub use usage::{FunctionUsage, UsageList};

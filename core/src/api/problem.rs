@@ -66,6 +66,8 @@ pub enum Code {
     NotEnded,
     /// The invocation's payload was not kept.
     NotKept,
+    /// A key of the state has another version than the request expects.
+    Conflict,
     /// The body is larger than the limit.
     TooLarge,
     /// No subscriber takes the data of an event.
@@ -98,10 +100,12 @@ pub enum Code {
     Unavailable,
     /// Too many connections.
     TooManyConnections,
+    /// The state has no room for a value.
+    StateFull,
 }
 
 /// Code, text form, HTTP status, meaning.
-const TABLE: [(Code, &str, u16, &str); 30] = [
+const TABLE: [(Code, &str, u16, &str); 32] = [
     (
         Code::BadRequest,
         "bad-request",
@@ -185,6 +189,12 @@ const TABLE: [(Code, &str, u16, &str); 30] = [
         "not-kept",
         409,
         "The payload of the invocation is not stored, so it cannot be repeated. fnd keeps the payloads of asynchronous invocations and of failed ones, but not of synchronous calls that succeeded.",
+    ),
+    (
+        Code::Conflict,
+        "conflict",
+        409,
+        "The key of the state has another version than the request expects, since somebody else has changed it; the detail names the version. Nothing was changed. Read the key again, and repeat the change with its new version.",
     ),
     (
         Code::TooLarge,
@@ -277,6 +287,12 @@ const TABLE: [(Code, &str, u16, &str); 30] = [
         503,
         "Too many connections are open and none of them is idle.",
     ),
+    (
+        Code::StateFull,
+        "state-full",
+        507,
+        "The state has room for 100,000 keys and 256 MiB. Nothing was changed. `fndctl state list` shows which scopes use most; delete keys that are not needed.",
+    ),
 ];
 
 impl Code {
@@ -344,6 +360,7 @@ pub fn title(status: u16) -> &'static str {
         500 => "Internal Server Error",
         502 => "Bad Gateway",
         503 => "Service Unavailable",
+        507 => "Insufficient Storage",
         _ => "Error",
     }
 }
@@ -386,7 +403,7 @@ mod tests {
 
     #[test]
     fn the_table_is_complete() {
-        assert_eq!(TABLE.len(), Code::TooManyConnections as usize + 1);
+        assert_eq!(TABLE.len(), Code::StateFull as usize + 1);
         for (place, (code, text, status, meaning)) in TABLE.iter().enumerate() {
             assert_eq!(*code as usize, place, "{text} is out of order");
             assert_eq!(Code::parse(text), Some(*code));

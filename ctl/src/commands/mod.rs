@@ -12,6 +12,7 @@
 //! - `runtimes`, `sizes`, `routes`, `config`, `version`: what is there
 //! - `schedules`: when functions run by themselves
 //! - `binding`: service bindings
+//! - `state`: values that functions share
 //! - `secret`: secrets of functions, and those that requests are checked with
 //! - `backup`, `restore`: everything in one archive, and back
 //! - `verify`, `doctor`, `bundle`: find out what is wrong
@@ -72,6 +73,7 @@ mod selection;
 pub(crate) mod show;
 pub(crate) mod sizes;
 mod source;
+pub(crate) mod state;
 pub(crate) mod status;
 mod text;
 pub(crate) mod top;

@@ -21,6 +21,9 @@ pub(crate) struct Payload {
     text: bool,
 }
 
+/// The media type of JSON.
+pub(super) const JSON: &str = "application/json";
+
 /// How long a pipe may be silent if `-d -` did not ask for it: a program that starts fndctl may have left its own
 /// standard input open, and then no payload ever comes.
 const SILENT_SECONDS: i64 = 10;
@@ -94,10 +97,10 @@ fn standard_input() -> Result<Vec<u8>, Failure> {
 }
 
 /// Returns the media type of bytes. Broken JSON is refused: sent as text, it would fail in the function, or be ignored.
-fn media_type(bytes: &[u8]) -> Result<&'static str, Failure> {
+pub(super) fn media_type(bytes: &[u8]) -> Result<&'static str, Failure> {
     let begins_like_json = matches!(bytes.trim_ascii_start(), [b'{' | b'[', ..]);
     match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
-        Ok(_) => Ok("application/json"),
+        Ok(_) => Ok(JSON),
         Err(error) if begins_like_json && std::str::from_utf8(bytes).is_ok() => {
             let message = format!("the payload begins like JSON, but is not JSON: {error}");
             let help =

@@ -372,7 +372,7 @@ fn raw_output_is_for_verbs_that_print_bytes_of_functions() {
     );
     let (code, _, errors) = run(&server, &["status", "-o", "raw"]);
     assert!(
-        code == 2 && errors.contains("`invoke`, `run`, `result`, `logs` and `cat`"),
+        code == 2 && errors.contains("`invoke`, `run`, `result`, `logs`, `cat` and `state get`"),
         "{errors}"
     );
     // A pipe gets the bytes of a result unchanged.

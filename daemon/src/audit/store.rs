@@ -3,12 +3,13 @@
 //! SQLite, because entries are searched by user, verb and function, and because refusals of a minute are counted in the row
 //! that is there. It has a file of its own: a damaged or full audit must not stop the history, and the other way round.
 
+use crate::database;
 use fnd_core::api::{AuditEntry, AuditList};
 use fnd_core::audit::{AuditFilter, Entry, Kind, forgotten_first};
 use fnd_core::instant;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::types::Value;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row, params, params_from_iter};
+use rusqlite::{Connection, OpenFlags, Row, params, params_from_iter};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,28 +61,8 @@ impl Store {
     /// # Errors
     /// From SQLite.
     pub(super) fn open(path: &Path) -> rusqlite::Result<Self> {
-        match Self::try_open(path) {
-            Err(error)
-                if matches!(
-                    error.sqlite_error_code(),
-                    Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-                ) =>
-            {
-                let aside = path.with_extension("damaged");
-                tracing::error!(
-                    "the audit `{}` is damaged ({error}), keeping it as `{}`",
-                    path.display(),
-                    aside.display()
-                );
-                for suffix in ["-wal", "-shm"] {
-                    let beside = path.with_file_name(format!("{}{suffix}", super::FILE));
-                    let _ = std::fs::remove_file(beside); // it may not exist
-                }
-                let _ = std::fs::rename(path, aside); // if it stays, the next try fails
-                Self::try_open(path)
-            }
-            other => other,
-        }
+        let aside = path.with_extension("damaged");
+        database::open("the audit", path, &aside, Self::try_open)
     }
 
     fn try_open(path: &Path) -> rusqlite::Result<Self> {
@@ -181,7 +162,7 @@ impl Store {
         }
         while self.used()? > bytes_max && self.forget_step(forgotten_first(self.bytes), u64::MAX >> 1)? > 0 {}
         // Free pages are used again. Giving back each of them would write the file anew all the time.
-        if self.free()? > bytes_max / FREE_SHARE {
+        if database::free(&self.db)? > bytes_max / FREE_SHARE {
             self.db.execute_batch("PRAGMA incremental_vacuum")?;
         }
         Ok(())
@@ -211,12 +192,6 @@ impl Store {
             *sum = sum.saturating_sub(bytes);
         }
         Ok(count)
-    }
-
-    /// Returns the bytes of free pages.
-    fn free(&self) -> rusqlite::Result<u64> {
-        let sql = "SELECT freelist_count * page_size FROM pragma_freelist_count(), pragma_page_size()";
-        self.db.prepare_cached(sql)?.query_row([], |row| row.get(0))
     }
 
     /// Returns the bytes of pages in use.

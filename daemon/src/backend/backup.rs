@@ -1,8 +1,8 @@
-//! Copies the ledger for a backup: the copy is complete and of one moment, while fnd goes on.
+//! Copies the ledger or the state for a backup: the copy is complete and of one moment, while fnd goes on.
 
 use crate::backend::failure;
-use crate::control::backend::{Failure, Pieces};
-use crate::ledger;
+use crate::control::backend::{Database, Failure, Pieces};
+use crate::{ledger, state_store};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ const PIECE: usize = 256 << 10;
 /// Most pieces between the disk and the caller.
 const PIECES: usize = 4;
 
-/// Copies the ledger of a state directory. Returns the size and the bytes of the copy, whose file has no name any more.
-pub(crate) async fn take(state: PathBuf) -> Result<(u64, Pieces), Failure> {
-    let copied = tokio::task::spawn_blocking(move || ledger::copy(&state));
-    let mut file: File = copied
-        .await
-        .map_err(failure)?
-        .map_err(|error| Failure(crate::chain(&error)))?;
+/// Copies a database of a state directory. Returns the size and the bytes of the copy, whose file has no name any more.
+pub(crate) async fn take(state: PathBuf, of: Database) -> Result<(u64, Pieces), Failure> {
+    let copied = tokio::task::spawn_blocking(move || match of {
+        Database::Ledger => ledger::copy(&state).map_err(|error| crate::chain(&error)),
+        Database::State => state_store::examine::copy(&state),
+    });
+    let mut file: File = copied.await.map_err(failure)?.map_err(Failure)?;
     let size = file.metadata().map_err(failure)?.len();
     let (sender, pieces) = mpsc::channel(PIECES);
     // The task ends with the file or with the caller.
@@ -30,7 +30,7 @@ pub(crate) async fn take(state: PathBuf) -> Result<(u64, Pieces), Failure> {
                 Ok(0) => return,
                 Ok(count) => piece.truncate(count),
                 Err(error) => {
-                    tracing::error!("failed to read the copy of the ledger: {error}");
+                    tracing::error!("failed to read the copy of a database: {error}");
                     return;
                 }
             }

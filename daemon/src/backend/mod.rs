@@ -2,12 +2,13 @@
 //! ledger and the kept output. Each file has the part of one resource, named like the file of its trait.
 //!
 //! Files:
-//! - `backup`: copies the ledger for a backup
+//! - `backup`: copies the ledger and the state for a backup
 //! - `events`: events
 //! - `functions`: functions
 //! - `idempotency`: idempotency keys
 //! - `invocations`: invocations
 //! - `node`: the node
+//! - `state`: the values that functions share
 //! - `streams`: output and events
 //! - `watch_functions`: the watchers of the list of functions, and the changes that each has not been sent yet
 
@@ -17,6 +18,7 @@ mod functions;
 pub(crate) mod idempotency;
 mod invocations;
 mod node;
+mod state;
 mod streams;
 mod watch_functions;
 
@@ -24,6 +26,7 @@ use crate::audit::Audit;
 use crate::control::backend::{Answering, Failure, Leaving};
 use crate::driver::{Daemon, State};
 use crate::ledger;
+use crate::state_store::StateStore;
 use fnd_core::supervisor::{Answer, Event, ReplyTo};
 use fnd_core::triggers::route::Routes;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -46,6 +49,8 @@ pub struct Control {
     pub places: Arc<(String, Vec<String>)>,
     /// The audit.
     pub(crate) audit: Audit,
+    /// The values that functions share.
+    pub(crate) state: StateStore,
     /// Idempotency keys that are being looked up.
     pub keys: crate::backend::idempotency::Keys,
 }

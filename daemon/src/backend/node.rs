@@ -2,7 +2,7 @@
 
 use super::{Control, failure};
 use crate::buffers::Buffers;
-use crate::control::backend::{Failure, NodeBackend, Pending, Pieces};
+use crate::control::backend::{Database, Failure, NodeBackend, Pending, Pieces};
 use crate::driver::tasks::Owner;
 use crate::http::connections::Connections;
 use crate::metrics::{self, Form};
@@ -42,9 +42,9 @@ impl NodeBackend for Control {
         Box::pin(async move { metrics::scrape(&daemon, form).await })
     }
 
-    fn backup(&self) -> Pending<Result<(u64, Pieces), Failure>> {
+    fn backup(&self, of: Database) -> Pending<Result<(u64, Pieces), Failure>> {
         let state = self.logs.with_file_name("state");
-        Box::pin(crate::backend::backup::take(state))
+        Box::pin(crate::backend::backup::take(state, of))
     }
 
     fn audit(&self, entry: Entry) -> Option<Pending<()>> {

@@ -61,8 +61,39 @@ impl Granted {
                     "`{function}` has called no invocation {id}, and sees only those that it has called"
                 ))
             }
+            (_, "state/{scope}/{key...}") => {
+                let key = call.state_key()?;
+                if self.access().may_use(&key) {
+                    return Ok(());
+                }
+                refused(format!(
+                    "`{function}` may not use the key `{key}` of the state: write `state = [\"{key}\"]` into `[access]` of its \
+                     manifest"
+                ))
+            }
+            ("GET", "state/{scope}") => {
+                let scope = call.state_scope()?;
+                let query = call.request.query(&["prefix", "after", "limit"])?;
+                let prefix = query.all("prefix").next().unwrap_or_default();
+                if self.access().may_list(&format!("{scope}/{prefix}")) {
+                    return Ok(());
+                }
+                refused(format!(
+                    "`{function}` may not list these keys of the state: write `state = [\"{scope}/{}*\"]` into `[access]` of its \
+                     manifest, or list only keys with a beginning that it may use (`prefix`)",
+                    short(prefix)
+                ))
+            }
+            ("GET", "state") => {
+                if self.access().may_list("") {
+                    return Ok(());
+                }
+                refused(format!(
+                    "`{function}` may not list the scopes of the state: write `state = [\"*\"]` into `[access]` of its manifest"
+                ))
+            }
             _ => refused(format!(
-                "functions may only call functions, send events, and see and cancel what they have called; `{method} {}` is \
+                "functions may only call functions, send events, use the state, and see and cancel what they have called; `{method} {}` is \
                  for people",
                 short(path)
             )),

@@ -29,6 +29,7 @@ impl State {
             .set_mode(self.node.settings.settings.status.mode);
         self.retain();
         self.audit.retain(self.node.settings.settings.audit.keep_for);
+        self.state.look_again();
         self.prune_all();
         self.check_alerts();
         self.catch_up();

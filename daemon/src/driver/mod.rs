@@ -61,6 +61,7 @@ use crate::ledger;
 use crate::output::{Captured, Output};
 use crate::report::Reporter;
 use crate::settings::Current;
+use crate::state_store::StateStore;
 use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
 use crate::triggers::schedule;
@@ -128,6 +129,8 @@ pub(crate) struct State {
     /// The public listener.
     pub(crate) listener: Rc<Listener>,
     pub(crate) audit: Audit,
+    /// The values that functions share.
+    pub(crate) state: StateStore,
     /// The sockets of functions that may do something here.
     pub(crate) function_sockets: Rc<FunctionSockets>,
     pub(crate) node: Node,

@@ -103,6 +103,7 @@ impl State {
         }));
         problems.extend(health.set_aside.map(|note| Problem::new("history-set-aside", &*note)));
         problems.extend(self.audit.problem().map(|text| Problem::new("audit-failing", text)));
+        problems.extend(self.state.problems().map(|(code, text)| Problem::new(code, text)));
         problems.extend(of_forgetting(health.forgetting));
         problems
     }

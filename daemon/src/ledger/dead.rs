@@ -5,12 +5,13 @@ use super::query::{QueryError, Reader};
 use super::room::{self, Free, Pages};
 use super::rows::{self, RECORD, blob};
 use super::{FILE, OpenError, in_flight, schema};
+use crate::database;
 use fnd_core::api::{DeadLetter, InvocationView};
 use fnd_core::record::InvocationFilter;
 use fnd_wire::ids::InvocationId;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Most bytes of a payload that are shown: in a list, and for a single dead letter.
 const SHOWN: (usize, usize) = (200, 64 << 10);
@@ -86,6 +87,11 @@ fn text(mut bytes: Vec<u8>) -> Option<String> {
 /// Prefix of the names of copies.
 const COPY: &str = "backup-";
 
+/// Returns a path for a copy of a database of the state directory.
+pub(crate) fn copy_path(state: &Path) -> PathBuf {
+    state.join(format!("{COPY}{}.db", fastrand::u64(..)))
+}
+
 /// Removes copies that were left behind when a program was killed while it made them.
 pub(super) fn remove_copies(state: &Path) {
     for entry in std::fs::read_dir(state).into_iter().flatten().flatten() {
@@ -118,20 +124,10 @@ fn has_room(db: &Connection, state: &Path) -> Result<(), OpenError> {
 /// [`OpenError`].
 pub fn copy(state: &Path) -> Result<File, OpenError> {
     let path = state.join(FILE);
-    let to = state.join(format!("{COPY}{}.db", fastrand::u64(..)));
+    let to = copy_path(state);
     let failed = |source| OpenError::of(&path, source);
     let db = schema::open_read_only(&path)?;
     has_room(&db, state)?;
-    let copied = db.execute("VACUUM INTO ?1", [to.to_string_lossy()]);
-    let copied = copied.and_then(|_| in_flight::disown(&to)).map_err(failed);
-    let opened = File::open(&to);
-    // Without a name, the copy is freed when its reader closes it or dies.
-    let removed = std::fs::remove_file(&to);
-    copied?;
-    let unreadable = |source| OpenError::Copy {
-        path: to.clone(),
-        source,
-    };
-    removed.map_err(unreadable)?;
-    opened.map_err(unreadable)
+    let copied = database::copy(&db, &to, in_flight::disown).map_err(failed)?;
+    copied.map_err(|source| OpenError::Copy { path: to, source })
 }

@@ -63,6 +63,7 @@ mod writer;
 mod tests;
 
 pub use command::{Acknowledged, Command, Figures, Forgetting, Health};
+pub(crate) use dead::copy_path;
 pub use dead::{DeadPage, copy};
 pub use files::KnownFiles;
 pub use in_flight::Begun;

@@ -1,8 +1,9 @@
-//! `fnd --examine`: examines the ledger for `fndctl verify`, as the owner of the state, since only this program knows
+//! `fnd --examine`: examines the ledger and the state of functions for `fndctl verify`, as the owner of the state, since only this program knows
 //! the ledger.
 
 use crate::cli::Cli;
 use crate::ledger::{self, examine};
+use crate::state_store;
 use fnd_core::examined::Examined;
 use std::io::Write as _;
 use std::path::Path;
@@ -14,12 +15,20 @@ pub fn run(cli: &Cli, path: &Path) -> ExitCode {
     let examined = if path.is_dir() {
         let run = cli.places().map(|places| places.run_dir.join(ledger::RUN));
         match run {
-            Ok(run) => examine::site(examine::site_of(&path.join("state"), &run), cli.repair),
+            Ok(run) => {
+                let own = path.join("state");
+                let mut examined = examine::site(examine::site_of(&own, &run), cli.repair);
+                state_store::examine::site(&own, &mut examined);
+                examined
+            }
             Err(error) => return fail(&crate::chain(&error)),
         }
     } else {
         let mut examined = Examined::default();
-        examine::file(path, &mut examined);
+        match path.file_name().is_some_and(|name| name == state_store::FILE) {
+            true => state_store::examine::file(path, &mut examined),
+            false => examine::file(path, &mut examined),
+        }
         examined
     };
     let json = serde_json::to_vec(&examined).unwrap_or_default(); // texts and numbers

@@ -35,6 +35,8 @@ pub(crate) const CODES: &[&str] = &[
     "node-cannot-start",
     "secret",
     "spawner-silent",
+    "state-failing",
+    "state-set-aside",
     "tls",
 ];
 

@@ -13,6 +13,7 @@ use crate::ledger;
 use crate::output::kept::Keeper;
 use crate::output::{LineSink, Output, SpoolPlaces};
 use crate::report::StatusFiles;
+use crate::state_store::StateStore;
 use crate::telemetry;
 use crate::workers::adoption;
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ pub(super) struct Opened {
     pub(super) output: Output,
     pub(super) catalog: Catalog,
     pub(super) audit: Audit,
+    pub(super) state: StateStore,
     pub(super) status_files: StatusFiles,
 }
 
@@ -62,6 +64,10 @@ impl Opened {
             let problems = sender.clone();
             move || drop(problems.send(Message::ProblemsChanged)) // fnd is stopping
         })?;
+        let state = StateStore::start(&own, clock::unix_ms, {
+            let problems = sender.clone();
+            move || drop(problems.send(Message::ProblemsChanged)) // fnd is stopping
+        })?;
         let keeper = Keeper::start(logs.clone(), retention_policy::logs(settings), time)?;
         let sink = line_sink(settings.logs.journal);
         let spool = SpoolPlaces {
@@ -89,6 +95,7 @@ impl Opened {
             output,
             catalog,
             audit,
+            state,
         })
     }
 }

@@ -59,6 +59,7 @@ impl Serving {
             output,
             catalog,
             audit,
+            state,
             status_files,
         } = opened;
         let Connected {
@@ -100,6 +101,7 @@ impl Serving {
             callers: Callers::new(Arc::clone(&buffers), connections),
             listener: Rc::new(listener),
             audit: audit.clone(),
+            state: state.clone(),
             node: Node {
                 settings: current,
                 places: named(places),
@@ -149,6 +151,7 @@ impl Serving {
             logs,
             places: Arc::new(places.judged()),
             audit,
+            state,
             keys: backend::idempotency::Keys::default(),
         };
         Ok(Self {
@@ -179,8 +182,12 @@ impl Serving {
         }
         daemon.state.borrow_mut().close();
         writer.stop();
-        let audit = daemon.state.borrow().audit.clone();
+        let (audit, state) = {
+            let all = daemon.state.borrow();
+            (all.audit.clone(), all.state.clone())
+        };
         audit.stop();
+        state.stop();
         // The spawner's socket is closed: it kills what it started and ends.
         let spawner = child.and_then(|mut child| child.wait().ok());
         daemon.inbox.end_tasks();

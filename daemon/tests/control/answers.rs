@@ -16,8 +16,9 @@ macro_rules! snapshot {
 }
 
 /// The headers of an answer that a snapshot contains.
-const HEADERS: [&str; 6] = [
+const HEADERS: [&str; 7] = [
     "allow",
+    "etag",
     "fnd-invocation",
     "fnd-state",
     "fnd-status",
@@ -103,6 +104,12 @@ fn every_route() {
         ("POST /v1/functions/hello/schedules/resume".to_owned(), ""),
         ("POST /v1/functions/nobody/schedules/pause".to_owned(), ""),
         ("GET /v1/sizes".to_owned(), ""),
+        ("GET /v1/state".to_owned(), ""),
+        ("GET /v1/state/shop?prefix=c&limit=1".to_owned(), ""),
+        ("GET /v1/state/shop/cart/1".to_owned(), ""),
+        ("PUT /v1/state/shop/orders".to_owned(), "{\"open\": 13}"),
+        ("GET /v1/state/shop/orders".to_owned(), ""),
+        ("DELETE /v1/state/shop/orders".to_owned(), ""),
         ("GET /v1/usage".to_owned(), ""),
         ("DELETE /v1/drain".to_owned(), ""),
         ("GET /v1/config".to_owned(), ""),
@@ -154,6 +161,10 @@ fn every_refusal() {
         "/",
         "/v1/nothing",
         "/v1/functions/nobody",
+        "/v1/state/shop/nothing",
+        "/v1/state/.shop",
+        "/v1/state/shop/a/../b",
+        "/v1/state/shop/",
         "/v1/logs?function=nobody",
         "/v1/schedules?next=x",
         "/v1/functions/hello/invoke",

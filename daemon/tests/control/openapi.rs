@@ -32,7 +32,11 @@ fn it_has_exactly_the_parameters_that_routes_accept() {
         if path == "/healthz" || path.ends_with("/http/{path}") {
             continue;
         }
-        let place = path.replace("{function}", "hello").replace("{id}", ENDED);
+        let place = path
+            .replace("{function}", "hello")
+            .replace("{id}", ENDED)
+            .replace("{scope}", "shop")
+            .replace("{key}", "orders");
         let operations = operations.as_object().unwrap();
         for (method, operation) in operations.iter().filter(|(method, _)| *method != "parameters") {
             let method = method.to_uppercase();

@@ -505,3 +505,89 @@ fn events_that_nobody_takes_are_refused_with_the_reason() {
     assert_eq!((status, detail.as_str()), (400, "the attribute `id` is missing"));
     assert_eq!(ask("", &"x".repeat(1001)).0, 413);
 }
+
+#[test]
+fn a_value_is_written_over_the_version_that_its_writer_has_read() {
+    let server = Running::start();
+    let ask = |method: &str, path: &str, headers: &str, body: &str| {
+        let headers: String = headers
+            .split('|')
+            .filter(|line| !line.is_empty())
+            .map(|line| format!("\r\n{line}"))
+            .collect();
+        let answer = ask(
+            &server.socket,
+            &format!("{method} /v1/state/{path} HTTP/1.1{headers}"),
+            body.as_bytes(),
+        );
+        let code = answer.json()["code"].as_str().unwrap_or_default().to_owned();
+        (answer.status, code, answer)
+    };
+    let (status, _, answer) = ask("GET", "shop/orders", "", "");
+    assert_eq!((status, answer.header("etag")), (200, Some("\"7\"")));
+    assert!(
+        String::from_utf8_lossy(&answer.body).contains("12345678901234567890"),
+        "numbers stay as they are"
+    );
+    let (status, _, answer) = ask("PUT", "shop/orders", "if-match: \"7\"", " [1, 2.50] ");
+    assert_eq!((status, answer.header("etag")), (200, Some("\"8\"")));
+    assert_eq!(answer.json()["version"], 8);
+    assert!(answer.json().get("value").is_none());
+    let (status, code, answer) = ask("PUT", "shop/orders", "if-match: \"7\"", "1");
+    assert_eq!((status, code.as_str()), (409, "conflict"));
+    let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("has version 8, not 7"), "{detail}");
+    let (status, code, _) = ask("PUT", "shop/orders", "if-none-match: *", "1");
+    assert_eq!((status, code.as_str()), (409, "conflict"));
+    assert_eq!(ask("PUT", "shop/new%20one/a", "if-none-match: *", "1").0, 200);
+    assert_eq!(ask("GET", "shop/new%20one/a", "", "").2.json()["key"], "new one/a");
+    assert_eq!(ask("DELETE", "shop/orders", "if-match: \"7\"", "").0, 409);
+    assert_eq!(ask("DELETE", "shop/orders", "if-match: \"8\"", "").0, 200);
+    for (method, path, headers, body, expected) in [
+        ("DELETE", "shop/orders", "", "", (404, "not-found")),
+        ("GET", "shop/orders", "", "", (404, "not-found")),
+        ("PUT", "shop/a", "", "{", (400, "bad-json")),
+        ("PUT", "shop/a", "", "", (400, "bad-json")),
+        ("PUT", "shop/a", "", "1 2", (400, "bad-json")),
+        ("PUT", "shop/a", "if-match: 7", "1", (400, "bad-request")),
+        ("PUT", "shop/a", "if-match: *", "1", (400, "bad-request")),
+        ("PUT", "shop/a", "if-none-match: \"7\"", "1", (400, "bad-request")),
+        (
+            "PUT",
+            "shop/a",
+            "if-none-match: *|if-match: \"7\"",
+            "1",
+            (400, "bad-request"),
+        ),
+        ("DELETE", "shop/a", "if-none-match: *", "", (400, "bad-request")),
+        ("PUT", "shop/../a", "", "1", (400, "bad-request")),
+        ("PUT", "shop/a%00b", "", "1", (400, "bad-request")),
+        ("PUT", "shop/%ff", "", "1", (400, "bad-request")),
+        ("PUT", "sh%20op/a", "", "1", (400, "bad-request")),
+        ("PUT", "full/a", "", "1", (507, "state-full")),
+        ("PUT", "broken/a", "", "1", (503, "unavailable")),
+    ] {
+        let (status, code, _) = ask(method, path, headers, body);
+        assert_eq!((status, code.as_str()), expected, "{method} {path} {headers} {body}");
+    }
+    let large = format!("\"{}\"", "x".repeat(1 << 20));
+    assert_eq!(ask("PUT", "shop/a", "", &large).0, 413);
+    let deep = "[".repeat(600) + &"]".repeat(600);
+    assert_eq!(ask("PUT", "shop/a", "", &deep).0, 400);
+    // What is written is in the audit.
+    let seen = server.seen.lock().unwrap().audit.clone();
+    let verbs = |verb: &str, status| {
+        seen.iter()
+            .filter(|entry| entry.verb == verb && entry.status == Some(status))
+            .count()
+    };
+    assert_eq!(
+        (
+            verbs("set-state", 200),
+            verbs("set-state", 409),
+            verbs("delete-state", 200)
+        ),
+        (2, 2, 1)
+    );
+    assert_eq!(seen.iter().filter(|entry| entry.verb == "state").count(), 0);
+}

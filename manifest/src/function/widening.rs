@@ -49,7 +49,12 @@ fn wider(sandbox: &Sandbox, configuration: &Configuration) -> Vec<&'static str> 
 
 /// Reports what it wants to do at fnd.
 fn check_access(manifest: &Manifest, pick: Pick<'_>, report: &mut Report<'_>) {
-    let keys = [("invoke", &manifest.access.invoke), ("emit", &manifest.access.emit)];
+    let access = &manifest.access;
+    let keys = [
+        ("invoke", &access.invoke),
+        ("emit", &access.emit),
+        ("state", &access.state),
+    ];
     for (key, _) in keys.into_iter().filter(|(_, allowed)| !allowed.is_empty()) {
         let path = format!("access.{key}");
         let message = format!("`{path}` is only for functions whose code and manifest belong to root");

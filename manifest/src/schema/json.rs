@@ -154,6 +154,7 @@ fn pattern(form: Form) -> String {
         Form::Function => format!("^({FUNCTION}/)?{FUNCTION}$"),
         Form::Callees => format!("^(\\*|{FUNCTION}/\\*|({FUNCTION}/)?{FUNCTION})$"),
         Form::EventTypes => "^([^*]+\\*?|\\*)$".to_owned(),
+        Form::StateKeys => "^(\\*|[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}/([^*]+\\*?|\\*))$".to_owned(),
         Form::Absolute | Form::UrlPath | Form::Pattern => "^/".to_owned(),
         Form::Below => "^/[^/]".to_owned(),
         Form::Device => "^/dev/[^/]".to_owned(),

@@ -124,6 +124,8 @@ pub enum Form {
     Callees,
     /// Types of events: a text with `*` at the end only.
     EventTypes,
+    /// Keys of the state: `SCOPE/KEY`, `SCOPE/BEGINNING*`, or `*`.
+    StateKeys,
     /// A path that begins with `/`, without `..`.
     Absolute,
     /// An absolute path other than `/`, without `..`.
@@ -176,6 +178,10 @@ impl Form {
             Self::EventTypes => {
                 "a type of events such as `order.created`, or `order.*`: a `*` is only possible at the end"
             }
+            Self::StateKeys => {
+                "a key of the state such as `shop/orders`, `shop/*` or `shop/cart*` for all keys that begin so, or `*` for all: a `*` is \
+                 only possible at the end"
+            }
             Self::Functions => {
                 "the name of a function, or a pattern such as `web/*` in which `*` is any text: `a-z`, `0-9`, `_`, `-`, `/`, `*`"
             }
@@ -227,6 +233,7 @@ impl Form {
                 (1..=PATTERN_MAX).contains(&text.len()) && text.bytes().all(fits)
             }
             Self::Callees => crate::function::keys::names_functions(text),
+            Self::StateKeys => crate::state_key::is_pattern(text),
             Self::EventTypes => !text.is_empty() && text.find('*').is_none_or(|at| at + 1 == text.len()),
             Self::Absolute => match text.strip_prefix('/') {
                 Some("") => true,

@@ -47,6 +47,11 @@ pub(super) const ROWS: &[Row] = &[
     row("state/state/audit.db-wal"),
     row("state/state/audit.db-shm"),
     row("state/state/audit.db-journal"),
+    // The state of functions: only its own callers wait for it.
+    row("state/state/state.db"),
+    row("state/state/state.db-wal"),
+    row("state/state/state.db-shm"),
+    row("state/state/state.db-journal"),
     Row {
         path: "run/ledger/in-flight",
         faults: &[("pwrite64", "ENOSPC"), ("pwrite64", "EIO")],

@@ -4,6 +4,7 @@
 //! config/fnd.toml  config/conf.d/  config/runtimes/      with --secrets also config/secrets/ and config/bindings/
 //! functions/0/ ...      the functions directories, in order
 //! state/ledger.db       history, results, queued work, content that has run as `load`: all of one moment
+//! state/state.db        the values that functions share, of a moment just after that
 //! home/  uids           the homes of functions, and the table of their uids
 //! ```
 //! Owners are numbers, and modes are kept. The archive has no absolute paths: `restore` knows the places on its
@@ -29,15 +30,18 @@ use write::Archive;
 /// The database in the archive.
 pub(super) const LEDGER: &str = "state/ledger.db";
 
+/// The database of the values that functions share.
+pub(super) const STATE: &str = "state/state.db";
+
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The archive has functions, configuration, history and the homes of functions, but not their output, caches and installed versions. \
+    after_help = "The archive has functions, configuration, history, the state and the homes of functions, but not their output, caches and installed versions. \
     Run it as root (with --user as yourself), since it reads the files of all users.\n\nExamples:\n  \
     fndctl backup /var/backups/fnd.tar\n  \
     fndctl backup --secrets /var/backups/fnd.tar     with secrets and bindings: protect that file\n  \
     fndctl backup - | zstd > fnd.tar.zst\n  \
-    fndctl backup --verify /var/backups/fnd.tar      check the whole archive and its ledger"
+    fndctl backup --verify /var/backups/fnd.tar      check the whole archive and its databases"
 )]
 pub(crate) struct Args {
     /// The archive to write: a file that does not exist yet, or `-` for standard output; with --verify, the archive to
@@ -134,17 +138,21 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
     for (number, directory) in places.functions.iter().enumerate() {
         archive.add_if_there(&format!("functions/{number}"), Path::new(directory))?;
     }
-    // fnd makes the copy before it sends the first byte.
-    let about = async || "waiting for fnd's copy of the history".to_owned();
-    let (size, mut pieces) = while_working(context, context.client.download("/v1/backup"), about).await?;
-    let mut progress = context.out.bytes("history", size);
-    archive.begin_file(LEDGER, size, &state.join("state"))?;
-    while let Some(piece) = pieces.piece().await? {
-        archive.piece(&piece)?;
-        progress.add(piece.len());
+    for (name, what, path) in [
+        (LEDGER, "history", "/v1/backup"),
+        (STATE, "state", "/v1/backup?of=state"),
+    ] {
+        // fnd makes the copy before it sends the first byte.
+        let about = async || format!("waiting for fnd's copy of the {what}");
+        let (size, mut pieces) = while_working(context, context.client.download(path), about).await?;
+        let mut progress = context.out.bytes(what, size);
+        archive.begin_file(name, size, &state.join("state"))?;
+        while let Some(piece) = pieces.piece().await? {
+            archive.piece(&piece)?;
+            progress.add(piece.len());
+        }
+        archive.end_file()?;
     }
-    archive.end_file()?;
-    drop(progress);
     archive.add_if_there("home", &state.join("home"))?;
     archive.add_if_there("uids", &state.join("spawner/uids"))?;
     let (entries, bytes, left_out) = archive.finish()?;

@@ -1,4 +1,4 @@
-//! `fndctl backup --verify FILE`: reads an archive to its end, as `restore` would, and examines the ledger in it.
+//! `fndctl backup --verify FILE`: reads an archive to its end, as `restore` would, and examines the databases in it.
 
 use super::super::Context;
 use super::super::doctor::finding::{Finding, report};
@@ -47,7 +47,8 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
         let expected = entry.header().size().map_err(|error| broken(&error))?;
         let uid = entry.header().uid().unwrap_or(0);
         let read = match place.part {
-            Part::Ledger => copy.take(entry, uid)?,
+            Part::Ledger => copy.take(&copy.database(), entry, uid)?,
+            Part::State => copy.take(&copy.state(), entry, uid)?,
             Part::Uids => io::copy(&mut entry.take(64 << 20), &mut Text(&mut uids)).map_err(|error| broken(&error))?,
             Part::Config | Part::Beside(_) | Part::Functions(_) | Part::Home => {
                 io::copy(entry, &mut io::sink()).map_err(|error| broken(&error))?
@@ -79,13 +80,18 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
         }
     }
     findings.extend(super::super::verify::judge_uids(&uids));
-    let examined = examine(&Subject {
-        path: &copy.database(),
-        owner: &copy.directory,
-        run: &copy.directory,
-        repair: false,
-    })?;
-    findings.extend(of_ledger(&examined));
+    let mut databases = vec![copy.database()];
+    // An archive of an fnd without a state has none.
+    databases.extend(parts.contains(&Part::State).then(|| copy.state()));
+    for database in databases {
+        let examined = examine(&Subject {
+            path: &database,
+            owner: &copy.directory,
+            run: &copy.directory,
+            repair: false,
+        })?;
+        findings.extend(of_ledger(&examined));
+    }
     Ok(findings)
 }
 
@@ -115,7 +121,7 @@ impl io::Write for Text<'_> {
     }
 }
 
-/// The ledger, copied from the archive into a directory of its own; both are removed at the end.
+/// The databases, copied from the archive into a directory of its own; both are removed at the end.
 struct Copy {
     directory: PathBuf,
 }
@@ -143,22 +149,25 @@ impl Copy {
         self.directory.join("ledger.db")
     }
 
-    /// Copies the database out of the archive, with its owner there: `fnd` examines it as that user.
-    fn take(&self, mut from: impl io::Read, uid: u64) -> Result<u64, Failure> {
-        let path = self.database();
+    fn state(&self) -> PathBuf {
+        self.directory.join("state.db")
+    }
+
+    /// Copies a database out of the archive, with its owner there: `fnd` examines it as that user.
+    fn take(&self, path: &Path, mut from: impl io::Read, uid: u64) -> Result<u64, Failure> {
         let mut options = File::options();
         let to = options
             .write(true)
             .create_new(true)
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW)
-            .open(&path);
-        let mut to = to.map_err(|error| failed("create", &path, &error))?;
-        let bytes = io::copy(&mut from, &mut to).map_err(|error| failed("copy the ledger to", &path, &error))?;
+            .open(path);
+        let mut to = to.map_err(|error| failed("create", path, &error))?;
+        let bytes = io::copy(&mut from, &mut to).map_err(|error| failed("copy the database to", path, &error))?;
         if rustix::process::geteuid().is_root()
             && let Ok(uid) = u32::try_from(uid)
         {
-            for path in [&path, &self.directory] {
+            for path in [path, &self.directory] {
                 let given = std::os::unix::fs::lchown(path, Some(uid), None);
                 given.map_err(|error| failed("change the owner of", path, &error))?;
             }

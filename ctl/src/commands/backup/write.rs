@@ -136,7 +136,7 @@ impl<W: Write> Archive<W> {
     pub(super) fn piece(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let missing = self.missing.checked_sub(bytes.len() as u64);
         self.missing = missing
-            .ok_or_else(|| Failure::new(Exit::FunctionFailed, "fnd sent more of the history than it announced"))?;
+            .ok_or_else(|| Failure::new(Exit::FunctionFailed, "fnd sent more of a database than it announced"))?;
         self.builder
             .get_mut()
             .write_all(bytes)
@@ -147,7 +147,7 @@ impl<W: Write> Archive<W> {
         if self.missing > 0 {
             return Err(Failure::new(
                 Exit::FunctionFailed,
-                "fnd sent less of the history than it announced",
+                "fnd sent less of a database than it announced",
             ));
         }
         let zeros = vec![0; usize::try_from(self.padding).unwrap_or(0)];

@@ -26,8 +26,10 @@ pub(in crate::commands) enum Part {
     Beside(&'static str),
     /// A functions directory.
     Functions(usize),
-    /// The database.
+    /// The database of the history.
     Ledger,
+    /// The database of the values that functions share.
+    State,
     /// The files that functions keep.
     Home,
     /// The table of functions' users.
@@ -46,6 +48,7 @@ impl Roots {
             // `check` refuses a number beyond the last.
             Part::Functions(number) => self.functions.get(*number).cloned().unwrap_or_default(),
             Part::Ledger => self.state.join("state/ledger.db"),
+            Part::State => self.state.join("state/state.db"),
             Part::Home => self.state.join("home"),
             Part::Uids => self.state.join("spawner/uids"),
         }
@@ -74,19 +77,20 @@ pub(super) fn place(path: &Path) -> Option<Place> {
         ("config", Some(name)) => (Part::Beside(BESIDE.into_iter().find(|known| *known == name)?), 2),
         ("functions", Some(number)) => (Part::Functions(number.parse().ok()?), 2),
         ("state", Some("ledger.db")) => (Part::Ledger, 2),
+        ("state", Some("state.db")) => (Part::State, 2),
         ("home", _) => (Part::Home, 1),
         ("uids", None) => (Part::Uids, 1),
         _ => return None,
     };
     let below = names.split_off(used);
-    let is_file = matches!(part, Part::Config | Part::Ledger | Part::Uids);
+    let is_file = matches!(part, Part::Config | Part::Ledger | Part::State | Part::Uids);
     (!is_file || below.is_empty()).then_some(Place { part, below })
 }
 
 /// Returns whether an entry may be of this kind in its place.
 fn fits(place: &Place, kind: EntryType) -> bool {
     match place.part {
-        Part::Config | Part::Ledger | Part::Uids => kind.is_file(),
+        Part::Config | Part::Ledger | Part::State | Part::Uids => kind.is_file(),
         Part::Beside(_) | Part::Functions(_) | Part::Home if place.below.is_empty() => kind.is_dir(),
         Part::Beside(_) | Part::Functions(_) | Part::Home => kind.is_file() || kind.is_dir() || kind.is_symlink(),
     }
@@ -162,6 +166,7 @@ mod tests {
             ("config/secrets/token", Part::Beside("secrets"), 1),
             ("functions/0/ops/a.sh", Part::Functions(0), 2),
             ("state/ledger.db", Part::Ledger, 0),
+            ("state/state.db", Part::State, 0),
             ("home", Part::Home, 0),
             ("home/hello/data", Part::Home, 2),
             ("uids", Part::Uids, 0),

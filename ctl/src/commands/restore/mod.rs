@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Stop fnd first (`systemctl stop fnd.socket fnd fnd-spawner`), and run restore as root (with --user as yourself). It overwrites nothing, \
-    except what a fresh installation has: an empty ledger, and the configuration, which is kept as `fnd.toml.before-restore`. \
+    except what a fresh installation has: empty databases, and the configuration, which is kept as `fnd.toml.before-restore`. \
     To check an archive first, use `fndctl backup --verify FILE`. fnd installs the functions when it starts. Runs that were in progress \
     at the time of the backup show as `interrupted`.\n\nExamples:\n  \
     fndctl restore /var/backups/fnd.tar\n  \
@@ -127,8 +127,8 @@ pub(super) fn lock(state: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Returns whether a ledger is empty. A fresh installation has such a ledger, since fnd creates it at its first start.
-fn is_empty_ledger(ledger: &Path) -> bool {
+/// Returns whether a database is empty. A fresh installation has such databases, since fnd creates them at its first start.
+fn is_empty_database(ledger: &Path) -> bool {
     let owner = ledger.parent().unwrap_or(ledger);
     let examined = examine(&Subject {
         path: ledger,
@@ -136,7 +136,7 @@ fn is_empty_ledger(ledger: &Path) -> bool {
         run: owner,
         repair: false,
     });
-    // A ledger that cannot be examined is not overwritten.
+    // A database that cannot be examined is not overwritten.
     examined.is_ok_and(|examined| examined.rows == Some(0))
 }
 
@@ -147,7 +147,7 @@ fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), Failure> {
             // The package brings a configuration; it is kept beside the restored one.
             Part::Config | Part::Beside(_) => false,
             Part::Functions(_) | Part::Home => std::fs::read_dir(&path).is_ok_and(|mut names| names.next().is_some()),
-            Part::Ledger => path.exists() && !is_empty_ledger(&path),
+            Part::Ledger | Part::State => path.exists() && !is_empty_database(&path),
             Part::Uids => std::fs::symlink_metadata(&path).is_ok_and(|about| !about.is_file() || about.len() > 0),
         };
         if there {

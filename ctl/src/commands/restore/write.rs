@@ -104,7 +104,7 @@ fn root(path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Returns the directory, the name and the owner of a file. The ledger gets the user that runs fnd on this machine.
+/// Returns the directory, the name and the owner of a file. A database gets the user that runs fnd on this machine.
 fn place_of_file(roots: &Roots, place: &Place, about: About) -> io::Result<(OwnedFd, OsString, About)> {
     if let Some((name, parents)) = place.below.split_last() {
         return Ok((directory(roots, &place.part, parents)?, name.clone(), about));
@@ -115,7 +115,7 @@ fn place_of_file(roots: &Roots, place: &Place, about: About) -> io::Result<(Owne
     let directory = root(parent)?;
     let mut about = about;
     match place.part {
-        Part::Ledger => {
+        Part::Ledger | Part::State => {
             let owner = std::fs::metadata(parent)?;
             (about.uid, about.gid) = (owner.uid(), owner.gid());
             for suffix in ["-wal", "-shm"] {

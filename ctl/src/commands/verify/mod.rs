@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "verify checks the ledger (every page, index and row), the attempts that were running when fnd ended (`in-flight`), output that the \
+    after_help = "verify checks the ledger (every page, index and row), the state of functions, the attempts that were running when fnd ended (`in-flight`), output that the \
     next start takes over (`spool`), and the users of functions (`uids`) with their homes. It also finds leftovers: TMPDIRs of ended runs, \
     and installed versions of deleted functions. Run it as root (with --user as yourself).\n\n\
     It also works while fnd runs, and then says what it cannot check. It exits with 1 if there is a warning or an error.\n\n\
@@ -120,7 +120,11 @@ pub(super) fn of_ledger(examined: &Examined) -> Vec<Finding> {
             what,
             fix,
         } = found;
-        let check = if check == "in-flight" { "in-flight" } else { "ledger" };
+        let check = match check.as_str() {
+            "in-flight" => "in-flight",
+            "state" => "state",
+            _ => "ledger",
+        };
         let finding = match level {
             Severity::Ok => Finding::ok(check, what.clone()),
             Severity::Unknown => Finding::unknown(check, what.clone()),

@@ -10,6 +10,7 @@
 //! invocations.rs  submit, cancel, history, results, dead letters
 //! streams.rs      output, events
 //! node.rs         state, configuration, metrics, backup, drain
+//! state.rs        values that functions share
 //! answering.rs    answers of the supervisor, and callers that leave before theirs
 //! ```
 //!
@@ -19,6 +20,7 @@
 //! - `functions`: requests about functions
 //! - `invocations`: requests about invocations
 //! - `node`: requests about the node
+//! - `state`: requests about the state
 //! - `streams`: requests for data that is still arriving
 
 mod answering;
@@ -26,21 +28,26 @@ mod events;
 mod functions;
 mod invocations;
 mod node;
+mod state;
 mod streams;
 
 pub use answering::{Answering, Leaving};
 pub use events::{EventBackend, EventOutcome, NewEvent, NotPublished};
 pub use functions::{Bounds, Changes, FunctionBackend, FunctionFilter};
 pub use invocations::{InvocationBackend, PassedOn, Repeated};
-pub use node::{NodeBackend, Pieces};
+pub use node::{Database, NodeBackend, Pieces};
+pub use state::StateBackend;
 pub use streams::{LogLines, LogQuery, StreamBackend};
 
 use futures_util::future::LocalBoxFuture;
 
 /// The daemon behind the control socket.
-pub trait Backend: EventBackend + FunctionBackend + InvocationBackend + StreamBackend + NodeBackend {}
+pub trait Backend:
+    EventBackend + FunctionBackend + InvocationBackend + StreamBackend + NodeBackend + StateBackend
+{
+}
 
-impl<T: EventBackend + FunctionBackend + InvocationBackend + StreamBackend + NodeBackend> Backend for T {}
+impl<T: EventBackend + FunctionBackend + InvocationBackend + StreamBackend + NodeBackend + StateBackend> Backend for T {}
 
 /// A value that comes later.
 pub type Pending<T> = LocalBoxFuture<'static, T>;

@@ -32,8 +32,8 @@ pub trait NodeBackend {
     /// Returns all metrics as text.
     fn metrics(&self, form: Form) -> Pending<String>;
 
-    /// Returns a copy of the ledger in its present state: its size and its bytes.
-    fn backup(&self) -> Pending<Result<(u64, Pieces), Failure>>;
+    /// Returns a copy of a database in its present state: its size and its bytes.
+    fn backup(&self, of: Database) -> Pending<Result<(u64, Pieces), Failure>>;
 
     /// Records a call in the audit. Returns a future that resolves when the entry is written, or cannot be; nothing if
     /// the answer need not wait for it.
@@ -69,6 +69,15 @@ pub trait NodeBackend {
 
     /// Returns the effective configuration: every key of `fnd.toml` that has an effect, defaults filled in.
     fn config(&self) -> serde_json::Value;
+}
+
+/// A database that a backup has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Database {
+    /// The history.
+    Ledger,
+    /// The values that functions share.
+    State,
 }
 
 /// A file in pieces; the channel closes after the last piece, or when the file could not be read further.

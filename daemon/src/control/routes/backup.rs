@@ -1,20 +1,32 @@
-//! `GET /v1/backup`: a copy of the ledger in its present state, an SQLite database; `fndctl backup` adds the files.
+//! `GET /v1/backup[?of=state]`: a copy of a database in its present state, in the form of SQLite; `fndctl backup` adds
+//! the files.
 
-use crate::control::backend::Failure;
+use crate::control::backend::{Database, Failure};
 use crate::control::call::Call;
 use crate::http::response::{Answered, Refusal, refuse};
 use crate::http::stream::pieces;
 use fnd_core::api::problem::Code;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
-    let (size, bytes) = call.backend.backup().await.map_err(|failure| refused(&failure))?;
+    let query = call.request.query(&["of"])?;
+    let of = query.get("of", "`history` or `state`", |text| match text {
+        "history" => Some(Database::Ledger),
+        "state" => Some(Database::State),
+        _ => None,
+    })?;
+    let of = of.unwrap_or(Database::Ledger);
+    let copied = call.backend.backup(of).await;
+    let (size, bytes) = copied.map_err(|failure| refused(of, &failure))?;
     Ok(pieces("application/vnd.sqlite3", size, bytes))
 }
 
 /// Returns the refusal with its reason: a caller that may read the whole history may read this too, and has to make
 /// room.
-fn refused(failure: &Failure) -> Refusal {
-    tracing::error!("failed to copy the ledger: {failure}");
-    refuse(Code::Internal, format!("failed to copy the ledger: {failure}"))
+fn refused(of: Database, failure: &Failure) -> Refusal {
+    let what = match of {
+        Database::Ledger => "the ledger",
+        Database::State => "the state of functions",
+    };
+    tracing::error!("failed to copy {what}: {failure}");
+    refuse(Code::Internal, format!("failed to copy {what}: {failure}"))
 }

@@ -227,6 +227,8 @@ mod tests {
             let path = |function: &str| {
                 let path = route.path.replace("{function}", function);
                 path.replace("{path...}", "a/b")
+                    .replace("{scope}", "shop")
+                    .replace("{key...}", "a/b")
                     .replace("{id}", "01934567-89ab-7def-8123-456789abcdef")
             };
             let answer = |function| refused(&route.method, &path(function), &reach);

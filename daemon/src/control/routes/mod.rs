@@ -7,7 +7,7 @@
 //!
 //! Files:
 //! - `audit`: `GET /v1/audit`, and the entry that each call makes
-//! - `backup`: `GET /v1/backup`
+//! - `backup`: `GET /v1/backup[?of=state]`
 //! - `cancel`: `POST /v1/invocations/ID/cancel`
 //! - `config`: `GET /v1/config`
 //! - `dead_letters`: `GET /v1/dead-letters[/ID]`, `POST /v1/dead-letters/ID/redrive`, `DELETE /v1/dead-letters/ID`
@@ -33,6 +33,7 @@
 //! - `runtimes`: `GET /v1/runtimes`
 //! - `schedules`: `GET /v1/schedules`, `POST /v1/functions/F/schedules/pause` and `resume`
 //! - `sizes`: `GET /v1/sizes`
+//! - `state`: `GET /v1/state[/SCOPE]`, `GET`, `PUT` and `DELETE /v1/state/SCOPE/KEY`
 //! - `status`: `GET /v1/status`
 //! - `stream`: `GET /v1/stream`
 //! - `usage`: `GET /v1/usage`
@@ -62,6 +63,7 @@ mod result;
 mod runtimes;
 mod schedules;
 mod sizes;
+mod state;
 mod status;
 mod stream;
 mod usage;
@@ -178,6 +180,11 @@ static ROUTES: &[Route] = &[
     route!(GET "/v1/runtimes" Node VIEWER "runtimes", runtimes::answer),
     route!(GET "/v1/schedules" List VIEWER "schedules", schedules::list),
     route!(GET "/v1/sizes" Node VIEWER "sizes", sizes::answer),
+    route!(GET "/v1/state" Node VIEWER "state", state::scopes),
+    route!(GET "/v1/state/{scope}" Node VIEWER "state", state::keys),
+    route!(GET "/v1/state/{scope}/{key...}" Node VIEWER "state", state::get),
+    route!(PUT "/v1/state/{scope}/{key...}" Node OPERATOR "set-state", state::put),
+    route!(DELETE "/v1/state/{scope}/{key...}" Node OPERATOR "delete-state", state::delete),
     route!(GET "/v1/usage" List VIEWER "usage", usage::answer),
     route!(GET "/v1/config" Node VIEWER "config", config::answer),
     route!(POST "/v1/reload" Node ADMIN "reload", reload::answer),
@@ -192,9 +199,6 @@ static LATER: &[(Method, &str)] = &[
     (Method::GET, "/v1/functions/{function}/versions"),
     (Method::PUT, "/v1/functions/{function}"),
     (Method::DELETE, "/v1/functions/{function}"),
-    (Method::GET, "/v1/state/{scope}/{key}"),
-    (Method::PUT, "/v1/state/{scope}/{key}"),
-    (Method::DELETE, "/v1/state/{scope}/{key}"),
 ];
 
 /// Returns the answer to a request of a peer with its roles, or of a function with what it may do.

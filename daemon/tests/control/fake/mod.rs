@@ -3,6 +3,7 @@
 mod functions;
 mod invocations;
 mod node;
+mod state;
 mod streams;
 
 use fnd_core::api::LogLine;
@@ -75,6 +76,8 @@ pub(crate) struct Fake {
     unanswered: RefCell<Vec<oneshot::Sender<Answer>>>,
     waiting: RefCell<Vec<oneshot::Sender<()>>>,
     draining: RefCell<Vec<oneshot::Sender<bool>>>,
+    /// The values of the state; the default has two.
+    values: RefCell<Option<state::Values>>,
     /// How often the usage was read.
     readings: Cell<u64>,
     following: RefCell<Vec<mpsc::Sender<LogLine>>>,

@@ -6,7 +6,7 @@ use fnd_core::api::{
 };
 use fnd_core::audit::{AuditFilter, Entry};
 use fnd_daemon::buffers::Buffers;
-use fnd_daemon::control::backend::{Failure, FunctionBackend as _, NodeBackend, Pending, Pieces};
+use fnd_daemon::control::backend::{Database, Failure, FunctionBackend as _, NodeBackend, Pending, Pieces};
 use fnd_daemon::control::limits;
 use fnd_daemon::http::connections::Connections;
 use fnd_daemon::metrics::Form;
@@ -63,7 +63,8 @@ impl NodeBackend for Fake {
         Box::pin(async move { format!("# {form:?}\n") })
     }
 
-    fn backup(&self) -> Pending<Result<(u64, Pieces), Failure>> {
+    fn backup(&self, of: Database) -> Pending<Result<(u64, Pieces), Failure>> {
+        assert_eq!(of, Database::Ledger);
         let (sender, pieces) = mpsc::channel(2);
         sender.try_send(b"SQLite ".to_vec()).unwrap();
         sender.try_send(b"format 3".to_vec()).unwrap();

@@ -1,7 +1,7 @@
 //! Keys of `[access]`: what a function may do at fnd itself.
 
-use super::TEXTS;
 use crate::schema::keys::keys;
+use crate::state_key::StateKey;
 use fnd_wire::ids::FunctionName;
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +13,8 @@ keys! {
         invoke: Vec<String> = List(&Text(Form::Callees)), example ["other", "group/*"];
         /// Types of the events that it may send; a `*` at the end matches any rest. Only if root owns the files.
         emit: Vec<String> = List(&Text(Form::EventTypes)), example ["order.*"];
-        /// Keys of the state that it may use.
-        state = TEXTS, example ["shop/*"], not_yet [[]];
+        /// Keys of the state that it may use: `SCOPE/KEY`, `SCOPE/BEGINNING*`, or `*` for all. Only if root owns the files.
+        state: Vec<String> = List(&Text(Form::StateKeys)), example ["shop/*"];
     }
 }
 
@@ -22,7 +22,7 @@ impl Access {
     /// Says whether it may do nothing: then there is no socket.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.invoke.is_empty() && self.emit.is_empty()
+        self.invoke.is_empty() && self.emit.is_empty() && self.state.is_empty()
     }
 
     /// Says whether it may call a function.
@@ -35,6 +35,20 @@ impl Access {
     #[must_use]
     pub fn may_emit(&self, kind: &str) -> bool {
         self.emit.iter().any(|pattern| matches(pattern, kind))
+    }
+
+    /// Says whether it may read, set and delete a key of the state.
+    #[must_use]
+    pub fn may_use(&self, key: &StateKey) -> bool {
+        let key = key.to_string();
+        self.state.iter().any(|pattern| matches(pattern, &key))
+    }
+
+    /// Says whether it may list the keys that begin like this, with their scope; the empty text is the list of scopes.
+    #[must_use]
+    pub fn may_list(&self, beginning: &str) -> bool {
+        let covers = |pattern: &String| matches(pattern, beginning) && pattern.ends_with('*');
+        self.state.iter().any(covers)
     }
 }
 
@@ -62,6 +76,7 @@ mod tests {
         Access {
             invoke: texts(invoke),
             emit: texts(emit),
+            state: Vec::new(),
         }
     }
 
@@ -96,6 +111,39 @@ mod tests {
         assert!(all.may_invoke(&FunctionName::new("any/thing").unwrap()) && all.may_emit("x"));
         let none = Access::default();
         assert!(none.is_empty() && !none.may_invoke(&FunctionName::new("other").unwrap()) && !none.may_emit(""));
+    }
+
+    #[test]
+    fn keys_of_the_state_are_used_and_listed_where_a_pattern_says_so() {
+        let of = |state: &[&str]| Access {
+            state: state.iter().map(|text| (*text).to_owned()).collect(),
+            ..Access::default()
+        };
+        let some = of(&["shop/orders", "shop/cart/*", "web/*"]);
+        assert!(!some.is_empty());
+        for (key, may) in [
+            ("shop/orders", true),
+            ("shop/orders2", false),
+            ("shop/cart/7", true),
+            ("shop/cart", false),
+            ("web/a/b", true),
+            ("webs/a", false),
+        ] {
+            assert_eq!(some.may_use(&StateKey::parse(key).unwrap()), may, "{key}");
+        }
+        for (beginning, may) in [
+            ("", false),
+            ("shop/", false),
+            ("shop/orders", false),
+            ("shop/cart/", true),
+            ("shop/cart/7", true),
+            ("web/", true),
+            ("web", false),
+        ] {
+            assert_eq!(some.may_list(beginning), may, "{beginning}");
+        }
+        let all = of(&["*"]);
+        assert!(all.may_list("") && all.may_list("shop/") && all.may_use(&StateKey::parse("a/b").unwrap()));
     }
 
     #[test]

@@ -1,0 +1,260 @@
+//! The state: versioned values that functions share. This decides which change is made and which version it gets; the
+//! daemon's `state_store` keeps the values.
+//!
+//! Versions of a key grow by one, and the first is 1. A deleted key leaves nothing behind: instead one number for the whole
+//! state, the floor, is at least the last version of every deleted key, and a new key begins above it. So no version of a
+//! key is used twice, however often it is deleted, and deleted keys need no room.
+
+use crate::api::{StateEntry, StateKeys, StateScopes, StateWritten};
+use fnd_manifest::state_key::StateKey;
+
+/// Most bytes of a value.
+pub const VALUE_MAX: u64 = 1 << 20;
+/// Most bytes of all scopes, keys and values.
+pub const BYTES_MAX: u64 = 256 << 20;
+/// Most keys.
+pub const KEYS_MAX: u64 = 100_000;
+/// Most characters of the beginning by which keys are listed.
+pub const PREFIX_MAX: usize = fnd_manifest::state_key::KEY_MAX;
+
+/// What a change requires of the key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// Nothing.
+    #[default]
+    Any,
+    /// It has this version.
+    Version(u64),
+    /// It has no value.
+    New,
+}
+
+/// A request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// The value of a key.
+    Get(StateKey),
+    /// Sets a value, which is JSON.
+    Put {
+        /// The key.
+        key: StateKey,
+        /// The value.
+        value: String,
+        /// What is required.
+        condition: Condition,
+    },
+    /// Deletes a value.
+    Delete {
+        /// The key.
+        key: StateKey,
+        /// What is required.
+        condition: Condition,
+    },
+    /// A page of the keys of a scope.
+    Keys {
+        /// The scope.
+        scope: String,
+        /// Only keys that begin like this.
+        prefix: String,
+        /// Only keys after this one.
+        after: Option<String>,
+        /// Most keys.
+        limit: u32,
+    },
+    /// The scopes.
+    Scopes,
+}
+
+impl Ask {
+    /// Says whether the request may change something.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        matches!(self, Self::Put { .. } | Self::Delete { .. })
+    }
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone)]
+pub enum Told {
+    /// To [`Ask::Get`].
+    Entry(StateEntry),
+    /// To [`Ask::Put`] and [`Ask::Delete`].
+    Written(StateWritten),
+    /// To [`Ask::Keys`].
+    Keys(StateKeys),
+    /// To [`Ask::Scopes`].
+    Scopes(StateScopes),
+}
+
+/// Why nothing was changed or found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The key has no value.
+    Missing,
+    /// The key has this version, or no value, but the condition requires another.
+    Conflict(Option<u64>),
+    /// There are as many keys as there may be.
+    Keys,
+    /// There is no room for this many further bytes.
+    Bytes(u64),
+}
+
+/// What is stored for a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Present {
+    /// Its version.
+    pub version: u64,
+    /// Bytes of scope, key and value.
+    pub bytes: u64,
+}
+
+/// What is stored in all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// How many keys there are.
+    pub keys: u64,
+    /// Bytes of their scopes, keys and values.
+    pub bytes: u64,
+    /// At least the last version of every deleted key.
+    pub floor: u64,
+}
+
+impl Totals {
+    /// Returns the version of a key that is set, and the totals after that.
+    ///
+    /// # Errors
+    /// The condition does not hold, or there is no room.
+    pub fn put(self, present: Option<Present>, condition: Condition, bytes: u64) -> Result<(u64, Self), Refused> {
+        condition.check(present)?;
+        let before = present.map_or(0, |present| present.bytes);
+        let after = Self {
+            keys: self.keys + u64::from(present.is_none()),
+            bytes: self.bytes.saturating_sub(before) + bytes,
+            floor: self.floor,
+        };
+        if present.is_none() && after.keys > KEYS_MAX {
+            return Err(Refused::Keys);
+        }
+        // A value that becomes smaller always fits, so that a full state can be emptied.
+        if bytes > before && after.bytes > BYTES_MAX {
+            return Err(Refused::Bytes(bytes - before));
+        }
+        let last = present.map_or(self.floor, |present| present.version);
+        Ok((last + 1, after))
+    }
+
+    /// Returns the totals after a key was deleted.
+    ///
+    /// # Errors
+    /// The key has no value, or the condition does not hold.
+    pub fn delete(self, present: Option<Present>, condition: Condition) -> Result<Self, Refused> {
+        let found = present.ok_or(Refused::Missing)?;
+        condition.check(present)?;
+        Ok(Self {
+            keys: self.keys.saturating_sub(1),
+            bytes: self.bytes.saturating_sub(found.bytes),
+            floor: self.floor.max(found.version),
+        })
+    }
+}
+
+impl Condition {
+    fn check(self, present: Option<Present>) -> Result<(), Refused> {
+        let version = present.map(|present| present.version);
+        let holds = match self {
+            Self::Any => true,
+            Self::Version(expected) => version == Some(expected),
+            Self::New => version.is_none(),
+        };
+        if holds { Ok(()) } else { Err(Refused::Conflict(version)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    #[test]
+    fn a_condition_names_the_version_that_is_there() {
+        let totals = Totals::default();
+        let present = Some(Present { version: 7, bytes: 10 });
+        let put = |present, condition| totals.put(present, condition, 1).map(|(version, _)| version);
+        assert_eq!(put(None, Condition::Any), Ok(1));
+        assert_eq!(put(None, Condition::New), Ok(1));
+        assert_eq!(put(None, Condition::Version(1)), Err(Refused::Conflict(None)));
+        assert_eq!(put(present, Condition::Any), Ok(8));
+        assert_eq!(put(present, Condition::Version(7)), Ok(8));
+        assert_eq!(put(present, Condition::Version(6)), Err(Refused::Conflict(Some(7))));
+        assert_eq!(put(present, Condition::New), Err(Refused::Conflict(Some(7))));
+        assert_eq!(totals.delete(None, Condition::Version(1)), Err(Refused::Missing));
+        assert_eq!(
+            totals.delete(present, Condition::Version(6)),
+            Err(Refused::Conflict(Some(7)))
+        );
+        assert_eq!(totals.delete(present, Condition::Any).unwrap().floor, 7);
+    }
+
+    #[test]
+    fn a_full_state_takes_only_what_needs_no_more_room() {
+        let full = Totals {
+            keys: KEYS_MAX,
+            bytes: BYTES_MAX,
+            floor: 0,
+        };
+        let present = Some(Present { version: 1, bytes: 10 });
+        assert_eq!(full.put(None, Condition::Any, 1), Err(Refused::Keys));
+        assert_eq!(full.put(present, Condition::Any, 11), Err(Refused::Bytes(1)));
+        assert_eq!(full.put(present, Condition::Any, 10).unwrap().0, 2);
+        assert_eq!(full.put(present, Condition::Any, 9).unwrap().1.bytes, BYTES_MAX - 1);
+        let fewer = full.delete(present, Condition::Any).unwrap();
+        assert_eq!((fewer.keys, fewer.bytes), (KEYS_MAX - 1, BYTES_MAX - 10));
+        let room = Totals { keys: 0, ..full };
+        assert_eq!(room.put(None, Condition::Any, 1), Err(Refused::Bytes(1)));
+    }
+
+    proptest! {
+        /// Versions of a key only grow, whatever is deleted, and the totals are those of a naive count.
+        #[test]
+        fn no_version_is_used_twice(steps in prop::collection::vec((0..4_u8, any::<bool>(), 0..4_u64, 1..100_u64), 0..60)) {
+            let mut totals = Totals::default();
+            let mut there: BTreeMap<u8, Present> = BTreeMap::new();
+            let mut used: BTreeMap<u8, BTreeSet<u64>> = BTreeMap::new();
+            for (key, deletes, expected, bytes) in steps {
+                let present = there.get(&key).copied();
+                // 0 stands for no condition, 1 for a new key, the others for versions near the present one.
+                let condition = match expected {
+                    0 => Condition::Any,
+                    1 => Condition::New,
+                    other => Condition::Version(present.map_or(0, |present| present.version) + other - 2),
+                };
+                let holds = match condition {
+                    Condition::Any => true,
+                    Condition::New => present.is_none(),
+                    Condition::Version(version) => present.is_some_and(|present| present.version == version),
+                };
+                if deletes {
+                    let deleted = totals.delete(present, condition);
+                    prop_assert_eq!(deleted.is_ok(), holds && present.is_some());
+                    if let Ok(after) = deleted {
+                        totals = after;
+                        there.remove(&key);
+                    }
+                } else {
+                    let put = totals.put(present, condition, bytes);
+                    prop_assert_eq!(put.is_ok(), holds);
+                    if let Ok((version, after)) = put {
+                        let used = used.entry(key).or_default();
+                        prop_assert!(used.last().is_none_or(|last| version > *last));
+                        used.insert(version);
+                        totals = after;
+                        there.insert(key, Present { version, bytes });
+                    }
+                }
+                prop_assert_eq!(totals.keys, there.len() as u64);
+                prop_assert_eq!(totals.bytes, there.values().map(|present| present.bytes).sum::<u64>());
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! `GET /v1/state`, `GET /v1/state/SCOPE` and `GET`, `PUT`, `DELETE /v1/state/SCOPE/KEY`: versioned values that functions
+//! and people share. The key is the rest of the path, each segment percent-encoded.
+
+use crate::control::call::Call;
+use crate::control::limits::PAGE;
+use crate::http::query::decode;
+use crate::http::request::short;
+use crate::http::response::{Answered, Refusal, header, internal, json, refuse, refuse_for_now};
+use fnd_core::api::problem::Code;
+use fnd_core::json::is_too_deep;
+use fnd_core::state::{Ask, BYTES_MAX, Condition, KEYS_MAX, PREFIX_MAX, Refused, Told, VALUE_MAX};
+use fnd_manifest::state_key::{StateKey, is_scope};
+use fnd_wire::units::print_size;
+use hyper::header::ETAG;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// Lists the scopes.
+pub(super) async fn scopes(call: Call) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    told(&call, Ask::Scopes, None).await
+}
+
+/// Lists a page of the keys of a scope.
+pub(super) async fn keys(call: Call) -> Result<Answered, Refusal> {
+    let query = call.request.query(&["prefix", "after", "limit"])?;
+    let text = |text: &str| (text.len() <= PREFIX_MAX).then(|| text.to_owned());
+    let ask = Ask::Keys {
+        scope: call.state_scope()?.to_owned(),
+        prefix: query.get("prefix", "the beginning of a key", text)?.unwrap_or_default(),
+        after: query.get("after", "the cursor `next` of the page before", text)?,
+        limit: query.count("limit", PAGE)?,
+    };
+    told(&call, ask, None).await
+}
+
+/// Returns a value with its version.
+pub(super) async fn get(call: Call) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let key = call.state_key()?;
+    told(&call, Ask::Get(key.clone()), Some((&key, Condition::Any))).await
+}
+
+/// Sets a value, which is the body.
+pub(super) async fn put(call: Call) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let key = call.state_key()?;
+    let condition = condition(&call)?;
+    let body = call.read_body(VALUE_MAX, "the largest value of the state").await?;
+    let bytes = body
+        .bytes()
+        .map_err(|error| internal("read a body from the disk", &error))?;
+    let value = value(&bytes)?;
+    let ask = Ask::Put {
+        key: key.clone(),
+        value,
+        condition,
+    };
+    told(&call, ask, Some((&key, condition))).await
+}
+
+/// Deletes a value.
+pub(super) async fn delete(call: Call) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let key = call.state_key()?;
+    let condition = condition(&call)?;
+    if condition == Condition::New {
+        let detail = "`If-None-Match` has no meaning for DELETE: `If-Match: \"VERSION\"` deletes only that version";
+        return Err(refuse(Code::BadRequest, detail));
+    }
+    let ask = Ask::Delete {
+        key: key.clone(),
+        condition,
+    };
+    told(&call, ask, Some((&key, condition))).await
+}
+
+impl Call {
+    /// Returns the scope in the path.
+    ///
+    /// # Errors
+    /// [`Code::BadRequest`] if it has another form.
+    pub(in crate::control) fn state_scope(&self) -> Result<&str, Refusal> {
+        let scope = self.places.first().map_or("", String::as_str);
+        match StateKey::new(scope, "x") {
+            Ok(_) => Ok(scope),
+            Err(expected) => Err(refuse(Code::BadRequest, format!("`{}`: {expected}", short(scope)))),
+        }
+    }
+
+    /// Returns the scope and the key in the path.
+    ///
+    /// # Errors
+    /// [`Code::BadRequest`] if one has another form.
+    pub(in crate::control) fn state_key(&self) -> Result<StateKey, Refusal> {
+        let [scope, encoded] = self.places.as_slice() else {
+            return Err(refuse(Code::NotFound, "this path names no key of the state"));
+        };
+        let key = decode(encoded).unwrap_or_default();
+        StateKey::new(scope, &key).map_err(|expected| {
+            let shown = if is_scope(scope) { encoded } else { scope };
+            refuse(Code::BadRequest, format!("`{}`: {expected}", short(shown)))
+        })
+    }
+}
+
+/// Returns the value in a body: JSON, as it is written.
+fn value(body: &[u8]) -> Result<String, Refusal> {
+    if is_too_deep(body) {
+        return Err(refuse(Code::BadJson, "the value is nested too deep"));
+    }
+    match serde_json::from_slice::<&RawValue>(body) {
+        Ok(value) => Ok(value.get().to_owned()),
+        Err(error) => {
+            let detail = format!("the value is not JSON: {error}; a text is JSON in quotes, such as `\"paid\"`");
+            Err(refuse(Code::BadJson, detail))
+        }
+    }
+}
+
+/// Returns what the request requires of the key.
+fn condition(call: &Call) -> Result<Condition, Refusal> {
+    let (matching, none) = (call.request.header("if-match")?, call.request.header("if-none-match")?);
+    let wrong = |detail: String| Err(refuse(Code::BadRequest, detail));
+    match (matching, none) {
+        (None, None) => Ok(Condition::Any),
+        (None, Some("*")) => Ok(Condition::New),
+        (None, Some(other)) => wrong(format!(
+            "`If-None-Match: {}`: only `*` is possible, which sets a value only if the key has none",
+            short(other)
+        )),
+        (Some(_), Some(_)) => wrong("`If-Match` and `If-None-Match` exclude each other".to_owned()),
+        (Some(text), None) => {
+            let number = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+            match number.and_then(|number| number.parse().ok()) {
+                Some(version) => Ok(Condition::Version(version)),
+                None => wrong(format!(
+                    "`If-Match: {}`: expected a version in quotes, such as `If-Match: \"7\"`, as the header `ETag` has it",
+                    short(text)
+                )),
+            }
+        }
+    }
+}
+
+/// Asks, and returns the answer. `about` is the key, if the request is about one, and what it requires.
+async fn told(call: &Call, ask: Ask, about: Option<(&StateKey, Condition)>) -> Result<Answered, Refusal> {
+    let told = call.backend.state(ask).await.map_err(|failure| {
+        let why = crate::telemetry::escape(&failure.0);
+        refuse_for_now(Code::Unavailable, format!("the state cannot be used now: {why}"))
+    })?;
+    match told {
+        Ok(Told::Entry(entry)) => tagged(&entry, entry.version),
+        Ok(Told::Written(written)) => tagged(&written, written.version),
+        Ok(Told::Keys(keys)) => json(&keys),
+        Ok(Told::Scopes(scopes)) => json(&scopes),
+        Err(why) => Err(refused(why, about)),
+    }
+}
+
+fn tagged(body: &impl Serialize, version: u64) -> Result<Answered, Refusal> {
+    let mut answer = json(body)?;
+    answer.headers_mut().insert(ETAG, header(&format!("\"{version}\"")));
+    Ok(answer)
+}
+
+fn refused(why: Refused, about: Option<(&StateKey, Condition)>) -> Refusal {
+    let key = about.map(|(key, _)| key.to_string()).unwrap_or_default();
+    match why {
+        Refused::Missing => refuse(Code::NotFound, format!("the state has no key `{key}`")),
+        Refused::Conflict(current) => {
+            let is = current.map_or("has no value".to_owned(), |version| format!("has version {version}"));
+            let not = match about {
+                Some((_, Condition::Version(expected))) => format!(", not {expected}"),
+                _ => String::new(),
+            };
+            let detail = format!("`{key}` {is}{not}: nothing was changed; read it again, and repeat the change");
+            refuse(Code::Conflict, detail)
+        }
+        Refused::Keys => refuse(
+            Code::StateFull,
+            format!(
+                "the state has {KEYS_MAX} keys, the most there may be: delete keys that are not needed (`fndctl state list` shows \
+                 them)"
+            ),
+        ),
+        Refused::Bytes(more) => refuse(
+            Code::StateFull,
+            format!(
+                "the state has no room for {more} more bytes: it holds at most {}; delete keys that are not needed (`fndctl \
+                 state list` shows them)",
+                print_size(BYTES_MAX)
+            ),
+        ),
+    }
+}

@@ -1,0 +1,82 @@
+//! What the small databases beside the history have in common: a damaged one is set aside, so that fnd starts in any case.
+//! The history has more at stake, and rules of its own (`ledger/damage.rs`).
+
+use rusqlite::{Connection, ErrorCode};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Suffixes of a database and of the files that SQLite keeps beside it.
+const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
+
+/// Opens a database, or makes it. A damaged one is kept as `aside`, with what SQLite keeps beside it.
+///
+/// # Errors
+/// From SQLite.
+pub(crate) fn open<T>(
+    what: &str,
+    path: &Path,
+    aside: &Path,
+    try_open: impl Fn(&Path) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    match try_open(path) {
+        Err(error) if is_damage(&error) => {
+            let (shown, kept) = (path.display(), aside.display());
+            tracing::error!("{what} `{shown}` is damaged ({error}), keeping it as `{kept}`");
+            for suffix in SUFFIXES {
+                // It may not exist; if the database stays, the next try fails.
+                let _ = std::fs::rename(beside(path, suffix), beside(aside, suffix));
+            }
+            try_open(path)
+        }
+        other => other,
+    }
+}
+
+/// Returns whether an error says that the file is no database that can be read.
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Returns an error that says that the file is damaged.
+pub(crate) fn damaged(why: impl Into<String>) -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(
+        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT),
+        Some(why.into()),
+    )
+}
+
+/// Returns the bytes of free pages.
+///
+/// # Errors
+/// From SQLite.
+pub(crate) fn free(db: &Connection) -> rusqlite::Result<u64> {
+    let sql = "SELECT freelist_count * page_size FROM pragma_freelist_count(), pragma_page_size()";
+    db.prepare_cached(sql)?.query_row([], |row| row.get(0))
+}
+
+/// Copies a database in its present state to a new file, which is then finished, opened, and loses its name: it is freed
+/// when its reader closes it or dies.
+///
+/// # Errors
+/// From SQLite; the inner error is that of the file.
+pub(crate) fn copy(
+    db: &Connection,
+    to: &Path,
+    finish: impl FnOnce(&Path) -> rusqlite::Result<()>,
+) -> rusqlite::Result<io::Result<File>> {
+    let copied = db.execute("VACUUM INTO ?1", [to.to_string_lossy()]);
+    let copied = copied.and_then(|_| finish(to));
+    let opened = File::open(to);
+    let removed = std::fs::remove_file(to);
+    copied?;
+    Ok(removed.and(opened))
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}

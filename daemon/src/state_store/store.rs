@@ -1,0 +1,328 @@
+//! The database of the state: its tables and statements.
+
+use crate::database;
+use fnd_core::api::{StateEntry, StateKeyView, StateKeys, StateScope, StateScopes, StateWritten};
+use fnd_core::instant;
+use fnd_core::state::{Ask, Condition, Present, Refused, Told, Totals};
+use fnd_manifest::state_key::StateKey;
+use rusqlite::{Connection, OptionalExtension as _, params};
+use serde_json::value::RawValue;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// `bytes` are those of scope, key and value. The value comes last, so that lists need not read it. `floor` has one row.
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS entry (
+        scope TEXT NOT NULL,
+        key TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        changed_ms INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        value TEXT NOT NULL,
+        PRIMARY KEY (scope, key)
+    ) STRICT;
+    CREATE TABLE IF NOT EXISTS floor (
+        only INTEGER PRIMARY KEY CHECK (only = 0),
+        version INTEGER NOT NULL
+    ) STRICT;
+    INSERT OR IGNORE INTO floor VALUES (0, 0);
+";
+
+/// The version of the tables, in `user_version`.
+pub(super) const VERSION: i64 = 1;
+/// Bytes of free pages that are kept for further values.
+const FREE_MAX: u64 = 16 << 20;
+/// Bytes of the write-ahead log that stay after it was copied into the database.
+const LOG_MAX: i64 = 4 << 20;
+/// Page cache in negative KiB: fnd should be small.
+const CACHE_KIB: i64 = -1024;
+/// How many damaged databases are kept.
+const KEPT: usize = 3;
+
+/// The database, opened for writing.
+#[derive(Debug)]
+pub(super) struct Store {
+    db: Connection,
+    totals: Totals,
+}
+
+/// Returns the damaged databases that were set aside, oldest first.
+pub(super) fn asides(directory: &Path) -> Vec<PathBuf> {
+    let prefix = format!("{}.damaged-", super::FILE);
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries
+        .filter(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            name.starts_with(&prefix) && !name.ends_with("-wal") && !name.ends_with("-shm")
+        })
+        .map(|entry| entry.path())
+        .collect();
+    found.sort(); // their names are times
+    found
+}
+
+impl Store {
+    /// Opens the database, or makes it. A damaged one is kept under another name.
+    ///
+    /// # Errors
+    /// From SQLite.
+    pub(super) fn open(path: &Path, now_ms: u64) -> rusqlite::Result<Self> {
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        let name = instant::text(now_ms).replace(|c: char| !c.is_ascii_alphanumeric(), "");
+        let aside = path.with_file_name(format!("{}.damaged-{name}", super::FILE));
+        let store = database::open("the state of functions", path, &aside, Self::try_open)?;
+        let kept = asides(directory);
+        for old in kept.iter().rev().skip(KEPT) {
+            tracing::warn!("removing `{}`: {KEPT} newer damaged states are kept", old.display());
+            for suffix in ["", "-wal", "-shm"] {
+                let _ = std::fs::remove_file(format!("{}{suffix}", old.display())); // the next start retries this
+            }
+        }
+        Ok(store)
+    }
+
+    fn try_open(path: &Path) -> rusqlite::Result<Self> {
+        let db = Connection::open(path)?;
+        db.busy_timeout(Duration::from_secs(2))?;
+        check_version(&db)?;
+        // Damage is found before anything is written: the thread has no caller yet, and 256 MiB are read in a moment.
+        check_pages(&db)?;
+        db.pragma_update(None, "auto_vacuum", "incremental")?;
+        db.pragma_update(None, "journal_mode", "wal")?;
+        // Each commit is synced before it is answered.
+        db.pragma_update(None, "synchronous", "full")?;
+        db.pragma_update(None, "cache_size", CACHE_KIB)?;
+        db.pragma_update(None, "journal_size_limit", LOG_MAX)?;
+        db.execute_batch(TABLES)?;
+        db.pragma_update(None, "user_version", VERSION)?;
+        let totals = totals(&db)?;
+        Ok(Self { db, totals })
+    }
+
+    /// Performs requests in one transaction, which is on the disk when this returns.
+    ///
+    /// # Errors
+    /// From SQLite; then nothing is changed.
+    pub(super) fn transact(&mut self, asks: &[Ask], now_ms: u64) -> rusqlite::Result<Vec<Result<Told, Refused>>> {
+        if !asks.iter().any(Ask::changes) {
+            return asks.iter().map(|ask| self.read(ask)).collect();
+        }
+        let transaction = rusqlite::Transaction::new_unchecked(&self.db, rusqlite::TransactionBehavior::Immediate)?;
+        let mut totals = self.totals;
+        let mut told = Vec::with_capacity(asks.len());
+        for ask in asks {
+            told.push(match ask {
+                Ask::Put { key, value, condition } => {
+                    put(&transaction, &mut totals, (key, value, *condition), now_ms)?.map(Told::Written)
+                }
+                Ask::Delete { key, condition } => {
+                    delete(&transaction, &mut totals, key, *condition)?.map(Told::Written)
+                }
+                Ask::Get(_) | Ask::Keys { .. } | Ask::Scopes => read(&transaction, ask)?,
+            });
+        }
+        if totals.floor != self.totals.floor {
+            transaction
+                .prepare_cached("UPDATE floor SET version = ?1")?
+                .execute([totals.floor])?;
+        }
+        transaction.commit()?;
+        let smaller = totals.bytes < self.totals.bytes;
+        self.totals = totals;
+        // Free pages are used again. Giving back each of them would write the file anew all the time.
+        if smaller && database::free(&self.db)? > FREE_MAX {
+            self.db.execute_batch("PRAGMA incremental_vacuum")?;
+        }
+        Ok(told)
+    }
+
+    /// Performs a request that changes nothing.
+    ///
+    /// # Errors
+    /// From SQLite.
+    pub(super) fn read(&self, ask: &Ask) -> rusqlite::Result<Result<Told, Refused>> {
+        read(&self.db, ask)
+    }
+}
+
+/// Refuses a database of a newer fnd, before anything is changed.
+pub(super) fn check_version(db: &Connection) -> rusqlite::Result<()> {
+    let found: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if found <= VERSION {
+        return Ok(());
+    }
+    let why = format!(
+        "it was written by a newer fnd (version {found}, this one knows {VERSION}): install that fnd again, or restore a backup"
+    );
+    Err(rusqlite::Error::SqliteFailure(
+        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR),
+        Some(why),
+    ))
+}
+
+/// Checks all pages.
+pub(super) fn check_pages(db: &Connection) -> rusqlite::Result<()> {
+    let verdict: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    match verdict.as_str() {
+        "ok" => Ok(()),
+        _ => Err(database::damaged(verdict)),
+    }
+}
+
+/// Counts what is stored.
+pub(super) fn totals(db: &Connection) -> rusqlite::Result<Totals> {
+    let sql = "SELECT count(*), coalesce(sum(bytes), 0), (SELECT version FROM floor) FROM entry";
+    db.query_row(sql, [], |row| {
+        Ok(Totals {
+            keys: row.get(0)?,
+            bytes: row.get(1)?,
+            floor: row.get(2)?,
+        })
+    })
+}
+
+/// What is stored for a key, and when that was written.
+fn present(db: &Connection, key: &StateKey) -> rusqlite::Result<Option<(Present, u64)>> {
+    let sql = "SELECT version, bytes, changed_ms FROM entry WHERE scope = ?1 AND key = ?2";
+    let mut statement = db.prepare_cached(sql)?;
+    let found = statement.query_row([key.scope(), key.key()], |row| {
+        let present = Present {
+            version: row.get(0)?,
+            bytes: row.get(1)?,
+        };
+        Ok((present, row.get(2)?))
+    });
+    found.optional()
+}
+
+fn written(key: &StateKey, version: u64, changed_ms: u64) -> StateWritten {
+    StateWritten {
+        scope: key.scope().to_owned(),
+        key: key.key().to_owned(),
+        version,
+        changed_at: instant::text(changed_ms),
+    }
+}
+
+fn put(
+    db: &Connection,
+    totals: &mut Totals,
+    (key, value, condition): (&StateKey, &str, Condition),
+    now_ms: u64,
+) -> rusqlite::Result<Result<StateWritten, Refused>> {
+    let bytes = (key.scope().len() + key.key().len() + value.len()) as u64;
+    let found = present(db, key)?.map(|(present, _)| present);
+    let (version, after) = match totals.put(found, condition, bytes) {
+        Ok(allowed) => allowed,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let sql = "INSERT INTO entry (scope, key, version, changed_ms, bytes, value) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        ON CONFLICT (scope, key) DO UPDATE SET version = excluded.version, changed_ms = excluded.changed_ms,
+            bytes = excluded.bytes, value = excluded.value";
+    db.prepare_cached(sql)?
+        .execute(params![key.scope(), key.key(), version, now_ms, bytes, value])?;
+    *totals = after;
+    Ok(Ok(written(key, version, now_ms)))
+}
+
+fn delete(
+    db: &Connection,
+    totals: &mut Totals,
+    key: &StateKey,
+    condition: Condition,
+) -> rusqlite::Result<Result<StateWritten, Refused>> {
+    let found = present(db, key)?;
+    let (version, changed_ms) = found.map_or((0, 0), |(present, changed_ms)| (present.version, changed_ms));
+    match totals.delete(found.map(|(present, _)| present), condition) {
+        Ok(after) => *totals = after,
+        Err(refused) => return Ok(Err(refused)),
+    }
+    db.prepare_cached("DELETE FROM entry WHERE scope = ?1 AND key = ?2")?
+        .execute([key.scope(), key.key()])?;
+    Ok(Ok(written(key, version, changed_ms)))
+}
+
+fn read(db: &Connection, ask: &Ask) -> rusqlite::Result<Result<Told, Refused>> {
+    Ok(match ask {
+        Ask::Get(key) => get(db, key)?.map(Told::Entry).ok_or(Refused::Missing),
+        Ask::Keys {
+            scope,
+            prefix,
+            after,
+            limit,
+        } => Ok(Told::Keys(keys(db, scope, prefix, (after.as_deref(), *limit))?)),
+        Ask::Scopes => Ok(Told::Scopes(scopes(db)?)),
+        // A change is performed in a transaction; here it finds nothing.
+        Ask::Put { .. } | Ask::Delete { .. } => Err(Refused::Missing),
+    })
+}
+
+fn get(db: &Connection, key: &StateKey) -> rusqlite::Result<Option<StateEntry>> {
+    let sql = "SELECT version, changed_ms, value FROM entry WHERE scope = ?1 AND key = ?2";
+    let mut statement = db.prepare_cached(sql)?;
+    let found = statement.query_row([key.scope(), key.key()], |row| {
+        let value: String = row.get(2)?;
+        let value = RawValue::from_string(value);
+        Ok(StateEntry {
+            scope: key.scope().to_owned(),
+            key: key.key().to_owned(),
+            // Only JSON is written.
+            value: value.map_err(|error| database::damaged(format!("the value of `{key}` is no JSON: {error}")))?,
+            version: row.get(0)?,
+            changed_at: instant::text(row.get(1)?),
+        })
+    });
+    found.optional()
+}
+
+fn keys(
+    db: &Connection,
+    scope: &str,
+    prefix: &str,
+    (after, limit): (Option<&str>, u32),
+) -> rusqlite::Result<StateKeys> {
+    // Both are lower bounds: keys that begin with the prefix follow one another.
+    let sql = "SELECT key, version, changed_ms, bytes FROM entry
+        WHERE scope = ?1 AND key >= ?2 AND (?3 IS NULL OR key > ?3) ORDER BY key LIMIT ?4";
+    let mut statement = db.prepare_cached(sql)?;
+    // One more than the page shows whether there is a next page.
+    let rows = statement.query_map(params![scope, prefix, after, u64::from(limit) + 1], |row| {
+        Ok(StateKeyView {
+            key: row.get(0)?,
+            version: row.get(1)?,
+            changed_at: instant::text(row.get(2)?),
+            bytes: row.get(3)?,
+        })
+    })?;
+    let mut page = StateKeys {
+        keys: Vec::new(),
+        next: None,
+    };
+    for view in rows {
+        let view = view?;
+        if !view.key.starts_with(prefix) {
+            break;
+        }
+        if page.keys.len() as u64 == u64::from(limit) {
+            page.next = page.keys.last().map(|last| last.key.clone());
+            break;
+        }
+        page.keys.push(view);
+    }
+    Ok(page)
+}
+
+fn scopes(db: &Connection) -> rusqlite::Result<StateScopes> {
+    let sql = "SELECT scope, count(*), sum(bytes) FROM entry GROUP BY scope ORDER BY scope";
+    let mut statement = db.prepare_cached(sql)?;
+    let rows = statement.query_map([], |row| {
+        Ok(StateScope {
+            scope: row.get(0)?,
+            keys: row.get(1)?,
+            bytes: row.get(2)?,
+        })
+    })?;
+    Ok(StateScopes {
+        scopes: rows.collect::<rusqlite::Result<_>>()?,
+    })
+}

@@ -1,0 +1,351 @@
+//! The database against a naive model, and what happens at its limits, after a kill and after damage.
+
+use super::store::{Store, VERSION, asides};
+use super::{FILE, StateStore, examine};
+use fnd_core::api::StateKeys;
+use fnd_core::examined::{Examined, Severity};
+use fnd_core::state::{Ask, BYTES_MAX, Condition, Refused, Told};
+use fnd_manifest::state_key::StateKey;
+use proptest::prelude::*;
+use rusqlite::Connection;
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const NOW: u64 = 1_795_248_000_000;
+
+fn key(text: &str) -> StateKey {
+    StateKey::parse(text).unwrap()
+}
+
+fn put(text: &str, value: &str, condition: Condition) -> Ask {
+    Ask::Put {
+        key: key(text),
+        value: value.to_owned(),
+        condition,
+    }
+}
+
+fn delete(text: &str, condition: Condition) -> Ask {
+    Ask::Delete {
+        key: key(text),
+        condition,
+    }
+}
+
+fn keys(scope: &str, prefix: &str, after: Option<&str>, limit: u32) -> Ask {
+    Ask::Keys {
+        scope: scope.to_owned(),
+        prefix: prefix.to_owned(),
+        after: after.map(str::to_owned),
+        limit,
+    }
+}
+
+fn open(directory: &Path) -> Store {
+    Store::open(&directory.join(FILE), NOW).unwrap()
+}
+
+/// Asks for one thing in a transaction of its own.
+fn ask(store: &mut Store, ask: Ask) -> Result<Told, Refused> {
+    store.transact(&[ask], NOW).unwrap().remove(0)
+}
+
+/// Returns the version that was written.
+fn version(told: Result<Told, Refused>) -> Result<u64, Refused> {
+    told.map(|told| match told {
+        Told::Written(written) => written.version,
+        other => panic!("{other:?}"),
+    })
+}
+
+fn value(store: &mut Store, text: &str) -> Option<(u64, String)> {
+    match ask(store, Ask::Get(key(text))) {
+        Ok(Told::Entry(entry)) => Some((entry.version, entry.value.get().to_owned())),
+        Err(Refused::Missing) => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn page(told: Result<Told, Refused>) -> StateKeys {
+    match told {
+        Ok(Told::Keys(keys)) => keys,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn versions_grow_and_are_not_used_again_after_a_delete() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = open(directory.path());
+    let number = "12345678901234567890.10";
+    assert_eq!(version(ask(&mut store, put("a/n", number, Condition::New))), Ok(1));
+    assert_eq!(
+        value(&mut store, "a/n"),
+        Some((1, number.to_owned())),
+        "as it was written"
+    );
+    assert_eq!(version(ask(&mut store, put("a/n", "2", Condition::Version(1)))), Ok(2));
+    let stale = version(ask(&mut store, put("a/n", "3", Condition::Version(1))));
+    assert_eq!(stale, Err(Refused::Conflict(Some(2))));
+    assert_eq!(version(ask(&mut store, delete("a/n", Condition::Any))), Ok(2));
+    assert_eq!(
+        version(ask(&mut store, delete("a/n", Condition::Any))),
+        Err(Refused::Missing)
+    );
+    drop(store);
+    let mut store = open(directory.path());
+    assert_eq!(value(&mut store, "a/n"), None);
+    assert_eq!(version(ask(&mut store, put("a/n", "4", Condition::Any))), Ok(3));
+    let stale = version(ask(&mut store, put("a/n", "5", Condition::Version(2))));
+    assert_eq!(stale, Err(Refused::Conflict(Some(3))));
+}
+
+#[test]
+fn requests_of_one_transaction_see_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = open(directory.path());
+    let asks = [
+        put("a/n", "1", Condition::New),
+        put("a/n", "2", Condition::New),
+        Ask::Get(key("a/n")),
+        put("a/n", "3", Condition::Version(1)),
+        delete("a/n", Condition::Version(2)),
+    ];
+    let told = store.transact(&asks, NOW).unwrap();
+    assert!(matches!(told[1], Err(Refused::Conflict(Some(1)))));
+    assert!(matches!(&told[2], Ok(Told::Entry(entry)) if entry.value.get() == "1"));
+    assert_eq!(version(told[3].clone()), Ok(2));
+    assert_eq!(version(told[4].clone()), Ok(2));
+    assert_eq!(value(&mut store, "a/n"), None);
+}
+
+#[test]
+fn keys_are_listed_page_by_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = open(directory.path());
+    for name in ["a/cart", "a/cart/1", "a/cart/2", "a/carz", "a/b", "b/cart/3", "a/ü"] {
+        ask(&mut store, put(name, "\"x\"", Condition::Any)).unwrap();
+    }
+    let names = |page: &StateKeys| page.keys.iter().map(|view| view.key.clone()).collect::<Vec<_>>();
+    let first = page(ask(&mut store, keys("a", "cart", None, 2)));
+    assert_eq!(
+        (names(&first), first.next.as_deref()),
+        (vec!["cart".into(), "cart/1".into()], Some("cart/1"))
+    );
+    assert_eq!(first.keys[0].bytes, 1 + 4 + 3);
+    let second = page(ask(&mut store, keys("a", "cart", Some("cart/1"), 2)));
+    assert_eq!((names(&second), second.next), (vec!["cart/2".to_owned()], None));
+    assert_eq!(names(&page(ask(&mut store, keys("a", "", None, 100)))).len(), 6);
+    assert_eq!(names(&page(ask(&mut store, keys("c", "", None, 100)))).len(), 0);
+    let Ok(Told::Scopes(scopes)) = ask(&mut store, Ask::Scopes) else {
+        panic!("scopes")
+    };
+    let counts: Vec<_> = scopes
+        .scopes
+        .iter()
+        .map(|scope| (scope.scope.as_str(), scope.keys))
+        .collect();
+    assert_eq!(counts, [("a", 6), ("b", 1)]);
+}
+
+#[test]
+fn a_full_state_refuses_what_needs_room_and_can_be_emptied() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(open(directory.path()));
+    // Rows that claim to be large, so that the test writes no 256 MiB.
+    let db = Connection::open(directory.path().join(FILE)).unwrap();
+    let sql = "INSERT INTO entry VALUES ('a', 'large', 5, 0, ?1, '1')";
+    db.execute(sql, [BYTES_MAX - 10]).unwrap();
+    drop(db);
+    let mut store = open(directory.path());
+    assert_eq!(version(ask(&mut store, put("b/k", "12345678", Condition::Any))), Ok(1));
+    let more = version(ask(&mut store, put("b/k2", "1", Condition::Any)));
+    assert_eq!(more, Err(Refused::Bytes(4)));
+    assert_eq!(
+        version(ask(&mut store, put("b/k", "1", Condition::Any))),
+        Ok(2),
+        "less always fits"
+    );
+    assert_eq!(version(ask(&mut store, delete("a/large", Condition::Any))), Ok(5));
+    assert_eq!(version(ask(&mut store, put("b/k2", "1", Condition::Any))), Ok(6));
+}
+
+#[test]
+fn a_damaged_file_is_set_aside_and_a_newer_one_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(FILE);
+    let mut store = open(directory.path());
+    for number in 0..500 {
+        let name = format!("a/{number}");
+        ask(
+            &mut store,
+            put(&name, &format!("\"{}\"", "x".repeat(300)), Condition::Any),
+        )
+        .unwrap();
+    }
+    drop(store);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let half = bytes.len() / 2;
+    bytes[half..half + 8192].fill(0xa5);
+    std::fs::write(&path, &bytes).unwrap();
+    let mut examined = Examined::default();
+    examine::file(&path, &mut examined);
+    assert_eq!((examined.findings[0].level, examined.rows), (Severity::Error, None));
+    let mut store = open(directory.path());
+    assert_eq!(value(&mut store, "a/1"), None);
+    let aside = asides(directory.path());
+    assert_eq!(aside.len(), 1);
+    assert!(std::fs::read(&aside[0]).unwrap() == bytes, "nothing of it is lost");
+    let mut examined = Examined::default();
+    examine::site(directory.path(), &mut examined);
+    let levels: Vec<Severity> = examined.findings.iter().map(|finding| finding.level).collect();
+    assert_eq!(levels, [Severity::Ok, Severity::Warning], "{examined:?}");
+    drop(store);
+    let db = Connection::open(&path).unwrap();
+    db.pragma_update(None, "user_version", VERSION + 1).unwrap();
+    drop(db);
+    let error = Store::open(&path, NOW).unwrap_err().to_string();
+    assert!(error.contains("newer fnd"), "{error}");
+    assert_eq!(asides(directory.path()).len(), 1);
+}
+
+#[tokio::test]
+async fn callers_get_their_answers_and_a_copy_has_what_was_answered() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = StateStore::start(directory.path(), || NOW, || ()).unwrap();
+    let all = (0..200).map(|_| state.ask(put("a/n", "1", Condition::Any)));
+    let told = futures_util::future::join_all(all).await;
+    let mut versions: Vec<u64> = told.into_iter().map(|told| version(told.unwrap()).unwrap()).collect();
+    versions.sort_unstable();
+    assert_eq!(versions, (1..=200).collect::<Vec<_>>());
+    let mut copy = Vec::new();
+    examine::copy(directory.path()).unwrap().read_to_end(&mut copy).unwrap();
+    let restored = tempfile::tempdir().unwrap();
+    std::fs::write(restored.path().join(FILE), &copy).unwrap();
+    let mut examined = Examined::default();
+    examine::file(&restored.path().join(FILE), &mut examined);
+    assert_eq!(examined.rows, Some(1), "{examined:?}");
+    assert_eq!(value(&mut open(restored.path()), "a/n"), Some((200, "1".to_owned())));
+    assert_eq!(state.problems().count(), 0);
+    state.stop();
+    assert_eq!(state.ask(Ask::Scopes).await.unwrap_err(), "fnd is stopping");
+}
+
+#[tokio::test]
+async fn what_cannot_be_opened_is_a_problem_until_it_can() {
+    static CHANGES: AtomicU64 = AtomicU64::new(0);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(FILE);
+    std::fs::create_dir(&path).unwrap();
+    let changed = || {
+        CHANGES.fetch_add(1, Ordering::Relaxed);
+    };
+    let state = StateStore::start(directory.path(), || NOW, changed).unwrap();
+    state.ask(Ask::Scopes).await.unwrap_err();
+    assert_eq!(
+        state.problems().map(|(code, _)| code).collect::<Vec<_>>(),
+        ["state-failing"]
+    );
+    std::fs::remove_dir(&path).unwrap();
+    state.ask(put("a/n", "1", Condition::Any)).await.unwrap().unwrap();
+    assert_eq!(state.problems().count(), 0);
+    // One that was set aside is shown until somebody has moved it away.
+    let aside = directory.path().join("state.db.damaged-20261124T000000000Z");
+    std::fs::write(&aside, "").unwrap();
+    state.look_again();
+    state.ask(Ask::Scopes).await.unwrap().unwrap();
+    let problems: Vec<_> = state.problems().collect();
+    assert_eq!(problems[0].0, "state-set-aside");
+    assert!(problems[0].1.contains("20261124T000000000Z"));
+    std::fs::remove_file(&aside).unwrap();
+    state.look_again();
+    state.ask(Ask::Scopes).await.unwrap().unwrap();
+    assert_eq!(state.problems().count(), 0);
+    assert_eq!(CHANGES.load(Ordering::Relaxed), 4);
+}
+
+/// A step of the model.
+#[derive(Debug, Clone)]
+enum Step {
+    Put(u8, u8, Condition),
+    Delete(u8, Condition),
+    Get(u8),
+    Reopen,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let condition = || {
+        prop_oneof![
+            3 => Just(Condition::Any),
+            1 => Just(Condition::New),
+            3 => (1..6_u64).prop_map(Condition::Version),
+        ]
+    };
+    let step = prop_oneof![
+        6 => (0..3_u8, any::<u8>(), condition()).prop_map(|(key, value, condition)| Step::Put(key, value, condition)),
+        3 => (0..3_u8, condition()).prop_map(|(key, condition)| Step::Delete(key, condition)),
+        2 => (0..3_u8).prop_map(Step::Get),
+        1 => Just(Step::Reopen),
+    ];
+    prop::collection::vec(step, 0..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn it_does_what_a_map_does(steps in steps()) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = open(directory.path());
+        let mut model: BTreeMap<u8, (u64, u8)> = BTreeMap::new();
+        let mut deleted = 0;
+        for step in steps {
+            let holds = |condition: Condition, found: Option<u64>| match condition {
+                Condition::Any => true,
+                Condition::New => found.is_none(),
+                Condition::Version(version) => found == Some(version),
+            };
+            match step {
+                Step::Put(key, value, condition) => {
+                    let found = model.get(&key).map(|(version, _)| *version);
+                    let expected = if holds(condition, found) {
+                        let version = found.unwrap_or(deleted) + 1;
+                        model.insert(key, (version, value));
+                        Ok(version)
+                    } else {
+                        Err(Refused::Conflict(found))
+                    };
+                    let told = ask(&mut store, put(&format!("a/{key}"), &value.to_string(), condition));
+                    prop_assert_eq!(version(told), expected);
+                }
+                Step::Delete(key, condition) => {
+                    let found = model.get(&key).map(|(version, _)| *version);
+                    let expected = match found {
+                        None => Err(Refused::Missing),
+                        Some(version) if holds(condition, found) => {
+                            model.remove(&key);
+                            deleted = deleted.max(version);
+                            Ok(version)
+                        }
+                        Some(_) => Err(Refused::Conflict(found)),
+                    };
+                    prop_assert_eq!(version(ask(&mut store, delete(&format!("a/{key}"), condition))), expected);
+                }
+                Step::Get(key) => {
+                    let expected = model.get(&key).map(|(version, value)| (*version, value.to_string()));
+                    prop_assert_eq!(value(&mut store, &format!("a/{key}")), expected);
+                }
+                Step::Reopen => {
+                    drop(store);
+                    store = open(directory.path());
+                }
+            }
+        }
+        let listed = page(ask(&mut store, keys("a", "", None, 100)));
+        let listed: Vec<_> = listed.keys.iter().map(|view| (view.key.clone(), view.version)).collect();
+        let expected: Vec<_> = model.iter().map(|(key, (version, _))| (key.to_string(), *version)).collect();
+        prop_assert_eq!(listed, expected);
+    }
+}

@@ -1,0 +1,106 @@
+//! The thread that owns the database of the state.
+
+use super::store::{Store, asides};
+use super::{Answer, Message, Shared, WAITING_MAX};
+use fnd_core::state::Ask;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::sync::oneshot;
+
+/// Runs until fnd stops.
+pub(super) fn run(shared: &Arc<Shared>, mut messages: mpsc::Receiver<Message>, now_ms: impl Fn() -> u64) {
+    let mut store = None;
+    // Now, so that the first request does not wait for it.
+    let opened = usable(&mut store, shared, now_ms()).err();
+    report(shared, opened);
+    look(shared);
+    while let Some(first) = messages.blocking_recv() {
+        let mut asked = Vec::new();
+        let mut next = Some(first);
+        // What waits meanwhile shares the transaction.
+        while let Some(message) = next {
+            match message {
+                Message::Ask(ask, answer) => asked.push((ask, answer)),
+                Message::Look => look(shared),
+            }
+            next = (asked.len() < WAITING_MAX).then(|| messages.try_recv().ok()).flatten();
+        }
+        if !asked.is_empty() {
+            answer_all(&mut store, shared, asked, now_ms());
+        }
+    }
+}
+
+/// Returns the store, opened if it is not yet.
+fn usable<'a>(store: &'a mut Option<Store>, shared: &Shared, now_ms: u64) -> Result<&'a mut Store, String> {
+    let opened = match store.take() {
+        Some(opened) => opened,
+        None => {
+            let opened = Store::open(&shared.path(), now_ms).map_err(|error| crate::chain(&error))?;
+            look(shared);
+            opened
+        }
+    };
+    Ok(store.insert(opened))
+}
+
+fn answer_all(store: &mut Option<Store>, shared: &Shared, asked: Vec<(Ask, oneshot::Sender<Answer>)>, now_ms: u64) {
+    let (asks, answers): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+    let told: Vec<Answer> = match usable(store, shared, now_ms) {
+        Err(why) => asks.iter().map(|_| Err(why.clone())).collect(),
+        Ok(open) => match open.transact(&asks, now_ms) {
+            Ok(told) => told.into_iter().map(Ok).collect(),
+            // On a full disk values can still be read.
+            Err(error) => {
+                let why = crate::chain(&error);
+                let read = |ask: &Ask| match ask.changes() {
+                    true => Err(why.clone()),
+                    false => open.read(ask).map_err(|error| crate::chain(&error)),
+                };
+                asks.iter().map(read).collect()
+            }
+        },
+    };
+    let failing = told.iter().find_map(|answer| answer.as_ref().err().cloned());
+    if failing.is_some() {
+        // Opened again for the next request: the files may have been replaced.
+        *store = None;
+    }
+    report(shared, failing);
+    for (answer, told) in answers.into_iter().zip(told) {
+        let _ = answer.send(told); // an error: the caller has left
+    }
+}
+
+/// Remembers why the state cannot be used, and tells when that has changed.
+fn report(shared: &Shared, failing: Option<String>) {
+    let mut state = shared.lock();
+    let (is_news, began) = (state.failing != failing, state.failing.is_none());
+    if let Some(why) = failing.as_ref().filter(|_| began) {
+        tracing::error!("the state of functions cannot be used: {why}");
+    }
+    state.failing = failing;
+    drop(state);
+    if is_news {
+        (shared.changed)();
+    }
+}
+
+/// Looks which damaged databases lie beside, and tells when that has changed.
+fn look(shared: &Shared) {
+    let found = asides(&shared.directory);
+    let aside = found.last().map(|last| {
+        format!(
+            "the state of functions was damaged and an empty one took its place; `{}` is the damaged one: restore the keys that \
+             are needed (`fndctl state set`), move that file away, then `fndctl reload`",
+            last.display()
+        )
+    });
+    let mut state = shared.lock();
+    let is_news = state.aside != aside;
+    state.aside = aside;
+    drop(state);
+    if is_news {
+        (shared.changed)();
+    }
+}

@@ -1,0 +1,123 @@
+//! Its state: two values, and what is written to them. The decisions are the real ones.
+
+use super::{BEGAN, Fake, later};
+use fnd_core::api::{StateEntry, StateKeyView, StateKeys, StateScope, StateScopes, StateWritten};
+use fnd_core::state::{Ask, BYTES_MAX, Condition, Present, Refused, Told, Totals};
+use fnd_daemon::control::backend::{Failure, Pending, StateBackend};
+use fnd_manifest::state_key::StateKey;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// Version and value of each key.
+pub(super) type Values = BTreeMap<StateKey, (u64, String)>;
+
+fn first() -> Values {
+    let value = |key: &str, version, value: &str| (StateKey::parse(key).unwrap(), (version, value.to_owned()));
+    [
+        value("shop/orders", 7, "{\"open\": 12345678901234567890}"),
+        value("shop/cart/1", 1, "\"tea\""),
+    ]
+    .into()
+}
+
+fn bytes(key: &StateKey, value: &str) -> u64 {
+    (key.to_string().len() - 1 + value.len()) as u64
+}
+
+fn written(key: &StateKey, version: u64) -> Told {
+    Told::Written(StateWritten {
+        scope: key.scope().to_owned(),
+        key: key.key().to_owned(),
+        version,
+        changed_at: fnd_core::instant::text(*BEGAN),
+    })
+}
+
+impl Fake {
+    fn told(&self, ask: Ask) -> Result<Told, Refused> {
+        let mut values = self.values.borrow_mut();
+        let values = values.get_or_insert_with(first);
+        let present = |key: &StateKey, values: &Values| {
+            let found = values.get(key);
+            found.map(|(version, value)| Present {
+                version: *version,
+                bytes: bytes(key, value),
+            })
+        };
+        // A scope that is full.
+        let totals = |key: &StateKey| Totals {
+            bytes: if key.scope() == "full" { BYTES_MAX } else { 0 },
+            ..Totals::default()
+        };
+        Ok(match ask {
+            Ask::Get(key) => {
+                let (version, value) = values.get(&key).cloned().ok_or(Refused::Missing)?;
+                Told::Entry(StateEntry {
+                    scope: key.scope().to_owned(),
+                    key: key.key().to_owned(),
+                    value: RawValue::from_string(value).unwrap(),
+                    version,
+                    changed_at: fnd_core::instant::text(*BEGAN),
+                })
+            }
+            Ask::Put { key, value, condition } => {
+                let found = present(&key, values);
+                let (version, _) = totals(&key).put(found, condition, bytes(&key, &value))?;
+                values.insert(key.clone(), (version, value));
+                written(&key, version)
+            }
+            Ask::Delete { key, condition } => {
+                totals(&key).delete(present(&key, values), condition)?;
+                written(&key, values.remove(&key).map_or(0, |(version, _)| version))
+            }
+            Ask::Keys {
+                scope,
+                prefix,
+                after,
+                limit,
+            } => {
+                let mut keys: Vec<StateKeyView> = values
+                    .iter()
+                    .filter(|(key, _)| key.scope() == scope && key.key().starts_with(&prefix))
+                    .filter(|(key, _)| after.as_ref().is_none_or(|after| key.key() > after.as_str()))
+                    .map(|(key, (version, value))| StateKeyView {
+                        key: key.key().to_owned(),
+                        version: *version,
+                        bytes: bytes(key, value),
+                        changed_at: fnd_core::instant::text(*BEGAN),
+                    })
+                    .collect();
+                let limit = usize::try_from(limit).unwrap();
+                let more = keys.len() > limit;
+                keys.truncate(limit);
+                let next = keys.last().filter(|_| more).map(|last| last.key.clone());
+                Told::Keys(StateKeys { keys, next })
+            }
+            Ask::Scopes => {
+                let of = |key: &StateKey| StateScope {
+                    scope: key.scope().to_owned(),
+                    keys: 0,
+                    bytes: 0,
+                };
+                let mut scopes: BTreeMap<&str, StateScope> = BTreeMap::new();
+                for (key, (_, value)) in values.iter() {
+                    let scope = scopes.entry(key.scope()).or_insert_with(|| of(key));
+                    scope.keys += 1;
+                    scope.bytes += bytes(key, value);
+                }
+                let scopes = scopes.into_values().collect();
+                Told::Scopes(StateScopes { scopes })
+            }
+        })
+    }
+}
+
+impl StateBackend for Fake {
+    fn state(&self, ask: Ask) -> Pending<Result<Result<Told, Refused>, Failure>> {
+        // The disk has failed for this one.
+        if matches!(&ask, Ask::Put { key, condition: Condition::Any, .. } if key.scope() == "broken") {
+            return later(Err(Failure("disk I/O error".to_owned())));
+        }
+        later(Ok(self.told(ask)))
+    }
+}
