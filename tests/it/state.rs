@@ -24,12 +24,12 @@ const COUNT: &str = "\
 until
   if entry=$(fndctl state get shop/count --jq '\"\\(.value) \\(.version)\"' 2>/dev/null); then
     read -r value version <<<\"$entry\"
-    fndctl state set shop/count $((value + 1)) --if-version \"$version\" 2>/tmp/why
+    fndctl state set shop/count $((value + 1)) --if-version \"$version\" 2>\"$TMPDIR/why\"
   else
-    fndctl state set shop/count 1 --new 2>/tmp/why
+    fndctl state set shop/count 1 --new 2>\"$TMPDIR/why\"
   fi
 do
-  [ $? = 7 ] || { cat /tmp/why >&2; exit 1; }
+  [ $? = 7 ] || { cat \"$TMPDIR/why\" >&2; exit 1; }
 done
 ";
 
@@ -79,7 +79,7 @@ fn a_function_uses_the_keys_of_its_patterns_and_no_other() {
         "[access]\nstate = [\"shop/cart/*\", \"shop/one\"]",
         "for args in 'set shop/cart/1 7' 'set shop/one 7' 'get shop/cart/1' 'list shop/cart/' 'delete shop/one' \\\n\
            'get shop/cart/2' 'set shop/two 7' 'get web/a' 'delete shop/on' 'list shop' 'list'; do\n\
-           fndctl state $args -q >/tmp/out 2>/tmp/err; echo \"$args: $?\"; cat /tmp/err >&2\ndone\n",
+           fndctl state $args -q >/dev/null 2>\"$TMPDIR/err\"; echo \"$args: $?\"; cat \"$TMPDIR/err\" >&2\ndone\n",
     );
     let (answer, view) = fnd.run("ask", "");
     let text = answer.text();

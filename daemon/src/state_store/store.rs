@@ -84,17 +84,23 @@ impl Store {
     fn try_open(path: &Path) -> rusqlite::Result<Self> {
         let db = Connection::open(path)?;
         db.busy_timeout(Duration::from_secs(2))?;
-        check_version(&db)?;
+        let version = check_version(&db)?;
         // Damage is found before anything is written: the thread has no caller yet, and 256 MiB are read in a moment.
         check_pages(&db)?;
-        db.pragma_update(None, "auto_vacuum", "incremental")?;
+        // The tables are made once: so that values can be read on a full disk, opening them again writes nothing.
+        let is_new = version < VERSION;
+        if is_new {
+            db.pragma_update(None, "auto_vacuum", "incremental")?; // before the first page is written
+        }
         db.pragma_update(None, "journal_mode", "wal")?;
         // Each commit is synced before it is answered.
         db.pragma_update(None, "synchronous", "full")?;
         db.pragma_update(None, "cache_size", CACHE_KIB)?;
         db.pragma_update(None, "journal_size_limit", LOG_MAX)?;
-        db.execute_batch(TABLES)?;
-        db.pragma_update(None, "user_version", VERSION)?;
+        if is_new {
+            db.execute_batch(TABLES)?;
+            db.pragma_update(None, "user_version", VERSION)?;
+        }
         let totals = totals(&db)?;
         Ok(Self { db, totals })
     }
@@ -145,11 +151,11 @@ impl Store {
     }
 }
 
-/// Refuses a database of a newer fnd, before anything is changed.
-pub(super) fn check_version(db: &Connection) -> rusqlite::Result<()> {
+/// Returns the version of the tables, 0 if there are none yet; refuses those of a newer fnd, before anything is changed.
+pub(super) fn check_version(db: &Connection) -> rusqlite::Result<i64> {
     let found: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if found <= VERSION {
-        return Ok(());
+        return Ok(found);
     }
     let why = format!(
         "it was written by a newer fnd (version {found}, this one knows {VERSION}): install that fnd again, or restore a backup"

@@ -1,6 +1,7 @@
 //! Any text as a quantity, a name or an id; a parsed value is printed as text that has the same value.
 #![no_main]
 
+use fnd_manifest::state_key::{StateKey, is_pattern};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::units::{
     parse_byte_rate, parse_cpu, parse_duration, parse_mode, parse_rate, parse_size, print_byte_rate, print_cpu,
@@ -30,6 +31,10 @@ fuzz_target!(|text: &str| {
     if let Ok(name) = FunctionName::new(text) {
         assert_eq!(name.as_str(), text);
         assert!(!name.file_form().contains('/'));
+    }
+    if let Ok(key) = StateKey::parse(text) {
+        assert_eq!(key.to_string(), text);
+        assert!(text.contains('*') || is_pattern(text));
     }
     if let Some(id) = InvocationId::parse(text) {
         assert_eq!(InvocationId::parse(&id.to_string()), Some(id));

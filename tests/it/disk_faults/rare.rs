@@ -1,4 +1,5 @@
-//! Files that are written on request or from time to time: the copy of the ledger, and the metrics' text file.
+//! Files that are written on request or from time to time: the copy of the ledger, the metrics' text file, and the
+//! values that functions share.
 
 use super::talking;
 use fnd_tests::tamper::{Fate, Tampering};
@@ -62,5 +63,33 @@ fn the_file_of_the_metrics_stays_whole_and_is_written_again() {
         .map(|entry| entry.file_name())
         .collect();
     assert_eq!(left, ["fnd.prom"]);
+    fnd.finish();
+}
+
+#[test]
+fn the_state_cannot_be_written() {
+    require!(root, cgroup, strace);
+    let fnd = talking();
+    let _ = fnd.ctl(&["state", "set", "shop/a", "1"]).expect_code(0);
+    for (calls, error) in [("pwrite64", "ENOSPC"), ("pwrite64", "EIO"), ("fsync,fdatasync", "EIO")] {
+        let fault = Tampering {
+            paths: vec![fnd.path("state/state/state.db-wal")],
+            ..failing(calls, error)
+        };
+        let fault = fault.attach(&fnd);
+        let refused = fnd.ctl(&["state", "set", "shop/a", "2"]).expect_code(7);
+        assert!(refused.stderr.contains("the state cannot be used now"), "{refused}");
+        let problem = fnd.wait_problem("the state of functions cannot be used");
+        assert!(!problem.is_empty());
+        // Nothing else waits for it, and values can be read.
+        let _ = fnd.ctl(&["state", "get", "shop/a"]).expect_code(0);
+        let _ = fnd.ctl(&["invoke", "talks", "-q"]).expect_code(0);
+        drop(fault);
+        let _ = fnd.ctl(&["state", "set", "shop/a", "3"]).expect_code(0);
+        assert_eq!(fnd.ctl(&["state", "get", "shop/a"]).expect_code(0).out(), "3\n");
+        wait_until("the problem to be over", PATIENCE, || {
+            fnd.status().problems.is_empty().then_some(())
+        });
+    }
     fnd.finish();
 }

@@ -90,6 +90,7 @@ pages! {
     schedules: "docs/schedules.md",
     secrets: "docs/secrets.md",
     services: "docs/services.md",
+    state: "docs/state.md",
     team: "docs/team.md",
     troubleshooting: "docs/troubleshooting.md",
     webhooks: "docs/webhooks.md",

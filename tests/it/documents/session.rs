@@ -31,6 +31,19 @@ pub(crate) fn execute(page: &str) -> usize {
     commands
 }
 
+/// Returns a bash function in which `fndctl` is the program under test: on a reader's machine it is in the functions' `PATH`.
+fn with_fndctl(file: &str, text: String) -> String {
+    let end = "# ///\n";
+    match text.contains("fndctl ") && file.ends_with(".sh") {
+        true => text.replacen(
+            end,
+            &format!("{end}fndctl() {{ '{}' \"$@\"; }}\n", program("fndctl").display()),
+            1,
+        ),
+        false => text,
+    }
+}
+
 struct Session {
     fnd: Fnd,
     /// Places in the pages, and what stands for each here.
@@ -77,7 +90,8 @@ impl Session {
     /// Saves a file of a functions directory; one that has a `#!` line and no suffix is executable.
     fn save(&self, file: &str, block: &Block) {
         let mode = if file.contains('.') { 0o644 } else { 0o755 };
-        self.fnd.drop_bytes(file, self.here(&block.text).as_bytes(), mode);
+        self.fnd
+            .drop_bytes(file, with_fndctl(file, self.here(&block.text)).as_bytes(), mode);
         self.settle();
     }
 

@@ -1,4 +1,4 @@
-//! Keys of `[access]`: what a function may do at fnd itself.
+//! Keys of `[access]`: the rights of a function at fnd itself.
 
 use crate::schema::keys::keys;
 use crate::state_key::StateKey;
@@ -6,7 +6,7 @@ use fnd_wire::ids::FunctionName;
 use serde::{Deserialize, Serialize};
 
 keys! {
-    /// `[access]`: what the function may do at the socket in `FND_SOCKET`.
+    /// `[access]`: the rights of the function at the socket in `FND_SOCKET`.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Access {
         /// Functions that it may call: names, `GROUP/*` for all of a group, or `*` for all. Only if root owns the files.
