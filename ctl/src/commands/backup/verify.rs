@@ -49,7 +49,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
         let read = match place.part {
             Part::Ledger => copy.take(entry, uid)?,
             Part::Uids => io::copy(&mut entry.take(64 << 20), &mut Text(&mut uids)).map_err(|error| broken(&error))?,
-            Part::Config | Part::Beside(_) | Part::Functions(_) | Part::Home => {
+            Part::Config | Part::Key | Part::Beside(_) | Part::Functions(_) | Part::Home => {
                 io::copy(entry, &mut io::sink()).map_err(|error| broken(&error))?
             }
         };
