@@ -68,6 +68,15 @@ pub struct Cli {
     /// Judge manifests for fnd-spawner on standard input (started by it)
     #[arg(long, hide = true)]
     pub judge: bool,
+    /// Decrypt a secret for fnd-spawner on standard input (started by it)
+    #[arg(long, hide = true)]
+    pub decrypt: bool,
+    /// Encrypt a value from standard input (started by `fndctl secret encrypt`)
+    #[arg(long, hide = true)]
+    pub encrypt: bool,
+    /// Print a new key of age (started by `fndctl secret keygen`)
+    #[arg(long, hide = true)]
+    pub keygen: bool,
     /// Watch the directories of a function for fnd on standard input (started by fnd-spawner); `FND_WATCHED` has its entries
     /// of `[[file]]`
     #[arg(long, hide = true)]

@@ -11,6 +11,15 @@ fn main() -> ExitCode {
         // The spawner sees the end of the process and reports it.
         return fnd_daemon::modes::judge::run(cli.protocol).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
+    if cli.decrypt {
+        return fnd_daemon::modes::decrypt::run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
+    if cli.encrypt {
+        return fnd_daemon::modes::decrypt::run_encrypt();
+    }
+    if cli.keygen {
+        return fnd_daemon::modes::decrypt::run_keygen();
+    }
     if cli.watch {
         return fnd_daemon::modes::watch::run();
     }

@@ -5,7 +5,8 @@
     reason = "a panic is how a test says no"
 )]
 
-use fnd_wire::form::Wire as _;
+use fnd_wire::decrypt::{Decrypted, Encrypted};
+use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{PACKET_MAX, Partial, packets};
 use fnd_wire::plan::{JudgeReply, JudgeRequest, JudgeSettings};
 use fnd_wire::trust::JUDGE_ID;
@@ -58,7 +59,7 @@ impl Judge {
                 break JudgeReply::from_wire(&whole).unwrap();
             }
         };
-        assert!(matches!(reply, JudgeReply::Settings(settings) if settings.settings.verdict.policy.is_some()));
+        assert!(matches!(reply, JudgeReply::SettingsBefore8(settings) if settings.settings.verdict.policy.is_some()));
     }
 
     fn proc(&self, name: &str) -> String {
@@ -181,7 +182,7 @@ fn a_call_that_the_judge_does_not_need_is_refused_and_it_goes_on() {
         let [protection, flags] = [protection, flags].map(|word| u64::from(word.cast_unsigned()));
         [0, 4096, protection, flags, u64::MAX, 0]
     };
-    assert_eq!(call(libc::SYS_getpid, none), pid.as_raw().into());
+    assert_eq!(call(libc::SYS_getpid, none), i64::from(pid.as_raw()));
     assert!(call(libc::SYS_mmap, map(libc::PROT_READ)) > 0);
     let own = judge.child.id().into();
     for (number, arguments) in [
@@ -222,4 +223,36 @@ fn a_call_that_the_judge_does_not_need_is_refused_and_it_goes_on() {
     ptrace::detach(pid, None).unwrap();
     judge.ask();
     judge.end();
+}
+
+/// The child that decrypts has no more than the judge, before it has read anything.
+#[test]
+fn the_child_that_decrypts_is_confined_before_it_reads() {
+    let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let mut command = fnd();
+    command
+        .arg("--decrypt")
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)));
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let status = format!("/proc/{}/status", child.id());
+    let begun = fnd_daemon::clock::unix_ms();
+    while !fs::read_to_string(&status).unwrap().contains("Seccomp:\t2") {
+        assert!(fnd_daemon::clock::unix_ms() < begun + 60_000, "it has no filter");
+        std::thread::yield_now();
+    }
+    if rustix::process::geteuid().is_root() {
+        let root = format!("/proc/{}/root", child.id());
+        assert_eq!(fs::read_dir(root).unwrap().count(), 0);
+    }
+    let question = Encrypted {
+        key: Bytes(b"no key".to_vec()),
+        text: Bytes(b"no file".to_vec()),
+    };
+    ours.write_all(&question.to_wire()).unwrap();
+    ours.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = Vec::new();
+    let _ = ours.read_to_end(&mut answer).unwrap();
+    assert_eq!(Decrypted::from_wire(&answer).unwrap(), Decrypted::BadKey);
+    assert!(child.wait().unwrap().success());
 }

@@ -5,8 +5,8 @@ use fnd_spawner::protocol::Channel;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::plan::{
     ALWAYS, Credentials, FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, FunctionVerdict,
-    JudgeFunction, JudgeReply, JudgeRequest, Limits, Mapped, Plan, Policy, RunMode, SettingsAndSandbox, SettingsAndTls,
-    SettingsVerdict, Text, User,
+    JudgeFunction, JudgeReply, JudgeRequest, Limits, Mapped, Plan, Policy, RunMode, SettingsAndKey, SettingsAndSandbox,
+    SettingsAndTls, SettingsVerdict, Text, User,
 };
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -37,7 +37,8 @@ fn main() {
                 let tls = value("tls=").and_then(|paths| paths.split_once(' '));
                 let tls = tls.map(|(certificate, key)| (certificate.to_owned(), key.to_owned()));
                 let settings = SettingsAndTls { verdict, tls, secrets: Vec::new() };
-                JudgeReply::Settings(SettingsAndSandbox { settings, profile: Profile::Off })
+                let settings = SettingsAndSandbox { settings, profile: Profile::Off };
+                JudgeReply::Settings(SettingsAndKey { settings, age_key: None })
             }
             JudgeRequest::Function(function) => {
                 let sandbox =

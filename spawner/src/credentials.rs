@@ -7,6 +7,7 @@
 //! ```
 //! So the spawner itself never has a value in its memory. The head has what fnd may know: fingerprints.
 
+use crate::decrypter::Decrypter;
 use crate::log::Failed as _;
 use crate::policy::problem;
 use crate::sandbox::identity::Identity;
@@ -82,6 +83,8 @@ pub struct Given {
 pub struct Gatherer {
     /// Where secrets are.
     pub vault: Vault,
+    /// Decrypts those that lie beside the function.
+    pub decrypter: Decrypter,
     /// What the function gets.
     pub credentials: Credentials,
     /// The key of this machine.
@@ -139,7 +142,10 @@ impl Gatherer {
     }
 
     fn secret(&self, name: &str) -> Result<Vec<u8>, Problem> {
-        read(name, self.vault.secret(name).map_err(|why| why.into_problem(name))?)
+        match self.vault.find(name).map_err(|why| why.into_problem(name))? {
+            Some(opened) => read(name, opened),
+            None => self.decrypter.secret(&self.vault, name)?.ok_or_else(|| self.vault.missing(name)),
+        }
     }
 
     /// Reads the entries of a service binding.
@@ -198,7 +204,10 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
 }
 
 /// Reads an open file of this length.
-fn read(shown: &str, (file, length): (File, u64)) -> Result<Vec<u8>, Problem> {
+///
+/// # Errors
+/// Why it can't be read.
+pub fn read(shown: &str, (file, length): (File, u64)) -> Result<Vec<u8>, Problem> {
     let mut value = Vec::new();
     let read = file.take(length + 1).read_to_end(&mut value);
     match read {

@@ -21,7 +21,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Deadline for one answer; parsing a manifest takes microseconds.
@@ -125,7 +125,8 @@ impl Judge {
             }
         };
         let (message, _) = self.asked.take()?;
-        if matches!(&answer, Some(JudgeReply::Settings(settings)) if settings.settings.verdict.policy.is_some()) {
+        if matches!(&answer, Some(JudgeReply::Settings(settings)) if settings.settings.settings.verdict.policy.is_some())
+        {
             self.settings = Some(message);
         }
         Some(answer)
@@ -168,30 +169,52 @@ impl Judge {
     fn start(&mut self, poller: &Poller) -> Result<(Channel, Child), Box<dyn std::error::Error>> {
         let (channel, theirs) = Channel::pair()?;
         let null = File::options().read(true).write(true).open("/dev/null")?;
-        let mut rlimits = vec![(Resource::Fsize, 0), (Resource::Core, 0), (Resource::As, 1 << 30)];
-        // The kernel counts this limit over all processes of the user, so it is set only if the judge has its own user.
-        rlimits.extend(self.root.then_some((Resource::Nproc, 64)));
-        // The program is executed by descriptor: the judge's user may not be able to reach a program in somebody's
-        // home.
-        if self.image.is_none() {
-            self.image = Some(rustix::fs::open(&self.program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
-        }
-        let image = self.image.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-        let protocol = CString::new(format!("--protocol={PROTOCOL_MAX}"))?;
-        let exec = Exec {
-            path: CString::new(format!("/proc/self/fd/{image}"))?,
-            argv: vec![c"fnd".to_owned(), c"--judge".to_owned(), protocol],
-            directory: c"/".to_owned(),
-            identity: self.root.then(|| Identity { uid: JUDGE_ID, gid: JUDGE_ID, groups: Vec::new() }),
-            rlimits: rlimits::possible(rlimits),
-            ..Exec::default()
+        let image = match self.image.take() {
+            Some(image) => image,
+            None => image(&self.program)?,
         };
+        let image = self.image.insert(image);
+        let protocol = CString::new(format!("--protocol={PROTOCOL_MAX}"))?;
         let place = Place { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()], channel: None };
-        let child = clone::start(&exec, place).inspect_err(|error| {
-            let killed = |child: &Child| child.signal(rustix::process::Signal::KILL);
-            let _ = error.child.as_ref().inspect(|child| killed(child)).map(crate::reap::wait);
-        })?;
+        let child = start(image, vec![c"--judge".to_owned(), protocol], self.root, place)?;
         poller.add(&channel, Token::Judge)?;
         Ok((channel, child))
     }
+}
+
+/// Opens a program that is executed by its descriptor: the judge's user may not be able to reach a program in somebody's
+/// home.
+///
+/// # Errors
+/// If it can't be opened.
+pub fn image(program: &Path) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Starts fnd as a child without rights, with these arguments; `root`: as a user of its own.
+///
+/// # Errors
+/// If it can't be started.
+pub fn start(
+    image: &OwnedFd,
+    arguments: Vec<CString>,
+    root: bool,
+    place: Place<'_>,
+) -> Result<Child, Box<dyn std::error::Error>> {
+    let mut rlimits = vec![(Resource::Fsize, 0), (Resource::Core, 0), (Resource::As, 1 << 30)];
+    // The kernel counts this limit over all processes of the user, so it is set only if the judge has its own user.
+    rlimits.extend(root.then_some((Resource::Nproc, 64)));
+    let exec = Exec {
+        path: CString::new(format!("/proc/self/fd/{}", image.as_raw_fd()))?,
+        argv: [c"fnd".to_owned()].into_iter().chain(arguments).collect(),
+        directory: c"/".to_owned(),
+        identity: root.then(|| Identity { uid: JUDGE_ID, gid: JUDGE_ID, groups: Vec::new() }),
+        rlimits: rlimits::possible(rlimits),
+        ..Exec::default()
+    };
+    let started = clone::start(&exec, place).inspect_err(|error| {
+        let killed = |child: &Child| child.signal(rustix::process::Signal::KILL);
+        let _ = error.child.as_ref().inspect(|child| killed(child)).map(crate::reap::wait);
+    });
+    Ok(started?)
 }

@@ -16,6 +16,7 @@
 //! - `clone`: makes child processes
 //! - `contain`: an init for each attempt where there is no cgroup
 //! - `credentials`: secrets and service bindings of functions
+//! - `decrypter`: has secrets beside functions decrypted
 //! - `environment`: command line and environment of a process
 //! - `grants`: users and groups that a function may have
 //! - `install`: reads, judges and copies a function
@@ -49,6 +50,7 @@ pub mod clock;
 pub mod clone;
 pub mod contain;
 pub mod credentials;
+pub mod decrypter;
 pub mod environment;
 pub mod grants;
 pub mod install;

@@ -18,7 +18,8 @@ use std::path::Path;
 /// The secrets that fnd may have.
 #[derive(Debug)]
 pub struct Secrets {
-    vault: Vault,
+    /// The places of secrets.
+    pub vault: Vault,
     /// By function: the names in the routes of the version that was installed last, and its files.
     named: BTreeMap<FunctionName, (Vec<String>, Stamps)>,
     /// `[http] tls`: certificates and private key; absent if the configuration is not root's.
@@ -31,11 +32,6 @@ impl Secrets {
     /// Returns the secrets in their places.
     pub fn new(vault: Vault) -> Self {
         Self { vault, named: BTreeMap::new(), tls: None, configured: Vec::new() }
-    }
-
-    /// Returns the places of secrets.
-    pub fn vault(&self) -> &Vault {
-        &self.vault
     }
 
     /// Records which secrets a function names whose files were just read and installed. None: the files are refused, and

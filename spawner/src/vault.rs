@@ -1,6 +1,7 @@
 //! Opens the files of secrets and service bindings, if only root can have written them.
 
 use crate::policy::{Myself, insecure_above, problem};
+use fnd_wire::decrypt::ENCRYPTED_MAX;
 use fnd_wire::frame::{Problem, SECRET_MAX, TLS_FILE_MAX, is_shortage};
 use fnd_wire::trust::is_secret;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
@@ -16,8 +17,11 @@ pub type Bounds = (u64, u32);
 pub const SECRET: Bounds = (SECRET_MAX, 0o077);
 /// The bounds of a private key: Debian's group `ssl-cert` may read it.
 pub const PRIVATE: Bounds = (TLS_FILE_MAX, 0o027);
-/// The bounds of certificates, and of encrypted secrets: everybody may read them.
+/// The bounds of certificates: everybody may read them.
 pub const PUBLIC: Bounds = (TLS_FILE_MAX, 0o022);
+
+/// The bounds of an encrypted secret: everybody may read it.
+pub const ENCRYPTED: Bounds = (ENCRYPTED_MAX, 0o022);
 
 /// Why a secret is not opened.
 #[derive(Debug)]
@@ -45,6 +49,8 @@ pub struct Vault {
     pub dirs: Vec<PathBuf>,
     /// `bindings/` beside the configuration.
     pub bindings: PathBuf,
+    /// The key of encrypted secrets.
+    pub age_key: PathBuf,
     /// The user that the spawner runs as.
     pub myself: Myself,
 }
@@ -53,7 +59,8 @@ impl Vault {
     /// Returns the places beside a configuration file, and systemd's directory of credentials.
     pub fn new(config: &Path, credentials: Option<PathBuf>, myself: Myself) -> Self {
         let dirs = [config.with_file_name("secrets")].into_iter().chain(credentials).collect();
-        Self { dirs, bindings: config.with_file_name("bindings"), myself }
+        let [bindings, age_key] = ["bindings", "age.key"].map(|name| config.with_file_name(name));
+        Self { dirs, bindings, age_key, myself }
     }
 
     /// Opens a secret; returns its file and its size in bytes.
@@ -61,18 +68,34 @@ impl Vault {
     /// # Errors
     /// Why it is not opened.
     pub fn secret(&self, name: &str) -> Result<(File, u64), NoSecret> {
-        let shown = self.dirs.first().map(|dir| dir.join(name).display().to_string()).unwrap_or_default();
+        self.find(name)?.ok_or_else(|| NoSecret::Refused(self.missing(name)))
+    }
+
+    fn shown(&self, name: &str) -> String {
+        self.dirs.first().map(|dir| dir.join(name).display().to_string()).unwrap_or_default()
+    }
+
+    /// Opens a secret; none if there is none.
+    ///
+    /// # Errors
+    /// Why it is not opened.
+    pub fn find(&self, name: &str) -> Result<Option<(File, u64)>, NoSecret> {
         if !is_secret(name) {
-            return Err(NoSecret::Refused(problem(&shown, "a secret can't have this name", "rename it")));
+            return Err(NoSecret::Refused(problem(&self.shown(name), "a secret can't have this name", "rename it")));
         }
         // A directory that is missing has no secrets.
         for dir in self.dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok()) {
             if let Some(opened) = self.open(&dir.join(name), SECRET)? {
-                return Ok(opened);
+                return Ok(Some(opened));
             }
         }
+        Ok(None)
+    }
+
+    /// Returns the problem that there is no such secret.
+    pub fn missing(&self, name: &str) -> Problem {
         let help = format!("run `fndctl secret new {name}` (a value that you were given: `fndctl secret set {name}`)");
-        Err(NoSecret::Refused(problem(&shown, "there is no such secret", help)))
+        problem(&self.shown(name), "there is no such secret", help)
     }
 
     /// Opens a file; none if it does not exist. The path has no symbolic link but in its last name.

@@ -26,6 +26,7 @@
 //! - `schedules`: each slot is handled once
 //! - `sdks`: events of the CloudEvents SDKs
 //! - `secrets`: what requests are checked with
+//! - `secrets_in_git`: secrets that lie encrypted beside functions
 //! - `secrets_of_functions`: what functions get
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
 //! - `usage`: what functions use now; a cancelled drain; reports
@@ -77,6 +78,7 @@ mod running;
 mod schedules;
 mod sdks;
 mod secrets;
+mod secrets_in_git;
 mod secrets_of_functions;
 mod service_mode;
 mod shortage;

@@ -19,9 +19,9 @@ pub const PROTOCOL_MIN: u16 = 1;
 /// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`] for their workers. Protocol 3 adds [`Request::Sweep`],
 /// [`Reply::NodeCannotStart`], [`Request::Ping`], [`Reply::Sockets`] and longer adoption records. Protocol 4 adds
 /// [`Request::Secret`] and the variables of requests. Protocol 5 adds [`Request::Watch`]. In protocol 6 the judge answers
-/// with the sandbox of a function. Protocol 7 adds secrets of functions, and [`Reply::Masks`]. Everything else is protocol
-/// 1.
-pub const PROTOCOL_MAX: u16 = PROTOCOL_SECRETS;
+/// with the sandbox of a function. Protocol 7 adds secrets of functions, and [`Reply::Masks`]. In protocol 8 the judge
+/// says where the key of encrypted secrets is. Everything else is protocol 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_AGE;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
 /// First protocol that has [`Request::Sweep`].
@@ -39,6 +39,8 @@ pub const PROTOCOL_WATCHERS: u16 = 5;
 pub const PROTOCOL_SANDBOX: u16 = 6;
 /// First protocol in which functions have secrets, and the spawner reports their fingerprints ([`Reply::Masks`]).
 pub const PROTOCOL_SECRETS: u16 = 7;
+/// First protocol in which the judge says where the key of encrypted secrets is.
+pub const PROTOCOL_AGE: u16 = 8;
 /// Largest secret in bytes.
 pub const SECRET_MAX: u64 = 64 * 1024;
 /// Largest file of `[http] tls` in bytes.

@@ -2,11 +2,12 @@
 //!
 //! The root program links no other crate of this project. Therefore this crate has no TOML, no JSON and no serde, and
 //! reads no file and no clock. [`form`] encodes values as bytes, [`frame`] lists the messages, [`plan`] holds the
-//! judge's answer about a function, [`mask`] the fingerprints of secrets; [`accounts`], [`ids`], [`naming`], [`trust`] and [`units`] are the rules for names,
+//! judge's answer about a function, [`mask`] the fingerprints of secrets, [`decrypt`] what the child that decrypts them is told; [`accounts`], [`ids`], [`naming`], [`trust`] and [`units`] are the rules for names,
 //! files and quantities.
 //!
 //! Files:
 //! - `accounts`: names of functions' users on the machine
+//! - `decrypt`: the messages between the spawner's helper and the child that decrypts secrets
 //! - `form`: encodes flat structures as bytes
 //! - `frame`: the messages between fnd and the spawner
 //! - `ids`: types for names and numbers that identify things
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accounts;
+pub mod decrypt;
 pub mod form;
 pub mod frame;
 pub mod ids;

@@ -5,7 +5,7 @@
 //! that root owns.
 
 use crate::form::{Bytes, wire_enum, wire_structs};
-use crate::frame::{PROTOCOL_REQUESTS, PROTOCOL_SANDBOX, PROTOCOL_SECRETS};
+use crate::frame::{PROTOCOL_AGE, PROTOCOL_REQUESTS, PROTOCOL_SANDBOX, PROTOCOL_SECRETS};
 use crate::ids::FunctionName;
 use crate::sandbox::{Profile, Sandbox};
 use crate::trust::is_secret;
@@ -223,6 +223,14 @@ wire_structs! {
         pub function: FunctionAndSandbox,
         /// Secrets and service bindings of the function.
         pub credentials: Credentials,
+    }
+
+    /// A verdict on the settings, and the key of encrypted secrets.
+    pub struct SettingsAndKey {
+        /// Verdict, files, secrets and profile.
+        pub settings: SettingsAndSandbox,
+        /// `[secrets] age_key`; absent: `age.key` beside fnd.toml.
+        pub age_key: Option<String>,
     }
 
     /// A verdict with its files and secrets, and the profile of functions that name none.
@@ -454,12 +462,14 @@ wire_enum! {
         3 = SettingsBefore6(SettingsAndTls),
         /// Answers [`JudgeRequest::Function`] to a spawner before protocol 6.
         4 = FunctionBefore6(Box<FunctionAndSecrets>),
-        /// Answers [`JudgeRequest::Settings`].
-        5 = Settings(SettingsAndSandbox),
+        /// Answers [`JudgeRequest::Settings`] to a spawner before protocol 8.
+        5 = SettingsBefore8(SettingsAndSandbox),
         /// Answers [`JudgeRequest::Function`] to a spawner before protocol 7.
         6 = FunctionBefore7(Box<FunctionAndSandbox>),
         /// Answers [`JudgeRequest::Function`].
         7 = Function(Box<FunctionAndCredentials>),
+        /// Answers [`JudgeRequest::Settings`].
+        8 = Settings(SettingsAndKey),
     }
 }
 
@@ -469,14 +479,15 @@ impl JudgeReply {
     #[must_use]
     pub fn in_protocol(self, protocol: u16) -> Self {
         match self {
-            Self::Settings(all) if protocol < PROTOCOL_REQUESTS => Self::OldSettings(all.settings.verdict),
+            Self::Settings(all) if protocol < PROTOCOL_REQUESTS => Self::OldSettings(all.settings.settings.verdict),
             Self::Function(all) if protocol < PROTOCOL_REQUESTS => {
                 Self::OldFunction(Box::new(all.function.function.verdict))
             }
-            Self::Settings(all) if protocol < PROTOCOL_SANDBOX => Self::SettingsBefore6(all.settings),
+            Self::Settings(all) if protocol < PROTOCOL_SANDBOX => Self::SettingsBefore6(all.settings.settings),
             Self::Function(all) if protocol < PROTOCOL_SANDBOX => {
                 Self::FunctionBefore6(Box::new(all.function.function))
             }
+            Self::Settings(all) if protocol < PROTOCOL_AGE => Self::SettingsBefore8(all.settings),
             Self::Function(all) if protocol < PROTOCOL_SECRETS => Self::FunctionBefore7(Box::new(all.function)),
             reply => reply,
         }

@@ -93,6 +93,10 @@ impl Functions {
                 candidates.sort_by_key(|candidate| !self.versions.is_known(&candidate.function));
                 self.installer.want(candidates);
             }
+            CatalogEvent::Secrets(names) => {
+                self.quiet = false;
+                self.installer.want(self.registry.with_secrets(&names));
+            }
             CatalogEvent::Removed(names) => {
                 // A project may be taken apart: its functions are held until all of it is gone.
                 self.look_for_projects();

@@ -89,6 +89,16 @@ impl Registry {
         self.all.iter()
     }
 
+    /// Returns the functions that get one of these secrets; also those that are refused: perhaps for the lack of it.
+    #[must_use]
+    pub fn with_secrets(&self, names: &BTreeSet<String>) -> Vec<Candidate> {
+        let gets = |serving: &Serving| serving.manifest.secrets.values().any(|one| names.contains(&one.secret));
+        let functions = self.all.values();
+        let affected =
+            functions.filter(|function| function.error.is_some() || function.newest.as_ref().is_some_and(gets));
+        affected.map(|function| function.candidate.clone()).collect()
+    }
+
     /// Returns the interpreters that can run any of the functions.
     #[must_use]
     pub fn interpreters(&self) -> BTreeSet<&str> {

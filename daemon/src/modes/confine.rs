@@ -1,4 +1,4 @@
-//! Confines the judge before it reads untrusted input: it loses every access to files, the network and other processes.
+//! Confines the judge, and the child that decrypts secrets, before it reads untrusted input: it loses every access to files, the network and other processes.
 //! An attacker in it has a process that can only read and write its sockets and pipes, allocate memory, and end.
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, mount_remount, unmount};

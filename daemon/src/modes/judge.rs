@@ -100,7 +100,7 @@ mod tests {
     fn answers(protocol: u16) -> Vec<JudgeReply> {
         let runtime = include_str!("../../../runtimes/bash/runtime.toml");
         let tls = "[http]\nlisten = \"127.0.0.1:8443\"\ntls = { certificate = \"/c.pem\", key = \"/k.pem\" }\n\
-            events = { path = \"/events\", auth = \"token:events-token\" }\n";
+            events = { path = \"/events\", auth = \"token:events-token\" }\n[secrets]\nage_key = \"/k.key\"\n";
         let settings = JudgeSettings {
             files: vec![file("/fnd.toml", tls)],
             runtimes: vec![file("runtime.toml", runtime)],
@@ -132,13 +132,14 @@ mod tests {
 
     #[test]
     fn requests_are_answered_in_order_until_the_end() {
-        let replies = answers(7);
+        let replies = answers(8);
         let [JudgeReply::Settings(settings), JudgeReply::Function(function)] = replies.as_slice() else {
             panic!("it answers in order: {replies:?}");
         };
         let judged = &function.function;
         assert!(judged.sandbox.is_some() && function.credentials.is_empty());
-        let (settings, function) = (&settings.settings, &judged.function);
+        assert_eq!(settings.age_key.as_deref(), Some("/k.key"));
+        let (settings, function) = (&settings.settings.settings, &judged.function);
         assert!(settings.verdict.policy.is_some());
         assert_eq!(settings.tls, Some(("/c.pem".to_owned(), "/k.pem".to_owned())));
         assert_eq!(settings.secrets, ["events-token"]);
@@ -160,6 +161,8 @@ mod tests {
         assert_eq!(tags, [3, 4]);
         let tags: Vec<_> = answers(6).iter().map(|reply| reply.to_wire()[0]).collect();
         assert_eq!(tags, [5, 6]);
+        let tags: Vec<_> = answers(7).iter().map(|reply| reply.to_wire()[0]).collect();
+        assert_eq!(tags, [5, 7]);
     }
 
     #[test]

@@ -1,14 +1,17 @@
-//! The other programs of this binary: `fnd --judge`, `fnd --check`, `fnd --examine` and `fnd --watch`.
+//! The other programs of this binary: `fnd --judge`, `fnd --check`, `fnd --decrypt`, `fnd --encrypt`,
+//! `fnd --examine` and `fnd --watch`.
 //!
 //! Files:
 //! - `check`: `fnd --check`
-//! - `confine`: confines the judge before it reads untrusted input
+//! - `confine`: confines the judge and the child that decrypts before they read untrusted input
+//! - `decrypt`: `fnd --decrypt`, `fnd --encrypt` and `fnd --keygen`
 //! - `examine`: `fnd --examine`
 //! - `judge`: `fnd --judge`
 //! - `watch`: `fnd --watch`
 
 pub mod check;
 pub mod confine;
+pub mod decrypt;
 pub mod examine;
 pub mod judge;
 pub mod watch;

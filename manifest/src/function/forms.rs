@@ -40,7 +40,7 @@ impl Claims {
 /// The role of a regular file in a functions directory or a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileForm {
-    /// An ignored file: a hidden file, or one that an editor or packager left.
+    /// An ignored file: a hidden file, one that an editor or packager left, or an encrypted secret.
     Ignored,
     /// Code of the function with this name.
     Code(Result<String, NameError>),
@@ -81,6 +81,8 @@ pub fn file(name: &[u8], claims: &Claims) -> FileForm {
         return FileForm::Archive(part(stem));
     }
     match text.rsplit_once('.') {
+        // A secret of the functions beside it (docs/secrets.md).
+        Some((_, "age")) => FileForm::Ignored,
         Some((_, "yaml" | "yml")) => FileForm::Unclaimed,
         Some((stem, _)) => FileForm::Program {
             name: part(stem),

@@ -25,7 +25,8 @@ use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{
     FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, FunctionVerdict, JudgeFunction, JudgeReply,
-    JudgeRequest, JudgeSettings, JudgedFile, Policy, SettingsAndSandbox, SettingsAndTls, SettingsVerdict,
+    JudgeRequest, JudgeSettings, JudgedFile, Policy, SettingsAndKey, SettingsAndSandbox, SettingsAndTls,
+    SettingsVerdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -108,7 +109,7 @@ impl Judge {
                 let events = http.and_then(|http| http.events.as_ref());
                 let credentials = events.into_iter().flat_map(|events| &events.auth.0);
                 let secrets = credentials.map(|credential| credential.secret.clone()).collect();
-                JudgeReply::Settings(SettingsAndSandbox {
+                let settings = SettingsAndSandbox {
                     settings: SettingsAndTls {
                         verdict: SettingsVerdict {
                             policy,
@@ -118,7 +119,10 @@ impl Judge {
                         secrets,
                     },
                     profile: self.configuration.profile().into(),
-                })
+                };
+                let all = document.settings.as_ref();
+                let age_key = all.and_then(|all| all.secrets.age_key.clone());
+                JudgeReply::Settings(SettingsAndKey { settings, age_key })
             }
             JudgeRequest::Function(function) => {
                 let Judged { plan, verdict } = self.function(function);

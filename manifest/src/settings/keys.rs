@@ -70,6 +70,8 @@ keys! {
         events: Events [default] = Table(Events::KEYS);
         /// How functions are isolated whose manifest does not say it.
         sandbox: Sandbox [default] = Table(Sandbox::KEYS);
+        /// Secrets that lie encrypted beside functions (docs/secrets.md).
+        secrets: Secrets [default] = Table(Secrets::KEYS);
         /// Alerts of the node's own problems, and of every function without an `[alert]` of its own.
         alert: NodeAlert [default] = Table(NodeAlert::KEYS);
         /// How long the audit is kept: who did what on the control socket.
@@ -348,6 +350,16 @@ words! {
         Say = "say",
         /// It is refused.
         Refuse = "refuse",
+    }
+}
+
+keys! {
+    /// `[secrets]`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Secrets {
+        /// The file with the keys that decrypt `NAME.age` beside functions. Only root can read it. Default: `age.key` beside fnd.toml.
+        age_key: Option<String> [default, skip_serializing_if = "Option::is_none"]
+            = Text(Form::Absolute), example "/etc/fnd/age.key";
     }
 }
 

@@ -12,5 +12,5 @@ pub mod resolve;
 
 pub use keys::{
     Access, Audit, Events, History, Http, HttpEvents, Logs, Metrics, Missing, Node, OnDamage, Role, RuntimeSettings,
-    Sandbox, Settings, Status, Tls, Users,
+    Sandbox, Secrets, Settings, Status, Tls, Users,
 };

@@ -25,8 +25,9 @@ impl Spawner {
     pub(super) fn settings_judged(
         &mut self,
         (request, trusted, refused): (u32, bool, Option<SettingsRead>),
-        SettingsAndSandbox { settings: SettingsAndTls { verdict, tls, secrets }, profile }: SettingsAndSandbox,
+        SettingsAndKey { settings, age_key }: SettingsAndKey,
     ) {
+        let SettingsAndSandbox { settings: SettingsAndTls { verdict, tls, secrets }, profile } = settings;
         let document = verdict.document;
         let mut problems = Vec::new();
         let range = verdict.policy.as_ref().map(|policy| policy.uid_range);
@@ -49,6 +50,8 @@ impl Spawner {
         policy.allow_users.retain(|_| trusted);
         self.secrets.tls = tls.filter(|_| trusted);
         self.secrets.configured = secrets.into_iter().filter(|_| trusted).collect();
+        let age_key = age_key.filter(|_| trusted).map(PathBuf::from);
+        self.secrets.vault.age_key = age_key.unwrap_or_else(|| self.args.config.with_file_name("age.key"));
         self.bound_memory(&policy);
         self.profile = if trusted { profile } else { Profile::Strict };
         self.policy = Some(policy);

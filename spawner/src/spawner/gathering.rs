@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::credentials::{self, Gathered, Gatherer};
+use crate::decrypter::Decrypter;
 use fnd_wire::plan::{Credentials, FunctionAndSandbox};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
@@ -30,7 +31,13 @@ impl Spawner {
         let memory = memory.map_err(|error| failed("a memory file", error.into()))?;
         let key = credentials::key(&self.workers.host().places.state.join("spawner/key"));
         let key = key.map_err(|error| failed("the key of this machine", error))?;
-        Ok((Gatherer { vault: self.secrets.vault().clone(), credentials, key }, memory.into()))
+        let (host, install) = (self.workers.host(), &snapshot.install);
+        let root = self.sources.dirs.get(usize::from(install.directory)).cloned().unwrap_or_default();
+        let source = root.join(&install.source);
+        let own = if install.directory_form { Some(source.as_path()) } else { source.parent() };
+        let dirs = own.map(PathBuf::from).into_iter().chain([root.clone()]);
+        let decrypter = Decrypter { program: host.fnd.clone(), root: host.myself.root(), dirs: dirs.collect() };
+        Ok((Gatherer { vault: self.secrets.vault.clone(), decrypter, credentials, key }, memory.into()))
     }
 
     /// Has a helper read the secrets.

@@ -47,7 +47,7 @@ use fnd_wire::frame::{
 };
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::plan::{
-    JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Policy, SettingsAndSandbox, SettingsAndTls,
+    JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Policy, SettingsAndKey, SettingsAndSandbox, SettingsAndTls,
 };
 use fnd_wire::sandbox::Profile;
 use nix::sys::signal::{SigSet, Signal};

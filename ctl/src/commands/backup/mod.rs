@@ -1,7 +1,8 @@
 //! `fndctl backup FILE`: functions, configuration and state in one tar archive, while fnd runs. Its content:
 //!
 //! ```text
-//! config/fnd.toml  config/conf.d/  config/runtimes/      with --secrets also config/secrets/ and config/bindings/
+//! config/fnd.toml  config/conf.d/  config/runtimes/      with --secrets also config/secrets/, config/bindings/ and
+//!                                                        config/age.key
 //! functions/0/ ...      the functions directories, in order
 //! state/ledger.db       history, results, queued work, content that has run as `load`: all of one moment
 //! state/state.db        the values that functions share, of a moment just after that
@@ -48,7 +49,7 @@ pub(crate) struct Args {
     /// check.
     file: String,
 
-    /// Include secrets and service bindings.
+    /// Include secrets, service bindings, and the key of encrypted secrets beside fnd.toml.
     #[arg(long)]
     secrets: bool,
 
@@ -130,7 +131,7 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
     archive.add_if_there("config/fnd.toml", &config)?;
     let mut names = vec!["conf.d", "runtimes"];
     if args.secrets {
-        names.extend(["secrets", "bindings"]);
+        names.extend(["secrets", "bindings", "age.key"]);
     }
     for name in names {
         archive.add_if_there(&format!("config/{name}"), &beside.join(name))?;

@@ -50,7 +50,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
             Part::Ledger => copy.take(&copy.database(), entry, uid)?,
             Part::State => copy.take(&copy.state(), entry, uid)?,
             Part::Uids => io::copy(&mut entry.take(64 << 20), &mut Text(&mut uids)).map_err(|error| broken(&error))?,
-            Part::Config | Part::Beside(_) | Part::Functions(_) | Part::Home => {
+            Part::Config | Part::Key | Part::Beside(_) | Part::Functions(_) | Part::Home => {
                 io::copy(entry, &mut io::sink()).map_err(|error| broken(&error))?
             }
         };

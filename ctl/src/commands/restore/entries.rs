@@ -22,6 +22,8 @@ pub(in crate::commands) struct Roots {
 pub(in crate::commands) enum Part {
     /// `fnd.toml`.
     Config,
+    /// The key of encrypted secrets, beside it.
+    Key,
     /// A directory beside it.
     Beside(&'static str),
     /// A functions directory.
@@ -44,6 +46,7 @@ impl Roots {
     pub(super) fn of(&self, part: &Part) -> PathBuf {
         match part {
             Part::Config => self.config.join(&self.config_name),
+            Part::Key => self.config.join("age.key"),
             Part::Beside(name) => self.config.join(name),
             // `check` refuses a number beyond the last.
             Part::Functions(number) => self.functions.get(*number).cloned().unwrap_or_default(),
@@ -74,6 +77,7 @@ pub(super) fn place(path: &Path) -> Option<Place> {
     let text = |at: usize| names.get(at).and_then(|name: &OsString| name.to_str());
     let (part, used) = match (text(0)?, text(1)) {
         ("config", Some("fnd.toml")) => (Part::Config, 2),
+        ("config", Some("age.key")) => (Part::Key, 2),
         ("config", Some(name)) => (Part::Beside(BESIDE.into_iter().find(|known| *known == name)?), 2),
         ("functions", Some(number)) => (Part::Functions(number.parse().ok()?), 2),
         ("state", Some("ledger.db")) => (Part::Ledger, 2),
@@ -83,14 +87,14 @@ pub(super) fn place(path: &Path) -> Option<Place> {
         _ => return None,
     };
     let below = names.split_off(used);
-    let is_file = matches!(part, Part::Config | Part::Ledger | Part::State | Part::Uids);
+    let is_file = matches!(part, Part::Config | Part::Key | Part::Ledger | Part::State | Part::Uids);
     (!is_file || below.is_empty()).then_some(Place { part, below })
 }
 
 /// Returns whether an entry may be of this kind in its place.
 fn fits(place: &Place, kind: EntryType) -> bool {
     match place.part {
-        Part::Config | Part::Ledger | Part::State | Part::Uids => kind.is_file(),
+        Part::Config | Part::Key | Part::Ledger | Part::State | Part::Uids => kind.is_file(),
         Part::Beside(_) | Part::Functions(_) | Part::Home if place.below.is_empty() => kind.is_dir(),
         Part::Beside(_) | Part::Functions(_) | Part::Home => kind.is_file() || kind.is_dir() || kind.is_symlink(),
     }
@@ -162,6 +166,7 @@ mod tests {
     fn only_entries_of_a_backup_have_a_place() {
         for (name, part, below) in [
             ("config/fnd.toml", Part::Config, 0),
+            ("config/age.key", Part::Key, 0),
             ("config/conf.d", Part::Beside("conf.d"), 0),
             ("config/secrets/token", Part::Beside("secrets"), 1),
             ("functions/0/ops/a.sh", Part::Functions(0), 2),

@@ -148,6 +148,8 @@ fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), Failure> {
             Part::Config | Part::Beside(_) => false,
             Part::Functions(_) | Part::Home => std::fs::read_dir(&path).is_ok_and(|mut names| names.next().is_some()),
             Part::Ledger | Part::State => path.exists() && !is_empty_database(&path),
+            // What it decrypts is lost without it.
+            Part::Key => path.exists(),
             Part::Uids => std::fs::symlink_metadata(&path).is_ok_and(|about| !about.is_file() || about.len() > 0),
         };
         if there {

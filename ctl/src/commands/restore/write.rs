@@ -132,7 +132,7 @@ fn place_of_file(roots: &Roots, place: &Place, about: About) -> io::Result<(Owne
                 std::fs::rename(parent.join(&name), parent.join(kept))?;
             }
         }
-        Part::Beside(_) | Part::Functions(_) | Part::Home | Part::Uids => {}
+        Part::Key | Part::Beside(_) | Part::Functions(_) | Part::Home | Part::Uids => {}
     }
     Ok((directory, name, about))
 }

@@ -1,14 +1,16 @@
-//! `fndctl secret [list|new|set|rm]`: the secrets of functions, and those with which fnd checks requests. Values are read from standard input or
+//! `fndctl secret [list|new|set|rm|encrypt|keygen]`: the secrets of functions, and those with which fnd checks requests. Values are read from standard input or
 //! a file, never from an argument, and none is shown but a new one, once.
 //!
 //! The directory is the one beside the configuration that the command line names. fnd is not asked for it: fnd has no
 //! privileges, and must not choose where root writes.
 //!
 //! Files:
+//! - `encrypt`: secrets that lie encrypted beside functions
 //! - `store`: the directory of the files
 //! - `users`: which functions name a secret
 //! - `values`: new values, and where they are pasted
 
+mod encrypt;
 mod store;
 pub(super) mod users;
 pub(super) mod values;
@@ -39,6 +41,7 @@ use values::Sender;
     sudo fndctl secret new hook --for github --rotate  a new value; the old one stays valid, too\n  \
     sudo fndctl secret set slack-hook < value          a value that the sender chose\n  \
     sudo fndctl secret new staff --basic ada           a password for `auth = \"basic:staff\"`\n  \
+    sudo fndctl secret encrypt db-password < value     a file beside functions, for git\n  \
     sudo fndctl secret list\n  \
     sudo fndctl secret rm hook"
 )]
@@ -60,6 +63,10 @@ enum What {
     New(New),
     /// Store a value that is read from standard input.
     Set(Set),
+    /// Encrypt a value that is read from standard input, as a file beside functions: secrets in git.
+    Encrypt(encrypt::Encrypt),
+    /// Make the key of this machine for such files, and print its recipient (`age1...`).
+    Keygen,
     /// Remove a secret.
     #[command(aliases = ["remove", "delete"])]
     Rm {
@@ -157,6 +164,9 @@ struct Listed {
     changed_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<String>,
+    /// The encrypted file beside a function that uses it, if there is no other file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    encrypted: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     used_by: Option<Vec<String>>,
 }
@@ -187,6 +197,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             store.write(&set.name, &value, set.existing.how())?;
             report(context, &store, &set.name, None, &[]).await
         }
+        What::Encrypt(args) => encrypt::encrypt(&config, &context.out, &args),
+        What::Keygen => encrypt::keygen(&config, &context.out),
         What::Rm { name } => {
             store.remove(&name)?;
             report(context, &store, &name, None, &[]).await
@@ -255,10 +267,15 @@ async fn report(
 }
 
 async fn list(context: &Context, store: &Store) -> Result<Exit, Failure> {
-    let users = users::of_all(context, users::secrets).await.ok();
+    let found = users::of_all_with_files(context, users::secrets).await.ok();
+    let (users, encrypted) = found.unzip();
     let mut all: BTreeMap<String, Listed> = BTreeMap::new();
     for name in users.iter().flat_map(BTreeMap::keys) {
-        all.insert(name.clone(), listed(name, None, users.as_ref()));
+        let file = encrypted.as_ref().and_then(|files| files.get(name));
+        let about = file.and_then(|file| store::about(&std::fs::metadata(file).ok()?));
+        let encrypted = file.filter(|_| about.is_some()).map(|file| file.display().to_string());
+        let listed = listed(name, about, users.as_ref());
+        all.insert(name.clone(), Listed { encrypted, ..listed });
     }
     for (name, about) in store.list()? {
         all.insert(name.clone(), listed(&name, Some(about), users.as_ref()));
@@ -284,7 +301,10 @@ async fn list(context: &Context, store: &Store) -> Result<Exit, Failure> {
                 .used_by
                 .as_ref()
                 .map_or_else(|| "?".to_owned(), |users| users.join(","));
-            let size = secret.size.clone().unwrap_or_default();
+            let size = match &secret.encrypted {
+                Some(_) => "encrypted".to_owned(),
+                None => secret.size.clone().unwrap_or_default(),
+            };
             table.row(tone, [secret.name.clone(), age, size, users]);
         }
         out.table(&table)?;
@@ -302,6 +322,7 @@ fn listed(name: &str, about: Option<store::About>, users: Option<&BTreeMap<Strin
         name: name.to_owned(),
         changed_at,
         size,
+        encrypted: None,
         used_by: users.map(|users| users.get(name).cloned().unwrap_or_default()),
     }
 }

@@ -28,6 +28,15 @@ pub(super) struct About {
     pub(super) size: String,
 }
 
+/// Returns what may be said of a file; none if it is not a regular file.
+pub(super) fn about(meta: &fs::Metadata) -> Option<About> {
+    let changed = meta.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
+    meta.is_file().then(|| About {
+        changed_at: changed.unwrap_or_default().to_string(),
+        size: class(meta.len()).to_owned(),
+    })
+}
+
 /// The secrets of one fnd.
 #[derive(Debug)]
 pub(super) struct Store(PathBuf);
@@ -59,15 +68,7 @@ impl Store {
             let name = entry.file_name().into_string().unwrap_or_default();
             let meta = entry.metadata().map_err(failed)?;
             if meta.is_file() && is_secret(&name) {
-                let changed = meta.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
-                let changed_at = changed.unwrap_or_default().to_string();
-                found.push((
-                    name,
-                    About {
-                        changed_at,
-                        size: class(meta.len()).to_owned(),
-                    },
-                ));
+                found.extend(about(&meta).map(|about| (name, about)));
             }
         }
         Ok(found)

@@ -5,6 +5,7 @@ use crate::exit::Failure;
 use crate::output::parse;
 use fnd_core::api::{FunctionDetail, FunctionList};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// Returns the functions that use each secret or service binding; `named` finds the names in a manifest.
 ///
@@ -14,19 +15,43 @@ pub(in crate::commands) async fn of_all(
     context: &Context,
     named: fn(&serde_json::Value) -> Vec<String>,
 ) -> Result<BTreeMap<String, Vec<String>>, Failure> {
-    let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    Ok(of_all_with_files(context, named).await?.0)
+}
+
+/// As [`of_all`]; with the encrypted files of these names that lie beside the functions.
+///
+/// # Errors
+/// fnd does not answer, or the caller may not ask.
+pub(super) async fn of_all_with_files(
+    context: &Context,
+    named: fn(&serde_json::Value) -> Vec<String>,
+) -> Result<(BTreeMap<String, Vec<String>>, BTreeMap<String, PathBuf>), Failure> {
+    let (mut users, mut files) = (BTreeMap::<String, Vec<String>>::new(), BTreeMap::new());
     let list: FunctionList = parse(&context.client.get("/v1/functions").await?.body)?;
     for function in list.functions {
         let reply = context.client.get(&function_path(function.function.as_str())?).await?;
         let detail: FunctionDetail = parse(&reply.body)?;
         for name in named(&detail.more.manifest) {
+            let beside = beside(&detail.more.source, function.function.as_str(), &name);
+            files.extend(beside.map(|path| (name.clone(), path)));
             let users = users.entry(name).or_default();
             if !users.contains(&function.function.to_string()) {
                 users.push(function.function.to_string());
             }
         }
     }
-    Ok(users)
+    Ok((users, files))
+}
+
+/// Returns the encrypted file that a function gets a secret from: the spawner looks in the directory of its code, then in the
+/// functions directory.
+fn beside(source: &str, function: &str, name: &str) -> Option<PathBuf> {
+    // A function of a group is one level deeper.
+    let levels = 2 + usize::from(function.contains('/'));
+    let places = Path::new(source).ancestors().take(levels);
+    places
+        .map(|place| place.join(format!("{name}.age")))
+        .find(|path| path.is_file())
 }
 
 /// Returns the secrets that a manifest names: in `auth` of its routes, a list of `SCHEME:SECRET`, and in `secrets`.

@@ -4,14 +4,14 @@
 //! not be read stays as it was: [`Presence`] says which directories count, [`in_doubt`] which functions could be in a
 //! part that cannot be read.
 
-use super::presence::{Held, Identity, Observed, Presence, in_doubt};
+use super::presence::{Doubts, Held, Identity, Observed, Presence, in_doubt};
 use super::walk::{CandidateState, Rules, Signature, Unclaimed, Walked, identity, signature, walk};
 use super::written::Written;
 use fnd_core::supervisor::Now;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
-use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a file must be unchanged before it counts as complete if no event said so.
@@ -47,6 +47,8 @@ pub(super) struct Difference {
     pub problems: Vec<Diagnostic>,
     /// All files that no rule makes a function.
     pub unclaimed: Unclaimed,
+    /// The names of secrets that lie encrypted beside functions, and have changed.
+    pub secrets: BTreeSet<String>,
     /// All parts that could not be read now: functions that are not found may be there.
     pub unread: Vec<Diagnostic>,
     /// How soon a scan can decide about a function that is not complete or has not been absent for long enough.
@@ -105,6 +107,8 @@ pub(super) struct Scanner {
     roots: Vec<Root>,
     rules: Rules,
     known: BTreeMap<FunctionName, Known>,
+    /// The states of encrypted secrets, as of the last scan.
+    encrypted: BTreeMap<PathBuf, u64>,
     /// Whether the next scan accepts empty directories as empty.
     accept_empty: bool,
     /// Whether the first scan is over.
@@ -135,6 +139,7 @@ impl Scanner {
             roots: (0..).zip(directories).map(root).collect(),
             rules,
             known: BTreeMap::new(),
+            encrypted: BTreeMap::new(),
             accept_empty: false,
             scanned: false,
         }
@@ -224,6 +229,7 @@ impl Scanner {
         let mut difference = Difference::default();
         let mut found: BTreeMap<FunctionName, CandidateState> = BTreeMap::new();
         let mut doubts = Vec::new();
+        let mut encrypted = BTreeMap::new();
         let accept = std::mem::take(&mut self.accept_empty);
         for root in &mut self.roots {
             let mut walked = walk(root.index, &root.path, &self.rules);
@@ -241,12 +247,15 @@ impl Scanner {
             difference.unclaimed.paths.extend(walked.unclaimed.paths);
             difference.unclaimed.more += walked.unclaimed.more;
             difference.unread.extend(walked.unread);
+            encrypted.extend(walked.encrypted);
             doubts.push(walked.doubts);
             for one in walked.found {
                 // The first directory wins (`/etc` over uploads).
                 found.entry(one.candidate.function.clone()).or_insert(one);
             }
         }
+        let doubted = doubts.iter().any(|doubts: &Doubts| !doubts.is_empty());
+        self.compare_secrets(encrypted, written, doubted, &mut difference);
         for (clash, _) in &difference.clashes {
             found.remove(&clash.function);
             // The function is not gone. When the clash is over, the remaining file is reported again, and this ends the
@@ -289,6 +298,38 @@ impl Scanner {
         }
         self.scanned = true;
         difference
+    }
+
+    /// Reports the encrypted secrets that are new, changed or gone since the last scan. One that is being written waits for its
+    /// end; of one that no event reports, a part may be read, which is refused, and the next scan reports the rest. While a
+    /// part of the directories can't be read (`doubted`), none is gone.
+    fn compare_secrets(
+        &mut self,
+        found: BTreeMap<PathBuf, u64>,
+        written: &Written,
+        doubted: bool,
+        difference: &mut Difference,
+    ) {
+        let before = std::mem::take(&mut self.encrypted);
+        for (path, state) in before.iter().filter(|(path, _)| !found.contains_key(*path)) {
+            if doubted {
+                self.encrypted.insert(path.clone(), *state);
+            } else {
+                difference.secrets.extend(secret(path));
+            }
+        }
+        for (path, state) in found {
+            let known = before.get(&path);
+            if known != Some(&state) && written.is_writing_to(&path) {
+                difference.decide_in(SETTLE);
+                self.encrypted.extend(known.map(|known| (path, *known)));
+                continue;
+            }
+            if known != Some(&state) && self.scanned {
+                difference.secrets.extend(secret(&path));
+            }
+            self.encrypted.insert(path, state);
+        }
     }
 
     /// Reports a function if its state is new and complete.
@@ -407,6 +448,11 @@ fn is_in(group: &str, name: &FunctionName) -> bool {
 /// was created anew on the same device counts as the same.
 fn of_mount(identity: Identity) -> Identity {
     Identity { inode: 0, ..identity }
+}
+
+/// Returns the name of the secret in an encrypted file.
+fn secret(path: &Path) -> Option<String> {
+    path.file_stem()?.to_str().map(str::to_owned)
 }
 
 /// Returns the rest of a time; nothing if the time is over.

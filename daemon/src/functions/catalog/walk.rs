@@ -17,10 +17,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The code of the diagnostic for a part that cannot be read.
 const UNREADABLE: &str = "unreadable";
+
+/// The end of the name of a secret that lies encrypted beside functions.
+pub(super) const ENCRYPTED: &[u8] = b".age";
 
 /// Most files of a function in directory form that are checked; the spawner refuses more.
 const TREE_MAX: usize = 10_000;
@@ -57,6 +60,8 @@ pub(super) struct Walked {
     pub(super) problems: Vec<Diagnostic>,
     more_problems: usize,
     pub(super) unclaimed: Unclaimed,
+    /// Encrypted secrets beside functions, each with a digest of its state.
+    pub(super) encrypted: Vec<(PathBuf, u64)>,
     /// The unknown parts, and why they are unknown.
     pub(super) doubts: Doubts,
     pub(super) unread: Vec<Diagnostic>,
@@ -73,6 +78,7 @@ impl Walked {
             problems: Vec::new(),
             more_problems: 0,
             unclaimed: Unclaimed::default(),
+            encrypted: Vec::new(),
             doubts: Doubts::default(),
             unread: Vec::new(),
         }
@@ -195,6 +201,14 @@ fn unread(path: &Path, error: &io::Error) -> Diagnostic {
 /// Reads the root (no group) or the directory `path` of a group; returns the groups in it.
 fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &mut Walked) -> io::Result<Vec<String>> {
     let Items { items, mut unknown } = items(path)?;
+    for (entry, metadata) in &items {
+        if entry.name.ends_with(ENCRYPTED) && metadata.is_file() {
+            let mut digest = Digest::default();
+            digest.add("", metadata);
+            let path = path.join(OsStr::from_bytes(&entry.name));
+            out.encrypted.push((path, digest.finish().digest));
+        }
+    }
     let entries: Vec<Entry> = items.iter().map(|(entry, _)| entry.clone()).collect();
     let place = Place {
         path: &path.display().to_string(),

@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
 use notify::RecommendedWatcher;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
@@ -21,6 +22,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 pub enum CatalogEvent {
     /// Functions to install; their files are complete.
     Changed(Vec<Candidate>),
+    /// Names of secrets that lie encrypted beside functions, and have changed.
+    Secrets(BTreeSet<String>),
     /// Functions that are gone.
     Removed(Vec<FunctionName>),
     /// All problems with names and places; replaces the previous event of this kind.
@@ -289,6 +292,7 @@ impl Thread {
             began: began.mono,
             ended: self.clock.now().mono,
             moved: !found.changed.is_empty()
+                || !found.secrets.is_empty()
                 || !found.removed.is_empty()
                 || marked(&found.problems).ne(marked(&self.reported.problems)),
             unsettled: found.unsettled,
@@ -326,6 +330,9 @@ impl Thread {
         self.held.store(self.scanner.held());
         if !found.removed.is_empty() {
             self.send(CatalogEvent::Removed(found.removed));
+        }
+        if !found.secrets.is_empty() {
+            self.send(CatalogEvent::Secrets(found.secrets));
         }
         if !found.changed.is_empty() {
             self.send(CatalogEvent::Changed(found.changed));

@@ -56,6 +56,11 @@ impl Written {
         Self::any(&self.writing, root, candidate)
     }
 
+    /// Returns whether a file was written to and not closed.
+    pub(super) fn is_writing_to(&self, path: &Path) -> bool {
+        self.writing.contains(path)
+    }
+
     fn any(paths: &HashSet<PathBuf>, root: &Path, candidate: &Candidate) -> bool {
         let path = root.join(&candidate.source);
         let sidecar = candidate.sidecar.as_ref().map(|sidecar| root.join(sidecar));

@@ -100,7 +100,7 @@ fn the_configuration_gives_the_default() {
         let JudgeReply::Settings(reply) = judge("").answer(&JudgeRequest::Settings(request)) else {
             panic!("another answer");
         };
-        assert_eq!(reply.profile, sandbox(settings, "").profile);
+        assert_eq!(reply.settings.profile, sandbox(settings, "").profile);
     }
     // Refused settings change nothing.
     let mut judge = judge(standard);
@@ -111,7 +111,7 @@ fn the_configuration_gives_the_default() {
     let JudgeReply::Settings(reply) = judge.answer(&JudgeRequest::Settings(request)) else {
         panic!("another answer");
     };
-    assert_eq!(reply.profile, Profile::Standard);
+    assert_eq!(reply.settings.profile, Profile::Standard);
 }
 
 #[test]

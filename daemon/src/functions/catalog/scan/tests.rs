@@ -362,3 +362,47 @@ fn the_wall_clock_may_jump() {
     assert_eq!(world.scan(1_000).unsettled, Some(Duration::from_secs(1)));
     assert_eq!(names(&world.scan(2_000).changed), ["a"]);
 }
+
+#[test]
+fn an_encrypted_secret_is_no_function_and_its_changes_are_reported() {
+    let mut world = World::new();
+    world.write("a.sh", "echo");
+    world.write("db.age", "one");
+    world.write("ops/b.sh", "echo");
+    world.write("ops/token.age", "one");
+    let first = world.scan(2_100);
+    assert_eq!(names(&first.changed), ["a", "ops/b"]);
+    // The functions get their values when they are installed.
+    assert!(
+        first.secrets.is_empty() && first.unclaimed.count() == 0 && first.problems.is_empty(),
+        "{first:?}"
+    );
+    world.write("db.age", "another");
+    world.write("new.age", "one");
+    fs::remove_file(world.path("ops/token.age")).unwrap();
+    let second = world.scan(2_200);
+    assert!(second.changed.is_empty());
+    assert_eq!(Vec::from_iter(&second.secrets), ["db", "new", "token"]);
+    assert_eq!(world.scan(2_300), Difference::default());
+}
+
+#[test]
+fn an_encrypted_secret_waits_while_it_is_written_and_is_not_gone_with_its_directory() {
+    let mut world = World::new();
+    world.write("a.sh", "echo");
+    world.write("db.age", "one");
+    let _ = world.scan(2_100);
+    world.write("db.age", "half of it");
+    let mut written = Written::default();
+    written.written(world.path("db.age"));
+    let now = world.now(2_200);
+    let during = world.scanner.scan(&written, now);
+    assert!(during.secrets.is_empty() && during.unsettled.is_some());
+    written.closed(world.path("db.age"));
+    let now = world.now(2_300);
+    assert_eq!(Vec::from_iter(&world.scanner.scan(&written, now).secrets), ["db"]);
+    fs::rename(world.path(""), world.dir.path().join("away")).unwrap();
+    assert!(world.scan(2_400).secrets.is_empty());
+    fs::rename(world.dir.path().join("away"), world.path("")).unwrap();
+    assert!(world.scan(2_500).secrets.is_empty());
+}

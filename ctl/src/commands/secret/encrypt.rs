@@ -1,0 +1,193 @@
+//! `fndctl secret keygen` and `fndctl secret encrypt`: secrets that lie beside functions, in git. The program `fnd` makes the
+//! key and encrypts, since it has the library that decrypts.
+
+use super::values;
+use crate::candidates;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use fnd_wire::decrypt::Encrypted;
+use fnd_wire::form::{Bytes, Wire as _};
+use fnd_wire::trust::is_secret;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use zeroize::Zeroizing;
+
+/// Options of `encrypt`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Encrypt {
+    /// Name of the secret.
+    #[arg(add = candidates::secrets())]
+    name: String,
+
+    /// Write `NAME.age` to this directory, beside the functions that use it.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    to: PathBuf,
+
+    /// Encrypt to this recipient (`age1...`) instead of the key of this machine; may be repeated.
+    #[arg(long, value_name = "RECIPIENT")]
+    recipient: Vec<String>,
+
+    /// Read the value from this file instead of standard input.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Replace a value that is there.
+    #[arg(long)]
+    force: bool,
+}
+
+/// What was written, as `-o json` prints it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Made {
+    file: String,
+    /// The recipient of a key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recipient: Option<String>,
+}
+
+/// Returns the key that a configuration names, or the one beside it.
+fn key_of(config: &Path) -> PathBuf {
+    let judge = crate::local::judge(config, &[]).0;
+    let named = judge.and_then(|judge| judge.configuration().settings.secrets.age_key.clone());
+    named.map_or_else(|| config.with_file_name("age.key"), PathBuf::from)
+}
+
+/// Encrypts a value and writes it to a file.
+///
+/// # Errors
+/// There is no key or another file already, or the value can't be read or encrypted.
+pub(super) fn encrypt(config: &Path, out: &Output, encrypt: &Encrypt) -> Result<Exit, Failure> {
+    if !is_secret(&encrypt.name) {
+        return Err(Failure::usage(format!(
+            "a secret can't have the name `{}`",
+            encrypt.name
+        )));
+    }
+    let to = if encrypt.recipient.is_empty() {
+        read_key(&key_of(config))?
+    } else {
+        Zeroizing::new(encrypt.recipient.join("\n").into_bytes())
+    };
+    let path = encrypt.to.join(format!("{}.age", encrypt.name));
+    if path.exists() && !encrypt.force {
+        return Err(Failure::usage(format!("there is a file `{}` already", path.display())).help("--force replaces it"));
+    }
+    let value = values::given(encrypt.file.as_deref())?;
+    let mut question = Encrypted {
+        key: Bytes(to.to_vec()),
+        text: Bytes(value.to_vec()),
+    };
+    let bytes = Zeroizing::new(question.to_wire());
+    zeroize::Zeroize::zeroize(&mut question.key.0);
+    zeroize::Zeroize::zeroize(&mut question.text.0);
+    let text = run("--encrypt", &bytes)?;
+    write(&path, &text, 0o644)?;
+    report(
+        out,
+        &path,
+        None,
+        "is written: functions in this directory get its value",
+    )
+}
+
+/// Makes the key, and prints its recipient; prints only the recipient if there is a key.
+///
+/// # Errors
+/// The key can't be written or read.
+pub(super) fn keygen(config: &Path, out: &Output) -> Result<Exit, Failure> {
+    let path = key_of(config);
+    let there = path.exists();
+    let key = if there { read_key(&path)? } else { run("--keygen", b"")? };
+    if !there {
+        write(&path, &key, 0o400)?;
+    }
+    let mut lines = str::from_utf8(&key).unwrap_or_default().lines();
+    let recipient = lines.find_map(|line| Some(line.strip_prefix("# public key:")?.trim().to_owned()));
+    report(
+        out,
+        &path,
+        recipient,
+        if there {
+            "is there already"
+        } else {
+            "is made: keep a copy of it in a safe place"
+        },
+    )
+}
+
+fn report(out: &Output, path: &Path, recipient: Option<String>, what: &str) -> Result<Exit, Failure> {
+    let made = Made {
+        file: path.display().to_string(),
+        recipient,
+    };
+    let body = serde_json::to_vec(&made).unwrap_or_default(); // its keys are text
+    out.document(&body, |made: &Made, out: &Output| {
+        if let Some(recipient) = &made.recipient {
+            out.line(recipient)?;
+        }
+        out.remark(&format!("`{}` {what}", made.file))
+    })?;
+    Ok(Exit::Fine)
+}
+
+fn read_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    fs::read(path).map(Zeroizing::new).map_err(|error| {
+        let help = match error.kind() {
+            io::ErrorKind::NotFound => "`fndctl secret keygen` makes it",
+            _ => "the key is root's: run it with sudo, or name `--recipient age1...`",
+        };
+        let message = format!("failed to read the key `{}`: {error}", path.display());
+        Failure::new(Exit::FunctionFailed, message).help(help)
+    })
+}
+
+/// A file is complete or not there: it is written beside its place and renamed.
+fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
+    let written = || {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let mut builder = tempfile::Builder::new();
+        let mut file = builder.prefix(".new-").tempfile_in(parent.unwrap_or(Path::new(".")))?;
+        file.write_all(bytes)?;
+        // The umask cuts the mode at creation.
+        file.as_file().set_permissions(Permissions::from_mode(mode))?;
+        file.as_file().sync_all()?;
+        file.persist(path).map(drop).map_err(|error| error.error)
+    };
+    let failed = |error| {
+        Failure::new(
+            Exit::FunctionFailed,
+            format!("failed to write `{}`: {error}", path.display()),
+        )
+    };
+    written().map_err(failed)
+}
+
+/// Runs `fnd` with this input, and returns what it prints.
+fn run(mode: &str, input: &[u8]) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let program = crate::local::fnd()?;
+    let failed = |why: String| Failure::new(Exit::FunctionFailed, format!("`{} {mode}` {why}", program.display()));
+    let unused = |error: io::Error| failed(format!("cannot be used: {error}"));
+    let mut command = Command::new(&program);
+    command
+        .arg(mode)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().map_err(unused)?;
+    if let Some(mut pipe) = child.stdin.take() {
+        pipe.write_all(input).map_err(unused)?;
+    }
+    let output = child.wait_with_output().map_err(unused)?;
+    match output.status.code() {
+        Some(0) => Ok(Zeroizing::new(output.stdout)),
+        Some(78) => Err(Failure::usage(
+            "expected recipients of the form `age1...`, or a file of keys of age",
+        )),
+        _ => Err(failed(format!("failed ({})", output.status))),
+    }
+}
