@@ -77,7 +77,7 @@ impl StateStore {
     /// called on the thread when [`Self::problems`] have changed.
     ///
     /// # Errors
-    /// The kernel gives no thread.
+    /// The kernel gives no thread or no timer.
     pub(crate) fn start(
         directory: &Path,
         now_ms: impl Fn() -> u64 + Send + 'static,
@@ -94,9 +94,10 @@ impl StateStore {
             }),
             changed: Box::new(changed),
         });
+        let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let own = Arc::clone(&shared);
         std::thread::Builder::new().name("state".into()).spawn(move || {
-            thread::run(&own, messages, now_ms);
+            thread::run(&own, messages, now_ms, &timer);
             drop(ends); // the handle notices
         })?;
         Ok(Self(shared))

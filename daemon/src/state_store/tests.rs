@@ -349,3 +349,18 @@ proptest! {
         prop_assert_eq!(listed, expected);
     }
 }
+
+#[test]
+fn a_state_that_cannot_be_used_is_tried_again_without_a_request() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("later");
+    let (changes, changed) = std::sync::mpsc::channel();
+    let store = StateStore::start(&directory, || NOW, move || changes.send(()).unwrap()).unwrap();
+    let wait = || changed.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
+    wait();
+    assert!(store.problems().any(|(code, _)| code == "state-failing"));
+    std::fs::create_dir(&directory).unwrap();
+    wait();
+    assert_eq!(store.problems().count(), 0);
+    store.stop();
+}

@@ -4,17 +4,42 @@ use super::store::{Store, asides};
 use super::{Answer, Message, Shared, WAITING_MAX};
 use fnd_core::state::Ask;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
-/// Runs until fnd stops.
-pub(super) fn run(shared: &Arc<Shared>, mut messages: mpsc::Receiver<Message>, now_ms: impl Fn() -> u64) {
+/// Pause between two tries of a database that cannot be used.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Runs until fnd stops. `timer` measures pauses.
+pub(super) fn run(
+    shared: &Arc<Shared>,
+    mut messages: mpsc::Receiver<Message>,
+    now_ms: impl Fn() -> u64,
+    timer: &Runtime,
+) {
     let mut store = None;
     // Now, so that the first request does not wait for it.
     let opened = usable(&mut store, shared, now_ms()).err();
     report(shared, opened);
     look(shared);
-    while let Some(first) = messages.blocking_recv() {
+    loop {
+        let failing = shared.lock().failing.is_some();
+        let first = match failing {
+            false => messages.blocking_recv(),
+            true => match timer.block_on(async { tokio::time::timeout(RETRY, messages.recv()).await }) {
+                Ok(first) => first,
+                // No request may come for long: `fndctl status` should show when the state can be used again.
+                Err(_) => {
+                    retry(&mut store, shared, now_ms());
+                    continue;
+                }
+            },
+        };
+        let Some(first) = first else {
+            return;
+        };
         let mut asked = Vec::new();
         let mut next = Some(first);
         // What waits meanwhile shares the transaction.
@@ -42,6 +67,15 @@ fn usable<'a>(store: &'a mut Option<Store>, shared: &Shared, now_ms: u64) -> Res
         }
     };
     Ok(store.insert(opened))
+}
+
+/// Opens the database and writes to it, to find out whether it can be used again.
+fn retry(store: &mut Option<Store>, shared: &Shared, now_ms: u64) {
+    let written = usable(store, shared, now_ms).and_then(|open| open.probe().map_err(|error| crate::chain(&error)));
+    if written.is_err() {
+        *store = None;
+    }
+    report(shared, written.err());
 }
 
 fn answer_all(store: &mut Option<Store>, shared: &Shared, asked: Vec<(Ask, oneshot::Sender<Answer>)>, now_ms: u64) {
