@@ -200,6 +200,13 @@ impl Books {
     /// The content of a file has another name now.
     fn lose(&mut self, id: FileId) {
         let Some(record) = self.get_mut(id) else { return };
+        if record.state == State::MovedAway {
+            // The name keeps its window: a program that keeps the old file under another name writes it again at once.
+            record.known = None;
+            record.linked = false;
+            record.renewed = true;
+            return;
+        }
         if record.state.is_gone() {
             // The key of a deletion that waits has the time of the content.
             self.set(id, State::Idle);

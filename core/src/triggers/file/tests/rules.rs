@@ -56,6 +56,26 @@ fn changes_that_nobody_wants_are_remembered() {
     assert!(world.known.is_empty());
 }
 
+/// A program that keeps the old file under another name: the new name may be seen before the file is written again.
+#[test]
+fn a_file_that_is_written_again_after_its_old_content_was_renamed_is_modified() {
+    let mut world = world(entry("/in"));
+    world.disk.write("a", false);
+    world.pass(SECOND);
+    assert_eq!(world.runs(), [run(0, "a")]);
+    world.disk.rename("a", "a.bak");
+    world.pass(Duration::from_millis(10));
+    world.disk.write("a", false);
+    world.pass(SECOND);
+    assert_eq!(world.runs(), [run(1, "a")]);
+    // After the window it is another file.
+    world.disk.rename("a", "a.old");
+    world.pass(SECOND);
+    world.disk.write("a", false);
+    world.pass(SECOND);
+    assert_eq!(world.runs(), [run(0, "a")]);
+}
+
 #[test]
 fn a_deletion_is_offered_until_it_is_accepted() {
     let mut world = world(FileTrigger {
