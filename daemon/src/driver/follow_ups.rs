@@ -254,6 +254,7 @@ fn words(function: &FunctionName, rejection: Rejection) -> (Skip, String) {
         ),
         Rejection::Invalid { error } => (Skip::Invalid, format!("`{function}` cannot run: {error}")),
         Rejection::Unavailable { reason } => (Skip::Unknown, format!("`{function}` cannot be called: {reason}")),
+        Rejection::Quota { .. } => (Skip::Quota, rejection.words(function)),
         Rejection::Skipped { skip, .. } => (skip, skip_words(skip, function)),
         // Only calls of functions have such a chain.
         Rejection::Chain(refusal) => (Skip::Depth, refusal.words(function)),

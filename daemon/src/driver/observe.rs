@@ -38,6 +38,7 @@ impl State {
             | Event::Cancel { .. }
             | Event::CallerLeft { .. }
             | Event::SetEnabled { .. }
+            | Event::Full { .. }
             | Event::Drain
             | Event::CancelDrain
             | Event::HandOver
