@@ -115,7 +115,8 @@ impl Books {
 
     /// Records that somebody wanted to run a function, and was refused.
     pub fn refused(&mut self, function: &FunctionName, now: Duration) {
-        if let Some(entry) = self.functions.get(function) {
+        // Others are refused for another reason.
+        if let Some(entry) = self.functions.get(function).filter(|entry| entry.is_full()) {
             let soonest = entry.soonest();
             self.wait(function, soonest.max(now));
         }

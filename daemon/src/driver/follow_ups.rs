@@ -199,6 +199,9 @@ impl State {
             .skip
             .or_else(|| Some(words(&submit.function, self.supervisor.refusal(now, &submit)?)));
         if let Some((skip, message)) = refused {
+            if skip == Skip::Quota {
+                self.quota_refused(&submit.function);
+            }
             let record = InvocationRecord {
                 id,
                 function: submit.function,

@@ -146,6 +146,7 @@ impl State {
         if changes.is_gone || is_loaded {
             self.reschedule(function);
             self.rewatch(function);
+            self.requota(function);
             self.listen_for(function);
         }
         self.report(ReportEvent::StatusChanged(function));
