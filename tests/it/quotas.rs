@@ -43,11 +43,11 @@ fn a_full_home_refuses_the_next_run_until_there_is_room() {
     fnd.install_beside("fill.sh", ONE, FILL);
     assert_eq!(fnd.invoke("fill", "100").status, 200);
     // The quota holds between runs: this one succeeds.
-    assert_eq!(fnd.invoke("fill", "3000000").status, 200);
+    assert_eq!(fnd.invoke("fill", "3145728").status, 200);
     let warning = wait_full(&fnd, "fill");
     let home = fnd.path("state/home/fill").canonicalize().unwrap();
     let why = format!(
-        "its home has 2.8 MiB, more than 1 MiB (`limits.home`): remove files from {}",
+        "its home has 3 MiB, more than 1 MiB (`limits.home`): remove files from {}",
         home.display()
     );
     assert!(warning.contains(&why), "{warning}");
@@ -69,7 +69,7 @@ fn a_full_home_refuses_the_next_run_until_there_is_room() {
     );
     let shown = fnd.ctl(&["show", "fill"]).expect_code(0).out();
     assert!(
-        shown.contains("home 2.9M of 1M, cache ") && shown.contains(" of 1M, measured "),
+        shown.contains("home 3") && shown.contains("M of 1M, cache ") && shown.contains(" of 1M, measured "),
         "{shown}"
     );
     fnd.wait_log("`fill` is over its quota");
@@ -85,10 +85,10 @@ fn a_full_home_refuses_the_next_run_until_there_is_room() {
 fn a_larger_quota_helps_at_once_and_none_measures_nothing() {
     let fnd = Fnd::start();
     fnd.install_beside("fill.sh", ONE, FILL);
-    assert_eq!(fnd.invoke("fill", "3000000").status, 200);
+    assert_eq!(fnd.invoke("fill", "3145728").status, 200);
     wait_full(&fnd, "fill");
     fnd.drop_file("fill.toml", "on_load = false\n[limits]\nhome = \"5M\"");
-    fnd.wait_function("fill", "to have room", |function| !is_full(function));
+    let _ = fnd.wait_function("fill", "to have room", |function| !is_full(function));
     assert_eq!(fnd.invoke("fill", "2000000").status, 200);
     assert!(storage(&fnd, "fill")["home_bytes"].as_u64() > Some(1_000_000));
     fnd.drop_file(
@@ -106,7 +106,7 @@ fn a_larger_quota_helps_at_once_and_none_measures_nothing() {
 fn scheduled_runs_of_a_full_function_are_recorded_as_skipped() {
     let fnd = Fnd::start();
     let script = "# /// fnd\n# [limits]\n# home = \"1M\"\n# [[schedule]]\n# every = \"1s\"\n# ///\n\
-        [[ -e $HOME/file ]] || head -c 3000000 /dev/zero >\"$HOME/file\"\n";
+        [[ -e $HOME/file ]] || head -c 3145728 /dev/zero >\"$HOME/file\"\n";
     fnd.drop_file("tick.sh", script);
     let skipped = wait_until("a skipped run", PATIENCE, || {
         let is_skipped = |reason| reason == Some(Reason::Skipped(Skip::Quota));
@@ -116,7 +116,7 @@ fn scheduled_runs_of_a_full_function_are_recorded_as_skipped() {
     assert!(
         skipped
             .message
-            .starts_with("`tick` is over its quota: its home has 2.8 MiB"),
+            .starts_with("`tick` is over its quota: its home has 3 MiB"),
         "{skipped:?}"
     );
     let explained = fnd.ctl(&["explain", "skipped-quota"]).expect_code(0).out();
@@ -142,15 +142,11 @@ fn an_event_for_a_full_function_is_a_dead_letter() {
     let fnd = Fnd::start();
     fnd.install_beside(
         "fill.sh",
-        &format!("{ONE}\n[[event]]\ntypes = [\"com.example.fill\"]"),
+        &format!("{ONE}\n[[event]]\ntype = \"com.example.fill\""),
         FILL,
     );
-    fnd.install_beside(
-        "other.sh",
-        "[[event]]\ntypes = [\"com.example.fill\"]",
-        "cat >/dev/null\n",
-    );
-    assert_eq!(fnd.invoke("fill", "3000000").status, 200);
+    fnd.install_beside("other.sh", "[[event]]\ntype = \"com.example.fill\"", "cat >/dev/null\n");
+    assert_eq!(fnd.invoke("fill", "3145728").status, 200);
     wait_full(&fnd, "fill");
     let event = "{\"specversion\":\"1.0\",\"id\":\"1\",\"source\":\"/t\",\"type\":\"com.example.fill\",\"data\":5}";
     let headers = [("content-type", "application/cloudevents+json")];
@@ -166,7 +162,7 @@ fn an_event_for_a_full_function_is_a_dead_letter() {
 #[test]
 fn a_closed_directory_does_not_evade_the_quota() {
     let fnd = Fnd::start();
-    let code = "mkdir -p \"$HOME/a/hidden\"\nhead -c 3000000 /dev/zero >\"$HOME/a/hidden/file\"\nchmod 000 \"$HOME/a/hidden\"\n";
+    let code = "mkdir -p \"$HOME/a/hidden\"\nhead -c 3145728 /dev/zero >\"$HOME/a/hidden/file\"\nchmod 000 \"$HOME/a/hidden\"\n";
     fnd.install_beside("hide.sh", ONE, code);
     assert_eq!(fnd.invoke("hide", "").status, 200);
     let warning = wait_full(&fnd, "hide");
@@ -179,10 +175,10 @@ fn a_closed_directory_does_not_evade_the_quota() {
     fs::set_permissions(&hidden, Permissions::from_mode(0o700)).unwrap();
     let is_counted = |function: &FunctionStatus| {
         let warning = function.warning.as_deref().unwrap_or_default();
-        warning.contains("its home has 2.")
+        warning.contains("its home has 3")
     };
     let _ = fnd.invoke("hide", "");
-    fnd.wait_function("hide", "to be counted", is_counted);
+    let _ = fnd.wait_function("hide", "to be counted", is_counted);
     fs::remove_dir_all(&hidden).unwrap();
     wait_run(&fnd, "hide", "");
     fnd.finish();
@@ -191,12 +187,12 @@ fn a_closed_directory_does_not_evade_the_quota() {
 #[test]
 fn a_cache_that_is_emptied_has_room() {
     let fnd = Fnd::start();
-    let code = "head -c 3000000 /dev/zero >\"$CACHE_DIRECTORY/file\"\n";
+    let code = "head -c 3145728 /dev/zero >\"$CACHE_DIRECTORY/file\"\n";
     fnd.install_beside("fetch.sh", ONE, code);
     assert_eq!(fnd.invoke("fetch", "").status, 200);
     let warning = wait_full(&fnd, "fetch");
     assert!(
-        warning.contains("its cache has 2.8 MiB, more than 1 MiB (`limits.cache`)"),
+        warning.contains("its cache has 3 MiB, more than 1 MiB (`limits.cache`)"),
         "{warning}"
     );
     fs::remove_file(fnd.path("state/cache/fetch/file")).unwrap();
@@ -212,7 +208,7 @@ fn calls_of_a_handler_are_refused_too() {
         open(os.environ['HOME'] + '/file', 'wb').write(b'x' * int(event['data']))\n    return 'done'\n";
     fnd.install_beside("warm.py", ONE, code);
     assert_eq!(fnd.invoke("warm", "10").status, 200);
-    assert_eq!(fnd.invoke("warm", "3000000").status, 200);
+    assert_eq!(fnd.invoke("warm", "3145728").status, 200);
     wait_full(&fnd, "warm");
     assert_eq!(fnd.invoke("warm", "10").status, 507);
     fs::remove_file(fnd.path("state/home/warm/file")).unwrap();
@@ -228,7 +224,7 @@ fn a_full_function_is_refused_after_a_restart_and_a_crash() {
     let mut fnd = fnd;
     fnd.launch();
     fnd.install_beside("fill.sh", ONE, FILL);
-    assert_eq!(fnd.invoke("fill", "3000000").status, 200);
+    assert_eq!(fnd.invoke("fill", "3145728").status, 200);
     wait_full(&fnd, "fill");
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
         fnd.replace(signal);
