@@ -12,7 +12,7 @@ pub fn reason(word: &str) -> Option<&'static str> {
         "exit-N" => Some(of(Reason::Exit(1))),
         "signal-NAME" | "signal" => Some(of(Reason::Signal(15))),
         "skipped" => Some(
-            "The invocation never started; the rest of the word says why: overlap, queue-full, rate, expired, disabled, deleted, missed, unknown, invalid, depth.",
+            "The invocation never started; the rest of the word says why: overlap, queue-full, rate, expired, disabled, deleted, missed, unknown, invalid, depth, quota.",
         ),
         "success" => Some(of(Reason::Ok)),
         _ => Reason::parse(word).map(of),
@@ -76,6 +76,9 @@ fn of(reason: Reason) -> &'static str {
         Reason::Skipped(Skip::Invalid) => {
             "Never started: a hook or an alert called this function, and no version of it could run, or it is a service."
         }
+        Reason::Skipped(Skip::Quota) => {
+            "Never started: the home or the cache of the function was over its quota (`limits.home`, `limits.cache`). `fndctl show F` says how much is there. The next run starts once there is room."
+        }
         Reason::Skipped(Skip::Depth) => "Never started: the chain of hooks that led here already had 8 calls.",
     }
 }
@@ -109,6 +112,7 @@ pub const REASONS: &[&str] = &[
     "skipped-unknown",
     "skipped-invalid",
     "skipped-depth",
+    "skipped-quota",
 ];
 
 #[cfg(test)]

@@ -18,6 +18,7 @@
 //! - `mask`: masks the values of secrets in what is kept and shown
 //! - `outcome`: classes and reasons of ends, and their words
 //! - `protocol`: messages between fnd and a worker
+//! - `quota`: quotas of home and cache
 //! - `record`: what is stored of invocations and attempts
 //! - `report`: what happened, for people and programs
 //! - `state`: what a change of a key of the state needs, and what it leads to
@@ -41,6 +42,7 @@ pub mod json;
 pub mod mask;
 pub mod outcome;
 pub mod protocol;
+pub mod quota;
 pub mod record;
 pub mod report;
 pub mod state;

@@ -61,6 +61,8 @@ pub enum Skip {
     Invalid,
     /// A chain of hooks had too many calls.
     Depth,
+    /// The home or the cache of the function was over its quota.
+    Quota,
 }
 
 /// The reason of an end, as people and scripts see it.
@@ -112,7 +114,7 @@ const SIGNALS: [&str; 32] = [
 ];
 
 /// The reasons without a number, with their words.
-const TABLE: [(Reason, &str); 25] = [
+const TABLE: [(Reason, &str); 26] = [
     (Reason::Ok, "ok"),
     (Reason::Transient, "transient"),
     (Reason::ExecuteAgain, "execute-again"),
@@ -138,6 +140,7 @@ const TABLE: [(Reason, &str); 25] = [
     (Reason::Skipped(Skip::Unknown), "skipped-unknown"),
     (Reason::Skipped(Skip::Invalid), "skipped-invalid"),
     (Reason::Skipped(Skip::Depth), "skipped-depth"),
+    (Reason::Skipped(Skip::Quota), "skipped-quota"),
 ];
 
 impl Reason {

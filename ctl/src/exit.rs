@@ -67,7 +67,8 @@ impl Exit {
             | Code::Disabled
             | Code::Skipped
             | Code::CouldNotRun
-            | Code::StateFull => Self::FunctionFailed,
+            | Code::StateFull
+            | Code::OverQuota => Self::FunctionFailed,
         }
     }
 }
@@ -170,6 +171,7 @@ mod tests {
             (Code::QueueFull, 7),
             (Code::Conflict, 7),
             (Code::StateFull, 1),
+            (Code::OverQuota, 1),
             (Code::Rate, 7),
             (Code::Invalid, 8),
         ] {

@@ -81,6 +81,9 @@ pub struct Cli {
     /// of `[[file]]`
     #[arg(long, hide = true)]
     pub watch: bool,
+    /// Count the bytes in the home and the cache of a function (started by fnd-spawner as the function's user)
+    #[arg(long, hide = true, num_args = 2, value_names = ["HOME", "CACHE"])]
+    pub measure: Option<Vec<PathBuf>>,
     /// With --judge: the protocol of fnd-spawner, which decides the form of the answers. A spawner older than this
     /// option names none
     #[arg(long, hide = true, requires = "judge", default_value_t = fnd_wire::frame::PROTOCOL_MIN)]

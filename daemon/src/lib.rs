@@ -18,6 +18,7 @@
 //! - `metrics`: the metrics for Prometheus
 //! - `modes`: the other programs of this binary
 //! - `output`: what running attempts print, and what is kept of it
+//! - `quotas`: the processes that measure homes and caches
 //! - `report`: reports what happens
 //! - `settings`: the configuration in force, and the values that follow from it on this machine
 //! - `start`: what happens once: connecting to the spawner, opening the history, serving, stopping
@@ -46,6 +47,7 @@ pub mod ledger;
 pub mod metrics;
 pub mod modes;
 pub mod output;
+mod quotas;
 mod report;
 pub mod settings;
 pub mod start;

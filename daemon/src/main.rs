@@ -23,6 +23,9 @@ fn main() -> ExitCode {
     if cli.watch {
         return fnd_daemon::modes::watch::run();
     }
+    if let Some(directories) = &cli.measure {
+        return fnd_daemon::modes::measure::run(directories);
+    }
     if let Some(path) = &cli.examine {
         return fnd_daemon::modes::examine::run(&cli, path);
     }

@@ -18,6 +18,12 @@ pub fn of_watcher(plan: &Plan, fnd: &Path) -> Option<Lines> {
     Some((argv.into(), vec![Bytes(format!("{name}={}", rules.text).into_bytes())]))
 }
 
+/// Returns command line and environment of the program that measures a function's home and cache.
+pub fn of_measurement([fnd, home, cache]: [&Path; 3]) -> Lines {
+    let argv = [fnd, Path::new("--measure"), home, cache];
+    (argv.map(|argument| Bytes(argument.as_os_str().as_encoded_bytes().to_vec())).into(), Vec::new())
+}
+
 /// Returns command line and environment of an attempt. A variable in `given` replaces the plan's variable of the same name, except for
 /// `HTTP_*`: callers choose those, and a caller must not replace what the author has set.
 pub fn lines(plan: &Plan, values: &Values, mut given: Vec<(String, Bytes)>) -> Lines {

@@ -19,6 +19,7 @@
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `listener`: the public listener
 //! - `lone`: the runtimes inside the program
+//! - `quotas`: homes and caches that are full
 //! - `requests`: what functions see of a request to a route
 //! - `kill`, `retry`, `running`: how runs begin and end
 //! - `ledger`, `memory`, `messages`, `mistakes`, `output`, `status_file`: what is kept and shown
@@ -70,6 +71,7 @@ mod metrics;
 mod mistakes;
 mod new;
 mod output;
+mod quotas;
 mod reload;
 mod requests;
 mod retry;

@@ -20,8 +20,8 @@ pub const PROTOCOL_MIN: u16 = 1;
 /// [`Reply::NodeCannotStart`], [`Request::Ping`], [`Reply::Sockets`] and longer adoption records. Protocol 4 adds
 /// [`Request::Secret`] and the variables of requests. Protocol 5 adds [`Request::Watch`]. In protocol 6 the judge answers
 /// with the sandbox of a function. Protocol 7 adds secrets of functions, and [`Reply::Masks`]. In protocol 8 the judge
-/// says where the key of encrypted secrets is. Everything else is protocol 1.
-pub const PROTOCOL_MAX: u16 = PROTOCOL_AGE;
+/// says where the key of encrypted secrets is. Protocol 9 adds [`Request::Measure`]. Everything else is protocol 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_QUOTAS;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
 /// First protocol that has [`Request::Sweep`].
@@ -41,6 +41,8 @@ pub const PROTOCOL_SANDBOX: u16 = 6;
 pub const PROTOCOL_SECRETS: u16 = 7;
 /// First protocol in which the judge says where the key of encrypted secrets is.
 pub const PROTOCOL_AGE: u16 = 8;
+/// First protocol that has [`Request::Measure`].
+pub const PROTOCOL_QUOTAS: u16 = 9;
 /// Largest secret in bytes.
 pub const SECRET_MAX: u64 = 64 * 1024;
 /// Largest file of `[http] tls` in bytes.
@@ -162,6 +164,9 @@ wire_enum! {
         /// a pipe as standard input. `environment` and `previous` are not used. Answered like [`Request::Spawn`], without
         /// a channel.
         15 = Watch(Spawn),
+        /// Starts `fnd --measure HOME CACHE` with the function's own directories, in its cgroup and as its user; from
+        /// protocol 9 on. `input`, `environment` and `previous` are not used. Answered like [`Request::Watch`].
+        16 = Measure(Spawn),
     }
 }
 

@@ -100,7 +100,8 @@ pub struct FunctionStatus {
     /// The change of which `[alert]` told last, until the function is well again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alert: Option<AlertState>,
-    /// Why the function does not run by itself: what its author probably expects of the file, which fnd does not do.
+    /// Why the function does not run: it is over its quota; or why it does not run by itself: what its author probably
+    /// expects of the file, which fnd does not do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
     /// Runtime, for people: `python 3.11`.
@@ -177,9 +178,26 @@ pub struct FunctionMore {
     /// `diagnostics`, describe the older version.
     #[serde(default)]
     pub newer: Option<NewerVersion>,
+    /// What it keeps on the disk; null if it has no quota, or if no quota is enforced.
+    #[serde(default)]
+    pub storage: Option<StorageUse>,
     /// Errors and warnings of the newest content.
     #[schemars(with = "Vec<Diagnostic>")]
     pub diagnostics: Vec<serde_json::Value>,
+}
+
+/// The home and the cache of a function, as they were last measured after a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StorageUse {
+    /// Bytes in its home; null before the first measurement.
+    pub home_bytes: Option<u64>,
+    /// Bytes in its cache; null before the first measurement.
+    pub cache_bytes: Option<u64>,
+    /// When they were measured, or when that was last tried.
+    #[schemars(extend("format" = "date-time"))]
+    pub measured_at: Option<String>,
+    /// Why the newest measurement has no result, or is a lower bound.
+    pub problem: Option<String>,
 }
 
 /// Content of a function that is newer than the serving version.

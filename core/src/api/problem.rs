@@ -102,10 +102,12 @@ pub enum Code {
     TooManyConnections,
     /// The state has no room for a value.
     StateFull,
+    /// The function's home or cache is over its quota.
+    OverQuota,
 }
 
 /// Code, text form, HTTP status, meaning.
-const TABLE: [(Code, &str, u16, &str); 32] = [
+const TABLE: [(Code, &str, u16, &str); 33] = [
     (
         Code::BadRequest,
         "bad-request",
@@ -293,6 +295,12 @@ const TABLE: [(Code, &str, u16, &str); 32] = [
         507,
         "The state has room for 100,000 keys and 256 MiB. Nothing was changed. `fndctl state list` shows which scopes use most; delete keys that are not needed.",
     ),
+    (
+        Code::OverQuota,
+        "over-quota",
+        507,
+        "The home or the cache of the function has more bytes than `limits.home` or `limits.cache` allows. Nothing ran. Remove files, or raise the limit: the next request a moment later has fnd measure again.",
+    ),
 ];
 
 impl Code {
@@ -403,7 +411,7 @@ mod tests {
 
     #[test]
     fn the_table_is_complete() {
-        assert_eq!(TABLE.len(), Code::StateFull as usize + 1);
+        assert_eq!(TABLE.len(), Code::OverQuota as usize + 1);
         for (place, (code, text, status, meaning)) in TABLE.iter().enumerate() {
             assert_eq!(*code as usize, place, "{text} is out of order");
             assert_eq!(Code::parse(text), Some(*code));

@@ -180,6 +180,11 @@ pub enum Rejection {
         /// When to retry; absent if unknown.
         retry_after: Option<Duration>,
     },
+    /// Its home or its cache is over its quota.
+    Quota {
+        /// How much is there, and what to do.
+        why: String,
+    },
     /// fnd is draining, or the spawner is missing or does not answer.
     Unavailable {
         /// Why.
@@ -194,6 +199,7 @@ impl Rejection {
     pub(super) fn skip(&self) -> Option<Skip> {
         match self {
             Self::Skipped { skip, .. } => Some(*skip),
+            Self::Quota { .. } => Some(Skip::Quota),
             Self::NoSuchFunction | Self::Service | Self::Invalid { .. } | Self::Unavailable { .. } | Self::Chain(_) => {
                 None
             }
@@ -208,6 +214,7 @@ impl Rejection {
             Self::Service => format!("`{function}` is a service: it runs by itself and cannot be invoked"),
             Self::Invalid { error } => format!("`{function}` has no version that can run: {error}"),
             Self::Unavailable { reason } => reason.clone(),
+            Self::Quota { why } => format!("`{function}` is over its quota: {why}"),
             Self::Chain(refusal) => refusal.words(function),
             Self::Skipped { skip, .. } => skip_words(*skip, function),
         }
@@ -228,6 +235,7 @@ pub fn skip_words(skip: Skip, function: &FunctionName) -> String {
         Skip::Unknown => format!("there is no function `{function}`"),
         Skip::Invalid => format!("`{function}` cannot be called"),
         Skip::Depth => "the chain of hooks is too long".to_owned(),
+        Skip::Quota => format!("`{function}` is over its quota (limits.home, limits.cache)"),
     }
 }
 

@@ -116,6 +116,13 @@ pub enum Event {
         /// Where the answer goes.
         reply: ReplyTo,
     },
+    /// A function's home or cache is over its quota, or no longer: while it is, the function begins nothing new.
+    Full {
+        /// The function.
+        function: FunctionName,
+        /// How much is there, and what to do; absent: there is room.
+        why: Option<Box<str>>,
+    },
     /// Accept nothing new and finish the running attempts; then send [`Action::Drained`](super::Action::Drained).
     Drain,
     /// Accept and start work again after a drain; nothing if there is none, or if fnd stops.

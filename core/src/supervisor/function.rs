@@ -60,6 +60,8 @@ pub(super) struct Function {
     /// Why the newest content does not serve.
     pub(super) error: Option<Box<str>>,
     pub(super) disabled: bool,
+    /// Why its home or its cache is over its quota; then no new invocation is accepted.
+    pub(super) full: Option<Box<str>>,
     /// Contents that have run as `load`.
     pub(super) loaded: Vec<Version>,
     pub(super) runs: u64,
@@ -110,6 +112,7 @@ impl Function {
             unreleased: Vec::new(),
             error: None,
             disabled: false,
+            full: None,
             loaded: Vec::new(),
             runs: 0,
             failures: 0,
@@ -175,6 +178,7 @@ impl Function {
     /// Forgets the state that only an existing function needs.
     pub(super) fn vanish(&mut self) {
         self.error = None;
+        self.full = None;
         self.last = None;
         self.durations = Durations::default();
         self.start_failures = None;

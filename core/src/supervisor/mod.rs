@@ -210,6 +210,7 @@ impl Supervisor {
                 enabled,
                 reply,
             } => self.set_enabled(now, function, (enabled, reply), out),
+            Event::Full { function, why } => self.set_full(now, &function, why, out),
             Event::Drain => self.drain(now, out),
             Event::CancelDrain => self.cancel_drain(),
             Event::HandOver => self.hand_over(now, out),

@@ -33,7 +33,7 @@ impl Supervisor {
         };
         let replicas = to_usize(service.replicas);
         let serves = self.phase.is_serving() && self.spawner && self.first_scan_done;
-        if !serves || function.is_held() || !function.is_enabled() {
+        if !serves || function.is_held() || !function.is_enabled() || function.full.is_some() {
             return;
         }
         let there = function.queue.live().len() + function.requested;

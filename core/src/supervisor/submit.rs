@@ -1,7 +1,7 @@
 //! Accepts or rejects requests to run, has them made durable and puts them into their queue.
 
 use super::Supervisor;
-use super::action::{Action, Answer, Notice, Rejection, skip_words};
+use super::action::{Action, Answer, Notice, Rejection};
 use super::admission::{rate_cost, rate_wait};
 use super::event::{Now, ReplyTo, Submit};
 use super::function::{FunctionKey, Presence, Serving, to_usize};
@@ -78,7 +78,7 @@ impl Supervisor {
                 let (submit, rejection) = *refused;
                 let skip = rejection.skip();
                 if let Some(skip) = skip.filter(|skip| submit.is_unattended() && *skip != Skip::Disabled) {
-                    return self.record_refusal(now, submit, skip, out);
+                    return self.record_refusal(now, submit, (skip, &rejection), out);
                 }
                 reject(submit.reply, rejection, out);
                 let (function, trigger) = (submit.function, submit.trigger);
@@ -139,10 +139,16 @@ impl Supervisor {
     }
 
     /// Records a run that a trigger wanted and that is refused: nobody waits who would learn of it otherwise.
-    fn record_refusal(&mut self, now: Now, submit: Submit, skip: Skip, out: &mut Vec<Action>) {
+    fn record_refusal(
+        &mut self,
+        now: Now,
+        submit: Submit,
+        (skip, rejection): (Skip, &Rejection),
+        out: &mut Vec<Action>,
+    ) {
         let why = match skip {
             Skip::Overlap => OVERLAPS.to_owned(),
-            _ => skip_words(skip, &submit.function),
+            _ => rejection.words(&submit.function),
         };
         let key = self.functions.find(&submit.function);
         let known = key.and_then(|key| Some((key, self.functions[key].serving()?.clone())));
@@ -219,6 +225,10 @@ impl Supervisor {
         }
         if let Some(reason) = self.start_refusal(key).filter(|_| submit.wait) {
             return Err(Rejection::Unavailable { reason });
+        }
+        // A run that is only recorded writes nothing.
+        if let Some(why) = function.full.as_deref().filter(|_| submit.skipped.is_none()) {
+            return Err(Rejection::Quota { why: why.to_owned() });
         }
         match (serving.rules.kind.is_service(), submit.trigger == Trigger::Load) {
             (true, true) => return Ok((key, Arc::clone(serving))),

@@ -196,6 +196,23 @@ impl Supervisor {
         out.push(Action::Reply(reply, Box::new(answer)));
     }
 
+    /// Records whether a function is over its quota. Accepted invocations go on: only what begins by itself waits.
+    pub(super) fn set_full(&mut self, now: Now, function: &FunctionName, why: Option<Box<str>>, out: &mut Vec<Action>) {
+        let Some(key) = self
+            .functions
+            .find(function)
+            .filter(|key| self.functions[*key].full != why)
+        else {
+            return;
+        };
+        let has_room = why.is_none();
+        self.functions[key].full = why;
+        if has_room {
+            self.resume(now, key, out);
+        }
+        out.push(Action::Status(function.clone()));
+    }
+
     /// Gives up the version that is on trial, unless it is `newest`; says whether it is.
     fn drop_candidate(&mut self, now: Now, key: FunctionKey, newest: Version, out: &mut Vec<Action>) -> bool {
         let candidate = self.functions[key].candidate.as_ref();
@@ -279,7 +296,8 @@ impl Supervisor {
             return;
         };
         let taken = self.invocations.contains_key(&serving.load_id);
-        let possible = self.phase.is_serving() && self.node.refusal(&serving.rules).is_none();
+        let possible =
+            self.phase.is_serving() && self.node.refusal(&serving.rules).is_none() && function.full.is_none();
         if taken || !possible || !function.is_enabled() || function.loaded.contains(&serving.load_key) {
             return;
         }

@@ -94,6 +94,7 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
             ),
         ),
         ("memory", or_dash(memory(status))),
+        ("disk", or_dash(disk(detail, now))),
         ("last run", last),
         (
             "next attempt",
@@ -205,6 +206,28 @@ fn memory(status: &FunctionStatus) -> String {
         .memory_peak_bytes
         .map(|_| format!("{} at the peak of the last attempt", size(status.memory_peak_bytes)));
     now.into_iter().chain(peak).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the size of home and cache beside their quotas, and how old these figures are.
+fn disk(detail: &FunctionDetail, now: Timestamp) -> String {
+    let Some(storage) = &detail.more.storage else {
+        return String::new();
+    };
+    let part = |name: &str, bytes: Option<u64>| {
+        let quota = detail.more.manifest["limits"][name]
+            .as_str()
+            .filter(|quota| *quota != "none");
+        let quota = quota.map(|quota| format!(" of {quota}")).unwrap_or_default();
+        bytes.map(|_| format!("{name} {}{quota}", size(bytes)))
+    };
+    let measured = storage.measured_at.as_deref().filter(|_| storage.home_bytes.is_some());
+    let parts = [
+        part("home", storage.home_bytes),
+        part("cache", storage.cache_bytes),
+        measured.map(|at| format!("measured {}", distance(Some(at), now))),
+        storage.problem.clone(),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -278,6 +278,7 @@ impl State {
         self.watchers.storing(id, function, (worker, ready.number));
         self.step(Event::Submit(Box::new(submit)));
         if self.supervisor.invocation(id).is_none() {
+            self.quota_refused(function);
             self.files_stored(id, false);
         }
     }

@@ -199,6 +199,9 @@ impl State {
             .skip
             .or_else(|| Some(words(&submit.function, self.supervisor.refusal(now, &submit)?)));
         if let Some((skip, message)) = refused {
+            if skip == Skip::Quota {
+                self.quota_refused(&submit.function);
+            }
             let record = InvocationRecord {
                 id,
                 function: submit.function,
@@ -254,6 +257,7 @@ fn words(function: &FunctionName, rejection: Rejection) -> (Skip, String) {
         ),
         Rejection::Invalid { error } => (Skip::Invalid, format!("`{function}` cannot run: {error}")),
         Rejection::Unavailable { reason } => (Skip::Unknown, format!("`{function}` cannot be called: {reason}")),
+        Rejection::Quota { .. } => (Skip::Quota, rejection.words(function)),
         Rejection::Skipped { skip, .. } => (skip, skip_words(skip, function)),
         // Only calls of functions have such a chain.
         Rejection::Chain(refusal) => (Skip::Depth, refusal.words(function)),

@@ -27,9 +27,12 @@ impl State {
                 self.started(request, &spawned, descriptors);
             }
             Reply::SpawnFailed(failed) | Reply::NodeCannotStart(failed)
-                if matches!(self.workers.asked.get(&request), Some(Asked::Watch(_))) =>
+                if matches!(
+                    self.workers.asked.get(&request),
+                    Some(Asked::Watch(_) | Asked::Measure(_))
+                ) =>
             {
-                self.not_watching(request, &failed.message);
+                self.own_program_failed(request, &failed.message);
             }
             Reply::SpawnFailed(failed) => {
                 self.workers.asked.remove(&request);
@@ -47,7 +50,7 @@ impl State {
                     message: failed.message,
                 });
             }
-            Reply::Exited(exited) if self.watcher_exited(&exited) => {}
+            Reply::Exited(exited) if self.watcher_exited(&exited) || self.measurement_exited(&exited) => {}
             Reply::Exited(exited) => self.exited(exited),
             Reply::Settings(read) => {
                 self.workers.asked.remove(&request);
@@ -96,22 +99,27 @@ impl State {
             }
             Some(Asked::Prune(asked)) => self.pruned(*asked, false),
             Some(Asked::Watch(asked)) => self.watcher_failed(&asked.0, message),
+            Some(Asked::Measure(worker)) => self.measurement_failed(worker, message),
             Some(Asked::Reload) | None => {}
         }
     }
 
-    /// Handles the start of a watcher or of another worker.
+    /// Handles the start of a worker or of a program of fnd.
     fn started(&mut self, request: u32, spawned: &Spawned, descriptors: Vec<OwnedFd>) {
         match self.workers.asked.remove(&request) {
             Some(Asked::Watch(asked)) => self.watcher_runs(*asked, spawned, descriptors.into_iter()),
+            Some(Asked::Measure(worker)) => self.measurement_runs(worker, spawned, descriptors.into_iter()),
             Some(Asked::Spawn(starting)) => self.spawned(*starting, spawned, descriptors.into_iter()),
             Some(Asked::Prune(_) | Asked::Reload) | None => {}
         }
     }
 
-    fn not_watching(&mut self, request: u32, why: &str) {
-        if let Some(Asked::Watch(asked)) = self.workers.asked.remove(&request) {
-            self.watcher_failed(&asked.0, why);
+    /// Handles a program of fnd that could not be started as a function's user.
+    fn own_program_failed(&mut self, request: u32, why: &str) {
+        match self.workers.asked.remove(&request) {
+            Some(Asked::Watch(asked)) => self.watcher_failed(&asked.0, why),
+            Some(Asked::Measure(worker)) => self.measurement_failed(worker, why),
+            Some(Asked::Spawn(_) | Asked::Prune(_) | Asked::Reload) | None => {}
         }
     }
 

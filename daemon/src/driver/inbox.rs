@@ -7,6 +7,7 @@ use crate::triggers::schedule::Ring;
 use crate::workers::link::Incoming;
 use fnd_core::outcome::{Reason, Trigger};
 use fnd_core::protocol::WorkerMessage;
+use fnd_core::quota::Measured;
 use fnd_core::record::RunResult;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
@@ -39,6 +40,8 @@ pub(crate) enum Input {
     Interpreters,
     /// A watcher of files says something, or something that cannot be read, and why.
     Watcher(WorkerId, Result<FromWatcher, String>),
+    /// What a process has measured; nothing if it has no result.
+    Measured(WorkerId, Option<Measured>),
     /// The ledger knows files of this function, which may no longer exist.
     FilesOf(FunctionName),
     /// The timer of the schedules rings.
@@ -133,6 +136,7 @@ impl State {
                 self.alerts_due();
                 self.ask_for_tls_if_due();
                 self.watchers_due();
+                self.measure_due();
             }
             Input::Pulse(wanted) => {
                 self.late(Some(wanted));
@@ -144,6 +148,7 @@ impl State {
             Input::TaskEnded(owner, why) => self.task_ended(owner, &why),
             Input::Interpreters => self.check_interpreters(),
             Input::Watcher(worker, said) => self.watcher_said(worker, said),
+            Input::Measured(worker, said) => self.measurement_said(worker, said),
             Input::FilesOf(function) => self.forget_files_of(function),
             Input::Alarm(ring) => self.alarm(ring),
             Input::MetricsPlace(place, problem) => {

@@ -20,6 +20,7 @@
 //! - `observe`: makes report events of the supervisor's events and decisions
 //! - `perform`: carries out what the supervisor decides
 //! - `problems`: gathers the problems of the node from every part
+//! - `quotas`: has homes and caches measured, and tells which functions are over their quotas
 //! - `records`: the ledger, and records that wait for their output
 //! - `reports`: reports events, and writes status files
 //! - `requests`: requests of people and signals about the whole node
@@ -43,6 +44,7 @@ mod message;
 mod observe;
 mod perform;
 mod problems;
+mod quotas;
 pub(crate) mod records;
 mod reports;
 mod requests;
@@ -59,6 +61,7 @@ use crate::functions::Functions;
 use crate::functions::catalog::CatalogEvent;
 use crate::ledger;
 use crate::output::{Captured, Output};
+use crate::quotas::Measurements;
 use crate::report::Reporter;
 use crate::settings::Current;
 use crate::state_store::StateStore;
@@ -121,6 +124,7 @@ pub(crate) struct State {
     pub(crate) secrets: Secrets,
     pub(crate) schedules: schedule::Part,
     pub(crate) watchers: Watchers,
+    pub(crate) quotas: Measurements,
     pub(crate) records: Records,
     pub(crate) follow_ups: FollowUps,
     pub(crate) output: Output,
@@ -147,6 +151,8 @@ pub(crate) struct Turn {
     /// Functions whose watcher of files is to be started. The spawner wants the numbers of workers in their order, so this
     /// waits until every action is performed.
     pub(crate) watchers: VecDeque<FunctionName>,
+    /// Functions that are to be measured; this waits for the same reason.
+    pub(crate) measurements: VecDeque<FunctionName>,
     /// The actions of the last event that are not performed yet: no caller waits for them.
     pub(crate) rest: VecDeque<Action>,
     /// Space for the actions of one event, used again for each.
@@ -160,7 +166,10 @@ pub(crate) struct Turn {
 impl Turn {
     /// Returns whether something is to be done yet.
     pub(crate) fn is_put_off(&self) -> bool {
-        !self.rest.is_empty() || !self.follow_up.is_empty() || !self.watchers.is_empty()
+        !self.rest.is_empty()
+            || !self.follow_up.is_empty()
+            || !self.watchers.is_empty()
+            || !self.measurements.is_empty()
     }
 }
 
@@ -200,6 +209,7 @@ impl State {
             self.alerts_next_due(),
             self.secrets.next_due(),
             self.watchers.next_due(),
+            self.quotas.books.next_due(),
         ];
         due.into_iter().flatten().min()
     }

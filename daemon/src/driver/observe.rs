@@ -38,6 +38,7 @@ impl State {
             | Event::Cancel { .. }
             | Event::CallerLeft { .. }
             | Event::SetEnabled { .. }
+            | Event::Full { .. }
             | Event::Drain
             | Event::CancelDrain
             | Event::HandOver
@@ -145,6 +146,7 @@ impl State {
         if changes.is_gone || is_loaded {
             self.reschedule(function);
             self.rewatch(function);
+            self.requota(function);
             self.listen_for(function);
         }
         self.report(ReportEvent::StatusChanged(function));

@@ -45,9 +45,12 @@ impl State {
                 self.perform(action);
             }
             let Some(event) = self.turn.follow_up.pop_front() else {
-                match self.turn.watchers.pop_front() {
-                    Some(function) => self.start_watcher(&function),
-                    None => return,
+                if let Some(function) = self.turn.watchers.pop_front() {
+                    self.start_watcher(&function);
+                } else if let Some(function) = self.turn.measurements.pop_front() {
+                    self.start_measurement(function);
+                } else {
+                    return;
                 }
                 continue;
             };
@@ -138,8 +141,10 @@ impl State {
                     self.report(ReportEvent::InvocationEnded(&record));
                 }
                 self.ended(&record);
-                if record.reason == Some(Reason::Skipped(Skip::QueueFull)) {
-                    self.queue_full(&record.function);
+                match record.reason {
+                    Some(Reason::Skipped(Skip::QueueFull)) => self.queue_full(&record.function),
+                    Some(Reason::Skipped(Skip::Quota)) => self.quota_refused(&record.function),
+                    _ => {}
                 }
                 let parts = self.after_end(&record, "");
                 self.store_end(Command::Update(record), parts);
@@ -159,13 +164,12 @@ impl State {
             Action::Notice(Notice::StartsChanged) => self.problems_changed(),
             Action::Notice(notice) => {
                 self.report(ReportEvent::Notice(&notice));
-                if let Notice::Rejected {
-                    function,
-                    skip: Skip::QueueFull,
-                    ..
-                } = &notice
-                {
-                    self.queue_full(function);
+                if let Notice::Rejected { function, skip, .. } = &notice {
+                    match skip {
+                        Skip::QueueFull => self.queue_full(function),
+                        Skip::Quota => self.quota_refused(function),
+                        _ => {}
+                    }
                 }
             }
             Action::Drained => self.callers.drained(),

@@ -32,7 +32,9 @@ impl State {
 
     /// Replaces a function's status file, or removes it where the function is gone.
     pub(crate) fn write_status(&mut self, function: &FunctionName) {
-        let written = match self.function_status(function) {
+        let status = self.function_status(function);
+        status.iter().for_each(|status| self.quota_after(status));
+        let written = match status {
             Some(status) => self.reporter.status_files.write(&status),
             // The function may only not be installed yet. The end of the first scan removes the files of functions that
             // are gone.

@@ -77,8 +77,11 @@ impl State {
                 alert,
                 since: instant::text(since_ms),
             }),
-            warning: known
-                .and_then(Function::doubt)
+            warning: self
+                .quotas
+                .full(name)
+                .map(|why| format!("over its quota, new runs are refused: {why}"))
+                .or_else(|| known.and_then(Function::doubt))
                 .or_else(|| self.watchers.problem_of(name).map(str::to_owned)),
             runtime: serving.map(|serving| serving.runtime.clone()).unwrap_or_default(),
             labels: serving
@@ -141,6 +144,7 @@ impl State {
             interpreter: serving.map(|serving| serving.interpreter.clone()).unwrap_or_default(),
             uid: serving.map(|serving| serving.uid),
             newer: self.newer(name),
+            storage: self.storage(name),
             diagnostics: function
                 .diagnostics
                 .iter()
@@ -233,7 +237,14 @@ impl State {
             node: self.node.settings.host.clone(),
             cgroups: self.workers.welcome.layout.clone(),
             containment: containment.into(),
-            not_enforced: self.workers.welcome.missing.iter().cloned().collect(),
+            not_enforced: self
+                .workers
+                .welcome
+                .missing
+                .iter()
+                .cloned()
+                .chain(self.unmeasured())
+                .collect(),
             left_behind: self.left_behind(),
             unclaimed: self.functions.unclaimed.paths.clone(),
             unclaimed_count: self.functions.unclaimed.count(),

@@ -13,6 +13,7 @@ pub(crate) fn rejected(rejection: &Rejection, function: &FunctionName) -> Refusa
         Rejection::NoSuchFunction => (Code::NotFound, None),
         Rejection::Service => (Code::BadRequest, None),
         Rejection::Invalid { .. } => (Code::Invalid, None),
+        Rejection::Quota { .. } => (Code::OverQuota, None),
         Rejection::Chain(ChainRefusal::NotRunning(_)) => (Code::NotAllowed, None),
         Rejection::Chain(ChainRefusal::TooLong) => (Code::ChainTooLong, None),
         Rejection::Chain(ChainRefusal::WaitsForItself) => (Code::WaitsForItself, None),
@@ -37,6 +38,7 @@ fn code_of_skip(skip: Skip) -> Code {
         Skip::QueueFull => Code::QueueFull,
         Skip::Rate => Code::Rate,
         Skip::Disabled => Code::Disabled,
+        Skip::Quota => Code::OverQuota,
         Skip::Expired | Skip::Deleted | Skip::Missed | Skip::Unknown | Skip::Invalid | Skip::Depth => Code::Skipped,
     }
 }

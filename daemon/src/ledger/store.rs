@@ -240,7 +240,7 @@ fn put_mark(db: &Connection, function: &FunctionName, mark: &Mark) -> Result<(),
 /// that it can run later.
 pub(super) fn put_skipped(db: &Connection, accepted: &Accepted, skip: Skip, why: &str) -> Result<(), StoreError> {
     let sql = "UPDATE invocation SET state = ?2, ended_ms = ?3, reason = ?4, message = ?5, dead = ?6 WHERE id = ?1";
-    let dead = matches!(skip, Skip::QueueFull | Skip::Rate).then_some(1);
+    let dead = matches!(skip, Skip::QueueFull | Skip::Rate | Skip::Quota).then_some(1);
     db.prepare_cached(sql)?.execute(params![
         blob(accepted.id),
         State::Skipped.as_str(),

@@ -368,7 +368,7 @@ impl Metrics {
         for reason in ["ok", "timeout", "oom"] {
             drop(self.attempts.get_or_create(&with(Some(("reason", reason)))));
         }
-        for reason in ["skipped-queue-full", "skipped-rate", "skipped-expired"] {
+        for reason in ["skipped-queue-full", "skipped-rate", "skipped-expired", "skipped-quota"] {
             drop(self.dropped.get_or_create(&with(Some(("reason", reason)))));
         }
         let own = with(None);

@@ -1,5 +1,5 @@
 //! The other programs of this binary: `fnd --judge`, `fnd --check`, `fnd --decrypt`, `fnd --encrypt`,
-//! `fnd --examine` and `fnd --watch`.
+//! `fnd --examine`, `fnd --measure` and `fnd --watch`.
 //!
 //! Files:
 //! - `check`: `fnd --check`
@@ -7,6 +7,7 @@
 //! - `decrypt`: `fnd --decrypt`, `fnd --encrypt` and `fnd --keygen`
 //! - `examine`: `fnd --examine`
 //! - `judge`: `fnd --judge`
+//! - `measure`: `fnd --measure`
 //! - `watch`: `fnd --watch`
 
 pub mod check;
@@ -14,4 +15,5 @@ pub mod confine;
 pub mod decrypt;
 pub mod examine;
 pub mod judge;
+pub mod measure;
 pub mod watch;

@@ -20,6 +20,7 @@ use crate::functions::catalog::Versions;
 use crate::http::connections::Connections;
 use crate::http::limits::LAST_WORDS;
 use crate::ledger::{self, LastRun};
+use crate::quotas::Measurements;
 use crate::report::Reporter;
 use crate::triggers;
 use crate::triggers::files::Watchers;
@@ -94,6 +95,7 @@ impl Serving {
             secrets: Secrets::default(),
             schedules,
             watchers: Watchers::new(ledger.reader.clone()),
+            quotas: Measurements::default(),
             records: Records::new(ledger.writer.clone()),
             follow_ups: FollowUps::new(ledger.unfollowed, ledger.alerts, started_ms),
             output,

@@ -156,6 +156,8 @@ pub(crate) enum Asked {
     Spawn(Box<Starting>),
     /// The watcher of a function's files: the function, the worker, and the pipe into it.
     Watch(Box<(FunctionName, WorkerId, OwnedFd)>),
+    /// The process that measures a function.
+    Measure(WorkerId),
     /// The function, and the versions to keep.
     Prune(Box<(FunctionName, Vec<Version>)>),
 }

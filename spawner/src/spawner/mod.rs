@@ -38,7 +38,7 @@ use crate::sockets;
 use crate::source::Sources;
 use crate::uids::{self, Uids};
 use crate::vault::{NoSecret, Vault};
-use crate::workers::{Host, NoStart, Outbox, Workers};
+use crate::workers::{Host, NoStart, Outbox, Program, Workers};
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{
     Containment, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, PROTOCOL_SECRETS,

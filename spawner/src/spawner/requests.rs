@@ -66,7 +66,9 @@ impl Spawner {
                 Ok(None) => return,
                 Ok(Some((
                     number,
-                    Request::Spawn(Spawn { worker, .. }) | Request::Watch(Spawn { worker, .. }),
+                    Request::Spawn(Spawn { worker, .. })
+                    | Request::Watch(Spawn { worker, .. })
+                    | Request::Measure(Spawn { worker, .. }),
                     descriptors,
                     true,
                 ))) => {
@@ -115,8 +117,9 @@ impl Spawner {
                 }
                 return self.jobs.push_back(Job::Install(number, install));
             }
-            Request::Spawn(spawn) => return self.spawn((number, false), spawn, descriptors),
-            Request::Watch(spawn) => return self.spawn((number, true), spawn, descriptors),
+            Request::Spawn(spawn) => return self.spawn((number, Program::Attempt), spawn, descriptors),
+            Request::Watch(spawn) => return self.spawn((number, Program::Watcher), spawn, descriptors),
+            Request::Measure(spawn) => return self.spawn((number, Program::Measurement), spawn, descriptors),
             Request::Release(release) => return self.release(number, &release),
             Request::Prune(prune) => return self.prune(number, &prune),
             Request::Sweep(sweep) => return self.sweep(number, &sweep),
@@ -141,16 +144,16 @@ impl Spawner {
         self.reply(number, &Reply::Done, Vec::new());
     }
 
-    fn spawn(&mut self, (number, watch): (u32, bool), spawn: Spawn, descriptors: VecDeque<OwnedFd>) {
+    fn spawn(&mut self, what: (u32, Program), spawn: Spawn, descriptors: VecDeque<OwnedFd>) {
         let (worker, function) = (spawn.worker, spawn.function);
         // Before a file belongs to the function: its uid must not be given to another function after a crash.
         let synced = self.uids.sync();
         let policy = self.policy.as_ref().ok_or("the configuration has not been read yet".to_owned());
         let result = synced.and(policy).map_err(NoStart::from).and_then(|policy| {
-            self.workers.spawn((number, watch), spawn, descriptors, (&self.uids, policy, &self.grants, &self.poller))
+            self.workers.spawn(what, spawn, descriptors, (&self.uids, policy, &self.grants, &self.poller))
         });
         if let Err(why) = result {
-            self.reply(number, &self.workers.not_started(worker, function, why), Vec::new());
+            self.reply(what.0, &self.workers.not_started(worker, function, why), Vec::new());
         }
     }
 

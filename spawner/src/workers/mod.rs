@@ -121,10 +121,21 @@ impl Host {
     }
 }
 
+/// What a worker is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// An attempt, or a handler's worker.
+    Attempt,
+    /// The watcher of a version's files.
+    Watcher,
+    /// Measures the home and the cache.
+    Measurement,
+}
+
 struct Launcher {
     function: FunctionId,
     version: Version,
-    /// Whether it starts the watcher of the version's files, which has no sandbox.
+    /// Whether it starts programs of fnd, which have no sandbox.
     watch: bool,
     plan: Plan,
     identity: Option<Identity>,

@@ -10,19 +10,19 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 const AHEAD_MAX: u64 = 1 << 20;
 
 impl Workers {
-    /// Starts a worker, or with `watch` the watcher of its version's files.
+    /// Starts a worker: an attempt, or a program of fnd as the function's user.
     ///
     /// # Errors
     /// Why the worker was not started; then nothing of it remains.
     pub fn spawn(
         &mut self,
-        (request, watch): (u32, bool),
+        (request, program): (u32, Program),
         spawn: Spawn,
         mut descriptors: VecDeque<OwnedFd>,
         with: (&Uids, &Policy, &Grants, &Poller),
     ) -> Result<(), NoStart> {
         let (uids, policy, grants, poller) = with;
-        let id = spawn.worker.0;
+        let (id, watch) = (spawn.worker.0, program != Program::Attempt);
         // A number far ahead is refused: after the last number no more workers could start.
         if id < self.next || id - self.next > AHEAD_MAX || id > NUMBER_MAX {
             return Err(format!("worker number {id} was used before, or is too far ahead of {}", self.next).into());
@@ -92,9 +92,10 @@ impl Workers {
             ("{zone}", self.host.zone.clone()),
         ];
         let plan = &launcher.plan;
-        let lines = match watch {
-            true => environment::of_watcher(plan, &self.host.fnd).ok_or("this version watches no files")?,
-            false => environment::lines(plan, &values, given),
+        let lines = match program {
+            Program::Attempt => environment::lines(plan, &values, given),
+            Program::Watcher => environment::of_watcher(plan, &self.host.fnd).ok_or("this version watches no files")?,
+            Program::Measurement => environment::of_measurement([&self.host.fnd, &dirs.home, &dirs.cache]),
         };
         let order: Order = (id, lines);
         let group = self.active.get(&spawn.function).and_then(|active| active.group.as_ref());

@@ -323,6 +323,7 @@ fn word(action: &Action) -> Option<String> {
                 Answer::Finished(stands) => record(stands),
                 Answer::TimedOut { message, .. } => message.clone(),
                 Answer::Rejected(Rejection::Skipped { skip, .. }) => format!("rejected {skip:?}"),
+                Answer::Rejected(Rejection::Quota { why }) => format!("full: {why}"),
                 Answer::Rejected(Rejection::Invalid { error }) => format!("invalid: {error}"),
                 Answer::Rejected(Rejection::Service) => "a service".to_owned(),
                 Answer::Rejected(Rejection::NoSuchFunction) => "no such function".to_owned(),

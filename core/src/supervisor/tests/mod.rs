@@ -7,6 +7,7 @@
 //! - `claims`: claimed before it begins
 //! - `clock_steps`: the clock is set
 //! - `ends`: verdicts, timeout, deadline, cancel
+//! - `full`: functions over their quota
 //! - `functions`: new, changed and deleted functions
 //! - `hooks`: calls that follow an end
 //! - `limits`: drain, stop, ten thousand functions
@@ -27,6 +28,7 @@ mod chain;
 mod claims;
 mod clock_steps;
 mod ends;
+mod full;
 mod functions;
 mod hooks;
 mod limits;

@@ -35,6 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<[u8; 2]>().prop_map(|[which, how]| Step::Break { which, how }),
         4 => any::<u8>().prop_map(|which| Step::Cancel { which }),
         2 => (function.clone(), any::<bool>()).prop_map(|(function, enabled)| Step::Enable { function, enabled }),
+        2 => (function.clone(), any::<bool>()).prop_map(|(function, full)| Step::Full { function, full }),
         4 => (function.clone(), 0..40u8).prop_map(|(function, variant)| Step::Install { function, variant }),
         4 => Just(Step::Quiet),
         1 => function.clone().prop_map(|function| Step::Refuse { function }),

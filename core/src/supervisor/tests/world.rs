@@ -228,6 +228,13 @@ impl World {
                     reply,
                 });
             }
+            Step::Full { function, full } => {
+                let why = full.then(|| "full".into());
+                self.handle(Event::Full {
+                    function: nth(function),
+                    why,
+                });
+            }
             Step::Install { function, variant } => self.install(function, variant),
             Step::Quiet => {
                 self.unsettled.clear();

@@ -3,7 +3,7 @@
 use super::{BEGAN, FAILED, Fake, diagnostic, id, later, name};
 use fnd_core::api::{
     CheckView, EventsRoute, FunctionChange, FunctionDetail, FunctionStatus, FunctionUsage, LastEnd, RouteList,
-    RouteTest, RouteTestReport, RouteView, ScheduleList, ScheduleState, ScheduleView, UsageList,
+    RouteTest, RouteTestReport, RouteView, ScheduleList, ScheduleState, ScheduleView, StorageUse, UsageList,
 };
 use fnd_core::outcome::{Reason, Trigger};
 use fnd_core::supervisor::{Answer, FunctionState};
@@ -143,6 +143,12 @@ impl FunctionBackend for Fake {
                 mode: "script".to_owned(),
                 mode_reason: "no handler found".to_owned(),
                 newer: None,
+                storage: Some(StorageUse {
+                    home_bytes: Some(12 << 20),
+                    cache_bytes: Some(0),
+                    measured_at: None,
+                    problem: None,
+                }),
                 source: format!("/etc/fnd/functions/{function}.py"),
                 manifest: serde_json::json!({"env": {"PASSWORD": "hunter2"}, "limits": {"memory": "256M"}}),
                 interpreter: "/usr/bin/python3.11".to_owned(),

@@ -49,6 +49,12 @@ keys! {
         io_read: Option<u64> [with = "text::byte_rate_or_none"] = ByteRate, example "10M/s";
         /// Bytes per second written to that device; an error if the limit cannot be enforced.
         io_write: Option<u64> [with = "text::byte_rate_or_none"] = ByteRate, example "10M/s";
+        /// Size of the function's home (`STATE_DIRECTORY`). It is measured after runs; above it, new runs are refused.
+        home: Option<u64> [default = "quota", with = "text::size_or_none"]
+            = SizeOrNone(ANY_SIZE), default "1G", example "5G";
+        /// Size of `CACHE_DIRECTORY`, with the same rule.
+        cache: Option<u64> [default = "quota", with = "text::size_or_none"]
+            = SizeOrNone(ANY_SIZE), default "1G", example "none";
         /// How much is kept of each output of an attempt: half from its beginning, half from its end.
         output: u64 [with = "text::size"] = Size(HELD), default "1M", example "64K";
         /// Size of the largest result.
@@ -65,4 +71,10 @@ keys! {
 /// The size for a manifest from an fnd that did not have this key.
 fn tmp() -> u64 {
     64 * MIB
+}
+
+/// The quota for a manifest from an fnd that did not have these keys.
+#[expect(clippy::unnecessary_wraps, reason = "the field has this type")]
+fn quota() -> Option<u64> {
+    Some(GIB)
 }

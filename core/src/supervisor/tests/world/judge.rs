@@ -302,6 +302,9 @@ impl World {
     pub(in super::super) fn settle(&mut self) {
         self.step(&Step::Budget { small: false });
         self.step(&Step::Silence(false));
+        for function in self.installed.keys().cloned().collect::<Vec<_>>() {
+            self.handle(Event::Full { function, why: None });
+        }
         for function in self.refused.clone() {
             self.handle(Event::Removed(function));
         }

@@ -71,6 +71,10 @@ pub(in crate::supervisor::tests) enum Step {
         function: u8,
         enabled: bool,
     },
+    Full {
+        function: u8,
+        full: bool,
+    },
     Install {
         function: u8,
         variant: u8,

@@ -1,0 +1,266 @@
+//! When each function is measured, and what was found.
+//!
+//! ```text
+//!         ended, refused                due               measured, failed
+//! (quiet) ──────────────▶ waits for at ─────▶ is measured ────────────────▶ (quiet), or waits if it is full,
+//!                              ▲                  │ ended                        or if the measurement failed
+//!                              └──────────────────┴── and waits again
+//! ```
+//! A function that runs rarely is measured after each run. The pause doubles while it runs often, up to a minute. A full
+//! function is measured again as soon as somebody wants to run it, so that a person who makes room need not wait.
+
+use super::{Measured, Paths, Quotas, exceeded};
+use fnd_wire::ids::{FunctionName, InvocationId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Most measurements at once. A second one keeps a slow directory from holding up all others.
+pub const AT_ONCE: usize = 2;
+/// Shortest pause between two measurements of a function.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// Longest pause between two measurements of a function that runs often. A function that was quiet for this long begins
+/// with the shortest pause again.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// A measurement is followed by a pause of this many times its own duration.
+const SHARE: u32 = 10;
+/// How often a full function is measured although nobody wants to run it.
+const FULL_EVERY: Duration = Duration::from_secs(30);
+/// Pause after the first failure; it doubles, up to the second.
+const FAILED: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
+/// Number of measurements in a row that were cut off before a function counts as full.
+const CUT_OFF_MAX: u32 = 3;
+/// Distance between the measurements of functions that ran before fnd was started.
+const EARLIER_EVERY: Duration = Duration::from_millis(100);
+
+/// The last attempt of a function that has ended: by its change the books see that another one has ended.
+pub type LastEnd = (InvocationId, Option<u32>, Option<u32>);
+
+/// Why a measurement has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// It could not be started, or the kernel ended it for lack of memory. What was known before stays.
+    NotPossible(String),
+    /// It was ended or stopped from outside. Only the function itself, or root, can do that.
+    CutOff(String),
+}
+
+/// All functions with quotas.
+#[derive(Debug, Default)]
+pub struct Books {
+    functions: BTreeMap<FunctionName, Entry>,
+    /// The functions that wait, by their time.
+    line: BTreeSet<(Duration, FunctionName)>,
+    running: BTreeMap<FunctionName, Duration>,
+    /// Time of the next function that ran before fnd was started.
+    earlier: Duration,
+}
+
+#[derive(Debug)]
+struct Entry {
+    quotas: Quotas,
+    last_end: Option<LastEnd>,
+    /// When it is measured; absent: not until something happens.
+    at: Option<Duration>,
+    /// Whether something happened during the measurement that runs.
+    again: bool,
+    pause: Duration,
+    /// The end of the last measurement, how long it took, and until when the pause lasts.
+    last: Option<(Duration, Duration)>,
+    free_at: Duration,
+    found: Found,
+}
+
+/// What is known of a function's directories.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The last result.
+    pub measured: Option<Measured>,
+    /// Why the newest measurement has no result.
+    pub failure: Option<Failure>,
+    /// Number of failures in a row.
+    failures: u32,
+    /// Number of those that were cut off.
+    cut_off: u32,
+}
+
+impl Books {
+    /// Sets the quotas of the version that serves; absent if the function needs no measurement.
+    pub fn want(&mut self, function: &FunctionName, quotas: Option<Quotas>) {
+        match (quotas.filter(Quotas::any), self.functions.get_mut(function)) {
+            (Some(quotas), Some(entry)) => entry.quotas = quotas,
+            (Some(quotas), None) => drop(self.functions.insert(function.clone(), Entry::new(quotas))),
+            (None, Some(_)) => {
+                self.set(function, None);
+                self.functions.remove(function);
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Records the last attempt of a function that has ended. The first one that fnd sees may be one of an earlier fnd.
+    pub fn ended(&mut self, function: &FunctionName, last_end: LastEnd, is_earlier: bool, now: Duration) {
+        let Some(entry) = self.functions.get_mut(function) else {
+            return;
+        };
+        if entry.last_end.replace(last_end) == Some(last_end) {
+            return;
+        }
+        let mut at = entry.free_at.max(now);
+        if is_earlier {
+            at = at.max(self.earlier);
+            self.earlier = at.saturating_add(EARLIER_EVERY);
+        }
+        self.wait(function, at);
+    }
+
+    /// Records that somebody wanted to run a function, and was refused.
+    pub fn refused(&mut self, function: &FunctionName, now: Duration) {
+        // Others are refused for another reason.
+        if let Some(entry) = self.functions.get(function).filter(|entry| entry.is_full()) {
+            let soonest = entry.soonest();
+            self.wait(function, soonest.max(now));
+        }
+    }
+
+    /// Returns when [`Self::due`] next has something.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Duration> {
+        let first = self.line.first().map(|(at, _)| *at);
+        first.filter(|_| self.running.len() < AT_ONCE)
+    }
+
+    /// Returns a function that is to be measured now. It counts as being measured until [`Self::measured`].
+    pub fn due(&mut self, now: Duration) -> Option<FunctionName> {
+        self.next_due().filter(|at| *at <= now)?;
+        let (_, function) = self.line.pop_first()?;
+        let entry = self.functions.get_mut(&function)?;
+        let was_quiet = now >= entry.free_at.saturating_add(PAUSE_MAX);
+        entry.pause = match was_quiet {
+            true => PAUSE_MIN,
+            false => entry.pause.saturating_mul(2).min(PAUSE_MAX),
+        };
+        (entry.at, entry.again) = (None, false);
+        self.running.insert(function.clone(), now);
+        Some(function)
+    }
+
+    /// Records the end of a measurement.
+    pub fn measured(&mut self, function: &FunctionName, result: Result<Measured, Failure>, now: Duration) {
+        let Some(began) = self.running.remove(function) else {
+            return;
+        };
+        let Some(entry) = self.functions.get_mut(function) else {
+            return;
+        };
+        let took = now.saturating_sub(began);
+        entry.last = Some((now, took));
+        entry.free_at = now.saturating_add(entry.pause.max(took.saturating_mul(SHARE)));
+        entry.found.add(result);
+        let failed = entry.found.failure.is_some().then(|| {
+            let pause = FAILED.0.saturating_mul(1 << entry.found.failures.min(10)) / 2;
+            now.saturating_add(pause.min(FAILED.1))
+        });
+        let again = entry.again.then_some(entry.free_at);
+        let full = entry
+            .is_full()
+            .then(|| entry.soonest().max(now.saturating_add(FULL_EVERY)));
+        if let Some(at) = failed.into_iter().chain(again).chain(full).min() {
+            self.wait(function, at);
+        }
+    }
+
+    /// Returns why a function may not run, for people; nothing if it may.
+    #[must_use]
+    pub fn exceeded(&self, function: &FunctionName, paths: Paths<'_>) -> Option<String> {
+        let entry = self.functions.get(function)?;
+        let of = |measured| exceeded(&entry.quotas, measured, paths);
+        entry.found.measured.as_ref().and_then(of).or_else(|| {
+            let cut_off = "its home and cache count as full, because what measures them was killed or stopped";
+            entry.found.is_cut_off().then(|| {
+                let count = entry.found.cut_off;
+                format!("{cut_off} {count} times: end the processes of the function")
+            })
+        })
+    }
+
+    /// Returns what is known of a function's directories; nothing if it has no quota.
+    #[must_use]
+    pub fn found(&self, function: &FunctionName) -> Option<(&Found, Option<Duration>)> {
+        let entry = self.functions.get(function)?;
+        Some((&entry.found, entry.last.map(|(at, _)| at)))
+    }
+
+    /// Has a function measured at this time, or earlier if it waits for an earlier one.
+    fn wait(&mut self, function: &FunctionName, at: Duration) {
+        let Some(entry) = self.functions.get_mut(function) else {
+            return;
+        };
+        if self.running.contains_key(function) {
+            entry.again = true;
+        } else if entry.at.is_none_or(|before| at < before) {
+            self.set(function, Some(at));
+        }
+    }
+
+    fn set(&mut self, function: &FunctionName, at: Option<Duration>) {
+        let Some(entry) = self.functions.get_mut(function) else {
+            return;
+        };
+        if let Some(before) = std::mem::replace(&mut entry.at, at) {
+            self.line.remove(&(before, function.clone()));
+        }
+        self.line.extend(at.map(|at| (at, function.clone())));
+    }
+}
+
+impl Entry {
+    fn new(quotas: Quotas) -> Self {
+        Self {
+            quotas,
+            last_end: None,
+            at: None,
+            again: false,
+            pause: PAUSE_MIN,
+            last: None,
+            free_at: Duration::ZERO,
+            found: Found::default(),
+        }
+    }
+
+    /// Returns the earliest time of the next measurement if somebody waits for it.
+    fn soonest(&self) -> Duration {
+        let (ended, took) = self.last.unwrap_or_default();
+        ended.saturating_add(PAUSE_MIN.max(took.saturating_mul(SHARE)))
+    }
+
+    fn is_full(&self) -> bool {
+        let none = Paths { home: "", cache: "" };
+        let is_exceeded = |measured| exceeded(&self.quotas, measured, none).is_some();
+        self.found.is_cut_off() || self.found.measured.as_ref().is_some_and(is_exceeded)
+    }
+}
+
+impl Found {
+    fn is_cut_off(&self) -> bool {
+        self.cut_off >= CUT_OFF_MAX
+    }
+
+    fn add(&mut self, result: Result<Measured, Failure>) {
+        match result {
+            Ok(measured) => {
+                *self = Self {
+                    measured: Some(measured.after(self.measured.take())),
+                    ..Self::default()
+                };
+            }
+            Err(failure) => {
+                self.failures = self.failures.saturating_add(1);
+                self.cut_off = match &failure {
+                    Failure::CutOff(_) => self.cut_off.saturating_add(1),
+                    Failure::NotPossible(_) => self.cut_off,
+                };
+                self.failure = Some(failure);
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Quotas of home and cache: the processes that measure (`fnd --measure`), and what was told of their results. When a
+//! function is measured is decided by [`Books`].
+
+use fnd_core::quota::books::{Books, Failure};
+use fnd_core::quota::{LINE_MAX, Measured, Paths};
+use fnd_wire::frame::{ExitStatus, Exited};
+use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, WorkerId};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+
+/// After this time a measurement is killed: it gives up by itself before.
+pub(crate) const LASTS: Duration = Duration::from_secs(15);
+
+/// The quotas of all functions.
+#[derive(Default)]
+pub(crate) struct Measurements {
+    pub(crate) books: Books,
+    running: BTreeMap<WorkerId, Measurement>,
+    /// Why functions may not run, as the supervisor knows it.
+    told: BTreeMap<FunctionName, String>,
+}
+
+/// A process that measures.
+struct Measurement {
+    function: FunctionName,
+    /// Its temporary files.
+    tmp: (FunctionId, InvocationId),
+    /// What it has printed, once that is read; nothing if it was no result.
+    said: Option<Option<Measured>>,
+    /// Why there may be no result, once it has ended.
+    ended: Option<Failure>,
+}
+
+/// The end of a measurement.
+pub(crate) struct Done {
+    pub(crate) function: FunctionName,
+    pub(crate) tmp: (FunctionId, InvocationId),
+    pub(crate) result: Result<Measured, Failure>,
+}
+
+impl Measurements {
+    /// Records that the spawner was asked for a process.
+    pub(crate) fn starting(&mut self, worker: WorkerId, function: FunctionName, tmp: (FunctionId, InvocationId)) {
+        let measurement = Measurement {
+            function,
+            tmp,
+            said: None,
+            ended: None,
+        };
+        self.running.insert(worker, measurement);
+    }
+
+    /// Records that a process was not started.
+    pub(crate) fn not_started(&mut self, worker: WorkerId, why: String) -> Option<Done> {
+        let Measurement { function, tmp, .. } = self.running.remove(&worker)?;
+        let result = Err(Failure::NotPossible(why));
+        Some(Done { function, tmp, result })
+    }
+
+    /// Returns whether a process of this number measures.
+    pub(crate) fn is_running(&self, worker: WorkerId) -> bool {
+        self.running.contains_key(&worker)
+    }
+
+    /// Records what a process has printed.
+    pub(crate) fn said(&mut self, worker: WorkerId, said: Option<Measured>) -> Option<Done> {
+        self.running.get_mut(&worker)?.said = Some(said);
+        self.done(worker)
+    }
+
+    /// Records the end of a process.
+    pub(crate) fn ended(&mut self, exited: &Exited) -> Option<Done> {
+        self.running.get_mut(&exited.worker)?.ended = Some(failure(exited));
+        self.done(exited.worker)
+    }
+
+    fn done(&mut self, worker: WorkerId) -> Option<Done> {
+        let measurement = self.running.get(&worker)?;
+        if measurement.said.is_none() || measurement.ended.is_none() {
+            return None;
+        }
+        let Measurement {
+            function,
+            tmp,
+            said,
+            ended,
+        } = self.running.remove(&worker)?;
+        let result = said.flatten().ok_or(ended?);
+        Some(Done { function, tmp, result })
+    }
+
+    /// Returns why a function may not run, if that differs from what was returned last.
+    pub(crate) fn change(&mut self, function: &FunctionName, paths: Paths<'_>) -> Option<Change> {
+        let now = self.books.exceeded(function, paths);
+        let before = match &now {
+            Some(why) => self.told.insert(function.clone(), why.clone()),
+            None => self.told.remove(function),
+        };
+        (now != before).then_some(Change {
+            began: before.is_none(),
+            why: now,
+        })
+    }
+
+    /// Returns why a function may not run, as the supervisor knows it.
+    pub(crate) fn full(&self, function: &FunctionName) -> Option<&str> {
+        self.told.get(function).map(String::as_str)
+    }
+}
+
+/// A function has room or has none, or another reason for it.
+pub(crate) struct Change {
+    /// Whether it had room before.
+    pub(crate) began: bool,
+    /// Why it has none.
+    pub(crate) why: Option<String>,
+}
+
+/// Returns why a process that has ended may have no result.
+fn failure(exited: &Exited) -> Failure {
+    match exited.status {
+        _ if exited.oom_kills > 0 => {
+            Failure::NotPossible("measuring needs more memory than `limits.memory` leaves".to_owned())
+        }
+        ExitStatus::Code(0) => Failure::CutOff("it printed no result".to_owned()),
+        ExitStatus::Code(code) => Failure::NotPossible(format!("it ended with code {code}")),
+        ExitStatus::Signal(signal) => Failure::CutOff(format!("signal {signal} ended it")),
+    }
+}
+
+/// Reads the result that a process prints; nothing if it prints none in time. A process of the function could keep the pipe
+/// open, so a line is enough.
+pub(crate) async fn read(stdout: OwnedFd) -> Option<Measured> {
+    let mut stdout = pipe::Receiver::from_owned_fd(stdout).ok()?;
+    let line = async {
+        let mut line = Vec::new();
+        let mut buffer = [0; 4096];
+        while !line.contains(&b'\n') && line.len() < LINE_MAX {
+            match stdout.read(&mut buffer).await {
+                Ok(count @ 1..) => line.extend_from_slice(buffer.get(..count)?),
+                Ok(0) | Err(_) => break,
+            }
+        }
+        serde_json::from_slice(line.split(|byte| *byte == b'\n').next()?).ok()
+    };
+    tokio::time::timeout(LASTS, line).await.ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn exited(status: ExitStatus, oom_kills: u64) -> Exited {
+        Exited {
+            worker: WorkerId(3),
+            late: None,
+            status,
+            cpu_us: 0,
+            memory_peak: None,
+            peak_of_largest: false,
+            oom_kills,
+            oom_shared: false,
+            pids_refused: 0,
+            throttled_us: 0,
+            stragglers: false,
+        }
+    }
+
+    fn part() -> Measurements {
+        let mut part = Measurements::default();
+        part.starting(
+            WorkerId(3),
+            FunctionName::new("f").unwrap(),
+            (FunctionId(1), InvocationId(2)),
+        );
+        part
+    }
+
+    #[test]
+    fn a_measurement_is_done_when_its_line_is_read_and_its_process_has_ended() {
+        let ok = || exited(ExitStatus::Code(0), 0);
+        let mut part_one = part();
+        assert!(part_one.ended(&ok()).is_none());
+        let done = part_one.said(WorkerId(3), Some(Measured::default())).unwrap();
+        assert_eq!(done.result, Ok(Measured::default()));
+        assert!(!part_one.is_running(WorkerId(3)) && part_one.ended(&ok()).is_none());
+        let mut other = part();
+        assert!(other.said(WorkerId(3), None).is_none());
+        let cut_off = |done: Option<Done>| matches!(done.unwrap().result, Err(Failure::CutOff(_)));
+        assert!(cut_off(other.ended(&ok())));
+        for (end, is_cut_off) in [
+            (exited(ExitStatus::Signal(9), 0), true),
+            (exited(ExitStatus::Signal(9), 1), false),
+            (exited(ExitStatus::Code(1), 0), false),
+        ] {
+            let mut part = part();
+            part.said(WorkerId(3), None);
+            assert_eq!(cut_off(part.ended(&end)), is_cut_off);
+        }
+    }
+
+    #[tokio::test]
+    async fn one_line_is_read_and_nothing_else() {
+        for (text, is_result) in [
+            (r#"{"home":{"bytes":5},"cache":{"bytes":0}}"#, false),
+            ("{\"home\":{\"bytes\":5},\"cache\":{\"bytes\":0}}\nmore", true),
+            ("nonsense\n", false),
+            ("", false),
+        ] {
+            let (read_end, write_end) = rustix::pipe::pipe().unwrap();
+            let mut write_end = std::fs::File::from(write_end);
+            write_end.write_all(text.as_bytes()).unwrap();
+            // Without a newline only the end says that there is no more.
+            let _kept = text.contains('\n').then_some(write_end);
+            let found = read(read_end).await;
+            assert_eq!(
+                found.is_some(),
+                is_result || text.starts_with("{\"home") && !text.contains('\n')
+            );
+        }
+    }
+}
