@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::clock::unix_ms;
+use fnd_wire::form::WireError;
 use fnd_wire::frame::{AdoptionRecord, Held, Kept, Masked, PROTOCOL_HANDLERS, RECORD_MAX, RECORDS_MAX, TermCause};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read as _, Write as _};
@@ -169,7 +170,7 @@ impl Workers {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             bytes => bytes.failed("read the stored exits")?,
         };
-        let kept = Vec::<Kept>::from_wire(&bytes).or_else(|error| {
+        let kept = decode_kept(&bytes).or_else(|error| {
             // Without these exits the ledger records the runs as interrupted, which is not wrong. The file stays so
             // that people can examine it.
             crate::log!("`{}` is damaged ({error}) and is moved to `exits.corrupt`", path.display());
@@ -272,6 +273,13 @@ fn slack_of(cause: TermCause, slack: Duration) -> Duration {
     if cause == TermCause::Asked { slack } else { Duration::ZERO }
 }
 
+/// Decodes stored exits. A worker has no number that is out of range: after it no more workers could start.
+fn decode_kept(bytes: &[u8]) -> Result<Vec<Kept>, WireError> {
+    let kept = Vec::<Kept>::from_wire(bytes)?;
+    let has_number = |kept: &Kept| kept.held.spawned.worker.0 <= NUMBER_MAX;
+    if kept.iter().all(has_number) { Ok(kept) } else { Err(WireError::Value) }
+}
+
 /// Reads the unread data of a worker's pipe (0 and 1), or its result.
 fn read_rest((index, end): (usize, &OwnedFd)) -> Bytes {
     let mut rest = Vec::new();
@@ -298,5 +306,42 @@ fn write_rest((index, rest): (usize, &Bytes)) -> io::Result<OwnedFd> {
         let mut file = File::from(memfd_create("fnd-result", MemfdFlags::CLOEXEC)?);
         file.write_all(&rest.0)?;
         Ok(file.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fnd_wire::frame::ExitStatus;
+
+    /// Returns the file of a worker that has ended, with the number `worker`.
+    fn stored(worker: u64) -> Vec<u8> {
+        let worker = WorkerId(worker);
+        let spawned = Spawned { worker, pid: 0, stdout: false, stderr: false, result: false, kill: false };
+        let held = Held { spawned, age_ms: 0, termed: None, record: Bytes(Vec::new()) };
+        let exited = Exited {
+            worker,
+            late: None,
+            status: ExitStatus::Code(0),
+            cpu_us: 0,
+            memory_peak: None,
+            peak_of_largest: false,
+            oom_kills: 0,
+            oom_shared: false,
+            pids_refused: 0,
+            throttled_us: 0,
+            stragglers: false,
+        };
+        vec![Kept { held, exited, at_ms: 0, rest: Vec::new() }].to_wire()
+    }
+
+    #[test]
+    fn a_number_that_no_worker_can_have_is_damage() {
+        for worker in [1, NUMBER_MAX] {
+            assert!(decode_kept(&stored(worker)).is_ok(), "{worker}");
+        }
+        for worker in [NUMBER_MAX + 1, u64::MAX] {
+            assert!(matches!(decode_kept(&stored(worker)), Err(WireError::Value)), "{worker}");
+        }
     }
 }

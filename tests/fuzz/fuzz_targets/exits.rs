@@ -5,6 +5,7 @@ use fnd_fuzz::directory;
 use fnd_spawner::passed::Passed;
 use fnd_spawner::places::Places;
 use fnd_spawner::policy::Myself;
+use fnd_spawner::poller::NUMBER_MAX;
 use fnd_spawner::workers::{Host, Workers};
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{Containment, Kept};
@@ -41,7 +42,8 @@ fuzz_target!(|bytes: &[u8]| {
     let mut workers = workers();
     let restored = workers.restore_ends(&path);
     let aside = path.with_extension("corrupt");
-    let Ok(kept) = Vec::<Kept>::from_wire(bytes) else {
+    let in_range = |kept: &Vec<Kept>| kept.iter().all(|kept| kept.held.spawned.worker.0 <= NUMBER_MAX);
+    let Some(kept) = Vec::<Kept>::from_wire(bytes).ok().filter(in_range) else {
         assert!(restored.is_ok() && workers.held(Duration::ZERO, 1).is_empty());
         return std::fs::remove_file(&aside).expect("what is damaged is kept for people");
     };

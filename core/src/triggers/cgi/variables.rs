@@ -93,6 +93,8 @@ fn server(request: &HttpRequest) -> (&str, &str) {
 fn of_headers(request: &HttpRequest) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     for (name, value) in &request.headers {
+        // A request that came by a route has lower-case names. One that was passed through a socket may have others.
+        let name = name.to_ascii_lowercase();
         let is_own = matches!(name.as_str(), "content-type" | "content-length" | "proxy");
         if is_own || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') || name.is_empty() {
             continue;
@@ -233,13 +235,16 @@ mod tests {
             ("x-a_b", "wrong"),
             ("x_a_b", "wrong"),
             ("proxy", "http://evil"),
+            ("Proxy", "http://evil"),
+            ("PROXY", "http://evil"),
+            ("Content-Type", "x"),
             ("content-type", "x"),
             ("content-length", "9"),
             ("x.y", "z"),
             ("accept", "a"),
             ("accept", "b"),
             ("cookie", "c=1"),
-            ("cookie", "d=2"),
+            ("Cookie", "d=2"),
             ("x-nul", "a\0b"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
