@@ -11,12 +11,11 @@
 use crate::clone::{self, Child, CloneError, Exec, Place};
 use crate::log::Failed as _;
 use crate::protocol::Channel;
+use crate::sandbox::user_namespace;
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{Containment, ExitStatus};
 use nix::sys::signal::{SigSet, Signal};
-use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, wait,
-};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, wait};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -26,8 +25,9 @@ pub type Report = (ExitStatus, bool);
 
 /// Returns the best containment that works here without cgroups.
 pub fn without_cgroups(root: bool) -> Containment {
-    let own = own_ids();
-    let tried = clone::fork(None, false, namespaces(root), || i32::from(map_user(root, own).is_err()));
+    let own = user_namespace::own_ids();
+    let mapped = || root || user_namespace::map(own).is_ok();
+    let tried = clone::fork(None, false, namespaces(root), || i32::from(!mapped()));
     match tried.ok().and_then(|child| crate::reap::wait(&child)) {
         Some(ended) if ended.status == ExitStatus::Code(0) => Containment::PidNamespace,
         _ => Containment::Subreaper,
@@ -41,26 +41,14 @@ pub fn own_ipc() -> bool {
     tried.is_ok_and(|child| crate::reap::wait(&child).is_some())
 }
 
-fn namespaces(root: bool) -> i32 {
-    libc::CLONE_NEWPID | if root { 0 } else { libc::CLONE_NEWUSER | libc::CLONE_NEWIPC }
+/// Returns the namespaces of an attempt. `may`: whether this process may make them without a user namespace.
+fn namespaces(may: bool) -> i32 {
+    libc::CLONE_NEWPID | if may { 0 } else { libc::CLONE_NEWUSER | libc::CLONE_NEWIPC }
 }
 
-/// In a new user namespace, maps this user and group to themselves. user_namespaces(7).
-fn map_user(root: bool, (uid, gid): (u32, u32)) -> io::Result<()> {
-    if root {
-        return Ok(());
-    }
-    // In the namespace this process's ids read as 65534 until they are mapped. Root owns the files in /proc/self unless
-    // the process may be dumped, and a copy of the launcher may not.
-    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
-    fs::write("/proc/self/setgroups", "deny")?;
-    fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
-    fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
-}
-
-/// Returns user and group of this process; called before a namespace hides them.
-fn own_ids() -> (u32, u32) {
-    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+/// Returns whether a launcher may make namespaces as it is: it is root, or in a user namespace of its own.
+fn may(exec: &Exec) -> bool {
+    exec.identity.is_some() || exec.seal.user_namespace
 }
 
 /// Starts a program below an init of its own; returns the init and the channel on which the init reports the end.
@@ -68,9 +56,9 @@ fn own_ids() -> (u32, u32) {
 /// # Errors
 /// [`CloneError`] of the init or of the program.
 pub fn start(exec: &Exec, place: Place<'_>, containment: Containment) -> Result<(Child, OwnedFd), CloneError> {
-    let (own, root) = (own_ids(), exec.identity.is_some());
+    let own = user_namespace::own_ids();
     let (theirs, ours) = Channel::pair().failed(SET_UP)?;
-    let flags = if containment == Containment::PidNamespace { namespaces(root) } else { 0 };
+    let flags = if containment == Containment::PidNamespace { namespaces(may(exec)) } else { 0 };
     // The closure owns the copy's end of the channel. Here it is closed with the closure, so that the end of the copy
     // is noticed.
     let copied = clone::fork(None, true, flags, move || init(exec, place, containment, own, theirs));
@@ -92,16 +80,17 @@ const SET_UP: &str = "set up an init for the process tree";
 fn init(exec: &Exec, place: Place<'_>, containment: Containment, own: (u32, u32), mut report: Channel) -> i32 {
     let namespace = containment == Containment::PidNamespace;
     let prepared = (|| {
-        if namespace {
-            map_user(exec.identity.is_some(), own)?;
-        } else {
+        if !namespace {
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        } else if !may(exec) {
+            user_namespace::map(own)?;
         }
         // When the spawner ends, everything that it started has to end.
         let signal = if namespace { rustix::process::Signal::KILL } else { rustix::process::Signal::USR1 };
         Ok::<_, io::Error>(rustix::process::set_parent_process_death_signal(Some(signal))?)
     })();
-    let started = prepared.failed(SET_UP).and_then(|()| clone::start(exec, place).map_err(|error| error.why));
+    let prepared = prepared.failed(SET_UP).and_then(|()| exec.seal.init.enter());
+    let started = prepared.and_then(|()| clone::start(exec, place).map_err(|error| error.why));
     let why = started.as_ref().err().cloned().unwrap_or_default();
     let _ = report.send(&why.to_wire(), Vec::new()); // the spawner may be gone; this holds for the second report, too
     let Ok(first) = started.map(|child| child.pid) else { return 1 };

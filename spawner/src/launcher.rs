@@ -86,7 +86,7 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
         let groups = spec.group.iter().chain(&spec.v1).filter_map(|dir| fs::canonicalize(dir).ok());
         view.shown.extend(groups.map(|dir| (dir, Use::Read)));
         view.given = given;
-        match layers::enter(&view, &spec.missing) {
+        match layers::enter(&view, &spec.missing, spec.exec.identity.is_some(), spec.containment) {
             Ok(seal) => spec.exec.seal = seal,
             Err(why) => entered = Err(format!("failed to build the sandbox: {why}")),
         }

@@ -1,19 +1,20 @@
 //! Builds the sandbox of a function around its launcher, and finds out which layers of it this machine can give.
 //!
 //! ```text
-//! network namespace → mount namespace, view of the files → pid namespace, its init, its /proc → new root → filters
+//! user namespace, unless root → network namespace → mount namespace, view of the files → pid namespace, its init, its /proc → new root → filters
 //! ```
 //! Everything that the launcher starts is born in it. [`Seal`] holds the rest, which each attempt adds.
 
 use super::mounts::{Building, View};
-use super::{landlock, mounts, network, seccomp};
+use super::{landlock, mounts, network, seccomp, user_namespace};
 use crate::log::Failed as _;
 use crate::protocol::Channel;
 use crate::{clone, credentials};
 use fnd_wire::form::Wire as _;
+use fnd_wire::frame::Containment;
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use nix::sys::signal::{SigSet, Signal};
-use rustix::process::{WaitOptions, set_parent_process_death_signal, wait};
+use rustix::process::{DumpableBehavior, WaitOptions, set_parent_process_death_signal, wait};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use seccompiler::BpfProgram;
 use std::io;
@@ -38,6 +39,35 @@ pub struct Seal {
     pub filter: Option<BpfProgram>,
     /// Rules of Landlock.
     pub rules: Option<OwnedFd>,
+    /// Whether the launcher is in a user namespace of its own.
+    pub user_namespace: bool,
+    /// What the init of each attempt adds, where there are no cgroups.
+    pub init: Init,
+}
+
+/// The part of the sandbox that is built in a pid namespace of one attempt.
+#[derive(Debug, Default)]
+pub struct Init {
+    proc: bool,
+    filters: Vec<BpfProgram>,
+}
+
+impl Init {
+    /// Builds it around this process, the first one of the namespace.
+    ///
+    /// # Errors
+    /// Which layer can't be built, for people.
+    pub fn enter(&self) -> Result<(), String> {
+        if self.proc {
+            unshare(UnshareFlags::NEWNS).failed("make a mount namespace")?;
+            mounts::mount_own_proc().failed("mount /proc")?;
+        }
+        filter(&self.filters)
+    }
+}
+
+fn filter(filters: &[BpfProgram]) -> Result<(), String> {
+    filters.iter().try_for_each(|filter| seccompiler::apply_filter(filter)).failed("filter system calls")
 }
 
 /// Moves this process into new namespaces.
@@ -47,32 +77,50 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
     Ok(unsafe { unshare_unsafe(flags) }?)
 }
 
-/// Builds the sandbox around this process.
+/// Moves this process into a user namespace of its own, with all rights in it, and an ipc namespace.
+fn enter_user_namespace() -> io::Result<()> {
+    let own = user_namespace::own_ids();
+    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWIPC)?;
+    user_namespace::map(own)?;
+    // Functions of the same user may not read or stop this process, which has more rights than they have.
+    Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// Builds the sandbox around this process. `root`: whether it is root; without cgroups each attempt has a pid namespace of
+/// its own.
 ///
 /// # Errors
 /// Which layer can't be built, for people.
-pub fn enter(view: &View, missing: &Missing) -> Result<Seal, String> {
+pub fn enter(view: &View, missing: &Missing, root: bool, containment: Containment) -> Result<Seal, String> {
     let sandbox = &view.sandbox;
     let rules = if missing.can("landlock") { landlock::ruleset(sandbox)? } else { None };
     let filters = if missing.can("seccomp") { seccomp::filters(sandbox.syscalls, &sandbox.network)? } else { None };
-    if matches!(sandbox.network, Network::None | Network::Loopback) && missing.can("network") {
+    let own_network = matches!(sandbox.network, Network::None | Network::Loopback) && missing.can("network");
+    let own_mounts = (sandbox.profile != Profile::Off || view.given.is_some()) && missing.can("mounts");
+    let mut later = Init::default();
+    let user_namespace = !root && (own_network || own_mounts);
+    if user_namespace {
+        enter_user_namespace().failed("make a user namespace")?;
+    }
+    if own_network {
         unshare(UnshareFlags::NEWNET).failed("make a network namespace")?;
         if sandbox.network == Network::Loopback {
             network::bring_up_loopback().failed("bring up the loopback interface")?;
         }
     }
-    if sandbox.profile != Profile::Off && missing.can("mounts") {
+    if sandbox.profile != Profile::Off && own_mounts {
         unshare(UnshareFlags::NEWNS | UnshareFlags::NEWUTS).failed("make a mount namespace")?;
         let building = Building::begin(view).failed("copy the view of the files")?;
         building.furnish().failed("build the view of the files")?;
-        if missing.can("pid") {
+        let own_proc = !sandbox.proc_full;
+        if missing.can("pid") && containment == Containment::Cgroup {
             unshare(UnshareFlags::NEWPID).failed("make a pid namespace")?;
-            let own_proc = !sandbox.proc_full;
             init(|| if own_proc { building.mount_proc().failed("mount /proc") } else { Ok(()) })?;
         }
         building.enter().failed("change to the view of the files")?;
+        later.proc = own_proc && missing.can("pid") && containment == Containment::PidNamespace;
     } else if let Some(given) = &view.given {
-        if missing.can("mounts") {
+        if own_mounts {
             unshare(UnshareFlags::NEWNS).failed("make a mount namespace")?;
             mounts::give_only(given).failed("mount the secrets")?;
         } else {
@@ -84,10 +132,13 @@ pub fn enter(view: &View, missing: &Missing) -> Result<Seal, String> {
         }
     }
     let filters = filters.unwrap_or_default();
-    for filter in &filters.launcher {
-        seccompiler::apply_filter(filter).failed("filter system calls")?;
+    if containment == Containment::Cgroup {
+        filter(&filters.launcher)?;
+    } else {
+        later.filters = filters.launcher;
     }
-    Ok(Seal { filter: Some(filters.attempt).filter(|filter| !filter.is_empty()), rules })
+    let last = Some(filters.attempt).filter(|filter| !filter.is_empty());
+    Ok(Seal { filter: last, rules, user_namespace, init: later })
 }
 
 /// Starts the first process of the new pid namespace, which waits for orphans until the launcher ends; all processes of
@@ -124,8 +175,8 @@ fn reap_for_ever() -> ! {
 }
 
 /// Finds out by doing it, each time in a process of its own, which layers this machine can give. `root` is an empty
-/// directory.
-pub fn probe(root: &Path) -> Missing {
+/// directory; `is_root`: whether this process is root.
+pub fn probe(root: &Path, is_root: bool) -> Missing {
     let strict = |network| Sandbox {
         profile: Profile::Strict,
         network,
@@ -142,13 +193,17 @@ pub fn probe(root: &Path) -> Missing {
         let (own, shown, accounts) = (Vec::new(), Vec::new(), super::accounts::Accounts::default());
         let view = View { sandbox, root: root.to_owned(), own, shown, accounts, given: None };
         let lacking = Missing(lacking.iter().map(|layer| (*layer, String::new())).collect());
-        tried(move || enter(&view, &lacking).map(drop))
+        tried(move || enter(&view, &lacking, is_root, Containment::Cgroup).map(drop))
     };
     let off = |sandbox: Sandbox| Sandbox { profile: Profile::Off, ..sandbox };
     let mut missing = Missing::default();
     let mut add = |layer, tried: Result<(), String>| missing.0.extend(tried.err().map(|why| (layer, why)));
-    let mounts = with(strict(Network::Host), &["pid", "landlock"]);
+    let mut mounts = with(strict(Network::Host), &["pid", "landlock"]);
     let pid = if mounts.is_ok() { with(strict(Network::Host), &["landlock"]) } else { mounts.clone() };
+    if !is_root && mounts.is_ok() {
+        // The /proc of the machine would lead a function to the files of its user's other processes.
+        mounts.clone_from(&pid);
+    }
     add("mounts", mounts);
     add("pid", pid);
     add("network", with(off(strict(Network::Loopback)), &[]));

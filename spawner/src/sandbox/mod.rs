@@ -15,6 +15,7 @@
 //! - `privileges`: capabilities
 //! - `rlimits`: limits of one process
 //! - `seccomp`: filters of system calls
+//! - `user_namespace`: the rights to build a sandbox, for a spawner that is not root
 
 pub mod accounts;
 pub mod identity;
@@ -26,3 +27,4 @@ pub mod network;
 pub mod privileges;
 pub mod rlimits;
 pub mod seccomp;
+pub mod user_namespace;

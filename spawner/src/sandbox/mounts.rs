@@ -340,32 +340,12 @@ impl<'a> Building<'a> {
         Ok(())
     }
 
-    /// Mounts `/proc` of the caller's pid namespace, and masks what says too much.
+    /// Mounts `/proc` of the caller's pid namespace in the new tree.
     ///
     /// # Errors
     /// If the machine does not allow it.
     pub fn mount_proc(&self) -> io::Result<()> {
-        let flags =
-            MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-        let proc = file_system("proc", &[], flags)?;
-        attach(&proc, find(&self.root, Path::new("/proc"))?)?;
-        let read_only = |path: &str| {
-            let mount = copy(&proc, path, false)?;
-            set(&mount, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
-            Ok::<_, io::Error>(mount)
-        };
-        for name in READ_ONLY {
-            if let Ok(place) = find(&proc, Path::new(name)) {
-                attach(&read_only(name)?, &place).map_err(|error| at(name, &error))?;
-            }
-        }
-        make_file(&self.own, Path::new("masked"))?;
-        for name in MASKED {
-            if let Ok(place) = find(&proc, Path::new(name)) {
-                attach(&copy(&self.own, "masked", false)?, &place).map_err(|error| at(name, &error))?;
-            }
-        }
-        Ok(())
+        mount_proc(&self.root)
     }
 
     /// Makes the new tree the root of the calling process, and lets go of the old one.
@@ -378,6 +358,33 @@ impl<'a> Building<'a> {
         unmount(".", UnmountFlags::DETACH)?;
         Ok(rustix::process::chdir("/")?)
     }
+}
+
+/// Mounts `/proc` of the caller's pid namespace below a root, and masks what says too much.
+///
+/// # Errors
+/// If the machine does not allow it.
+fn mount_proc(root: &OwnedFd) -> io::Result<()> {
+    let flags =
+        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let proc = file_system("proc", &[], flags)?;
+    attach(&proc, find(root, Path::new("/proc"))?)?;
+    let null = find(root, Path::new("/dev/null"))?;
+    for (name, hidden) in READ_ONLY.map(|name| (name, false)).into_iter().chain(MASKED.map(|name| (name, true))) {
+        let Ok(place) = find(&proc, Path::new(name)) else { continue };
+        let mount = copy(if hidden { &null } else { &place }, "", false)?;
+        set(&mount, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+        attach(&mount, &place).map_err(|error| at(name, &error))?;
+    }
+    Ok(())
+}
+
+/// Mounts `/proc` of the caller's pid namespace in its own mount namespace.
+///
+/// # Errors
+/// If the machine does not allow it.
+pub fn mount_own_proc() -> io::Result<()> {
+    mount_proc(&openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Returns what the machine's way to find hosts by name needs, if it is in a hidden place. The file is replaced when the

@@ -138,10 +138,9 @@ impl Spawner {
         let tree = cgroups(&args, &places).inspect_err(unlimited).ok();
         let containment =
             if tree.is_some() { Containment::Cgroup } else { crate::contain::without_cgroups(myself.root()) };
-        let mut lacking = crate::sandbox::layers::probe(&places.root());
-        if containment != Containment::Cgroup && lacking.can("pid") {
-            // There each attempt has a pid namespace and an init of its own, if any.
-            lacking.0.push(("pid", "without cgroups a function's processes are not kept apart like this".to_owned()));
+        let mut lacking = crate::sandbox::layers::probe(&places.root(), myself.root());
+        if containment == Containment::Subreaper && lacking.can("pid") {
+            lacking.0.push(("pid", "the machine does not allow it".to_owned()));
         }
         let poller = Poller::new().failed("create an epoll instance")?;
         poller.add(&signals, Token::Signals).failed("watch signals")?;

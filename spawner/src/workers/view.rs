@@ -24,12 +24,13 @@ impl Host {
         let api = plan.calls().then(|| self.places.api(function));
         let read =
             read.into_iter().chain(api).chain(self.runtimes.iter().filter_map(real)).map(|path| (path, Use::Read));
-        let accounts = identity.map(|identity| Accounts::of(sandbox.profile, user, identity, &plan.groups, &dirs.home));
+        let own = Identity { uid: self.myself.uid, gid: self.myself.gid, groups: Vec::new() };
+        let identity = identity.unwrap_or(&own);
         Some(View {
             root: self.places.root(),
             own: vec![self.places.state.clone(), self.places.run.clone()],
             shown: read.chain(write.into_iter().map(|path| (path, Use::Write))).collect(),
-            accounts: accounts.unwrap_or_default(),
+            accounts: Accounts::of(sandbox.profile, user, identity, &plan.groups, &dirs.home),
             sandbox,
             given: None,
         })

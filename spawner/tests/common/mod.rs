@@ -96,6 +96,8 @@ fn fake_judge() -> PathBuf {
 pub struct Options {
     /// Runs as this uid, without cgroups.
     pub uid: Option<u32>,
+    /// That user may not make user namespaces.
+    pub no_namespaces: bool,
     pub best_effort: bool,
     pub config: &'static str,
     /// Listens on a socket, instead of being a child with an inherited socket.
@@ -146,8 +148,18 @@ impl Harness {
             // Copies, since that user may have no access to the build directory.
             fs::copy(env!("CARGO_BIN_EXE_fnd-spawner"), path("fnd-spawner")).unwrap();
             fs::copy(fake_judge(), path("fake_judge")).unwrap();
-            command = Command::new(path("fnd-spawner"));
-            command.uid(uid).gid(uid).arg("--fnd").arg(path("fake_judge"));
+            if options.no_namespaces {
+                // Nobody may make a user namespace below another root (user_namespaces(7), EPERM).
+                fs::create_dir(path("root")).unwrap();
+                let chroot = format!("mount --rbind / \"$1\" && exec chroot --userspec={uid}:{uid} --groups= \"$@\"");
+                command = Command::new("unshare");
+                command.args(["--mount", "--propagation", "private", "sh", "-c", &chroot, "sh"]);
+                command.arg(path("root")).arg(path("fnd-spawner"));
+            } else {
+                command = Command::new(path("fnd-spawner"));
+                command.uid(uid).gid(uid);
+            }
+            command.arg("--fnd").arg(path("fake_judge"));
         } else {
             command.arg("--fnd").arg(fake_judge());
         }

@@ -77,25 +77,47 @@ fn a_function_has_its_secrets_and_nobody_else_has() {
     harness.stop();
 }
 
+/// Installs a function of an ordinary user, who has secrets and service bindings.
+fn installed_for(harness: &mut Harness, uid: u32) -> Installed {
+    furnish(harness);
+    for path in ["secrets", "secrets/db-password", "bindings", "bindings/orders-db"] {
+        chown(harness.path("etc").join(path), Some(uid), None).unwrap();
+    }
+    for path in ["type", "password"] {
+        chown(harness.path("etc/bindings/orders-db").join(path), Some(uid), None).unwrap();
+    }
+    for name in ["a.sh", "a.toml"] {
+        harness.write(name, if name == "a.sh" { LOOK } else { LINES });
+        chown(harness.path("functions").join(name), Some(uid), None).unwrap();
+    }
+    let Outcome::Installed(installed) = harness.try_install("a.sh", Some("a.toml")) else { panic!("refused") };
+    installed
+}
+
+#[test]
+fn an_ordinary_users_secrets_are_mounted_too() {
+    if !root() {
+        return;
+    }
+    let mut harness = with(&Options { uid: Some(12_354), best_effort: true, ..Options::default() });
+    if !can(&harness, "mounts") {
+        return;
+    }
+    let installed = installed_for(&mut harness, 12_354);
+    assert_eq!(harness.run(&installed, None, &[]).stdout, looked("12354"));
+    assert_eq!(fs::read_dir(harness.path("run/creds/a")).unwrap().count(), 0, "nobody else sees them");
+    harness.stop();
+}
+
 #[test]
 fn without_mounts_they_lie_in_a_directory_until_the_launcher_ends() {
     if !root() {
         return;
     }
-    let mut harness = with(&Options { uid: Some(12_352), best_effort: true, ..Options::default() });
+    let mut harness =
+        with(&Options { uid: Some(12_352), no_namespaces: true, best_effort: true, ..Options::default() });
     assert!(!can(&harness, "mounts"));
-    furnish(&harness);
-    for path in ["secrets", "secrets/db-password", "bindings", "bindings/orders-db"] {
-        chown(harness.path("etc").join(path), Some(12_352), None).unwrap();
-    }
-    for path in ["type", "password"] {
-        chown(harness.path("etc/bindings/orders-db").join(path), Some(12_352), None).unwrap();
-    }
-    for name in ["a.sh", "a.toml"] {
-        harness.write(name, if name == "a.sh" { LOOK } else { LINES });
-        chown(harness.path("functions").join(name), Some(12_352), None).unwrap();
-    }
-    let Outcome::Installed(installed) = harness.try_install("a.sh", Some("a.toml")) else { panic!("refused") };
+    let installed = installed_for(&mut harness, 12_352);
     let run = harness.run(&installed, None, &[]);
     let found = run.stdout.replace("written\n", ""); // the files are its own user's
     assert_eq!(found, looked("12352"));

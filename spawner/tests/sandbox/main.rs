@@ -8,6 +8,7 @@
 //! - `files`: other places, writing to the system, temporary files
 //! - `keys`: `read_only`, `read_write`, `hide`, `devices`, `proc`
 //! - `network`: connections, local sockets
+//! - `ordinary`: a spawner that is not root
 //! - `processes`: other processes, orphans, starts that somebody wants to stop
 //! - `refusals`: what is refused at the installation, and machines that lack layers
 //! - `work`: programs that have to work in every profile
@@ -27,6 +28,7 @@ mod credentials;
 mod files;
 mod keys;
 mod network;
+mod ordinary;
 mod processes;
 mod refusals;
 mod work;

@@ -95,7 +95,8 @@ fn a_layer_that_is_missing_refuses_who_asked_for_it_and_no_other() {
     if !crate::common::root() {
         return;
     }
-    let mut harness = with(&Options { uid: Some(12_351), best_effort: true, ..Options::default() });
+    let mut harness =
+        with(&Options { uid: Some(12_351), no_namespaces: true, best_effort: true, ..Options::default() });
     let missing: Vec<_> = harness.welcome.missing.iter().map(|(what, _)| what.clone()).collect();
     assert!(missing.iter().any(|what| what == "mounts") && missing.iter().any(|what| what == "network"), "{missing:?}");
     harness.write("a.sh", "echo\n");
