@@ -193,14 +193,7 @@ impl Private {
 
     /// Returns a text in which the function's files have the person's paths.
     pub(super) fn text_of_the_person(&self, text: &str) -> String {
-        let [(copy, beside), (versions, inside)] = &self.names;
-        let mut rest = text.replace(copy, beside);
-        // `VERSIONS/F/HASH/code/` is the directory of the code.
-        while let Some((before, after)) = rest.split_once(versions.as_str()) {
-            let after = after.split_once("/code/").map_or(after, |(_, file)| file);
-            rest = format!("{before}{inside}{after}");
-        }
-        rest
+        with_names(text, &self.names)
     }
 
     /// Returns a diagnostic about the person's file.
@@ -221,6 +214,52 @@ impl Private {
             help: failure.help.filter(|help| !help.starts_with("fndctl ")),
             unknown: None,
             ..failure
+        }
+    }
+}
+
+/// Returns a text with the person's paths: `names` are those of the copy and of its installed versions, each with the
+/// person's in its place.
+fn with_names(text: &str, names: &[(String, String); 2]) -> String {
+    let [(copy, beside), (versions, inside)] = names;
+    let mut rest = text.replace(copy, beside);
+    // `VERSIONS/F/HASH/code` is the directory of the code.
+    while let Some((before, after)) = rest.split_once(versions.as_str()) {
+        let path = after.split_once('/').and_then(|(_, path)| path.strip_prefix("code"));
+        let directory = Some(inside.trim_end_matches('/')).filter(|directory| !directory.is_empty());
+        rest = match path.map(|path| path.strip_prefix('/').ok_or(path)) {
+            Some(Ok(file)) => format!("{before}{inside}{file}"),
+            Some(Err(after)) => format!("{before}{}{after}", directory.unwrap_or(".")),
+            None => format!("{before}{inside}{after}"),
+        };
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_path_becomes_the_persons_and_nothing_between_is_lost() {
+        for (inside, directory) in [("", "."), ("web/", "web")] {
+            let names = [
+                ("/run/x/functions/".to_owned(), "web/".to_owned()),
+                ("/run/x/versions/f/".to_owned(), inside.to_owned()),
+            ];
+            for (text, expected) in [
+                ("/run/x/functions/f.py: no", "web/f.py: no".to_owned()),
+                ("at /run/x/versions/f/0ab/code/f.py:3", format!("at {inside}f.py:3")),
+                (
+                    "/run/x/versions/f/0ab/code 7 /run/x/versions/f/0ab/code/f.py",
+                    format!("{directory} 7 {inside}f.py"),
+                ),
+                ("/run/x/versions/f/0ab/code", directory.to_owned()),
+                ("/run/x/versions/f/0ab/plan", format!("{inside}0ab/plan")),
+                ("/usr/lib/code/x", "/usr/lib/code/x".to_owned()),
+            ] {
+                assert_eq!(with_names(text, &names), expected, "{text}");
+            }
         }
     }
 }
