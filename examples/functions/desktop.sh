@@ -6,6 +6,8 @@
 # /// fnd
 # description = "Shows a desktop notification"
 # on_load = false
+# [sandbox]
+# read_write = ["/run/user"]   # the desktop's D-Bus listens there
 # [env]
 # NOTIFY_SEND = "notify-send"
 # ///
