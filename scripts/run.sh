@@ -18,17 +18,10 @@ trap 'rm -rf -- "$home"' EXIT
 chmod 0755 "$home"
 mkdir "$home/state" "$home/run"
 
-# Where the checkout is in a place that only root may enter, a function's user may not.
-is_open() { # TEST PATH
-    [[ $(id -u) != 0 ]] || setpriv --reuid=65534 --regid=65534 --clear-groups test "$1" "$2"
-}
-
-deno=$(find_deno)
-if ! is_open -x "$deno"; then
-    install -D -m 0755 "$deno" "$home/bin/deno"
-    deno=$home/bin/deno
-fi
-# A copy, since the files of a checkout may be writable by others, which fnd refuses, or in a place that only root may enter.
+# Copies, since the files of a checkout may be writable by others, which fnd refuses, or in a place that only root may enter. The
+# sandbox shows `interpreters` beside the runtimes to every function; it may hide the checkout.
+deno=$home/interpreters/deno/bin/deno
+install -D -m 0755 "$(find_deno)" "$deno"
 runtimes=$home/runtimes
 cp -R "$root/runtimes" "$runtimes"
 chmod -R u=rwX,go=rX "$runtimes"
