@@ -70,6 +70,10 @@ trap 'kill -INT "$fnd" 2>/dev/null' INT
 trap 'kill -TERM "$fnd" 2>/dev/null' TERM HUP
 
 socket=$home/run/control.sock
+cat >"$home/env" <<TEXT
+export FND_SOCKET=$socket FND_CONFIG=$home/fnd.toml FND_FUNCTIONS=$(printf %q "$functions") FND_RUNTIMES=$runtimes
+PATH=$(printf %q "$bin"):\$PATH
+TEXT
 for ((waited = 0; waited < 150; waited++)); do
     kill -0 "$fnd" 2>/dev/null || break
     if table=$("$bin/fndctl" --socket "$socket" status 2>/dev/null); then
@@ -78,12 +82,11 @@ for ((waited = 0; waited < 150; waited++)); do
 $table
 
 fnd runs the functions in $functions. Save a file there: it is a function.
-Three things to try, in another terminal:
+In another terminal, \`. $home/env\` tells fndctl where this fnd is. Then three things to try:
 
-    export FND_SOCKET=$socket PATH=$bin:\$PATH
     fndctl invoke csv-report -d \$'name,size\na,1\nb,2'
-    fndctl logs disk-space
-    fndctl status
+    fndctl logs inventory
+    fndctl new hello --runtime python
 
 Its log follows; Ctrl-C stops it.
 
