@@ -18,17 +18,10 @@ trap 'rm -rf -- "$home"' EXIT
 chmod 0755 "$home"
 mkdir "$home/state" "$home/run"
 
-# Where the checkout is in a place that only root may enter, a function's user may not.
-is_open() { # TEST PATH
-    [[ $(id -u) != 0 ]] || setpriv --reuid=65534 --regid=65534 --clear-groups test "$1" "$2"
-}
-
-deno=$(find_deno)
-if ! is_open -x "$deno"; then
-    install -D -m 0755 "$deno" "$home/bin/deno"
-    deno=$home/bin/deno
-fi
-# A copy, since the files of a checkout may be writable by others, which fnd refuses, or in a place that only root may enter.
+# Copies, since the files of a checkout may be writable by others, which fnd refuses, or in a place that only root may enter. The
+# sandbox shows `interpreters` beside the runtimes to every function; it may hide the checkout.
+deno=$home/interpreters/deno/bin/deno
+install -D -m 0755 "$(find_deno)" "$deno"
 runtimes=$home/runtimes
 cp -R "$root/runtimes" "$runtimes"
 chmod -R u=rwX,go=rX "$runtimes"
@@ -77,6 +70,10 @@ trap 'kill -INT "$fnd" 2>/dev/null' INT
 trap 'kill -TERM "$fnd" 2>/dev/null' TERM HUP
 
 socket=$home/run/control.sock
+cat >"$home/env" <<TEXT
+export FND_SOCKET=$socket FND_CONFIG=$home/fnd.toml FND_FUNCTIONS=$(printf %q "$functions") FND_RUNTIMES=$runtimes
+PATH=$(printf %q "$bin"):\$PATH
+TEXT
 for ((waited = 0; waited < 150; waited++)); do
     kill -0 "$fnd" 2>/dev/null || break
     if table=$("$bin/fndctl" --socket "$socket" status 2>/dev/null); then
@@ -85,12 +82,11 @@ for ((waited = 0; waited < 150; waited++)); do
 $table
 
 fnd runs the functions in $functions. Save a file there: it is a function.
-Three things to try, in another terminal:
+In another terminal, \`. $home/env\` tells fndctl where this fnd is. Then three things to try:
 
-    export FND_SOCKET=$socket PATH=$bin:\$PATH
     fndctl invoke csv-report -d \$'name,size\na,1\nb,2'
-    fndctl logs disk-space
-    fndctl status
+    fndctl logs inventory
+    fndctl new hello --runtime python
 
 Its log follows; Ctrl-C stops it.
 

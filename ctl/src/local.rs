@@ -6,6 +6,7 @@ use fnd_manifest::check::settings;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::judge::Judge;
 use fnd_manifest::runtime::shipped;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The places of configuration, functions, runtimes and state.
@@ -29,11 +30,29 @@ impl Places {
         own.with_file_name("interpreters")
     }
 
-    /// Returns the places of the system, or the user's own.
+    /// Returns the places of the system or the user's own, except those that the environment names: `FND_CONFIG`,
+    /// `FND_FUNCTIONS`, `FND_RUNTIMES` and `FND_STATE` mean for fndctl what they mean for fnd.
     ///
     /// # Errors
     /// The user has no home.
     pub(crate) fn of(user: bool) -> Result<Self, Failure> {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        Ok(Self::usual(user)?.with(set))
+    }
+
+    /// Returns these places with those that `variable` has.
+    fn with(mut self, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let one = |name: &str| variable(name).map(PathBuf::from);
+        let list = |name: &str| variable(name).map(|value| std::env::split_paths(&value).collect());
+        self.config = one("FND_CONFIG").unwrap_or(self.config);
+        self.state = one("FND_STATE").unwrap_or(self.state);
+        self.functions = list("FND_FUNCTIONS").unwrap_or(self.functions);
+        self.runtimes = list("FND_RUNTIMES").unwrap_or(self.runtimes);
+        self
+    }
+
+    /// Returns the places without a look at the environment.
+    fn usual(user: bool) -> Result<Self, Failure> {
         let installed = PathBuf::from(shipped::INSTALLED);
         if !user {
             return Ok(Self {
@@ -96,4 +115,26 @@ pub(crate) fn judge(config: &Path, runtimes: &[PathBuf]) -> (Option<Judge>, Vec<
     let mut judge = Judge::new();
     let (policy, document) = judge.settings(&files);
     (policy.map(|_| judge), document.diagnostics)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_of_fnd_names_a_place_for_fndctl_too() {
+        let usual = Places::usual(false).expect("it needs no home");
+        let unchanged = Places::usual(false).expect("it needs no home").with(|_| None);
+        assert_eq!(format!("{usual:?}"), format!("{unchanged:?}"));
+        let changed = usual.with(|name| match name {
+            "FND_CONFIG" => Some("/a/fnd.toml".into()),
+            "FND_FUNCTIONS" => Some("/a/functions:/b".into()),
+            "FND_RUNTIMES" => Some("/a/runtimes".into()),
+            _ => None,
+        });
+        assert_eq!(changed.config, Path::new("/a/fnd.toml"));
+        assert_eq!(changed.functions, [Path::new("/a/functions"), Path::new("/b")]);
+        assert_eq!(changed.interpreters(), Path::new("/a/interpreters"));
+        assert_eq!(changed.state, Path::new("/var/lib/fnd"));
+    }
 }

@@ -173,20 +173,21 @@ pub fn shim(plan: &Plan, myself: &Myself) -> Result<(), Problem> {
     }
 }
 
-/// Checks that a function sees its interpreter: profile strict hides some places.
+/// Checks that a function sees its interpreter: profile strict hides some places. `tools` are shown to every function.
 ///
 /// # Errors
 /// The place, and what to write.
-pub fn visible(sandbox: &Sandbox, file: &str, interpreter: &Interpreter) -> Result<(), Problem> {
+pub fn visible((sandbox, tools): (&Sandbox, &[PathBuf]), file: &str, interpreter: &Interpreter) -> Result<(), Problem> {
     // A virtual environment's program is a link: both ends have to be there.
-    [&interpreter.given, &interpreter.real].into_iter().try_for_each(|path| visible_at(sandbox, file, path))
+    [&interpreter.given, &interpreter.real].into_iter().try_for_each(|path| visible_at((sandbox, tools), file, path))
 }
 
-fn visible_at(sandbox: &Sandbox, file: &str, interpreter: &str) -> Result<(), Problem> {
+fn visible_at((sandbox, tools): (&Sandbox, &[PathBuf]), file: &str, interpreter: &str) -> Result<(), Problem> {
     let path = Path::new(interpreter);
     let above = |named: &&Path| path.starts_with(named);
     let real = |named: &String| fs::canonicalize(named).ok();
-    let shown: Vec<_> = sandbox.read_only.iter().chain(&sandbox.read_write).filter_map(real).collect();
+    let shown = sandbox.read_only.iter().chain(&sandbox.read_write).filter_map(real);
+    let shown: Vec<_> = shown.chain(tools.iter().cloned()).collect();
     let hidden = mounts::hidden_by(sandbox.profile).map(PathBuf::from);
     let hidden: Vec<_> = hidden.chain(sandbox.hide.iter().filter_map(real)).collect();
     let inner = |path: &&Path| path.components().count();

@@ -126,7 +126,7 @@ pub fn about(bytes: u64) -> String {
     let Some((unit, shift)) = UNITS.into_iter().find(|(_, shift)| bytes >> shift > 0) else {
         return format!("{bytes} bytes");
     };
-    let tenths = u128::from(bytes) * 10 >> shift;
+    let tenths = (u128::from(bytes) * 10) >> shift;
     match tenths % 10 {
         0 => format!("{} {unit}", tenths / 10),
         tenth => format!("{}.{tenth} {unit}", tenths / 10),
@@ -140,8 +140,8 @@ impl Measured {
     pub fn after(self, before: Option<Self>) -> Self {
         let Some(before) = before else { return self };
         Self {
-            home: self.home.after(before.home),
-            cache: self.cache.after(before.cache),
+            home: self.home.after(&before.home),
+            cache: self.cache.after(&before.cache),
         }
     }
 
@@ -158,7 +158,7 @@ impl Measured {
 }
 
 impl Tree {
-    fn after(self, before: Self) -> Self {
+    fn after(self, before: &Self) -> Self {
         match self.gap {
             Some(Gap::Unfinished(_)) => Self {
                 bytes: self.bytes.max(before.bytes),

@@ -30,7 +30,7 @@ const PLAIN: [&str; 6] = ["type", "provider", "host", "port", "database", "usern
 )]
 pub(crate) struct Args {
     /// Configuration file of fnd, if it is another one than the installed one.
-    #[arg(long, global = true, value_name = "FILE", env = "FND_CONFIG")]
+    #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 
     #[command(subcommand)]

@@ -87,6 +87,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     if !args.follow {
         let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;
         context.out.document(&reply.body, |list: &LogList, out| {
+            // For a person only: an empty output of a command in a pipe means that there is nothing.
+            if list.lines.is_empty() && out.is_terminal() {
+                let history = args.function.as_deref().map_or_else(String::new, |function| format!(" {function}"));
+                out.aside(&format!(
+                    "no output: nothing was printed, or it is not kept any more; `fndctl history{history}` shows the runs"
+                ));
+            }
             list.lines.iter().try_for_each(|line| out.line(&text(out, named, line)))
         })?;
         return Ok(Exit::Fine);

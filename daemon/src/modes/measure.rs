@@ -99,7 +99,7 @@ impl Walk {
         while let Some(path) = self.pending.pop() {
             self.held = self.held.saturating_sub(path.len());
             let result = self.open(&path).and_then(|opened| match opened {
-                Some(directory) => self.list(&path, directory, until),
+                Some(directory) => self.list(&path, &directory, until),
                 None => Ok(()),
             });
             match result {
@@ -145,8 +145,8 @@ impl Walk {
     }
 
     /// Counts the files of a directory. `TIME` says that the time is over, `NOBUFS` that there is too much to remember.
-    fn list(&mut self, path: &[u8], directory: OwnedFd, until: Instant) -> Result<(), Errno> {
-        let mut listing = Dir::read_from(&directory)?;
+    fn list(&mut self, path: &[u8], directory: &OwnedFd, until: Instant) -> Result<(), Errno> {
+        let mut listing = Dir::read_from(directory)?;
         let mut piece = 0;
         while let Some(entry) = listing.read() {
             let entry = entry?;
@@ -158,7 +158,7 @@ impl Walk {
                 return Err(Errno::TIME);
             }
             piece = (piece + 1) % PIECE;
-            let stat = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            let stat = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) if stat.st_dev == self.device => stat,
                 Ok(_) | Err(Errno::NOENT) => continue,
                 Err(error) => return Err(error),

@@ -24,7 +24,7 @@ pub(super) async fn ended(cli: &Cli) {
         }
         Err(error) => {
             tracing::error!("failed to watch for the end of `fndctl run`: {error}");
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -291,7 +291,8 @@ impl Spawner {
             let message = format!("its sandbox needs `{layer}`, which this machine can't give: {why}");
             return Err(one(message, "remove the setting from `[sandbox]` of the manifest, or use another machine"));
         }
-        policy::visible(&sandbox, shown, &interpreter).map_err(|problem| vec![problem])?;
+        let tools: Vec<_> = host.tools().collect();
+        policy::visible((&sandbox, &tools), shown, &interpreter).map_err(|problem| vec![problem])?;
         let range = host.myself.root().then_some(policy.uid_range);
         let assigned = self.uids.assign(function, range, host.myself.uid);
         let (id, uid) = assigned.map_err(|why| one(why, "check `[users]` in fnd.toml"))?;

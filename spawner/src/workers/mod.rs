@@ -108,6 +108,12 @@ impl Host {
         names.give(&plan.function, uid, &self.places.of(&plan.function.file_form()).home)
     }
 
+    /// Returns the directories that every function sees: those of runtimes, and `interpreters` beside each of them.
+    pub fn tools(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        let both = self.runtimes.iter().flat_map(|dir| [dir.clone(), dir.with_file_name("interpreters")]);
+        both.filter_map(|path| fs::canonicalize(path).ok())
+    }
+
     /// Returns the limits that can't be enforced here, each with the reason.
     pub fn missing(&self) -> Vec<(String, String)> {
         let nothing = || cgroup::nothing("fnd-spawner may not use any cgroup");

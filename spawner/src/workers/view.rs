@@ -20,10 +20,8 @@ impl Host {
         }
         let read = [dirs.version(&version), dirs.credentials.clone(), dirs.bindings.clone()];
         let write = [dirs.home.clone(), dirs.cache.clone(), dirs.tmp.clone(), self.places.http()];
-        let real = |path: &PathBuf| fs::canonicalize(path).ok();
         let api = plan.calls().then(|| self.places.api(function));
-        let read =
-            read.into_iter().chain(api).chain(self.runtimes.iter().filter_map(real)).map(|path| (path, Use::Read));
+        let read = read.into_iter().chain(api).chain(self.tools()).map(|path| (path, Use::Read));
         let own = Identity { uid: self.myself.uid, gid: self.myself.gid, groups: Vec::new() };
         let identity = identity.unwrap_or(&own);
         Some(View {

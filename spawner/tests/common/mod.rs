@@ -171,7 +171,7 @@ impl Harness {
             fs::create_dir(path("uploads")).unwrap();
             command.arg("--functions").arg(path("uploads"));
         }
-        command.arg("--config").arg(path("etc/fnd.toml"));
+        command.arg("--config").arg(path("etc/fnd.toml")).arg("--runtimes").arg(path("runtimes"));
         command.arg("--state").arg(path("state")).arg("--run-dir").arg(path("run"));
         if options.userdb {
             command.arg("--userdb").arg(path("userdb"));

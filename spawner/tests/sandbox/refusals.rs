@@ -91,6 +91,27 @@ fn an_interpreter_in_a_hidden_place_is_refused_until_it_is_shown() {
 }
 
 #[test]
+fn an_interpreter_beside_the_runtimes_is_shown_wherever_it_lies() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = start();
+    if !can(&harness, "mounts") {
+        return;
+    }
+    let version = harness.path("interpreters/bash/5");
+    fs::create_dir_all(version.join("bin")).unwrap();
+    fs::copy("/bin/bash", version.join("bin/bash")).unwrap();
+    std::os::unix::fs::symlink("5", version.with_file_name("current")).unwrap();
+    let program = version.with_file_name("current").join("bin/bash");
+    let lines = format!("profile=strict\ninterpreters={}", program.display());
+    assert_eq!(bash(&mut harness, "a", &lines, "echo $BASH\n"), format!("{}\n", program.display()));
+    let lines = format!("{lines}\nhide={}", version.display());
+    harness.write("a.toml", &lines);
+    assert!(harness.refusal("a.sh", Some("a.toml")).contains("hides its interpreter"));
+}
+
+#[test]
 fn a_layer_that_is_missing_refuses_who_asked_for_it_and_no_other() {
     if !crate::common::root() {
         return;

@@ -181,7 +181,8 @@ fn next(context: &Context, name: &FunctionName, template: &Template, files: &[St
         let is_there = files.first().and_then(|file| fs::canonicalize(file).ok());
         let is_there = is_there.is_some_and(|file| file.parent() == fs::canonicalize(&directory).ok().as_deref());
         if !is_there {
-            let sudo = if context.user { "" } else { "sudo " };
+            let mine = rustix::fs::access(&directory, rustix::fs::Access::WRITE_OK).is_ok();
+            let sudo = if context.user || mine { "" } else { "sudo " };
             let files: Vec<String> = files.iter().map(|file| quoted(file)).collect();
             let directory = quoted(&directory.display().to_string());
             next.push(format!("{sudo}cp {} {directory}/", files.join(" ")));

@@ -47,7 +47,7 @@ use values::Sender;
 )]
 pub(crate) struct Args {
     /// Configuration file of fnd, if it is another one than the installed one.
-    #[arg(long, global = true, value_name = "FILE", env = "FND_CONFIG")]
+    #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 
     #[command(subcommand)]
@@ -173,9 +173,9 @@ struct Listed {
 
 /// Returns the names of the secrets, for completion; none if the directory cannot be read.
 pub(crate) fn names() -> Vec<String> {
-    let named = std::env::var_os("FND_CONFIG").map(PathBuf::from);
-    let config = named.or_else(|| Places::of(false).ok().map(|places| places.config));
-    let found = config.and_then(|config| Store::beside(&config).list().ok());
+    let found = Places::of(false)
+        .ok()
+        .and_then(|places| Store::beside(&places.config).list().ok());
     found.into_iter().flatten().map(|(name, _)| name).collect()
 }
 
