@@ -58,6 +58,10 @@ pub struct Cli {
     /// Name of the cgroup made for functions when fnd starts the spawner itself
     #[arg(long, value_name = "NAME", env = "FND_CGROUP_ROOT")]
     pub cgroup_root: Option<String>,
+    /// End when standard input, a pipe, closes, and then remove this directory with the state and the run directory (started
+    /// by `fndctl run`)
+    #[arg(long, hide = true, value_name = "DIR", requires_all = ["state", "run_dir"])]
+    pub private: Option<PathBuf>,
     /// Check the ledger in a state directory, or a copy of one, and print the findings as JSON (started by `fndctl
     /// verify`)
     #[arg(long, hide = true, value_name = "PATH")]

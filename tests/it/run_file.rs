@@ -1,13 +1,14 @@
 //! `fndctl run`: a function of a file runs without a daemon, as it would with one, and nothing of it remains.
 
 use fnd_tests::ctl::fndctl;
+use fnd_tests::leftovers::Mark;
 use fnd_tests::programs::{deno_for_functions, program, repository};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Run, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -251,6 +252,62 @@ fn ctrl_c_ends_a_run_with_everything_it_started() {
     assert!(errors.any(|line| line == "ready"));
     assert_eq!(interrupt(&mut child), Some(1));
     assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    ground.is_clean();
+}
+
+/// Without fndctl nobody stops its private fnd, so fnd ends by itself, with the function and its files.
+#[test]
+fn a_killed_fndctl_leaves_nothing_behind() {
+    let head = "# /// fnd\n# [limits]\n# grace = \"500ms\"\n# [sandbox]\n# profile = \"off\"\n";
+    let ends = format!("{head}# ///\ntrap 'echo ended >$1; exit' TERM\necho $$ >&2\nsleep 1000 & wait\n");
+    let stays =
+        format!("{head}# [service]\n# ///\ntrap 'echo ended >$1' TERM\necho $$\nwhile :; do sleep 1000 & wait; done\n");
+    let ground = Ground::new(&[
+        ("ends.sh", &ends),
+        ("stays.sh", &stays),
+        ("told/ends", ""),
+        ("told/stays", ""),
+    ]);
+    for name in ["ends", "stays"] {
+        let told = ground.path(&format!("told/{name}"));
+        fs::set_permissions(&told, fs::Permissions::from_mode(0o666)).unwrap();
+        let code = ground.path(&format!("{name}.sh"));
+        let text = fs::read_to_string(&code).unwrap();
+        fs::write(&code, text.replace("$1", &told.display().to_string())).unwrap();
+
+        let mut child = ground.start(&format!("{name}.sh"), &[]);
+        let mark = Mark {
+            cgroup: format!("fnd-run-{}", child.id()),
+            root: ground.temporary.path().to_owned(),
+        };
+        let printed: Box<dyn Read> = if name == "ends" {
+            Box::new(child.stderr.take().unwrap())
+        } else {
+            Box::new(child.stdout.take().unwrap())
+        };
+        let mut printed = BufReader::new(printed).lines().map(Result::unwrap);
+        let pid = printed.find_map(|line| line.parse::<u32>().ok()).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        wait_until("all processes to end", PATIENCE, || {
+            let left = mark.find();
+            (left.is_empty() && !Path::new(&format!("/proc/{pid}")).exists()).then_some(())
+        });
+        assert_eq!(fs::read_to_string(&told).unwrap(), "ended\n", "{name} got SIGTERM");
+        ground.is_clean();
+    }
+}
+
+#[test]
+fn the_last_lines_of_a_service_are_shown() {
+    let code = "# /// fnd\n# [service]\n# ///\ntrap 'echo one; sleep 0.1; echo two; echo three; exit' TERM\necho ready\n\
+                sleep 1000 & wait\n";
+    let ground = Ground::new(&[("ends.sh", code)]);
+    let mut child = ground.start("ends.sh", &[]);
+    let mut shown = lines(&mut child);
+    assert!(shown.any(|line| line == "ready"));
+    assert_eq!(interrupt(&mut child), Some(0));
+    assert_eq!(shown.collect::<Vec<_>>(), ["one", "two", "three"]);
     ground.is_clean();
 }
 

@@ -8,6 +8,7 @@
 //! - `serving`: the last step: callers are served until a stop
 //! - `signals`: signals and the stop
 //! - `spawner_process`: finds or starts the spawner
+//! - `starter`: the program that started a private fnd
 //! - `systemd`: sockets, readiness and watchdog of the service manager
 
 mod connected;
@@ -17,6 +18,7 @@ mod runtimes;
 mod serving;
 pub(crate) mod signals;
 pub mod spawner_process;
+mod starter;
 pub mod systemd;
 
 use crate::cli::{Cli, Places};
@@ -30,8 +32,15 @@ use serving::Serving;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-/// Runs fnd until it is stopped. Each step consumes the one before.
+/// Runs fnd until it is stopped.
 pub(crate) async fn serve(cli: &Cli) -> anyhow::Result<()> {
+    let ended = run(cli).await;
+    starter::remove_files(cli);
+    ended
+}
+
+/// Takes the steps of the start. Each step consumes the one before.
+async fn run(cli: &Cli) -> anyhow::Result<()> {
     let mut places = check::places(cli)?;
     prepare(&places)?;
     if cli.user {

@@ -2,7 +2,7 @@
 
 use super::connected::Connected;
 use super::opened::Opened;
-use super::{own_state, signals, spawner_process, systemd};
+use super::{own_state, signals, spawner_process, starter, systemd};
 use crate::backend;
 use crate::cli::{Cli, Places};
 use crate::clock::Ids;
@@ -261,6 +261,8 @@ async fn supervise(
         broken = daemon.run(&mut messages) => (Err(broken.into()), false),
         () = &mut serving => (Ok(()), true),
         () = signals::watch(daemon, &stop, cli.spawner_socket.is_some()) => (Ok(()), false),
+        // The spawner, whose socket is closed then, ends what runs.
+        () = starter::ended(cli) => (Ok(()), false),
     };
     systemd::stopping();
     stop();

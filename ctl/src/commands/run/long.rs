@@ -10,44 +10,76 @@ use fnd_core::api::stream::{Kind, StreamEvent};
 use fnd_core::outcome::Reason;
 use fnd_manifest::function::Mode;
 
-/// Shows what the function prints and how its processes end; returns only if the connection to fnd does.
-///
-/// # Errors
-/// fnd cannot be reached.
-pub(super) async fn run(private: &Private, subject: &Subject) -> Result<Exit, Failure> {
-    let out = &private.context.out;
-    if subject.mode() == Mode::Http {
-        let url = format!("http://fnd/v1/functions/{}/http/", encode(subject.name()));
-        out.line("ready; call it from another terminal, Ctrl-C ends it:")?;
-        out.line(&format!("  curl --unix-socket {} {url}", private.socket().display()))?;
-    } else {
-        out.line("the service runs; Ctrl-C ends it")?;
+/// The output and the events of a function.
+pub(super) struct Shown {
+    lines: Pieces,
+    events: Pieces,
+}
+
+impl Shown {
+    /// Says that the function runs, and asks for what it prints and for how its processes end.
+    ///
+    /// # Errors
+    /// fnd cannot be reached.
+    pub(super) async fn open(private: &Private, subject: &Subject) -> Result<Self, Failure> {
+        let out = &private.context.out;
+        if subject.mode() == Mode::Http {
+            let url = format!("http://fnd/v1/functions/{}/http/", encode(subject.name()));
+            out.line("ready; call it from another terminal, Ctrl-C ends it:")?;
+            out.line(&format!("  curl --unix-socket {} {url}", private.socket.display()))?;
+        } else {
+            out.line("the service runs; Ctrl-C ends it")?;
+        }
+        let mut of_function = Parameters::default();
+        of_function.add("function", Some(subject.name()));
+        let client = &private.context.client;
+        let events = format!("/v1/stream{}&kind=ended,state,refused", of_function.0);
+        Ok(Self {
+            lines: client.stream(&format!("/v1/logs{}&follow=1", of_function.0)).await?,
+            events: client.stream(&events).await?,
+        })
     }
-    let mut of_function = Parameters::default();
-    of_function.add("function", Some(subject.name()));
-    let client = &private.context.client;
-    let mut lines = client.stream(&format!("/v1/logs{}&follow=1", of_function.0)).await?;
-    let mut events = client
-        .stream(&format!("/v1/stream{}&kind=ended,state,refused", of_function.0))
-        .await?;
-    loop {
-        tokio::select! {
-            // Cancel-safe: a part of a line that was read is kept for the next call.
-            line = lines.line() => match line? {
-                Some(line) => if let Ok(line) = serde_json::from_slice::<LogLine>(&line) {
-                    out.line(&private.text_of_the_person(&out.printed(&line.text)))?;
+
+    /// Shows both; returns only if the connection to fnd ends.
+    ///
+    /// # Errors
+    /// fnd cannot be reached.
+    pub(super) async fn run(&mut self, private: &Private) -> Result<Exit, Failure> {
+        loop {
+            tokio::select! {
+                // Cancel-safe: a part of a line that was read is kept for the next call.
+                line = self.lines.line() => match line? {
+                    Some(line) => show(private, &line)?,
+                    None => return Ok(Exit::Fine),
                 },
-                None => return Ok(Exit::Fine),
-            },
-            // Cancel-safe: as above.
-            event = next(&mut events) => match event? {
-                Some(event) => if let Some(text) = worth_telling(private, &event) {
-                    out.aside(&text);
+                // Cancel-safe: as above.
+                event = next(&mut self.events) => match event? {
+                    Some(event) => if let Some(text) = worth_telling(private, &event) {
+                        private.context.out.aside(&text);
+                    },
+                    None => return Ok(Exit::Fine),
                 },
-                None => return Ok(Exit::Fine),
-            },
+            }
         }
     }
+
+    /// Shows what the function still prints while it is stopped, until fnd has ended.
+    pub(super) async fn until_the_end(&mut self, private: &Private) {
+        // An error is the end of fnd, too.
+        while let Ok(Some(line)) = self.lines.line().await {
+            if show(private, &line).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn show(private: &Private, line: &[u8]) -> Result<(), Failure> {
+    let Ok(line) = serde_json::from_slice::<LogLine>(line) else {
+        return Ok(());
+    };
+    let out = &private.context.out;
+    out.line(&private.text_of_the_person(&out.printed(&line.text)))
 }
 
 async fn next(events: &mut Pieces) -> Result<Option<StreamEvent>, Failure> {

@@ -4,13 +4,15 @@
 //! Files:
 //! - `copy`: the private directories: the function's files, and the configuration
 //! - `long`: HTTP programs and services, which run until Ctrl-C
-//! - `private`: the private fnd
+//! - `private`: the private fnd, and the words about its copy of the files
+//! - `process`: starts and stops the private fnd
 //! - `subject`: the function that a path names
 //! - `wait`: signals, and changes of the function's files
 
 pub(super) mod copy;
 mod long;
 mod private;
+mod process;
 mod subject;
 mod wait;
 
@@ -29,7 +31,9 @@ use fnd_manifest::function::sandbox::Profile;
 use fnd_wire::units::print_duration;
 use hyper::Method;
 use hyper::body::Bytes;
+use long::Shown;
 use private::Private;
+use process::Process;
 use std::path::PathBuf;
 use subject::Subject;
 use wait::{Changes, Stop};
@@ -161,7 +165,7 @@ async fn once(
     wanted: &Wanted,
     (stop, changes): (&mut Stop, Option<&mut Changes>),
 ) -> Result<Exit, Failure> {
-    let mut private = Private::start(context, subject, wanted)?;
+    let (mut process, private) = Private::start(context, subject, wanted)?;
     let long = wanted.payload.is_none() && matches!(subject.mode(), Mode::Http | Mode::Service);
     let changed = async {
         match changes.filter(|_| long) {
@@ -169,25 +173,37 @@ async fn once(
             None => std::future::pending().await,
         }
     };
+    let mut shown = None;
     let ended = tokio::select! {
         // Cancel-safe, as the others: the private fnd is stopped afterwards, and nothing goes on.
-        ended = perform(&mut private, subject, wanted, long) => ended,
+        ended = perform(&mut process, &private, subject, wanted, long.then_some(&mut shown)) => ended,
         () = stop.asked() => {
             if long { Ok(Exit::Fine) } else { Err(Failure::new(Exit::FunctionFailed, "cancelled")) }
         }
         () = changed => Ok(Exit::Fine),
     };
-    private.stop(stop).await;
+    let last_lines = async {
+        if let Some(shown) = &mut shown {
+            shown.until_the_end(&private).await;
+        }
+    };
+    tokio::join!(process.stop(stop), last_lines);
     ended.map_err(|failure| private.in_words_of_the_person(failure))
 }
 
-async fn perform(private: &mut Private, subject: &Subject, wanted: &Wanted, long: bool) -> Result<Exit, Failure> {
-    private.ready().await?;
-    let private = &*private;
+/// Runs the function to its end. `shown` is for the output of a function without end.
+async fn perform(
+    process: &mut Process,
+    private: &Private,
+    subject: &Subject,
+    wanted: &Wanted,
+    shown: Option<&mut Option<Shown>>,
+) -> Result<Exit, Failure> {
+    process.ready().await?;
     let context = &private.context;
     check(private, subject, wanted.again).await?;
-    if long {
-        return long::run(private, subject).await;
+    if let Some(shown) = shown {
+        return shown.insert(Shown::open(private, subject).await?).run(private).await;
     }
     let path = format!("{}/invocations", super::function_path(subject.name())?);
     let (headers, body) = match &wanted.payload {

@@ -1,56 +1,38 @@
-//! An fnd for one function: started below a temporary directory, and removed with everything in it.
+//! An fnd for one function, with a copy of the function's files, and the words about them.
 
+use super::process::Process;
 use super::subject::Subject;
-use super::wait::Stop;
 use super::{Wanted, copy};
 use crate::client::Client;
 use crate::commands::Context;
 use crate::exit::{Exit, Failure};
-use crate::local;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Mode;
-use rustix::process::{Pid, Signal, kill_process};
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
-use tempfile::TempDir;
-use tokio::net::UnixDatagram;
-use tokio::process::{Child, Command};
-use tokio::time::timeout;
 
-/// A running fnd. Dropped without [`Private::stop`], fnd is killed; its spawner and the function end with it.
+/// The client of a running private fnd.
 pub(super) struct Private {
     /// Asks this fnd, and prints as the person wants.
     pub(super) context: Context,
-    child: Child,
-    root: TempDir,
-    /// Where fnd reports that it is ready, as to a service manager.
-    reports: UnixDatagram,
-    /// How long its functions may take to end.
-    grace: Duration,
+    /// The control socket.
+    pub(super) socket: PathBuf,
     /// The directory of the copy and the one of its installed versions, with the person's directory in their place.
     names: [(String, String); 2],
 }
-
-/// How often fnd is asked to end, and the time between: 10 s in all.
-const ASKED_MAX: usize = 100;
-const END_STEP: Duration = Duration::from_millis(100);
 
 impl Private {
     /// Starts an fnd with a copy of the function.
     ///
     /// # Errors
     /// There is no fnd, or it cannot be started.
-    pub(super) fn start(context: &Context, subject: &Subject, wanted: &Wanted) -> Result<Self, Failure> {
-        let program = local::fnd()?;
+    pub(super) fn start(context: &Context, subject: &Subject, wanted: &Wanted) -> Result<(Process, Self), Failure> {
         let failed = |error: io::Error| {
-            Failure::new(
-                Exit::FunctionFailed,
-                format!("failed to start `{}`: {error}", program.display()),
-            )
+            let message = format!("failed to make the directories of a private fnd: {error}");
+            Failure::new(Exit::FunctionFailed, message)
         };
         // Functions of an fnd of root have users of their own, and reach their code through this directory.
         let mode = fs::Permissions::from_mode(0o711);
@@ -67,36 +49,6 @@ impl Private {
         for directory in ["functions", "config"] {
             copy::make_ready(&at(directory)).map_err(failed)?;
         }
-        let reports = UnixDatagram::bind(at("reports")).map_err(failed)?;
-        let log = File::create(at("log")).map_err(failed)?;
-        let mut command = Command::new(&program);
-        for (option, name) in [
-            ("--config", "config/fnd.toml"),
-            ("--functions", "functions"),
-            ("--state", "state"),
-            ("--run-dir", "run"),
-        ] {
-            command.arg(option).arg(at(name));
-        }
-        command.arg("--best-effort-limits");
-        command.args(["--cgroup-root", &format!("fnd-run-{}", std::process::id())]);
-        if context.user || !rustix::process::geteuid().is_root() {
-            command.arg("--user");
-        }
-        let kept = ["PATH", "HOME", "TZ", "XDG_DATA_HOME", "FND_RUNTIMES", "FND_LOG"];
-        command
-            .env_clear()
-            .envs(kept.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-        command.env("NOTIFY_SOCKET", at("reports")).env("NO_COLOR", "1");
-        let err = log.try_clone().map_err(failed)?;
-        // A group of its own: Ctrl-C ends fndctl, which stops fnd in order.
-        command
-            .stdin(Stdio::null())
-            .stdout(log)
-            .stderr(err)
-            .process_group(0)
-            .kill_on_drop(true);
-        let child = command.spawn().map_err(failed)?;
         let grace = match subject.mode() {
             Mode::Http | Mode::Service => subject.manifest.limits.grace,
             Mode::Script | Mode::Handler => Duration::ZERO,
@@ -112,83 +64,23 @@ impl Private {
         } else {
             person.clone()
         };
-        Ok(Self {
+        let socket = at("run/control.sock");
+        let private = Self {
             context: Context {
-                client: Client::new(at("run/control.sock"), context.user),
+                client: Client::new(socket.clone(), context.user),
                 out: context.out.unpaged(),
                 user: context.user,
             },
-            child,
+            socket,
             names: [
-                (format!("{}/", at("functions").display()), person.clone()),
+                (format!("{}/", at("functions").display()), person),
                 (
                     format!("{}/", at("state/versions").join(subject.name()).display()),
                     inside,
                 ),
             ],
-            reports,
-            grace,
-            root,
-        })
-    }
-
-    /// Waits until fnd serves.
-    ///
-    /// # Errors
-    /// It ends before; the message is its last line.
-    pub(super) async fn ready(&mut self) -> Result<(), Failure> {
-        let mut report = [0; 4096];
-        loop {
-            tokio::select! {
-                // Cancel-safe: a datagram is read whole or not at all.
-                read = self.reports.recv(&mut report) => {
-                    let text = report.get(..read.unwrap_or(0)).unwrap_or_default();
-                    if text.split(|byte| *byte == b'\n').any(|line| line == b"READY=1") {
-                        return Ok(());
-                    }
-                }
-                // Cancel-safe: it can be waited for again.
-                ended = self.child.wait() => {
-                    let how = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
-                    let log = fs::read_to_string(self.root.path().join("log")).unwrap_or_default();
-                    let message = format!("the private fnd ended at its start ({how})");
-                    return Err(Failure::new(Exit::FunctionFailed, message).help(log.trim_end().to_owned()));
-                }
-            }
-        }
-    }
-
-    /// Returns the control socket.
-    pub(super) fn socket(&self) -> PathBuf {
-        self.root.path().join("run/control.sock")
-    }
-
-    /// Ends everything: first as a stop of fnd does, after the grace of the function, or at another Ctrl-C, by force.
-    pub(super) async fn stop(&mut self, stop: &mut Stop) {
-        self.signal(Signal::TERM);
-        if !self.grace.is_zero() {
-            tokio::select! {
-                // Cancel-safe: it can be waited for again.
-                _ = timeout(self.grace + Duration::from_secs(1), self.child.wait()) => {}
-                // Cancel-safe: a signal is taken or not.
-                () = stop.asked() => {}
-            }
-        }
-        // The second signal kills what still runs. One that follows closely is one with the first, so it is repeated.
-        for _ in 0..ASKED_MAX {
-            self.signal(Signal::TERM);
-            if timeout(END_STEP, self.child.wait()).await.is_ok() {
-                return;
-            }
-        }
-        let _ = self.child.kill().await; // an error: it has ended
-    }
-
-    fn signal(&self, signal: Signal) {
-        // Without an id it has ended.
-        if let Some(pid) = self.child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
-            let _ = kill_process(pid, signal); // an error: it has ended
-        }
+        };
+        Ok((Process::start(context, root, grace)?, private))
     }
 
     /// Returns a text in which the function's files have the person's paths.
