@@ -10,9 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Output, escape};
 use fnd_core::api::{FunctionDetail, FunctionStatus};
 use fnd_manifest::diagnostic::Diagnostic;
-use fnd_manifest::explain;
 use fnd_wire::ids::InvocationId;
-use fnd_wire::units::{parse_duration, parse_size};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -121,7 +119,10 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
 /// Prints the settings of a manifest: the function's own; with `-o wide` the defaults, too.
 fn settings(out: &Output, manifest: &Value) -> Result<(), Failure> {
     let print = |line: &String| out.line(&format!("  {}", escape(line, false)));
-    let (mut own, defaults): (Vec<_>, Vec<_>) = flat(manifest).into_iter().partition(|line| is_own(line, manifest));
+    let all = flat(manifest)
+        .into_iter()
+        .filter(|line| !line.starts_with("written = "));
+    let (mut own, defaults): (Vec<_>, Vec<_>) = all.partition(|line| is_own(line, manifest));
     // fnd gives the values to admins only.
     let env = manifest.get("env").and_then(Value::as_object);
     if let Some(hidden) = env.filter(|env| env.values().any(Value::is_null)) {
@@ -142,40 +143,15 @@ fn settings(out: &Output, manifest: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns whether a setting of a manifest is the function's own: it was written down, or differs from the default.
+/// Returns whether a setting of a manifest is the function's own: it stands in its manifest.
 fn is_own(line: &str, manifest: &Value) -> bool {
-    let Some((path, value)) = line.split_once(" = ") else {
-        return true;
-    };
-    // fnd finds these out by itself; mode, runtime and source are shown above.
-    if ["limits.asked", "pool.fit", "mode", "runtime", "entry"].contains(&path) {
-        return false;
-    }
-    let asked = manifest["limits"]["asked"].as_array().into_iter().flatten();
-    let mut asked = asked.filter_map(Value::as_str);
-    if path
-        .strip_prefix("limits.")
-        .is_some_and(|limit| asked.any(|asked| asked == limit))
-    {
-        return true;
-    }
-    let keys = explain::keys();
-    let default = keys.iter().find(|key| key.file == "function.toml" && key.path == path);
-    let default = default.map_or("", |key| key.default);
-    // Without a default a key is empty.
-    let is_empty = default.is_empty() && ["[]", "{}", "\"\"", "\"none\"", "false"].contains(&value);
-    !(is_empty || is_same(value, default))
-}
-
-/// Returns whether two values in TOML mean the same, such as `"24h"` and `"1d"`.
-fn is_same(one: &str, other: &str) -> bool {
-    let number = |text: &str| text.parse::<f64>().ok();
-    let duration = |text: &str| parse_duration(text.trim_matches('"')).ok();
-    let size = |text: &str| parse_size(text.trim_matches('"')).ok();
-    one == other
-        || number(one).is_some_and(|one| number(other) == Some(one))
-        || duration(one).is_some_and(|one| duration(other) == Some(one))
-        || size(one).is_some_and(|one| size(other) == Some(one))
+    let path = line.split_once(" = ").map_or(line, |(path, _)| path);
+    let written = manifest["written"].as_array().into_iter().flatten();
+    // A value below a written one belongs to it: `data` is one value of the manifest and several lines here.
+    written.filter_map(Value::as_str).any(|written| {
+        let below = path.strip_prefix(written);
+        below.is_some_and(|below| below.is_empty() || below.starts_with('.'))
+    })
 }
 
 /// Returns why newer content does not serve, and what happens next.
@@ -235,26 +211,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_settings_are_written_down_or_differ_from_the_default() {
-        let manifest = serde_json::json!({"limits": {"asked": ["timeout", "pids"]}});
+    fn own_settings_stand_in_the_functions_manifest() {
+        let written = ["data", "env.TOKEN", "limits.timeout", "pool.max", "schedule"];
+        let manifest = serde_json::json!({ "written": written });
         for (line, own) in [
             ("limits.timeout = \"180s\"", true),
-            ("limits.pids = 64", true),
-            ("limits.memory = \"256M\"", false),
-            ("limits.memory = \"512M\"", true),
-            ("limits.cpu = \"none\"", false),
-            ("limits.asked = [\"timeout\", \"pids\"]", false),
+            ("limits.memory = \"512M\"", false),
+            ("pool.max = 4", true),
             ("pool.max_age = \"1d\"", false),
-            ("pool.max_age = \"24h\"", false),
-            ("pool.fit = 64", false),
-            ("retry.factor = 2.0", false),
-            ("retry.retries = 3", true),
-            ("on_load = false", true),
-            ("enabled = true", false),
-            ("enabled = false", true),
-            ("description = \"\"", false),
-            ("labels.team = \"ops\"", true),
+            ("data.url = \"https://example.com\"", true),
             ("env.TOKEN = \"x\"", true),
+            ("env.OTHER = \"of [defaults]\"", false),
+            ("schedule = [{ every = \"30s\" }]", true),
         ] {
             assert_eq!(is_own(line, &manifest), own, "{line}");
         }

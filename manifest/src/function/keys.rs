@@ -139,5 +139,8 @@ keys! {
         runtime: String,
         /// The file that runs, relative to the code directory.
         entry: String,
+        /// Paths of the keys in the function's own manifest, such as `limits.timeout`, sorted. All other values are defaults.
+        #[serde(default)]
+        written: Vec<String>,
     }
 }

@@ -97,6 +97,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     let mut manifest = Manifest::read(pick);
     manifest.mode = subject.mode;
     manifest.runtime.clone_from(&subject.runtime.summary.id);
+    manifest.written = tree::paths(own);
     manifest.on_load = match pick.written("on_load").map(|node| &node.value) {
         // Running it once might do harm. If its own manifest says when it runs, there is no doubt.
         _ if report.doubtful() && !own.contains_key("on_load") => false,

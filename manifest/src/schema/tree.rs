@@ -49,6 +49,18 @@ pub enum Value {
     Table(Table),
 }
 
+/// Returns the paths of all values in a table, such as `limits.timeout`, sorted by their parts.
+#[must_use]
+pub fn paths(table: &Table) -> Vec<String> {
+    let of = |(name, node): (&String, &Node)| match &node.value {
+        Value::Table(below) if !below.is_empty() => {
+            paths(below).into_iter().map(|path| format!("{name}.{path}")).collect()
+        }
+        _ => vec![name.clone()],
+    };
+    table.iter().flat_map(of).collect()
+}
+
 impl Value {
     /// Returns the value as it is written in a file, without quotes around text.
     #[must_use]

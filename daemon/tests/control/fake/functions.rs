@@ -150,7 +150,7 @@ impl FunctionBackend for Fake {
                     problem: None,
                 }),
                 source: format!("/etc/fnd/functions/{function}.py"),
-                manifest: serde_json::json!({"env": {"PASSWORD": "hunter2"}, "limits": {"memory": "256M"}}),
+                manifest: serde_json::json!({"env": {"PASSWORD": "hunter2"}, "limits": {"memory": "256M"}, "written": ["env.PASSWORD"]}),
                 interpreter: "/usr/bin/python3.11".to_owned(),
                 uid: Some(70_001),
                 diagnostics: vec![serde_json::to_value(diagnostic()).unwrap()],
