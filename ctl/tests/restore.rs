@@ -153,7 +153,10 @@ fn a_file_beside_the_configuration_is_not_overwritten() {
         assert_eq!(output.status.code(), Some(2), "{message}");
         assert!(message.contains(&format!("{name}` exists already")), "{message}");
         assert_eq!(fs::read_to_string(&here).unwrap(), "made here");
-        assert!(!root.path().join("state/state/ledger.db").exists(), "nothing is written");
+        assert!(
+            !root.path().join("state/state/ledger.db").exists(),
+            "nothing is written"
+        );
         fs::rename(&here, here.with_file_name("other")).unwrap();
         assert!(restore(root.path(), &[]).status.success());
         assert_eq!(fs::read_to_string(&here).unwrap(), "archived");

@@ -209,7 +209,10 @@ fn only_the_user_of_a_function_can_use_its_socket() {
     let list: AuditList = fnd.client().get("/v1/audit?refused=1").json();
     assert_eq!(list.entries.iter().map(|entry| entry.count).sum::<u64>(), 2);
     for entry in &list.entries {
-        assert_eq!((entry.verb.as_str(), entry.uid, entry.status), ("connect", 0, Some(403)));
+        assert_eq!(
+            (entry.verb.as_str(), entry.uid, entry.status),
+            ("connect", 0, Some(403))
+        );
         assert_eq!(entry.function.as_ref().map(ToString::to_string).as_deref(), Some("ask"));
         assert_eq!(entry.code.as_deref(), Some("not-allowed"));
         assert_eq!(entry.pid, i32::try_from(std::process::id()).ok());

@@ -127,7 +127,10 @@ fn a_backup_without_secrets_has_none_and_the_function_says_what_is_missing() {
     let archive = fnd.path("fnd.tar");
     let _ = fnd.ctl(&["backup", &at(&archive)]).expect_code(0);
     let private = fs::read_to_string(fnd.path("age.key")).unwrap();
-    let private = private.lines().find(|line| line.starts_with("AGE-SECRET-KEY-1")).unwrap();
+    let private = private
+        .lines()
+        .find(|line| line.starts_with("AGE-SECRET-KEY-1"))
+        .unwrap();
     let bytes = fs::read(&archive).unwrap();
     for value in [ENCRYPTED, PLAIN, BOUND, private] {
         let found = bytes.windows(value.len()).any(|window| window == value.as_bytes());
@@ -154,8 +157,15 @@ fn a_backup_says_that_a_key_at_another_place_is_not_in_it() {
     let key = elsewhere.path().join("keys.txt");
     let fnd = Fnd::start_with(&Setup::default().config(&format!("[secrets]\nage_key = {:?}\n", at(&key))));
     let _ = secret(&fnd, &["keygen"], "").expect_code(0);
-    let taken = fnd.ctl(&["backup", "--secrets", &at(&fnd.path("fnd.tar"))]).expect_code(0);
-    assert!(taken.stderr.contains(&format!("`{}` is the key of encrypted secrets", at(&key))), "{taken}");
+    let taken = fnd
+        .ctl(&["backup", "--secrets", &at(&fnd.path("fnd.tar"))])
+        .expect_code(0);
+    assert!(
+        taken
+            .stderr
+            .contains(&format!("`{}` is the key of encrypted secrets", at(&key))),
+        "{taken}"
+    );
     let without = fnd.ctl(&["backup", &at(&fnd.path("other.tar"))]).expect_code(0);
     assert!(!without.stderr.contains("keys.txt"), "{without}");
     fnd.finish();

@@ -139,7 +139,10 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
     }
     let key = encrypt::key_of(&config);
     if args.secrets && key != beside.join("age.key") {
-        archive.leave_out(&key, "is the key of encrypted secrets and not beside fnd.toml: keep a copy of it yourself");
+        archive.leave_out(
+            &key,
+            "is the key of encrypted secrets and not beside fnd.toml: keep a copy of it yourself",
+        );
     }
     for (number, directory) in places.functions.iter().enumerate() {
         archive.add_if_there(&format!("functions/{number}"), Path::new(directory))?;
