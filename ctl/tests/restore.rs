@@ -131,6 +131,38 @@ fn links_are_made_and_never_written_through() {
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
 
+/// A secret or a file of the configuration that somebody made on this machine; other files beside it do not matter.
+#[test]
+fn a_file_beside_the_configuration_is_not_overwritten() {
+    for name in ["secrets/token", "conf.d/own.toml"] {
+        let root = tempfile::tempdir().unwrap();
+        let (directory, _) = name.split_once('/').unwrap();
+        archive(
+            &root.path().join("b.tar"),
+            &[
+                LEDGER,
+                (&format!("config/{directory}"), EntryType::Directory, ""),
+                (&format!("config/{name}"), EntryType::Regular, "archived"),
+            ],
+        );
+        let here = root.path().join("etc").join(name);
+        fs::create_dir_all(here.parent().unwrap()).unwrap();
+        fs::write(&here, "made here").unwrap();
+        let output = restore(root.path(), &[]);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(&format!("{name}` exists already")), "{message}");
+        assert_eq!(fs::read_to_string(&here).unwrap(), "made here");
+        assert!(
+            !root.path().join("state/state/ledger.db").exists(),
+            "nothing is written"
+        );
+        fs::rename(&here, here.with_file_name("other")).unwrap();
+        assert!(restore(root.path(), &[]).status.success());
+        assert_eq!(fs::read_to_string(&here).unwrap(), "archived");
+    }
+}
+
 #[test]
 fn modes_and_owners_are_kept_and_nothing_runs_as_its_owner() {
     let root = tempfile::tempdir().unwrap();

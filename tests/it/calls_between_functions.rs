@@ -1,5 +1,6 @@
 //! Functions that call functions and send events, at the socket in `FND_SOCKET`.
 
+use fnd_core::api::AuditList;
 use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_core::triggers::cause::Cause;
 use fnd_tests::install::with_manifest;
@@ -203,7 +204,22 @@ fn only_the_user_of_a_function_can_use_its_socket() {
     let answer = Client::new(&socket).call("POST", "/v1/functions/b/invoke", &[], b"");
     assert_eq!(answer.status, 403, "{}", answer.text());
     assert!(answer.problem().detail.contains("only the user"), "{}", answer.text());
-    fnd.wait_log("refused a connection of uid 0 to the socket of ask");
+    // Each refusal is in the audit, equal ones as one entry, and in the journal.
+    let _ = Client::new(&socket).call("GET", "/v1/status", &[], b"");
+    let list: AuditList = fnd.client().get("/v1/audit?refused=1").json();
+    assert_eq!(list.entries.iter().map(|entry| entry.count).sum::<u64>(), 2);
+    for entry in &list.entries {
+        assert_eq!(
+            (entry.verb.as_str(), entry.uid, entry.status),
+            ("connect", 0, Some(403))
+        );
+        assert_eq!(entry.function.as_ref().map(ToString::to_string).as_deref(), Some("ask"));
+        assert_eq!(entry.code.as_deref(), Some("not-allowed"));
+        assert_eq!(entry.pid, i32::try_from(std::process::id()).ok());
+    }
+    fnd.wait_log("connect ask by root: refused (403)");
+    let table = fnd.ctl(&["audit", "ask", "--refused", "--verb", "connect"]);
+    assert!(table.expect_code(0).out().contains("connect"));
     assert_eq!(
         ask(&fnd, &serde_json::json!([["POST", "/v1/functions/b/invoke"]]))[0].0,
         200

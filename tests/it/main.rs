@@ -29,6 +29,7 @@
 //! - `secrets`: what requests are checked with
 //! - `secrets_in_git`: secrets that lie encrypted beside functions
 //! - `secrets_of_functions`: what functions get
+//! - `secrets_restored`: secrets over the loss of a machine
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
 //! - `usage`: what functions use now; a cancelled drain; reports
 //! - `users`: two fnds beside each other
@@ -82,6 +83,7 @@ mod sdks;
 mod secrets;
 mod secrets_in_git;
 mod secrets_of_functions;
+mod secrets_restored;
 mod service_mode;
 mod shortage;
 mod state;

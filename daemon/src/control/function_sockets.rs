@@ -150,10 +150,10 @@ impl Service for FunctionApi {
         })?;
         let uid = self.backend.access(function).map(|(uid, _)| uid);
         if uid != Some(peer.uid) {
-            let (uid, pid) = (peer.uid, peer.pid);
-            tracing::warn!(uid, pid, %function, "refused a connection of uid {uid} to the socket of {function}");
             let detail = format!("this is the socket of `{function}`, and only the user of that function may use it");
-            return Err(Some(refuse(Code::NotAllowed, detail)));
+            let refusal = refuse(Code::NotAllowed, detail);
+            routes::refused_at_socket(&self.backend, &peer, function, &refusal);
+            return Err(Some(refusal));
         }
         let place = self.connections.admit(Owner::User(peer.uid));
         Ok((peer, place.map_err(|full| Some(too_many(full)))?))
@@ -170,7 +170,11 @@ impl Service for FunctionApi {
                 let reach = Reach::everywhere(Role::Operator);
                 routes::answer(Rc::clone(&self.backend), peer, (&reach, Some(granted)), request).await
             }
-            None => problem(&refuse(Code::NotAllowed, "the function is gone")),
+            None => {
+                let refusal = refuse(Code::NotAllowed, "the function is gone");
+                routes::refused_at_socket(&self.backend, peer, &self.function, &refusal);
+                problem(&refusal)
+            }
         };
         count(answer, &self.buffers).await
     }

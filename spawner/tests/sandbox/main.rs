@@ -3,10 +3,12 @@
 //!
 //! Files:
 //! - `calls`: system calls that are refused, unknown or ordinary
+//! - `cleaner`: what empties the function's directories, and a function that wants to stop it
 //! - `cost`: measures starts (ignored)
 //! - `credentials`: secrets and service bindings of functions
 //! - `files`: other places, writing to the system, temporary files
 //! - `keys`: `read_only`, `read_write`, `hide`, `devices`, `proc`
+//! - `memory`: shared memory that runs leave behind
 //! - `network`: connections, local sockets
 //! - `ordinary`: a spawner that is not root
 //! - `processes`: other processes, orphans, starts that somebody wants to stop
@@ -23,10 +25,12 @@
 mod common;
 
 mod calls;
+mod cleaner;
 mod cost;
 mod credentials;
 mod files;
 mod keys;
+mod memory;
 mod network;
 mod ordinary;
 mod processes;

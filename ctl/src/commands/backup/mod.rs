@@ -19,6 +19,7 @@ mod verify;
 mod write;
 
 use super::Context;
+use super::secret::encrypt;
 use super::working::while_working;
 use crate::exit::{Exit, Failure};
 use fnd_core::api::NodeStatus;
@@ -135,6 +136,13 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
     }
     for name in names {
         archive.add_if_there(&format!("config/{name}"), &beside.join(name))?;
+    }
+    let key = encrypt::key_of(&config);
+    if args.secrets && key != beside.join("age.key") {
+        archive.leave_out(
+            &key,
+            "is the key of encrypted secrets and not beside fnd.toml: keep a copy of it yourself",
+        );
     }
     for (number, directory) in places.functions.iter().enumerate() {
         archive.add_if_there(&format!("functions/{number}"), Path::new(directory))?;

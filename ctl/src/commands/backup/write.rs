@@ -43,6 +43,11 @@ impl<W: Write> Archive<W> {
         }
     }
 
+    /// Notes that the archive does not have a file.
+    pub(super) fn leave_out(&mut self, path: &Path, why: &str) {
+        self.left_out.push(format!("left out: `{}` {why}", path.display()));
+    }
+
     fn add(&mut self, name: &str, path: &Path, about: &Metadata) -> Result<(), Failure> {
         let kind = about.file_type();
         if kind.is_dir() {
@@ -82,8 +87,7 @@ impl<W: Write> Archive<W> {
             } else {
                 "device"
             };
-            self.left_out
-                .push(format!("left out: `{}` is a {what}", path.display()));
+            self.leave_out(path, &format!("is a {what}"));
             return Ok(());
         }
         // A function may replace the file by a link or a pipe at any time: no link is followed, and the open does not

@@ -82,6 +82,7 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let _lock = lock(&roots.state)?;
     if !args.force {
         refuse_what_is_there(&roots, &parts)?;
+        refuse_what_is_beside(&file, &roots)?;
     }
     let size = file.metadata().map_or(0, |about| about.len());
     let mut progress = context.out.bytes("restored", size);
@@ -144,7 +145,7 @@ fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), Failure> {
     for part in parts {
         let path = roots.of(part);
         let there = match part {
-            // The package brings a configuration; it is kept beside the restored one.
+            // The package brings a configuration; it is kept beside the restored one. For the rest see below.
             Part::Config | Part::Beside(_) => false,
             Part::Functions(_) | Part::Home => std::fs::read_dir(&path).is_ok_and(|mut names| names.next().is_some()),
             Part::Ledger | Part::State => path.exists() && !is_empty_database(&path),
@@ -153,12 +154,26 @@ fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), Failure> {
             Part::Uids => std::fs::symlink_metadata(&path).is_ok_and(|about| !about.is_file() || about.len() > 0),
         };
         if there {
-            return Err(Failure::usage(format!(
-                "`{}` exists already, and restore does not overwrite it",
-                path.display()
-            ))
-            .help("move it away, or use --force"));
+            return Err(is_there(&path));
         }
     }
     Ok(())
+}
+
+/// Directories beside the configuration may have files, but none that the archive would replace: a secret that somebody
+/// has set on this machine would be lost.
+fn refuse_what_is_beside(file: &File, roots: &Roots) -> Result<(), Failure> {
+    entries::each(file, |entry, place| {
+        let path = write::target(roots, &place);
+        let is_beside = matches!(place.part, Part::Beside(_)) && !entry.header().entry_type().is_dir();
+        if is_beside && std::fs::symlink_metadata(&path).is_ok() {
+            return Err(is_there(&path));
+        }
+        Ok(())
+    })
+}
+
+fn is_there(path: &Path) -> Failure {
+    let message = format!("`{}` exists already, and restore does not overwrite it", path.display());
+    Failure::usage(message).help("move it away, or use --force")
 }

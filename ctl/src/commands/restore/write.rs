@@ -62,7 +62,8 @@ pub(super) fn write(file: &File, roots: &Roots, mut wrote: impl FnMut(usize)) ->
     Ok(count)
 }
 
-fn target(roots: &Roots, place: &Place) -> PathBuf {
+/// Returns the path of an entry on this machine.
+pub(super) fn target(roots: &Roots, place: &Place) -> PathBuf {
     let mut path = roots.of(&place.part);
     path.extend(&place.below);
     path

@@ -50,7 +50,7 @@ struct Made {
 }
 
 /// Returns the key that a configuration names, or the one beside it.
-fn key_of(config: &Path) -> PathBuf {
+pub(in crate::commands) fn key_of(config: &Path) -> PathBuf {
     let judge = crate::local::judge(config, &[]).0;
     let named = judge.and_then(|judge| judge.configuration().settings.secrets.age_key.clone());
     named.map_or_else(|| config.with_file_name("age.key"), PathBuf::from)

@@ -10,7 +10,7 @@
 //! - `users`: which functions name a secret
 //! - `values`: new values, and where they are pasted
 
-mod encrypt;
+pub(super) mod encrypt;
 mod store;
 pub(super) mod users;
 pub(super) mod values;

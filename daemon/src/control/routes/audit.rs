@@ -1,5 +1,5 @@
 //! `GET /v1/audit`, and the entry that each call makes: a call whose route needs more than the role viewer, and every call
-//! that is refused because of the caller's role.
+//! that is refused because of the caller's role, or because the socket is that of a function and the caller is another user.
 
 use super::{About, Route};
 use crate::clock;
@@ -43,6 +43,25 @@ pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
 
 /// The verb of a request whose path no route has; only a caller without a role makes an entry with it.
 const UNKNOWN: &str = "unknown";
+/// The verb of a connection to a function's socket that is refused before it sends a request.
+const CONNECT: &str = "connect";
+
+/// Records that a peer was refused at the socket of a function.
+pub(in crate::control) fn refused_at_socket(
+    backend: &Rc<dyn Backend>,
+    peer: &Peer,
+    function: &FunctionName,
+    refusal: &Refusal,
+) {
+    let mut audit = Auditing::new(backend, peer);
+    audit.verb = CONNECT;
+    audit.refused = true;
+    audit.function = Some(function.clone());
+    audit.code = Some(refusal.problem.code.clone());
+    audit.is_recorded = true;
+    let entry = audit.entry(Some(refusal.problem.status));
+    drop(backend.audit(entry)); // nobody waits for the entry of a refusal
+}
 
 /// The entry of a call while the call is answered. If the caller leaves before the answer, the entry is recorded as well.
 pub(super) struct Auditing<'a> {

@@ -77,6 +77,7 @@ use crate::http::limits::Pace;
 use crate::http::request::{Request, discard};
 use crate::http::response::{Answered, Refusal, problem};
 use audit::Auditing;
+pub(super) use audit::refused_at_socket;
 use find::{find, permit_invocation, permit_path};
 use fnd_core::access::Reach;
 use fnd_manifest::settings::Role;
