@@ -55,6 +55,7 @@ if [[ ${1:-} == --ci ]]; then
     # The virtual machine of `make test-vm`.
     need e2fsprogs command_there mke2fs
     need mmdebstrap command_there mmdebstrap
+    need ruby test -x /usr/bin/ruby
     need qemu-system-x86 command_there qemu-system-x86_64
     need qemu-utils command_there qemu-img
 fi

@@ -600,8 +600,8 @@ fn get(fnd: &Fnd, name: &str, path: &str) -> Answer {
 /// The handlers read query and method. Each is loaded once: the second call finds the state of the first.
 #[test]
 fn handlers_that_read_the_request() {
-    require!(deno);
-    let names = ["web/hello.py", "web/hello-deno.ts", "web/hello-node.cjs"];
+    require!(deno, ruby);
+    let names = ["web/hello.py", "web/hello-deno.ts", "web/hello-node.cjs", "web/hello-ruby.rb"];
     let fnd = with_examples(&names);
     for file in names {
         let (name, _) = file.rsplit_once('.').unwrap();
@@ -618,8 +618,8 @@ fn handlers_that_read_the_request() {
 
 #[test]
 fn handlers_that_take_json() {
-    require!(deno);
-    let names = ["web/order.py", "web/order-deno.ts", "web/order-node.cjs"];
+    require!(deno, ruby);
+    let names = ["web/order.py", "web/order-deno.ts", "web/order-node.cjs", "web/order-ruby.rb"];
     let fnd = with_examples(&names);
     for file in names {
         let (name, _) = file.rsplit_once('.').unwrap();

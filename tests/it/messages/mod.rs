@@ -314,6 +314,63 @@ fn deno() {
 }
 
 #[test]
+fn ruby() {
+    require!(ruby);
+    check(&[
+        (
+            "raised.rb",
+            "",
+            "def f\n  raise \"broken\\nsecond line\"\nend\nf\n",
+            "raised.rb:2:in `f': broken (RuntimeError)",
+        ),
+        (
+            "name.rb",
+            "",
+            "nope\n",
+            "name.rb:1:in `<main>': undefined local variable or method `nope' for main:Object (NameError)",
+        ),
+        (
+            "cause.rb",
+            "",
+            "begin\n  File.open('/nope')\nrescue => e\n  raise ArgumentError, 'outer'\nend\n",
+            "cause.rb:4:in `rescue in <main>': outer (ArgumentError)",
+        ),
+        ("own.rb", "", "abort 'disk is full'\n", "disk is full"),
+        (
+            "syntax.rb",
+            "",
+            "def f\n  x = = 1\nend\n",
+            "syntax.rb:2: syntax error, unexpected '='",
+        ),
+        (
+            "module.rb",
+            "",
+            "require 'nope'\n",
+            "…cannot load such file -- nope (LoadError)",
+        ),
+        (
+            "file.rb",
+            "",
+            "File.read(__FILE__ + '.data')\n",
+            "file.rb:1:in `read': No such file or directory @ rb_sysopen - file.rb.data (Errno::ENOENT)",
+        ),
+        (
+            "denied.rb",
+            "",
+            "File.read('/etc/shadow')\n",
+            "denied.rb:1:in `read': Permission denied @ rb_sysopen - /etc/shadow (Errno::EACCES)",
+        ),
+        ("killed.rb", "", "Process.kill('KILL', $$)\nsleep\n", "killed by SIGKILL"),
+        (
+            "late.rb",
+            SHORT,
+            "sleep 1000\n",
+            "it did not end within 1s (limits.timeout)",
+        ),
+    ]);
+}
+
+#[test]
 fn programs() {
     check(&[
         ("die", "", "#!/usr/bin/perl\ndie 'broken';\n", "broken at die line 2."),

@@ -67,6 +67,10 @@ pub(super) const TEMPLATES: &[Template] = &[
     template!("node", Script, "script.cjs", ".cjs", "script.toml", false),
     template!("node", Http, "http.cjs", ".cjs", "http.toml", false),
     template!("node", Service, "service.cjs", ".cjs", "service.toml", false),
+    template!("ruby", Handler, "handler.rb", ".rb", "handler.toml", false),
+    template!("ruby", Script, "script.rb", ".rb", "script.toml", false),
+    template!("ruby", Http, "http.rb", ".rb", "http.toml", false),
+    template!("ruby", Service, "service.rb", ".rb", "service.toml", false),
     template!("exec", Script, "script", "", "script.toml", true),
     template!("exec", Service, "service", "", "service.toml", true),
 ];

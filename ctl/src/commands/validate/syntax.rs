@@ -78,6 +78,7 @@ async fn check(runtime: &str, interpreter: &Path, file: &str, bytes: &[u8]) -> O
         }
         "bash" => of_shell(&run(interpreter, &["-n"], &unix(bytes)).await?.1),
         "node" => of_node(&run(interpreter, &["--check", "-"], bytes).await?.1),
+        "ruby" => of_place(&run(interpreter, &["-c", "-"], bytes).await?.1),
         // The formatter is the part of deno that parses a file and looks at no import.
         "deno" => of_deno(
             &run(interpreter, &["fmt", "--no-config", "--ext", suffix, "-"], bytes)
@@ -157,6 +158,17 @@ fn of_node(errors: &str) -> Option<Found> {
     })
 }
 
+/// `-:2: message`: ruby. It marks the column in another line, and not in all versions.
+fn of_place(errors: &str) -> Option<Found> {
+    let place = errors.lines().find_map(|line| line.strip_prefix("-:"))?;
+    let (number, message) = place.split_once(": ")?;
+    Some(Found {
+        line: number.parse().ok()?,
+        column: 1,
+        message: message.to_owned(),
+    })
+}
+
 /// `error: SyntaxError: Expression expected`, and `at file:///.../_stdin.ts:2:10` below the line.
 fn of_deno(errors: &str) -> Option<Found> {
     let message = errors.lines().find_map(|line| line.split_once("SyntaxError: "))?.1;
@@ -196,6 +208,9 @@ fn diagnostic(file: &str, bytes: &[u8], found: Found) -> Diagnostic {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Runtimes whose interpreters only `scripts/setup.sh --ci` installs.
+    const MAY_BE_MISSING: [&str; 1] = ["ruby"];
 
     #[tokio::test]
     async fn interpreters_name_the_place_of_an_error() {
@@ -246,7 +261,19 @@ mod tests {
                 5,
                 "Unexpected token ';'",
             ),
+            (
+                "ruby",
+                "/usr/bin/ruby",
+                "x.rb",
+                "x = 1\ny = = 1\n",
+                2,
+                1,
+                "syntax error",
+            ),
         ] {
+            if !Path::new(interpreter).exists() && MAY_BE_MISSING.contains(&runtime) {
+                continue;
+            }
             let found = check(runtime, Path::new(interpreter), file, text.as_bytes()).await;
             let found = found.unwrap_or_else(|| panic!("{text}"));
             assert_eq!((found.line, found.column), (line, column), "{text}: {found:?}");
@@ -258,6 +285,7 @@ mod tests {
             ("python", "/usr/bin/python3", "raise SystemExit('it ran')\n"),
             ("bash", "/usr/bin/bash", "echo it ran >&2; exit 1\n"),
             ("node", "/usr/bin/node", "throw new SyntaxError('it ran');\n"),
+            ("ruby", "/usr/bin/ruby", "BEGIN { warn '-:1: syntax error, it ran' }\n"),
             ("python", "/nonexistent", "(\n"),
             ("perl", "/usr/bin/perl", "(\n"),
         ] {

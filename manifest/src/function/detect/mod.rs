@@ -6,12 +6,14 @@
 //! Files:
 //! - `javascript`: handlers in JavaScript and TypeScript
 //! - `python`: handlers in Python
+//! - `ruby`: handlers in Ruby
 //! - `shell`: handlers in bash
 
 use super::project::is_standard;
 
 mod javascript;
 mod python;
+mod ruby;
 mod shell;
 
 /// A handler in a file.
@@ -33,6 +35,7 @@ pub fn handler(runtime: &str, code: &[u8]) -> Option<Handler> {
     match runtime {
         "python" => python::handler(text),
         "deno" | "node" => javascript::handler(text),
+        "ruby" => ruby::handler(text),
         "bash" => shell::handler(text),
         _ => None,
     }

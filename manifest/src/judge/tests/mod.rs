@@ -59,6 +59,7 @@ fn shipped_runtimes() -> Vec<JudgedFile> {
         read("exec", include_str!("../../../../runtimes/exec/runtime.toml")),
         read("node", include_str!("../../../../runtimes/node/runtime.toml")),
         read("python", include_str!("../../../../runtimes/python/runtime.toml")),
+        read("ruby", include_str!("../../../../runtimes/ruby/runtime.toml")),
     ]
 }
 
