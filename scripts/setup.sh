@@ -46,16 +46,17 @@ fi
 if [[ ${1:-} == --ci ]]; then
     need chromium command_there chromium
     need lintian command_there lintian
+    need lua5.4 test -x /usr/bin/lua5.4
     need man-db command_there man
     need nodejs command_there node
     need npm command_there npm
     need mmdebstrap command_there mmdebstrap
+    need ruby test -x /usr/bin/ruby
     need shellcheck command_there shellcheck
     need systemd command_there systemd-analyze
     # The virtual machine of `make test-vm`.
     need e2fsprogs command_there mke2fs
     need mmdebstrap command_there mmdebstrap
-    need ruby test -x /usr/bin/ruby
     need qemu-system-x86 command_there qemu-system-x86_64
     need qemu-utils command_there qemu-img
 fi

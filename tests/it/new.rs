@@ -33,6 +33,11 @@ const TEMPLATES: &[(&str, &str, &str)] = &[
     ("ruby", "script", ".rb"),
     ("ruby", "http", ".rb"),
     ("ruby", "service", ".rb"),
+    ("perl", "script", ".pl"),
+    ("perl", "http", ".pl"),
+    ("perl", "service", ".pl"),
+    ("lua", "script", ".lua"),
+    ("lua", "service", ".lua"),
     ("exec", "script", ""),
     ("exec", "service", ""),
 ];
@@ -40,7 +45,7 @@ const TEMPLATES: &[(&str, &str, &str)] = &[
 /// Every template is written into the directory of a real fnd, without a warning, and does what it says.
 #[test]
 fn every_template_runs() {
-    require!(deno, ruby);
+    require!(deno, lua, ruby);
     let fnd = Fnd::start();
     let functions = fnd.path("functions");
     for (runtime, kind, suffix) in TEMPLATES {
@@ -147,7 +152,10 @@ fn nothing_is_overwritten_and_wrong_words_say_the_rule() {
     let run = new(place.path(), &["x", "--runtime", "bash", "--kind", "http"]).expect_code(2);
     assert!(run.stderr.contains("kinds of bash: handler, script, service"), "{run}");
     let run = new(place.path(), &["x", "--runtime", "cobol"]).expect_code(2);
-    assert!(run.stderr.contains("bash, python, deno, node, ruby, exec"), "{run}");
+    assert!(
+        run.stderr.contains("bash, python, deno, node, ruby, perl, lua, exec"),
+        "{run}"
+    );
     let run = new(&at("missing"), &["x", "--runtime", "bash"]).expect_code(2);
     assert!(run.stderr.contains("mkdir -p"), "{run}");
 }

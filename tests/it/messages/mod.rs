@@ -360,11 +360,102 @@ fn ruby() {
             "File.read('/etc/shadow')\n",
             "denied.rb:1:in `read': Permission denied @ rb_sysopen - /etc/shadow (Errno::EACCES)",
         ),
-        ("killed.rb", "", "Process.kill('KILL', $$)\nsleep\n", "killed by SIGKILL"),
+        (
+            "killed.rb",
+            "",
+            "Process.kill('KILL', $$)\nsleep\n",
+            "killed by SIGKILL",
+        ),
         (
             "late.rb",
             SHORT,
             "sleep 1000\n",
+            "it did not end within 1s (limits.timeout)",
+        ),
+    ]);
+}
+
+#[test]
+fn perl() {
+    check(&[
+        ("raised.pl", "", "die 'broken';\n", "broken at raised.pl line 1."),
+        (
+            "module.pl",
+            "",
+            "use Nope;\n",
+            "Can't locate Nope.pm in @INC … at module.pl line 1.",
+        ),
+        (
+            "syntax.pl",
+            "",
+            "my $x = ;\n",
+            "syntax error at syntax.pl line 1, near \"= ;\"",
+        ),
+        (
+            "file.pl",
+            "",
+            "open my $file, '<', __FILE__ . '.data' or die __FILE__ . \".data: $!\\n\";\n",
+            "file.pl.data: No such file or directory",
+        ),
+        (
+            "own.pl",
+            "",
+            "print STDERR \"disk is full\\n\"; exit 3;\n",
+            "disk is full",
+        ),
+        (
+            "late.pl",
+            SHORT,
+            "sleep 1000;\n",
+            "it did not end within 1s (limits.timeout)",
+        ),
+    ]);
+}
+
+#[test]
+fn lua() {
+    require!(lua);
+    check(&[
+        (
+            "raised.lua",
+            "",
+            "error('broken')\n",
+            "/usr/bin/lua5.4: raised.lua:1: broken",
+        ),
+        (
+            "nil.lua",
+            "",
+            "local x\nprint(x.y)\n",
+            "/usr/bin/lua5.4: nil.lua:2: attempt to index a nil value (local 'x')",
+        ),
+        (
+            "module.lua",
+            "",
+            "require 'nope'\n",
+            "/usr/bin/lua5.4: module.lua:1: module 'nope' not found:",
+        ),
+        (
+            "syntax.lua",
+            "",
+            "x = = 1\n",
+            "/usr/bin/lua5.4: syntax.lua:1: unexpected symbol near '='",
+        ),
+        (
+            "file.lua",
+            "",
+            "assert(io.open(arg[0] .. '.data'))\n",
+            "…file.lua.data: No such file or directory",
+        ),
+        (
+            "own.lua",
+            "",
+            "io.stderr:write('disk is full\\n') os.exit(3)\n",
+            "disk is full",
+        ),
+        (
+            "late.lua",
+            SHORT,
+            "while true do end\n",
             "it did not end within 1s (limits.timeout)",
         ),
     ]);

@@ -71,6 +71,11 @@ pub(super) const TEMPLATES: &[Template] = &[
     template!("ruby", Script, "script.rb", ".rb", "script.toml", false),
     template!("ruby", Http, "http.rb", ".rb", "http.toml", false),
     template!("ruby", Service, "service.rb", ".rb", "service.toml", false),
+    template!("perl", Script, "script.pl", ".pl", "script.toml", false),
+    template!("perl", Http, "http.pl", ".pl", "http.toml", false),
+    template!("perl", Service, "service.pl", ".pl", "service.toml", false),
+    template!("lua", Script, "script.lua", ".lua", "script.toml", false),
+    template!("lua", Service, "service.lua", ".lua", "service.toml", false),
     template!("exec", Script, "script", "", "script.toml", true),
     template!("exec", Service, "service", "", "service.toml", true),
 ];

@@ -28,6 +28,9 @@ except ValueError as error:
     print(json.dumps([1, 1, str(error)]))
 ";
 
+/// Compiles standard input and prints the error.
+const LUA: &str = "local _, why = load(io.read('a'), '=-') if why then io.stderr:write(why, '\\n') end";
+
 /// An error in a text: line and column from 1, and what is wrong.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
@@ -78,6 +81,7 @@ async fn check(runtime: &str, interpreter: &Path, file: &str, bytes: &[u8]) -> O
         }
         "bash" => of_shell(&run(interpreter, &["-n"], &unix(bytes)).await?.1),
         "node" => of_node(&run(interpreter, &["--check", "-"], bytes).await?.1),
+        "lua" => of_place(&run(interpreter, &["-e", LUA], bytes).await?.1),
         "ruby" => of_place(&run(interpreter, &["-c", "-"], bytes).await?.1),
         // The formatter is the part of deno that parses a file and looks at no import.
         "deno" => of_deno(
@@ -158,7 +162,7 @@ fn of_node(errors: &str) -> Option<Found> {
     })
 }
 
-/// `-:2: message`: ruby. It marks the column in another line, and not in all versions.
+/// `-:2: message`: ruby and lua. Ruby marks the column in another line, and not in all versions.
 fn of_place(errors: &str) -> Option<Found> {
     let place = errors.lines().find_map(|line| line.strip_prefix("-:"))?;
     let (number, message) = place.split_once(": ")?;
@@ -210,7 +214,7 @@ mod tests {
     use super::*;
 
     /// Runtimes whose interpreters only `scripts/setup.sh --ci` installs.
-    const MAY_BE_MISSING: [&str; 1] = ["ruby"];
+    const MAY_BE_MISSING: [&str; 2] = ["lua", "ruby"];
 
     #[tokio::test]
     async fn interpreters_name_the_place_of_an_error() {
@@ -262,6 +266,15 @@ mod tests {
                 "Unexpected token ';'",
             ),
             (
+                "lua",
+                "/usr/bin/lua5.4",
+                "x.lua",
+                "x = 1\ny = = 1\n",
+                2,
+                1,
+                "unexpected symbol",
+            ),
+            (
                 "ruby",
                 "/usr/bin/ruby",
                 "x.rb",
@@ -285,6 +298,7 @@ mod tests {
             ("python", "/usr/bin/python3", "raise SystemExit('it ran')\n"),
             ("bash", "/usr/bin/bash", "echo it ran >&2; exit 1\n"),
             ("node", "/usr/bin/node", "throw new SyntaxError('it ran');\n"),
+            ("lua", "/usr/bin/lua5.4", "io.stderr:write('-:1: it ran')\n"),
             ("ruby", "/usr/bin/ruby", "BEGIN { warn '-:1: syntax error, it ran' }\n"),
             ("python", "/nonexistent", "(\n"),
             ("perl", "/usr/bin/perl", "(\n"),
