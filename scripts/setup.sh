@@ -51,6 +51,7 @@ if [[ ${1:-} == --ci ]]; then
     need nodejs command_there node
     need npm command_there npm
     need mmdebstrap command_there mmdebstrap
+    need php-cli test -x /usr/bin/php
     need ruby test -x /usr/bin/ruby
     need shellcheck command_there shellcheck
     need systemd command_there systemd-analyze

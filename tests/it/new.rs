@@ -33,6 +33,10 @@ const TEMPLATES: &[(&str, &str, &str)] = &[
     ("ruby", "script", ".rb"),
     ("ruby", "http", ".rb"),
     ("ruby", "service", ".rb"),
+    ("php", "handler", ".php"),
+    ("php", "script", ".php"),
+    ("php", "http", ".php"),
+    ("php", "service", ".php"),
     ("perl", "script", ".pl"),
     ("perl", "http", ".pl"),
     ("perl", "service", ".pl"),
@@ -45,7 +49,7 @@ const TEMPLATES: &[(&str, &str, &str)] = &[
 /// Every template is written into the directory of a real fnd, without a warning, and does what it says.
 #[test]
 fn every_template_runs() {
-    require!(deno, lua, ruby);
+    require!(deno, lua, php, ruby);
     let fnd = Fnd::start();
     let functions = fnd.path("functions");
     for (runtime, kind, suffix) in TEMPLATES {
@@ -153,7 +157,8 @@ fn nothing_is_overwritten_and_wrong_words_say_the_rule() {
     assert!(run.stderr.contains("kinds of bash: handler, script, service"), "{run}");
     let run = new(place.path(), &["x", "--runtime", "cobol"]).expect_code(2);
     assert!(
-        run.stderr.contains("bash, python, deno, node, ruby, perl, lua, exec"),
+        run.stderr
+            .contains("bash, python, deno, node, ruby, php, perl, lua, exec"),
         "{run}"
     );
     let run = new(&at("missing"), &["x", "--runtime", "bash"]).expect_code(2);

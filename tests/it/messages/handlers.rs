@@ -109,6 +109,37 @@ fn in_three_languages() {
 }
 
 #[test]
+fn php() {
+    require!(php);
+    check(&[
+        (
+            "raised.php",
+            HANDLER,
+            "<?php\nfunction handler($event, $context) { throw new Exception('broken'); }\n",
+            "broken",
+        ),
+        (
+            "syntax.php",
+            HANDLER,
+            "<?php\nfunction handler($event, $context) { $x = = 1; }\n",
+            "syntax error, unexpected token \"=\" (syntax.php:2)",
+        ),
+        (
+            "module.php",
+            HANDLER,
+            "<?php\nrequire 'nope.php';\nfunction handler($event, $context) {}\n",
+            "Failed opening required 'nope.php' (…)",
+        ),
+        (
+            "exits.php",
+            HANDLER,
+            "<?php\nfunction handler($event, $context) { fwrite(STDERR, \"disk is full\\n\"); exit(3); }\n",
+            "disk is full",
+        ),
+    ]);
+}
+
+#[test]
 fn ruby() {
     require!(ruby);
     check(&[

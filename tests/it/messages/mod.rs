@@ -376,6 +376,55 @@ fn ruby() {
 }
 
 #[test]
+fn php() {
+    require!(php);
+    check(&[
+        (
+            "raised.php",
+            "",
+            "<?php\nthrow new Exception(\"broken\\nsecond line\");\n",
+            "Fatal error: Uncaught Exception: broken",
+        ),
+        (
+            "name.php",
+            "",
+            "<?php\nnope();\n",
+            "Fatal error: Uncaught Error: Call to undefined function nope() in name.php:2",
+        ),
+        (
+            "cause.php",
+            "",
+            "<?php\ntry { throw new Exception('inner'); } catch (Exception $e) { throw new Error('outer', 0, $e); }\n",
+            "Next Error: outer in cause.php:2",
+        ),
+        (
+            "syntax.php",
+            "",
+            "<?php\n$x = = 1;\n",
+            "Parse error: syntax error, unexpected token \"=\" in syntax.php on line 2",
+        ),
+        (
+            "module.php",
+            "",
+            "<?php\nrequire 'nope.php';\n",
+            "Fatal error: Uncaught Error: Failed opening required 'nope.php' (…) in module.php:2",
+        ),
+        (
+            "own.php",
+            "",
+            "<?php\nfwrite(STDERR, \"disk is full\\n\");\nexit(3);\n",
+            "disk is full",
+        ),
+        (
+            "late.php",
+            SHORT,
+            "<?php\nsleep(1000);\n",
+            "it did not end within 1s (limits.timeout)",
+        ),
+    ]);
+}
+
+#[test]
 fn perl() {
     check(&[
         ("raised.pl", "", "die 'broken';\n", "broken at raised.pl line 1."),

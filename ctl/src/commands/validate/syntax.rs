@@ -28,6 +28,9 @@ except ValueError as error:
     print(json.dumps([1, 1, str(error)]))
 ";
 
+/// Reads standard input only, without the settings of the machine.
+const PHP: [&str; 6] = ["-n", "-d", "display_errors=stderr", "-d", "log_errors=0", "-l"];
+
 /// Compiles standard input and prints the error.
 const LUA: &str = "local _, why = load(io.read('a'), '=-') if why then io.stderr:write(why, '\\n') end";
 
@@ -82,6 +85,7 @@ async fn check(runtime: &str, interpreter: &Path, file: &str, bytes: &[u8]) -> O
         "bash" => of_shell(&run(interpreter, &["-n"], &unix(bytes)).await?.1),
         "node" => of_node(&run(interpreter, &["--check", "-"], bytes).await?.1),
         "lua" => of_place(&run(interpreter, &["-e", LUA], bytes).await?.1),
+        "php" => of_php(&run(interpreter, &PHP, bytes).await?.1),
         "ruby" => of_place(&run(interpreter, &["-c", "-"], bytes).await?.1),
         // The formatter is the part of deno that parses a file and looks at no import.
         "deno" => of_deno(
@@ -173,6 +177,21 @@ fn of_place(errors: &str) -> Option<Found> {
     })
 }
 
+/// `Parse error: message in Standard input code on line 2`, or `Fatal error: ...` for code that cannot be compiled.
+fn of_php(errors: &str) -> Option<Found> {
+    let (what, number) = errors
+        .lines()
+        .find_map(|line| line.rsplit_once(" in Standard input code on line "))?;
+    let message = what
+        .strip_prefix("Parse error: ")
+        .or_else(|| what.strip_prefix("Fatal error: "))?;
+    Some(Found {
+        line: number.trim_end().parse().ok()?,
+        column: 1,
+        message: message.trim_start().to_owned(),
+    })
+}
+
 /// `error: SyntaxError: Expression expected`, and `at file:///.../_stdin.ts:2:10` below the line.
 fn of_deno(errors: &str) -> Option<Found> {
     let message = errors.lines().find_map(|line| line.split_once("SyntaxError: "))?.1;
@@ -214,7 +233,7 @@ mod tests {
     use super::*;
 
     /// Runtimes whose interpreters only `scripts/setup.sh --ci` installs.
-    const MAY_BE_MISSING: [&str; 2] = ["lua", "ruby"];
+    const MAY_BE_MISSING: [&str; 3] = ["lua", "php", "ruby"];
 
     #[tokio::test]
     async fn interpreters_name_the_place_of_an_error() {
@@ -266,6 +285,15 @@ mod tests {
                 "Unexpected token ';'",
             ),
             (
+                "php",
+                "/usr/bin/php",
+                "x.php",
+                "<?php\n$x = = 1;\n",
+                2,
+                1,
+                "unexpected token",
+            ),
+            (
                 "lua",
                 "/usr/bin/lua5.4",
                 "x.lua",
@@ -298,6 +326,11 @@ mod tests {
             ("python", "/usr/bin/python3", "raise SystemExit('it ran')\n"),
             ("bash", "/usr/bin/bash", "echo it ran >&2; exit 1\n"),
             ("node", "/usr/bin/node", "throw new SyntaxError('it ran');\n"),
+            (
+                "php",
+                "/usr/bin/php",
+                "<?php fwrite(STDERR, \"Parse error: it ran in Standard input code on line 1\");\n",
+            ),
             ("lua", "/usr/bin/lua5.4", "io.stderr:write('-:1: it ran')\n"),
             ("ruby", "/usr/bin/ruby", "BEGIN { warn '-:1: syntax error, it ran' }\n"),
             ("python", "/nonexistent", "(\n"),

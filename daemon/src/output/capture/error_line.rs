@@ -89,6 +89,7 @@ impl ErrorLine {
         } else if self.expects
             || ERRORS.iter().any(|words| text.starts_with(words))
             || (self.report == 0 && is_first_error(text))
+            || (self.report > 0 && is_next(text))
         {
             (self.expects, self.report) = (false, REPORT_MAX);
             self.keep(text, false);
@@ -144,6 +145,14 @@ fn is_traceback(line: &[u8]) -> bool {
 /// Says whether a line begins the report of an error after which others in the same form are its causes.
 fn is_first_error(text: &[u8]) -> bool {
     FIRST_ERRORS.iter().any(|words| text.starts_with(words)) || is_at_a_place(text)
+}
+
+/// Says whether php shows the exception that was thrown because of the one above: `Next Error: outer in x.php:2`.
+fn is_next(text: &[u8]) -> bool {
+    let rest = text.strip_prefix(b"Next ").unwrap_or_default();
+    rest.split(|byte| *byte == b' ')
+        .next()
+        .is_some_and(|word| word.ends_with(b":"))
 }
 
 /// Says whether a line is an error at a place, as ruby and javac print it: ``x.rb:2:in `f': broken (RuntimeError)``,
@@ -344,6 +353,10 @@ mod tests {
                 "\nWarning: Undefined variable $x in x.php on line 1\n\nFatal error: Uncaught Exception: broken\nsecond in x.php:2\nStack trace:\n{frames}  thrown in x.php on line 2\n"
             ),
             "Fatal error: Uncaught Exception: broken",
+        );
+        check(
+            "Fatal error: Uncaught Exception: in in x.php:2\nStack trace:\n#0 {main}\n\nNext Error: out in x.php:2\nStack trace:\n#0 {main}\n  thrown in x.php on line 2\n",
+            "Next Error: out in x.php:2",
         );
         check(
             "PHP Parse error:  syntax error, unexpected token \"=\" in x.php on line 2\n",

@@ -60,6 +60,7 @@ fn shipped_runtimes() -> Vec<JudgedFile> {
         read("lua", include_str!("../../../../runtimes/lua/runtime.toml")),
         read("node", include_str!("../../../../runtimes/node/runtime.toml")),
         read("perl", include_str!("../../../../runtimes/perl/runtime.toml")),
+        read("php", include_str!("../../../../runtimes/php/runtime.toml")),
         read("python", include_str!("../../../../runtimes/python/runtime.toml")),
         read("ruby", include_str!("../../../../runtimes/ruby/runtime.toml")),
     ]
