@@ -80,7 +80,7 @@ fn reason_of(fnd: &Fnd, name: &str, payload: &Value) -> String {
 /// All examples are accepted, and those that need no other machine have run, as `make run` shows.
 #[test]
 fn all_of_them_are_accepted_and_the_local_ones_run_by_themselves() {
-    require!(deno, lua, php, ruby);
+    require!(deno, java, lua, php, ruby);
     let fnd = with_examples(&[]);
     let names = ["disk-space", "dns-check", "inventory", "load-average", "ops/heartbeat"];
     for name in names {
@@ -660,6 +660,17 @@ fn scripts_in_perl_and_lua() {
     assert_eq!(result_of(&fnd, "web/order-perl", &order), json!({"total": 5.1}));
     let words = json!({"lines": 0, "words": 2, "bytes": 5});
     assert_eq!(result_of(&fnd, "web/words-lua", &json!("a b")), words);
+    fnd.finish();
+}
+
+#[test]
+fn scripts_in_java() {
+    require!(java);
+    let fnd = with_examples(&["web/hello-java.java", "web/words-java.java"]);
+    fnd.wait_ready("web/hello-java");
+    assert_eq!(fnd.invoke("web/hello-java", "").text().trim_end(), "hello, you");
+    let words = json!({"lines": 0, "words": 2, "bytes": 5});
+    assert_eq!(result_of(&fnd, "web/words-java", &json!("a b")), words);
     fnd.finish();
 }
 

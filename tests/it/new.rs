@@ -42,6 +42,9 @@ const TEMPLATES: &[(&str, &str, &str)] = &[
     ("perl", "service", ".pl"),
     ("lua", "script", ".lua"),
     ("lua", "service", ".lua"),
+    ("java", "script", ".java"),
+    ("java", "http", ".java"),
+    ("java", "service", ".java"),
     ("exec", "script", ""),
     ("exec", "service", ""),
 ];
@@ -49,7 +52,7 @@ const TEMPLATES: &[(&str, &str, &str)] = &[
 /// Every template is written into the directory of a real fnd, without a warning, and does what it says.
 #[test]
 fn every_template_runs() {
-    require!(deno, lua, php, ruby);
+    require!(deno, java, lua, php, ruby);
     let fnd = Fnd::start();
     let functions = fnd.path("functions");
     for (runtime, kind, suffix) in TEMPLATES {
@@ -158,7 +161,7 @@ fn nothing_is_overwritten_and_wrong_words_say_the_rule() {
     let run = new(place.path(), &["x", "--runtime", "cobol"]).expect_code(2);
     assert!(
         run.stderr
-            .contains("bash, python, deno, node, ruby, php, perl, lua, exec"),
+            .contains("bash, python, deno, node, ruby, php, perl, lua, java, exec"),
         "{run}"
     );
     let run = new(&at("missing"), &["x", "--runtime", "bash"]).expect_code(2);

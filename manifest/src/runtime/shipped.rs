@@ -22,6 +22,7 @@ pub const FILES: &[(&str, &[u8])] = files![
     "deno/runtime.toml"
     "deno/shim.mjs"
     "exec/runtime.toml"
+    "java/runtime.toml"
     "lua/runtime.toml"
     "node/runtime.toml"
     "node/shim.mjs"

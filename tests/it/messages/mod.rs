@@ -10,13 +10,13 @@ use std::fmt::Write as _;
 
 /// A function that fails: its file, more of its manifest, its code, and the message of its run. In a message, `…` stands
 /// for any text.
-type Case = (&'static str, &'static str, &'static str, &'static str);
+type Case<'a> = (&'a str, &'a str, &'a str, &'a str);
 
 const SHORT: &str = "[limits]\ntimeout = \"1s\"\n";
 
 /// Runs every function, and reports all messages that differ.
 #[track_caller]
-fn check(cases: &[Case]) {
+fn check(cases: &[Case<'_>]) {
     let fnd = Fnd::start();
     for (file, manifest, code, _) in cases {
         let name = file.split('.').next().unwrap();
@@ -458,6 +458,53 @@ fn perl() {
             "sleep 1000;\n",
             "it did not end within 1s (limits.timeout)",
         ),
+    ]);
+}
+
+#[test]
+fn java() {
+    require!(java);
+    let main =
+        |body: &str| format!("class A {{ public static void main(String[] a) throws Exception {{\n{body}\n}} }}\n");
+    let raised = main("throw new RuntimeException(\"broken\\nsecond\", new Exception(\"inner\"));");
+    let syntax = main("int x = ;");
+    let several = main("int x = y;\nString z = 1;");
+    let file = main("new java.io.FileReader(System.getenv(\"SCRIPT\") + \".data\");");
+    let own = main("System.err.println(\"disk is full\"); System.exit(3);");
+    let late = main("Thread.sleep(1000000);");
+    check(&[
+        (
+            "raised.java",
+            "",
+            &raised,
+            "Exception in thread \"main\" java.lang.RuntimeException: broken",
+        ),
+        (
+            "syntax.java",
+            "",
+            &syntax,
+            "syntax.java:2: error: illegal start of expression",
+        ),
+        (
+            "several.java",
+            "",
+            &several,
+            "several.java:2: error: cannot find symbol",
+        ),
+        (
+            "module.java",
+            "",
+            "import nope.Nope;\nclass A { public static void main(String[] a) { } }\n",
+            "module.java:1: error: package nope does not exist",
+        ),
+        (
+            "file.java",
+            "",
+            &file,
+            "Exception in thread \"main\" java.io.FileNotFoundException: file.java.data (No such file or directory)",
+        ),
+        ("own.java", "", &own, "disk is full"),
+        ("late.java", SHORT, &late, "it did not end within 1s (limits.timeout)"),
     ]);
 }
 

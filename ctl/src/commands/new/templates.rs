@@ -80,6 +80,9 @@ pub(super) const TEMPLATES: &[Template] = &[
     template!("perl", Service, "service.pl", ".pl", "service.toml", false),
     template!("lua", Script, "script.lua", ".lua", "script.toml", false),
     template!("lua", Service, "service.lua", ".lua", "service.toml", false),
+    template!("java", Script, "script.java", ".java", "script.toml", false),
+    template!("java", Http, "http.java", ".java", "http.toml", false),
+    template!("java", Service, "service.java", ".java", "service.toml", false),
     template!("exec", Script, "script", "", "script.toml", true),
     template!("exec", Service, "service", "", "service.toml", true),
 ];
