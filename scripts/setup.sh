@@ -45,11 +45,15 @@ if [[ ${1:-} == --ci || ${1:-} == --crash ]]; then
 fi
 if [[ ${1:-} == --ci ]]; then
     need chromium command_there chromium
+    need default-jdk-headless test -x /usr/bin/javac
     need lintian command_there lintian
+    need lua5.4 test -x /usr/bin/lua5.4
     need man-db command_there man
     need nodejs command_there node
     need npm command_there npm
     need mmdebstrap command_there mmdebstrap
+    need php-cli test -x /usr/bin/php
+    need ruby test -x /usr/bin/ruby
     need shellcheck command_there shellcheck
     need systemd command_there systemd-analyze
     # The virtual machine of `make test-vm`.

@@ -268,9 +268,9 @@ fn what_nobody_claims_is_no_function() {
 #[test]
 fn a_file_that_no_rule_claims_is_named() {
     let fnd = with_witness();
-    fnd.drop_file("x.rb", "puts 1\n");
+    fnd.drop_file("x.tcl", "puts 1\n");
     fnd.drop_file("ops/data", "1 2 3\n");
-    let paths = ["x.rb", "ops/data"].map(|name| fnd.function_path(name).display().to_string());
+    let paths = ["x.tcl", "ops/data"].map(|name| fnd.function_path(name).display().to_string());
     let status = wait_until("both files to be named", PATIENCE, || {
         Some(fnd.status()).filter(|status| status.unclaimed_count == 2)
     });
@@ -280,7 +280,7 @@ fn a_file_that_no_rule_claims_is_named() {
     assert!(shown.contains(&line), "{shown}");
     // Whatever else changes, each is logged once.
     fnd.drop_file("after.sh", "# /// fnd\n# on_load = false\n# ///\n:\n");
-    fnd.remove("x.rb");
+    fnd.remove("x.tcl");
     fnd.wait_ready("after");
     wait_until("the file to be forgotten", PATIENCE, || {
         (fnd.status().unclaimed_count == 1).then_some(())

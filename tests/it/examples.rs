@@ -80,7 +80,7 @@ fn reason_of(fnd: &Fnd, name: &str, payload: &Value) -> String {
 /// All examples are accepted, and those that need no other machine have run, as `make run` shows.
 #[test]
 fn all_of_them_are_accepted_and_the_local_ones_run_by_themselves() {
-    require!(deno);
+    require!(deno, java, lua, php, ruby);
     let fnd = with_examples(&[]);
     let names = ["disk-space", "dns-check", "inventory", "load-average", "ops/heartbeat"];
     for name in names {
@@ -600,8 +600,14 @@ fn get(fnd: &Fnd, name: &str, path: &str) -> Answer {
 /// The handlers read query and method. Each is loaded once: the second call finds the state of the first.
 #[test]
 fn handlers_that_read_the_request() {
-    require!(deno);
-    let names = ["web/hello.py", "web/hello-deno.ts", "web/hello-node.cjs"];
+    require!(deno, php, ruby);
+    let names = [
+        "web/hello.py",
+        "web/hello-deno.ts",
+        "web/hello-node.cjs",
+        "web/hello-ruby.rb",
+        "web/hello-php.php",
+    ];
     let fnd = with_examples(&names);
     for file in names {
         let (name, _) = file.rsplit_once('.').unwrap();
@@ -618,8 +624,14 @@ fn handlers_that_read_the_request() {
 
 #[test]
 fn handlers_that_take_json() {
-    require!(deno);
-    let names = ["web/order.py", "web/order-deno.ts", "web/order-node.cjs"];
+    require!(deno, php, ruby);
+    let names = [
+        "web/order.py",
+        "web/order-deno.ts",
+        "web/order-node.cjs",
+        "web/order-ruby.rb",
+        "web/order-php.php",
+    ];
     let fnd = with_examples(&names);
     for file in names {
         let (name, _) = file.rsplit_once('.').unwrap();
@@ -629,6 +641,36 @@ fn handlers_that_take_json() {
         assert_eq!(answer.status, 422, "{name}: {}", answer.text());
         assert_eq!(answer.json::<Value>(), json!({"error": "an order has `items`"}));
     }
+    fnd.finish();
+}
+
+#[test]
+fn scripts_in_perl_and_lua() {
+    require!(lua);
+    let fnd = with_examples(&[
+        "web/hello-perl.pl",
+        "web/order-perl.pl",
+        "web/hello-lua.lua",
+        "web/words-lua.lua",
+    ]);
+    assert_eq!(result_of(&fnd, "web/hello-perl", &Value::Null)["hello"], "you");
+    fnd.wait_ready("web/hello-lua");
+    assert_eq!(fnd.invoke("web/hello-lua", "").text().trim_end(), "hello, you");
+    let order = json!({"items": [{"price": 2.5, "count": 2}, {"price": 0.1}]});
+    assert_eq!(result_of(&fnd, "web/order-perl", &order), json!({"total": 5.1}));
+    let words = json!({"lines": 0, "words": 2, "bytes": 5});
+    assert_eq!(result_of(&fnd, "web/words-lua", &json!("a b")), words);
+    fnd.finish();
+}
+
+#[test]
+fn scripts_in_java() {
+    require!(java);
+    let fnd = with_examples(&["web/hello-java.java", "web/words-java.java"]);
+    fnd.wait_ready("web/hello-java");
+    assert_eq!(fnd.invoke("web/hello-java", "").text().trim_end(), "hello, you");
+    let words = json!({"lines": 0, "words": 2, "bytes": 5});
+    assert_eq!(result_of(&fnd, "web/words-java", &json!("a b")), words);
     fnd.finish();
 }
 

@@ -29,6 +29,22 @@ const TEMPLATES: &[(&str, &str, &str)] = &[
     ("node", "script", ".cjs"),
     ("node", "http", ".cjs"),
     ("node", "service", ".cjs"),
+    ("ruby", "handler", ".rb"),
+    ("ruby", "script", ".rb"),
+    ("ruby", "http", ".rb"),
+    ("ruby", "service", ".rb"),
+    ("php", "handler", ".php"),
+    ("php", "script", ".php"),
+    ("php", "http", ".php"),
+    ("php", "service", ".php"),
+    ("perl", "script", ".pl"),
+    ("perl", "http", ".pl"),
+    ("perl", "service", ".pl"),
+    ("lua", "script", ".lua"),
+    ("lua", "service", ".lua"),
+    ("java", "script", ".java"),
+    ("java", "http", ".java"),
+    ("java", "service", ".java"),
     ("exec", "script", ""),
     ("exec", "service", ""),
 ];
@@ -36,7 +52,7 @@ const TEMPLATES: &[(&str, &str, &str)] = &[
 /// Every template is written into the directory of a real fnd, without a warning, and does what it says.
 #[test]
 fn every_template_runs() {
-    require!(deno);
+    require!(deno, java, lua, php, ruby);
     let fnd = Fnd::start();
     let functions = fnd.path("functions");
     for (runtime, kind, suffix) in TEMPLATES {
@@ -143,7 +159,11 @@ fn nothing_is_overwritten_and_wrong_words_say_the_rule() {
     let run = new(place.path(), &["x", "--runtime", "bash", "--kind", "http"]).expect_code(2);
     assert!(run.stderr.contains("kinds of bash: handler, script, service"), "{run}");
     let run = new(place.path(), &["x", "--runtime", "cobol"]).expect_code(2);
-    assert!(run.stderr.contains("bash, python, deno, node, exec"), "{run}");
+    assert!(
+        run.stderr
+            .contains("bash, python, deno, node, ruby, php, perl, lua, java, exec"),
+        "{run}"
+    );
     let run = new(&at("missing"), &["x", "--runtime", "bash"]).expect_code(2);
     assert!(run.stderr.contains("mkdir -p"), "{run}");
 }

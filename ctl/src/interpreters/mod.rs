@@ -77,10 +77,7 @@ pub(crate) fn ids() -> [&'static str; 3] {
 /// It is not known.
 pub(crate) fn known(id: &str) -> Result<&'static Known, Failure> {
     KNOWN.iter().find(|known| known.id == id).ok_or_else(|| {
-        let package = match id {
-            "python" => "python3",
-            other => other,
-        };
+        let package = fnd_manifest::judge::package(id);
         Failure::usage(format!("`{id}` is not an interpreter that fndctl installs")).help(format!(
             "it installs {}; others: sudo apt install {package}",
             ids().join(", ")

@@ -22,7 +22,24 @@ pub(super) fn shown(state: &str, message: &str) -> String {
             rest = path;
         }
     }
-    telemetry::escape(&(own + rest)).into_owned()
+    telemetry::escape(&whole(&(own + rest))).into_owned()
+}
+
+/// Replaces paths of which lua shows only the end: `...09af/code/x.lua`.
+fn whole(message: &str) -> String {
+    let mut pieces = message.split("...");
+    let mut result = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let after_hash = piece.trim_start_matches(|c: char| c.is_ascii_hexdigit());
+        match after_hash
+            .strip_prefix("/code/")
+            .filter(|_| after_hash.len() < piece.len())
+        {
+            Some(path) => result += path,
+            None => result = result + "..." + piece,
+        }
+    }
+    result
 }
 
 /// Returns what follows `FUNCTION/HASH/code/`.
@@ -57,8 +74,15 @@ mod tests {
     }
 
     #[test]
+    fn paths_that_lua_cuts_are_those_of_the_function() {
+        check("lua: ...09af/code/a.lua:1: no ...x", "lua: a.lua:1: no ...x");
+    }
+
+    #[test]
     fn other_paths_stay() {
         for path in [
+            ".../code/a.lua",
+            "...09ag/code/a.lua",
             "/var/lib/fnd/versions/",
             "/var/lib/fnd/versions/a/xyz/code/a.sh",
             "/var/lib/fnd/versions/a//code/a.sh",

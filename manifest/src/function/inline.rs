@@ -1,4 +1,4 @@
-//! Finds a manifest inside the code: a comment block `# /// fnd` ... `# ///`, or with `//`, in the form of Python's PEP
+//! Finds a manifest inside the code: a comment block `# /// fnd` ... `# ///`, or with `//` or `--`, in the form of Python's PEP
 //! 723.
 //!
 //! The markers begin at the start of a line. They also count inside a string or here-document, because no language is
@@ -70,6 +70,7 @@ pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>
         let prefix = match (block.prefix, gap) {
             ("#", 1) => "# ",
             ("//", 1) => "// ",
+            ("--", 1) => "-- ",
             (prefix, _) => prefix,
         };
         block.lines.push((number, prefix, format!("{text}\n")));
@@ -96,8 +97,8 @@ pub fn script_metadata(file: &str, bytes: &[u8]) -> Option<Diagnostic> {
     near_block::script_metadata(file, &lossy(head(without_mark(bytes))))
 }
 
-/// Beginnings of comments in all known runtimes: TypeScript has `//`, the shells have `#`.
-pub(super) const PREFIXES: [&str; 2] = ["#", "//"];
+/// Beginnings of comments in all known runtimes: TypeScript has `//`, the shells have `#`, Lua has `--`.
+pub const PREFIXES: [&str; 3] = ["#", "//", "--"];
 
 struct Open {
     prefix: &'static str,
@@ -157,6 +158,7 @@ mod tests {
             Some("a = 1\n\nb = 2\n")
         );
         assert_eq!(lines("// /// fnd\n// a = 1\n// ///").as_deref(), Some("a = 1\n"));
+        assert_eq!(lines("-- /// fnd\n-- a = 1\n-- ///").as_deref(), Some("a = 1\n"));
         assert_eq!(
             lines("\u{feff}# /// fnd\r\n# a = 1\r\n# ///\r\n").as_deref(),
             Some("a = 1\n")

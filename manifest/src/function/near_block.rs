@@ -16,7 +16,7 @@ const COMPARED_LINES: usize = 100;
 const IN_BOTH: &str = "dependencies";
 
 const HELP: &str = "write a manifest as `# /// fnd`, then lines of TOML that begin with `# `, then `# ///`, each from \
-                    the start of its line; with `//` instead of `#` in TypeScript and JavaScript";
+                    the start of its line; with `//` instead of `#` in TypeScript and JavaScript, `--` in Lua";
 
 /// Returns the error of the first block that its author meant as a manifest, but that is not one.
 pub(super) fn near_miss(file: &str, text: &str) -> Option<Diagnostic> {
@@ -151,8 +151,12 @@ mod tests {
             "///// fnd",
             "// // fnd",
             "///fnd",
+            "-- // fnd",
         ] {
-            let prefix = if first.starts_with('#') { "#" } else { "//" };
+            let prefix = super::super::inline::PREFIXES
+                .into_iter()
+                .find(|prefix| first.starts_with(prefix))
+                .unwrap();
             for rest in [
                 "on_load = false",
                 "[limits]",

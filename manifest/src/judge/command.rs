@@ -239,14 +239,25 @@ pub(super) fn interpreter_help(choice: &Choice<'_>) -> String {
         .last()
         .map_or("", |path| path.rsplit('/').next().unwrap_or(path));
     match last.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
-        "python" => "install an interpreter: `apt install python3`".to_owned(),
         id @ ("deno" | "node" | "nodejs") => {
             let id = id.trim_end_matches("js");
             format!(
                 "install it with `sudo fndctl runtimes install {id}`, or name it in `[runtimes] {id}.interpreters` of fnd.toml"
             )
         }
-        package => format!("install an interpreter: `apt install {package}`"),
+        id => format!("install an interpreter: `apt install {}`", package(id)),
+    }
+}
+
+/// Returns the Debian package of an interpreter.
+#[must_use]
+pub fn package(id: &str) -> &str {
+    match id {
+        "python" => "python3",
+        "lua" => "lua5.4",
+        "php" => "php-cli",
+        "java" => "default-jdk-headless",
+        other => other,
     }
 }
 

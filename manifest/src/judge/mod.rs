@@ -30,6 +30,7 @@ use fnd_wire::plan::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use command::package;
 pub use function::Judged;
 
 /// The verdict on a function; [`fnd_wire::plan::FunctionVerdict::document`] holds it as JSON.

@@ -248,7 +248,7 @@ mod tests {
             .skip_while(|line| !line.ends_with(" /// fnd"))
             .skip(1)
             .take_while(|line| !line.ends_with(" ///"))
-            .map(|line| line.trim_start_matches(['#', '/']).trim_start())
+            .map(|line| line.trim_start_matches(['#', '/', '-']).trim_start())
             .peekable();
         lines.peek()?;
         Some(lines.collect::<Vec<_>>().join("\n"))

@@ -109,6 +109,86 @@ fn in_three_languages() {
 }
 
 #[test]
+fn php() {
+    require!(php);
+    check(&[
+        (
+            "raised.php",
+            HANDLER,
+            "<?php\nfunction handler($event, $context) { throw new Exception('broken'); }\n",
+            "broken",
+        ),
+        (
+            "syntax.php",
+            HANDLER,
+            "<?php\nfunction handler($event, $context) { $x = = 1; }\n",
+            "syntax error, unexpected token \"=\" (syntax.php:2)",
+        ),
+        (
+            "module.php",
+            HANDLER,
+            "<?php\nrequire 'nope.php';\nfunction handler($event, $context) {}\n",
+            "Failed opening required 'nope.php' (…)",
+        ),
+        (
+            "exits.php",
+            HANDLER,
+            "<?php\nfunction handler($event, $context) { fwrite(STDERR, \"disk is full\\n\"); exit(3); }\n",
+            "disk is full",
+        ),
+    ]);
+}
+
+#[test]
+fn ruby() {
+    require!(ruby);
+    check(&[
+        (
+            "raised.rb",
+            HANDLER,
+            "def handler(event, context) = raise('broken')\n",
+            "broken",
+        ),
+        (
+            "name.rb",
+            HANDLER,
+            "def handler(event, context) = contxt\n",
+            "undefined local variable or method `contxt' for main:Object",
+        ),
+        (
+            "syntax.rb",
+            HANDLER,
+            "x = = 1\ndef handler(event, context) = 1\n",
+            "syntax.rb:1: syntax error, unexpected '='",
+        ),
+        (
+            "module.rb",
+            HANDLER,
+            "require 'nope'\ndef handler(event, context) = 1\n",
+            "cannot load such file -- nope",
+        ),
+        (
+            "file.rb",
+            HANDLER,
+            "def handler(event, context) = File.read(__FILE__ + '.data')\n",
+            "No such file or directory @ rb_sysopen - file.rb.data",
+        ),
+        (
+            "own.rb",
+            HANDLER,
+            "def handler(event, context) = abort('disk is full')\n",
+            "disk is full",
+        ),
+        (
+            "exits.rb",
+            HANDLER,
+            "def handler(event, context)\n  warn 'disk is full'\n  exit!(3)\nend\n",
+            "disk is full",
+        ),
+    ]);
+}
+
+#[test]
 fn deno() {
     require!(deno);
     check(&[

@@ -10,13 +10,13 @@ use std::fmt::Write as _;
 
 /// A function that fails: its file, more of its manifest, its code, and the message of its run. In a message, `…` stands
 /// for any text.
-type Case = (&'static str, &'static str, &'static str, &'static str);
+type Case<'a> = (&'a str, &'a str, &'a str, &'a str);
 
 const SHORT: &str = "[limits]\ntimeout = \"1s\"\n";
 
 /// Runs every function, and reports all messages that differ.
 #[track_caller]
-fn check(cases: &[Case]) {
+fn check(cases: &[Case<'_>]) {
     let fnd = Fnd::start();
     for (file, manifest, code, _) in cases {
         let name = file.split('.').next().unwrap();
@@ -308,6 +308,250 @@ fn deno() {
             "late.ts",
             SHORT,
             "setTimeout(() => {}, 1e6);\n",
+            "it did not end within 1s (limits.timeout)",
+        ),
+    ]);
+}
+
+#[test]
+fn ruby() {
+    require!(ruby);
+    check(&[
+        (
+            "raised.rb",
+            "",
+            "def f\n  raise \"broken\\nsecond line\"\nend\nf\n",
+            "raised.rb:2:in `f': broken (RuntimeError)",
+        ),
+        (
+            "name.rb",
+            "",
+            "nope\n",
+            "name.rb:1:in `<main>': undefined local variable or method `nope' for main:Object (NameError)",
+        ),
+        (
+            "cause.rb",
+            "",
+            "begin\n  File.open('/nope')\nrescue => e\n  raise ArgumentError, 'outer'\nend\n",
+            "cause.rb:4:in `rescue in <main>': outer (ArgumentError)",
+        ),
+        ("own.rb", "", "abort 'disk is full'\n", "disk is full"),
+        (
+            "syntax.rb",
+            "",
+            "def f\n  x = = 1\nend\n",
+            "syntax.rb:2: syntax error, unexpected '='",
+        ),
+        (
+            "module.rb",
+            "",
+            "require 'nope'\n",
+            "…cannot load such file -- nope (LoadError)",
+        ),
+        (
+            "file.rb",
+            "",
+            "File.read(__FILE__ + '.data')\n",
+            "file.rb:1:in `read': No such file or directory @ rb_sysopen - file.rb.data (Errno::ENOENT)",
+        ),
+        (
+            "denied.rb",
+            "",
+            "File.read('/etc/shadow')\n",
+            "denied.rb:1:in `read': Permission denied @ rb_sysopen - /etc/shadow (Errno::EACCES)",
+        ),
+        (
+            "killed.rb",
+            "",
+            "Process.kill('KILL', $$)\nsleep\n",
+            "killed by SIGKILL",
+        ),
+        (
+            "late.rb",
+            SHORT,
+            "sleep 1000\n",
+            "it did not end within 1s (limits.timeout)",
+        ),
+    ]);
+}
+
+#[test]
+fn php() {
+    require!(php);
+    check(&[
+        (
+            "raised.php",
+            "",
+            "<?php\nthrow new Exception(\"broken\\nsecond line\");\n",
+            "Fatal error: Uncaught Exception: broken",
+        ),
+        (
+            "name.php",
+            "",
+            "<?php\nnope();\n",
+            "Fatal error: Uncaught Error: Call to undefined function nope() in name.php:2",
+        ),
+        (
+            "cause.php",
+            "",
+            "<?php\ntry { throw new Exception('inner'); } catch (Exception $e) { throw new Error('outer', 0, $e); }\n",
+            "Next Error: outer in cause.php:2",
+        ),
+        (
+            "syntax.php",
+            "",
+            "<?php\n$x = = 1;\n",
+            "Parse error: syntax error, unexpected token \"=\" in syntax.php on line 2",
+        ),
+        (
+            "module.php",
+            "",
+            "<?php\nrequire 'nope.php';\n",
+            "Fatal error: Uncaught Error: Failed opening required 'nope.php' (…) in module.php:2",
+        ),
+        (
+            "own.php",
+            "",
+            "<?php\nfwrite(STDERR, \"disk is full\\n\");\nexit(3);\n",
+            "disk is full",
+        ),
+        (
+            "late.php",
+            SHORT,
+            "<?php\nsleep(1000);\n",
+            "it did not end within 1s (limits.timeout)",
+        ),
+    ]);
+}
+
+#[test]
+fn perl() {
+    check(&[
+        ("raised.pl", "", "die 'broken';\n", "broken at raised.pl line 1."),
+        (
+            "module.pl",
+            "",
+            "use Nope;\n",
+            "Can't locate Nope.pm in @INC … at module.pl line 1.",
+        ),
+        (
+            "syntax.pl",
+            "",
+            "my $x = ;\n",
+            "syntax error at syntax.pl line 1, near \"= ;\"",
+        ),
+        (
+            "file.pl",
+            "",
+            "open my $file, '<', __FILE__ . '.data' or die __FILE__ . \".data: $!\\n\";\n",
+            "file.pl.data: No such file or directory",
+        ),
+        (
+            "own.pl",
+            "",
+            "print STDERR \"disk is full\\n\"; exit 3;\n",
+            "disk is full",
+        ),
+        (
+            "late.pl",
+            SHORT,
+            "sleep 1000;\n",
+            "it did not end within 1s (limits.timeout)",
+        ),
+    ]);
+}
+
+#[test]
+fn java() {
+    require!(java);
+    let main =
+        |body: &str| format!("class A {{ public static void main(String[] a) throws Exception {{\n{body}\n}} }}\n");
+    let raised = main("throw new RuntimeException(\"broken\\nsecond\", new Exception(\"inner\"));");
+    let syntax = main("int x = ;");
+    let several = main("int x = y;\nString z = 1;");
+    let file = main("new java.io.FileReader(System.getenv(\"SCRIPT\") + \".data\");");
+    let own = main("System.err.println(\"disk is full\"); System.exit(3);");
+    let late = main("Thread.sleep(1000000);");
+    check(&[
+        (
+            "raised.java",
+            "",
+            &raised,
+            "Exception in thread \"main\" java.lang.RuntimeException: broken",
+        ),
+        (
+            "syntax.java",
+            "",
+            &syntax,
+            "syntax.java:2: error: illegal start of expression",
+        ),
+        (
+            "several.java",
+            "",
+            &several,
+            "several.java:2: error: cannot find symbol",
+        ),
+        (
+            "module.java",
+            "",
+            "import nope.Nope;\nclass A { public static void main(String[] a) { } }\n",
+            "module.java:1: error: package nope does not exist",
+        ),
+        (
+            "file.java",
+            "",
+            &file,
+            "Exception in thread \"main\" java.io.FileNotFoundException: file.java.data (No such file or directory)",
+        ),
+        ("own.java", "", &own, "disk is full"),
+        ("late.java", SHORT, &late, "it did not end within 1s (limits.timeout)"),
+    ]);
+}
+
+#[test]
+fn lua() {
+    require!(lua);
+    check(&[
+        (
+            "raised.lua",
+            "",
+            "error('broken')\n",
+            "/usr/bin/lua5.4: raised.lua:1: broken",
+        ),
+        (
+            "nil.lua",
+            "",
+            "local x\nprint(x.y)\n",
+            "/usr/bin/lua5.4: nil.lua:2: attempt to index a nil value (local 'x')",
+        ),
+        (
+            "module.lua",
+            "",
+            "require 'nope'\n",
+            "/usr/bin/lua5.4: module.lua:1: module 'nope' not found:",
+        ),
+        (
+            "syntax.lua",
+            "",
+            "x = = 1\n",
+            "/usr/bin/lua5.4: syntax.lua:1: unexpected symbol near '='",
+        ),
+        (
+            "file.lua",
+            "",
+            "assert(io.open(arg[0] .. '.data'))\n",
+            "…file.lua.data: No such file or directory",
+        ),
+        (
+            "own.lua",
+            "",
+            "io.stderr:write('disk is full\\n') os.exit(3)\n",
+            "disk is full",
+        ),
+        (
+            "late.lua",
+            SHORT,
+            "while true do end\n",
             "it did not end within 1s (limits.timeout)",
         ),
     ]);

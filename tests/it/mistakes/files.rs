@@ -12,8 +12,8 @@ const fn saved(what: &'static str, files: Files, fix: Words) -> Mistake {
 pub(super) const ALL: &[Mistake] = &[
     saved(
         "a suffix that no runtime has",
-        &[("report.rb", "puts 1\n", 0o644)],
-        &["report.rb", "chmod +x"],
+        &[("report.tcl", "puts 1\n", 0o644)],
+        &["report.tcl", "chmod +x"],
     ),
     saved(
         "no suffix, and not executable",

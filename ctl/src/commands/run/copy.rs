@@ -76,7 +76,7 @@ fn blank_block(code: &Path) -> io::Result<()> {
             }
         } else if let Some(open) = bare
             .strip_suffix(b" /// fnd")
-            .filter(|open| [b"#".as_slice(), b"//"].contains(open))
+            .filter(|open| inline::PREFIXES.iter().any(|prefix| prefix.as_bytes() == *open))
         {
             prefix = Some(open);
             result.extend_from_slice(open);

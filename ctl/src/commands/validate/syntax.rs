@@ -28,6 +28,12 @@ except ValueError as error:
     print(json.dumps([1, 1, str(error)]))
 ";
 
+/// Reads standard input only, without the settings of the machine.
+const PHP: [&str; 6] = ["-n", "-d", "display_errors=stderr", "-d", "log_errors=0", "-l"];
+
+/// Compiles standard input and prints the error.
+const LUA: &str = "local _, why = load(io.read('a'), '=-') if why then io.stderr:write(why, '\\n') end";
+
 /// An error in a text: line and column from 1, and what is wrong.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
@@ -78,6 +84,9 @@ async fn check(runtime: &str, interpreter: &Path, file: &str, bytes: &[u8]) -> O
         }
         "bash" => of_shell(&run(interpreter, &["-n"], &unix(bytes)).await?.1),
         "node" => of_node(&run(interpreter, &["--check", "-"], bytes).await?.1),
+        "lua" => of_place(&run(interpreter, &["-e", LUA], bytes).await?.1),
+        "php" => of_php(&run(interpreter, &PHP, bytes).await?.1),
+        "ruby" => of_place(&run(interpreter, &["-c", "-"], bytes).await?.1),
         // The formatter is the part of deno that parses a file and looks at no import.
         "deno" => of_deno(
             &run(interpreter, &["fmt", "--no-config", "--ext", suffix, "-"], bytes)
@@ -157,6 +166,32 @@ fn of_node(errors: &str) -> Option<Found> {
     })
 }
 
+/// `-:2: message`: ruby and lua. Ruby marks the column in another line, and not in all versions.
+fn of_place(errors: &str) -> Option<Found> {
+    let place = errors.lines().find_map(|line| line.strip_prefix("-:"))?;
+    let (number, message) = place.split_once(": ")?;
+    Some(Found {
+        line: number.parse().ok()?,
+        column: 1,
+        message: message.to_owned(),
+    })
+}
+
+/// `Parse error: message in Standard input code on line 2`, or `Fatal error: ...` for code that cannot be compiled.
+fn of_php(errors: &str) -> Option<Found> {
+    let (what, number) = errors
+        .lines()
+        .find_map(|line| line.rsplit_once(" in Standard input code on line "))?;
+    let message = what
+        .strip_prefix("Parse error: ")
+        .or_else(|| what.strip_prefix("Fatal error: "))?;
+    Some(Found {
+        line: number.trim_end().parse().ok()?,
+        column: 1,
+        message: message.trim_start().to_owned(),
+    })
+}
+
 /// `error: SyntaxError: Expression expected`, and `at file:///.../_stdin.ts:2:10` below the line.
 fn of_deno(errors: &str) -> Option<Found> {
     let message = errors.lines().find_map(|line| line.split_once("SyntaxError: "))?.1;
@@ -196,6 +231,9 @@ fn diagnostic(file: &str, bytes: &[u8], found: Found) -> Diagnostic {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Runtimes whose interpreters only `scripts/setup.sh --ci` installs.
+    const MAY_BE_MISSING: [&str; 3] = ["lua", "php", "ruby"];
 
     #[tokio::test]
     async fn interpreters_name_the_place_of_an_error() {
@@ -246,7 +284,37 @@ mod tests {
                 5,
                 "Unexpected token ';'",
             ),
+            (
+                "php",
+                "/usr/bin/php",
+                "x.php",
+                "<?php\n$x = = 1;\n",
+                2,
+                1,
+                "unexpected token",
+            ),
+            (
+                "lua",
+                "/usr/bin/lua5.4",
+                "x.lua",
+                "x = 1\ny = = 1\n",
+                2,
+                1,
+                "unexpected symbol",
+            ),
+            (
+                "ruby",
+                "/usr/bin/ruby",
+                "x.rb",
+                "x = 1\ny = = 1\n",
+                2,
+                1,
+                "syntax error",
+            ),
         ] {
+            if !Path::new(interpreter).exists() && MAY_BE_MISSING.contains(&runtime) {
+                continue;
+            }
             let found = check(runtime, Path::new(interpreter), file, text.as_bytes()).await;
             let found = found.unwrap_or_else(|| panic!("{text}"));
             assert_eq!((found.line, found.column), (line, column), "{text}: {found:?}");
@@ -258,6 +326,13 @@ mod tests {
             ("python", "/usr/bin/python3", "raise SystemExit('it ran')\n"),
             ("bash", "/usr/bin/bash", "echo it ran >&2; exit 1\n"),
             ("node", "/usr/bin/node", "throw new SyntaxError('it ran');\n"),
+            (
+                "php",
+                "/usr/bin/php",
+                "<?php fwrite(STDERR, \"Parse error: it ran in Standard input code on line 1\");\n",
+            ),
+            ("lua", "/usr/bin/lua5.4", "io.stderr:write('-:1: it ran')\n"),
+            ("ruby", "/usr/bin/ruby", "BEGIN { warn '-:1: syntax error, it ran' }\n"),
             ("python", "/nonexistent", "(\n"),
             ("perl", "/usr/bin/perl", "(\n"),
         ] {

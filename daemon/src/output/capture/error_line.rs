@@ -7,6 +7,8 @@
 //! python, node    `Traceback` or `^`, then the error; notes and causes follow
 //! deno, V8, Go    the error, known by its first words; source code and stack frames follow
 //! bash, perl      the error; a line that repeats it follows
+//! ruby            the error, known by its place and its class; source code, stack frames and causes follow
+//! php, lua, java  the error, known by its first words or its place; stack frames follow
 //! ```
 //! The rules are the same for all runtimes, since a script of one may call the interpreter of another. No rule looks at
 //! more than one line, or reads a line more than once.
@@ -24,14 +26,24 @@ const ERRORS: [&[u8]; 5] = [
     b"# Fatal ",
     b"panic: ",
 ];
-/// First words of lines that say nothing about the error: of node, Rust and perl, then the words that `set -x` of a shell
-/// prints.
-const DETAILS: [&[u8]; 7] = [
+/// First words of an error that its causes may follow in the same form; the first one counts.
+const FIRST_ERRORS: [&[u8]; 5] = [
+    b"Fatal error: ",
+    b"Parse error: ",
+    b"PHP Fatal error: ",
+    b"PHP Parse error: ",
+    b"Exception in thread ",
+];
+/// First words of lines that say nothing about the error: of node, Rust, perl, php and lua, then the words that `set -x` of
+/// a shell prints.
+const DETAILS: [&[u8]; 9] = [
     b"Node.js v",
     b"(Use `node --trace",
     b"note: run with `RUST_BACKTRACE",
     b"BEGIN failed--",
     b"Execution of ",
+    b"Stack trace:",
+    b"stack traceback:",
     b"+ ",
     b"++",
 ];
@@ -74,7 +86,11 @@ impl ErrorLine {
             if self.line.is_empty() || self.is_detail {
                 self.keep(text, true);
             }
-        } else if self.expects || ERRORS.iter().any(|words| text.starts_with(words)) {
+        } else if self.expects
+            || ERRORS.iter().any(|words| text.starts_with(words))
+            || (self.report == 0 && is_first_error(text))
+            || (self.report > 0 && is_next(text))
+        {
             (self.expects, self.report) = (false, REPORT_MAX);
             self.keep(text, false);
         } else if self.report > 0 {
@@ -126,6 +142,38 @@ fn is_traceback(line: &[u8]) -> bool {
     text.starts_with(b"Traceback (most recent call last)") || text.starts_with(b"+ Exception Group Traceback ")
 }
 
+/// Says whether a line begins the report of an error after which others in the same form are its causes.
+fn is_first_error(text: &[u8]) -> bool {
+    FIRST_ERRORS.iter().any(|words| text.starts_with(words)) || is_at_a_place(text)
+}
+
+/// Says whether php shows the exception that was thrown because of the one above: `Next Error: outer in x.php:2`.
+fn is_next(text: &[u8]) -> bool {
+    let rest = text.strip_prefix(b"Next ").unwrap_or_default();
+    rest.split(|byte| *byte == b' ')
+        .next()
+        .is_some_and(|word| word.ends_with(b":"))
+}
+
+/// Says whether a line is an error at a place, as ruby and javac print it: ``x.rb:2:in `f': broken (RuntimeError)``,
+/// `x.rb:2: syntax error, ...`, `x.java:2: error: ...`.
+fn is_at_a_place(text: &[u8]) -> bool {
+    let mut parts = text.split(|byte| *byte == b':').skip(1);
+    let (Some(line), Some(what)) = (parts.next(), parts.next()) else {
+        return false;
+    };
+    let is_number = !line.is_empty() && line.iter().all(u8::is_ascii_digit);
+    let begins = [&b"in `"[..], b"in '", b" syntax error", b" error"];
+    is_number && begins.iter().any(|words| what.starts_with(words))
+}
+
+/// Says whether a line is a stack frame of php: `#0 x.php(3): f()`.
+fn is_frame(text: &[u8]) -> bool {
+    text.strip_prefix(b"#")
+        .and_then(|rest| rest.first())
+        .is_some_and(u8::is_ascii_digit)
+}
+
 /// Says whether a line marks a place in the line above.
 fn is_mark(text: &[u8]) -> bool {
     text.contains(&b'^') && text.iter().all(|byte| b" ^~".contains(byte))
@@ -138,6 +186,7 @@ fn is_detail(line: &[u8], text: &[u8]) -> bool {
         || !text.iter().any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
         || DETAILS.iter().any(|words| text.starts_with(words))
         || repeats_source(text)
+        || is_frame(text)
 }
 
 /// Says whether bash repeats the line of a syntax error: ``x.sh: line 3: `fi'``.
@@ -270,6 +319,67 @@ mod tests {
             "panic: boom\n\ngoroutine 1 [running]:\nmain.main()\n\t/x.go:4 +0x25\nexit status 2\n",
             "panic: boom",
         );
+    }
+
+    #[test]
+    fn ruby_gives_the_error() {
+        check(
+            "x.rb:2:in `f': broken (RuntimeError)\nsecond line\n\tfrom x.rb:4:in `<main>'\n",
+            "x.rb:2:in `f': broken (RuntimeError)",
+        );
+        check(
+            "x.rb:1:in `<main>': undefined local variable or method `nope' for main:Object (NameError)\n\nnope\n^^^^\nDid you mean?  no\n",
+            "x.rb:1:in `<main>': undefined local variable or method `nope' for main:Object (NameError)",
+        );
+        check(
+            "x.rb:4:in 'Object#f': outer (ArgumentError)\n\tfrom x.rb:1:in '<main>'\nx.rb:2:in 'File#initialize': inner (Errno::ENOENT)\n",
+            "x.rb:4:in 'Object#f': outer (ArgumentError)",
+        );
+        check(
+            "<internal:kernel_require>:85:in `require': cannot load such file -- nope (LoadError)\n\tfrom x.rb:1:in `<main>'\n",
+            "<internal:kernel_require>:85:in `require': cannot load such file -- nope (LoadError)",
+        );
+        check(
+            "x.rb:2: syntax error, unexpected local variable or method, expecting '}'\nputs 1\n^~~~\n",
+            "x.rb:2: syntax error, unexpected local variable or method, expecting '}'",
+        );
+    }
+
+    #[test]
+    fn php_gives_the_error() {
+        let frames: String = (0..40).map(|n| format!("#{n} x.php({n}): f()\n")).collect();
+        check(
+            &format!(
+                "\nWarning: Undefined variable $x in x.php on line 1\n\nFatal error: Uncaught Exception: broken\nsecond in x.php:2\nStack trace:\n{frames}  thrown in x.php on line 2\n"
+            ),
+            "Fatal error: Uncaught Exception: broken",
+        );
+        check(
+            "Fatal error: Uncaught Exception: in in x.php:2\nStack trace:\n#0 {main}\n\nNext Error: out in x.php:2\nStack trace:\n#0 {main}\n  thrown in x.php on line 2\n",
+            "Next Error: out in x.php:2",
+        );
+        check(
+            "PHP Parse error:  syntax error, unexpected token \"=\" in x.php on line 2\n",
+            "PHP Parse error:  syntax error, unexpected token \"=\" in x.php on line 2",
+        );
+    }
+
+    #[test]
+    fn lua_and_java_give_the_error() {
+        check(
+            "lua5.4: x.lua:1: broken\nstack traceback:\n\t[C]: in function 'error'\n\tx.lua:1: in main chunk\n\t[C]: in ?\n",
+            "lua5.4: x.lua:1: broken",
+        );
+        check(
+            "Exception in thread \"main\" java.lang.RuntimeException: broken\nsecond\n\tat A.main(x.java:1)\nCaused by: java.lang.Exception: in\n\tat A.main(x.java:1)\n",
+            "Exception in thread \"main\" java.lang.RuntimeException: broken",
+        );
+        check(
+            "x.java:2: error: illegal start of expression\n int x = ;\n         ^\nx.java:3: error: ';' expected\ny\n ^\n2 errors\nerror: compilation failed\n",
+            "x.java:2: error: illegal start of expression",
+        );
+        // A program that logs a place and goes on.
+        check("x.c:3: warning: unused\ndisk is full\n", "disk is full");
     }
 
     #[test]

@@ -5,13 +5,17 @@
 //!
 //! Files:
 //! - `javascript`: handlers in JavaScript and TypeScript
+//! - `php`: handlers in PHP
 //! - `python`: handlers in Python
+//! - `ruby`: handlers in Ruby
 //! - `shell`: handlers in bash
 
 use super::project::is_standard;
 
 mod javascript;
+mod php;
 mod python;
+mod ruby;
 mod shell;
 
 /// A handler in a file.
@@ -33,6 +37,8 @@ pub fn handler(runtime: &str, code: &[u8]) -> Option<Handler> {
     match runtime {
         "python" => python::handler(text),
         "deno" | "node" => javascript::handler(text),
+        "php" => php::handler(text),
+        "ruby" => ruby::handler(text),
         "bash" => shell::handler(text),
         _ => None,
     }
@@ -64,6 +70,29 @@ pub fn imports(runtime: &str, code: &[u8]) -> Vec<String> {
 #[must_use]
 pub fn is_commonjs(code: &[u8]) -> bool {
     javascript::is_commonjs(&String::from_utf8_lossy(code))
+}
+
+/// Returns the length of the string or the `/* */` comment that code begins with, 0 if it begins with neither.
+fn skip_literal(code: &[u8], quotes: &[u8]) -> usize {
+    if code.starts_with(b"/*") {
+        let end = code.windows(2).skip(2).position(|bytes| bytes == b"*/");
+        return end.map_or(code.len(), |end| end + 4);
+    }
+    let Some(quote) = code.first().filter(|byte| quotes.contains(byte)) else {
+        return 0;
+    };
+    let mut escaped = false;
+    let end = code.iter().skip(1).position(|byte| {
+        let ends = !escaped && byte == quote;
+        escaped = !escaped && *byte == b'\\';
+        ends
+    });
+    end.map_or(code.len(), |end| end + 2)
+}
+
+/// Says whether a byte can be part of a name.
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
 /// Returns the line of a position, from 1.

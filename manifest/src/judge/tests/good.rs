@@ -194,7 +194,7 @@ fn what_the_kernel_executes_is_run_by_exec() {
     let run = |name: &str, code: &[u8]| judge("").function(&single(executable(name, code), Some("args = [\"a b\"]")));
     for (name, code) in [
         ("/f/x", b"\x7fELF\x02".as_slice()),
-        ("/f/x.pl", b"#!/usr/bin/perl\n"),
+        ("/f/x.tcl", b"#!/usr/bin/tclsh\n"),
         ("/f/x", b"#!/bin/sh\n"),
     ] {
         let judged = run(name, code);

@@ -57,8 +57,13 @@ fn shipped_runtimes() -> Vec<JudgedFile> {
         read("bash", include_str!("../../../../runtimes/bash/runtime.toml")),
         read("deno", include_str!("../../../../runtimes/deno/runtime.toml")),
         read("exec", include_str!("../../../../runtimes/exec/runtime.toml")),
+        read("java", include_str!("../../../../runtimes/java/runtime.toml")),
+        read("lua", include_str!("../../../../runtimes/lua/runtime.toml")),
         read("node", include_str!("../../../../runtimes/node/runtime.toml")),
+        read("perl", include_str!("../../../../runtimes/perl/runtime.toml")),
+        read("php", include_str!("../../../../runtimes/php/runtime.toml")),
         read("python", include_str!("../../../../runtimes/python/runtime.toml")),
+        read("ruby", include_str!("../../../../runtimes/ruby/runtime.toml")),
     ]
 }
 

@@ -1,0 +1,204 @@
+//! Detects handlers in PHP: a function `handler`, or a function `main` with two parameters, outside of all braces.
+//!
+//! Text outside of `<?php ... ?>`, strings, here-documents and comments are blanked first.
+
+use super::{Handler, is_word, line_of, skip_literal};
+
+/// Longest list of parameters in bytes, so that the time is linear.
+const PARAMETERS_MAX: usize = 4096;
+
+pub(super) fn handler(text: &str) -> Option<Handler> {
+    let code = blank(text);
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while let Some(byte) = code.get(at) {
+        let rest = code.get(at..).unwrap_or_default();
+        match byte {
+            b'{' => depth += 1,
+            b'}' => depth = depth.saturating_sub(1),
+            _ if is_word(*byte) => {
+                let word = word(rest);
+                if depth == 0
+                    && word.eq_ignore_ascii_case(b"function")
+                    && let Some(what) = definition(rest.get(word.len()..).unwrap_or_default())
+                {
+                    return Some(Handler {
+                        line: line_of(text, at),
+                        what,
+                        http: false,
+                    });
+                }
+                at += word.len();
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Returns the handler that the code after `function` defines.
+fn definition(code: &[u8]) -> Option<&'static str> {
+    let code = code.trim_ascii_start();
+    let code = code.strip_prefix(b"&").unwrap_or(code).trim_ascii_start();
+    let name = word(code);
+    let list = code.get(name.len()..)?.trim_ascii_start().strip_prefix(b"(")?;
+    // The default of a parameter is constant, so each `$` is a parameter.
+    let list = list.get(..PARAMETERS_MAX).unwrap_or(list);
+    let end = list.iter().position(|byte| b"{;".contains(byte)).unwrap_or(list.len());
+    let parameters = list.iter().take(end).filter(|byte| **byte == b'$').count();
+    match name.to_ascii_lowercase().as_slice() {
+        b"handler" => Some("function handler"),
+        b"main" if parameters == 2 => Some("function main"),
+        _ => None,
+    }
+}
+
+fn word(code: &[u8]) -> &[u8] {
+    let end = code.iter().position(|byte| !is_word(*byte)).unwrap_or(code.len());
+    code.get(..end).unwrap_or_default()
+}
+
+/// Replaces all text that is no code by blanks, so that every byte keeps its position.
+fn blank(text: &str) -> Vec<u8> {
+    let text = text.as_bytes();
+    let mut result = Vec::with_capacity(text.len());
+    let mut in_code = false;
+    while let Some(byte) = text.get(result.len()) {
+        let rest = text.get(result.len()..).unwrap_or_default();
+        let skipped = if !in_code {
+            in_code = true;
+            let opens = |bytes: &[u8]| bytes.starts_with(b"<?php") || bytes.starts_with(b"<?=");
+            (0..rest.len())
+                .find(|at| rest.get(*at..).is_some_and(opens))
+                .unwrap_or(rest.len())
+                + 3
+        } else if rest.starts_with(b"?>") {
+            in_code = false;
+            2
+        } else if rest.starts_with(b"<<<") {
+            document(rest)
+        } else if rest.starts_with(b"//") || (*byte == b'#' && !rest.starts_with(b"#[")) {
+            // The end of the code also ends the comment.
+            let line = find(rest, b"\n").unwrap_or(rest.len());
+            find(rest.get(..line).unwrap_or_default(), b"?>").unwrap_or(line)
+        } else {
+            skip_literal(rest, b"\"'`")
+        };
+        if skipped == 0 {
+            result.push(*byte);
+        }
+        result.resize((result.len() + skipped).min(text.len()), b' ');
+    }
+    result
+}
+
+/// Returns the length of a here-document up to the end of its name, 0 if it is none.
+fn document(code: &[u8]) -> usize {
+    let begin = code.get(3..).unwrap_or_default().trim_ascii_start();
+    let name = word(
+        begin
+            .strip_prefix(b"\"")
+            .or_else(|| begin.strip_prefix(b"'"))
+            .unwrap_or(begin),
+    );
+    if name.is_empty() {
+        return 0;
+    }
+    let first = find(code, b"\n").unwrap_or(code.len());
+    let mut at = first;
+    for line in code
+        .get(first..)
+        .unwrap_or_default()
+        .split_inclusive(|byte| *byte == b'\n')
+    {
+        let text = line.trim_ascii_start();
+        let indent = line.len() - text.len();
+        if text
+            .strip_prefix(name)
+            .is_some_and(|rest| !rest.first().is_some_and(|byte| is_word(*byte)))
+        {
+            return at + indent + name.len();
+        }
+        at += line.len();
+    }
+    code.len()
+}
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    text.windows(what.len()).position(|bytes| bytes == what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::expect;
+    use super::*;
+
+    fn check(text: &str, expected: Option<(u32, &str)>) {
+        expect(handler(text), expected, text);
+    }
+
+    #[test]
+    fn handlers_are_found() {
+        for (before, line) in [
+            ("<?php\n", 2),
+            ("#!/usr/bin/php\n<?php\nnamespace Shop;\nuse function X\\handler;\n", 5),
+            ("<?php\nclass A { function handler($a, $b) {} }\n", 3),
+            ("<?php\n$x = \"{$y['}']} {\"; $z = '{';\n", 3),
+            ("<?php\n$x = <<<A\n  {\n  A . '';\n", 5),
+            ("<?php\n$x = <<<'A'\nAB {\nA;\n", 5),
+            ("<p>{</p>\n<?php // { ?>\n{<?php\n", 4),
+            ("<?php\n/* { */ # {\n#[Attribute]\n", 4),
+        ] {
+            let text = format!("{before}function handler($event, $context)\n{{\n}}\n");
+            check(&text, Some((line, "function handler")));
+        }
+        check("<?php FUNCTION &Handler() {}", Some((1, "function handler")));
+        check(
+            "<?php\nfunction main(object $event, array $context = ['a' => [1, 2]]): array {}",
+            Some((2, "function main")),
+        );
+    }
+
+    #[test]
+    fn scripts_are_left_alone() {
+        for text in [
+            "",
+            "<?php\necho 1;\n",
+            "function handler($a, $b) {}\n",
+            "<?php\necho 1;\n?>\nfunction handler($a, $b) {}\n",
+            "<?php\nfunction main($argv) {}\nmain($argv);\n",
+            "<?php\nclass A {\nfunction handler($a, $b) {}\n}\n",
+            "<?php\nif (1) {\nfunction handler($a, $b) {}\n}\n",
+            "<?php\n$x = '\nfunction handler($a, $b) {}\n';\n",
+            "<?php\n$x = \"\\\"\nfunction handler($a, $b) {}\n\";\n",
+            "<?php\n$x = <<<A\nfunction handler($a, $b) {}\nA;\n",
+            "<?php\n// function handler($a, $b) {}\n# function handler()\n/*\nfunction handler($a, $b) {}\n*/\n",
+            "<?php\nfunction handlers($a, $b) {}\n",
+            "<?php\nuse function A\\handler;\n",
+            "<?php\n$handler = function ($a, $b) {};\n",
+        ] {
+            check(text, None);
+        }
+    }
+
+    /// Every file is read once, so that the time is linear whatever it contains.
+    #[test]
+    fn hostile_files_take_no_time() {
+        for text in [
+            "<?php",
+            "?>",
+            "<<<A\n",
+            "<<<",
+            "function main(",
+            "'",
+            "/*",
+            "#",
+            "{",
+            "$x function ",
+        ] {
+            check(&format!("<?php {}", text.repeat(100_000)), None);
+        }
+    }
+}

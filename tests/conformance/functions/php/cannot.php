@@ -1,0 +1,5 @@
+<?php
+function handler($event, $context)
+{
+    return ['number' => NAN];
+}

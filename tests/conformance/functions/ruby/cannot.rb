@@ -1,0 +1,3 @@
+def handler(event, context)
+  { at: Object.new }
+end
