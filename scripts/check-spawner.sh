@@ -47,13 +47,15 @@ lines=$(code_lines)
 # no judge may give a function of other people such a directory.
 # 100 for secrets that lie encrypted beside functions: only root can read the key, and only the helper may have key and value; it finds and
 # opens the files and asks an unprivileged child, which has the library.
-ceiling=6940
+# 170 for archives that are functions: only root can write the staging directory, and it may believe nothing that the child says that reads
+# them; it starts the child, takes its files, and gives them to the code for directories.
+ceiling=7110
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')
 ours=$(sed -n 's/^\(fnd-[a-z]*\) v.*/\1/p' <<<"$tree" | sort -u | tr '\n' ' ')
 [[ $ours == "fnd-spawner fnd-wire " ]] || die "fnd-spawner may link only fnd-wire of our own crates, and links: $ours"
-for banned in age serde serde_json serde_core toml toml_edit tokio hyper mio async-io; do
+for banned in age bzip2 flate2 lzma-rust2 ruzstd tar serde serde_json serde_core toml toml_edit tokio hyper mio async-io; do
     if grep -q "^$banned v" <<<"$tree"; then
         die "fnd-spawner depends on $banned: $(cargo tree --locked -p fnd-spawner -e normal -i "$banned" --depth 2 | tr '\n' ' ')"
     fi

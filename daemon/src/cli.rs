@@ -81,6 +81,9 @@ pub struct Cli {
     /// Print a new key of age (started by `fndctl secret keygen`)
     #[arg(long, hide = true)]
     pub keygen: bool,
+    /// Unpack the archive on standard input for fnd-spawner, which ends with this suffix (started by it)
+    #[arg(long, hide = true, value_name = "SUFFIX")]
+    pub unpack: Option<String>,
     /// Watch the directories of a function for fnd on standard input (started by fnd-spawner); `FND_WATCHED` has its entries
     /// of `[[file]]`
     #[arg(long, hide = true)]

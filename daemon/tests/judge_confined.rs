@@ -256,3 +256,70 @@ fn the_child_that_decrypts_is_confined_before_it_reads() {
     assert_eq!(Decrypted::from_wire(&answer).unwrap(), Decrypted::BadKey);
     assert!(child.wait().unwrap().success());
 }
+
+/// The child that unpacks has the open archive, and no more than the judge.
+#[test]
+fn the_child_that_unpacks_is_confined_before_it_reads() {
+    use fnd_wire::archive::{Refusal, Why};
+    use fnd_wire::unpack::{Received, Receiver, Stopped};
+
+    let start = |archive: Stdio| {
+        let mut command = fnd();
+        let child = command.arg("--unpack=.tar").stdin(archive).stdout(Stdio::piped());
+        child.spawn().unwrap()
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.tar");
+    // An old header of an empty file: name, mode, size, sum.
+    let mut tar = vec![0; 3 * 512];
+    for (at, text) in [(0, "name"), (100, "0000644"), (124, "00000000000"), (148, "        ")] {
+        tar[at..at + text.len()].copy_from_slice(text.as_bytes());
+    }
+    let sum: u32 = tar.iter().map(|byte| u32::from(*byte)).sum();
+    tar[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    fs::write(&path, &tar).unwrap();
+    let mut child = start(Stdio::from(File::open(&path).unwrap()));
+    let (mut output, mut receiver) = (child.stdout.take().unwrap(), Receiver::default());
+    let first = receiver.next(&mut output).unwrap();
+    assert!(matches!(first, Received::File(file) if file.path == "name" && file.length == 0));
+    assert_eq!(receiver.next(&mut output).unwrap(), Received::End);
+    assert!(child.wait().unwrap().success());
+
+    // A pipe that nobody reads holds it in its last step, so its state can be looked at.
+    let many: Vec<u8> = (0..9000)
+        .flat_map(|number| {
+            let mut header = tar[..512].to_vec();
+            header[..12].copy_from_slice(format!("name{number:08}").as_bytes());
+            header[148..156].fill(b' ');
+            let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+            header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+            header
+        })
+        .chain(vec![0; 1024])
+        .collect();
+    fs::write(&path, many).unwrap();
+    let mut child = start(Stdio::from(File::open(&path).unwrap()));
+    let (mut output, mut receiver) = (child.stdout.take().unwrap(), Receiver::default());
+    receiver.next(&mut output).unwrap();
+    let of = |name: &str| format!("/proc/{}/{name}", child.id());
+    let status = fs::read_to_string(of("status")).unwrap();
+    assert!(
+        status.contains("Seccomp:\t2") && status.contains("NoNewPrivs:\t1"),
+        "{status}"
+    );
+    let limits = fs::read_to_string(of("limits")).unwrap();
+    let cpu = limits.lines().find(|line| line.starts_with("Max cpu time")).unwrap();
+    assert!(cpu.contains("120"), "{cpu}");
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(fs::read_dir(of("root")).unwrap().count(), 0);
+    }
+    while receiver.next(&mut output).unwrap() != Received::End {}
+    assert!(child.wait().unwrap().success());
+
+    let mut child = start(Stdio::piped());
+    drop(child.stdin.take());
+    let refused = Receiver::default().next(&mut child.stdout.take().unwrap());
+    let expected = Refusal::from(Why::Unreadable);
+    assert!(matches!(refused, Err(Stopped::Refused(refusal)) if refusal == expected));
+    assert!(child.wait().unwrap().success());
+}

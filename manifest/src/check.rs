@@ -16,9 +16,10 @@ use crate::function::project;
 use crate::judge::{Judge, Verdict};
 use crate::runtime::RuntimeSummary;
 use crate::settings::resolve::configuration;
+use fnd_wire::archive::{Format, Refusal};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{CODE_MAX, JudgeFunction, JudgeSettings, JudgedFile, Plan};
+use fnd_wire::plan::{CODE_MAX, Form, JudgeFunction, JudgeSettings, JudgedFile, Plan};
 
 /// Access to files. Paths are joined with `/`; links are followed.
 pub trait Files {
@@ -39,6 +40,12 @@ pub trait Files {
     /// # Errors
     /// Why the kind is unknown: for example, nothing has that path.
     fn kind(&self, path: &str) -> Result<EntryKind, String>;
+
+    /// Returns the files in an archive, sorted by their paths in it, with the first bytes of each as far as there is room.
+    ///
+    /// # Errors
+    /// Why the archive is refused.
+    fn unpack(&self, path: &str, format: Format) -> Result<Vec<JudgedFile>, Refusal>;
 }
 
 /// The result of a check.
@@ -61,6 +68,8 @@ pub struct Checked {
 pub struct Source {
     /// The paths of its files, joined with `/`.
     pub files: Vec<String>,
+    /// The files in its archive, by their paths in the archive; empty in other forms.
+    pub unpacked: Vec<JudgedFile>,
     /// The plan for the spawner; absent if the function is refused.
     pub plan: Option<Plan>,
 }
@@ -150,6 +159,12 @@ pub fn text(judge: &Judge, name: &str, bytes: &[u8]) -> Checked {
         result.diagnostics = judge.manifest(name, bytes);
         return result;
     }
+    if Format::of(name).is_some() {
+        let problem = Diagnostic::error("archive", "an archive is judged where it lies, not as a text");
+        let help = "run `fndctl validate` with its path";
+        result.diagnostics.push(problem.in_file(name).with_help(help));
+        return result;
+    }
     let stem = name.rsplit('/').next().unwrap_or(name);
     let stem = claims(judge)
         .split(stem)
@@ -162,7 +177,7 @@ pub fn text(judge: &Judge, name: &str, bytes: &[u8]) -> Checked {
                 name: function,
                 files,
                 manifest: None,
-                directory: false,
+                form: Form::File,
             };
             result.verdicts.push(judge.function(&function).verdict);
         }
@@ -328,35 +343,65 @@ impl Check<'_> {
         let first = self.result.files.len();
         let mut files = Vec::new();
         let mut manifest = None;
+        let archive = Format::of(&found.source).filter(|_| !found.directory);
+        let form = match archive {
+            _ if found.directory => Form::Directory,
+            Some(_) => Form::Archive(path.clone()),
+            None => Form::File,
+        };
         if found.directory {
             self.tree(&path, "", &mut files);
             manifest = self.read(&format!("{path}/function.toml"), TOML_MAX, 0o644);
         } else {
-            let mode = match self.files.kind(&path) {
-                Ok(EntryKind::File { executable: true }) => 0o755,
-                _ => 0o644,
-            };
-            files.extend(self.read(&path, CODE_MAX, mode));
+            match archive {
+                Some(format) => files = self.unpack(&path, format),
+                None => {
+                    let mode = match self.files.kind(&path) {
+                        Ok(EntryKind::File { executable: true }) => 0o755,
+                        _ => 0o644,
+                    };
+                    files.extend(self.read(&path, CODE_MAX, mode));
+                }
+            }
             if let Some(sidecar) = &found.sidecar {
                 manifest = self.read(&format!("{directory}/{sidecar}"), TOML_MAX, 0o644);
             }
         }
         let unread = files.is_empty() || (manifest.is_none() && (found.directory || found.sidecar.is_some()));
-        if !unread {
-            let function = JudgeFunction {
-                name: found.name.clone(),
-                files,
-                manifest,
-                directory: found.directory,
-            };
-            let judged = self.judge.function(&function);
-            self.result.verdicts.push(judged.verdict);
-            let files = self.result.files.get(first..).unwrap_or_default().to_vec();
-            self.result.sources.push(Source {
-                files,
-                plan: judged.plan,
+        if unread {
+            return;
+        }
+        if archive.is_some() && manifest.is_none() {
+            let inside = files.iter().find(|file| file.path == "function.toml");
+            manifest = inside.map(|file| JudgedFile {
+                path: format!("{path}/function.toml"),
+                ..file.clone()
             });
         }
+        let function = JudgeFunction {
+            name: found.name.clone(),
+            files,
+            manifest,
+            form,
+        };
+        let judged = self.judge.function(&function);
+        self.result.verdicts.push(judged.verdict);
+        let files = self.result.files.get(first..).unwrap_or_default().to_vec();
+        self.result.sources.push(Source {
+            files,
+            unpacked: if archive.is_some() { function.files } else { Vec::new() },
+            plan: judged.plan,
+        });
+    }
+
+    fn unpack(&mut self, path: &str, format: Format) -> Vec<JudgedFile> {
+        self.result.files.push(path.to_owned());
+        self.files.unpack(path, format).unwrap_or_else(|refusal| {
+            let (message, help) = refusal.words();
+            let problem = Diagnostic::error("archive", message).in_file(path);
+            self.result.diagnostics.push(problem.with_help(help));
+            Vec::new()
+        })
     }
 
     /// Adds every file of `below` and of the directories below that, with its bytes. `below` is relative to `path` and

@@ -121,7 +121,11 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     ),
     (
         "two-manifests",
-        "A function has a `/// fnd` block and a manifest beside it.",
+        "A function has two manifests: of a `/// fnd` block, a `function.toml` and a manifest beside the code, it may have one.",
+    ),
+    (
+        "archive",
+        "The archive cannot be unpacked, or has an entry that an archive of a function may not have. The message names the entry.",
     ),
     (
         "name-clash",

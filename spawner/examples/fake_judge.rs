@@ -9,9 +9,14 @@ use fnd_wire::plan::{
     SettingsAndTls, SettingsVerdict, Text, User,
 };
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
+use fnd_wire::unpack::{Record, Unpacked};
+use std::io::{Read as _, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
 fn main() {
+    if std::env::args().any(|argument| argument.starts_with("--unpack=")) {
+        return unpack();
+    }
     #[expect(unsafe_code, reason = "descriptor 0 is the socket")]
     // SAFETY: the spawner passes it as standard input, and nothing else here uses that.
     let mut channel = Channel::new(unsafe { OwnedFd::from_raw_fd(0) });
@@ -55,6 +60,29 @@ fn main() {
         };
         channel.send(&reply.to_wire(), Vec::new()).unwrap();
     }
+}
+
+/// Says what the archive contains: its bytes are the records. `endless` and `silent` are words for a child that does not end.
+fn unpack() {
+    let killed = rustix::process::Signal::KILL;
+    rustix::process::set_parent_process_death_signal(Some(killed)).unwrap();
+    let (mut records, mut output) = (Vec::new(), std::io::stdout());
+    std::io::stdin().read_to_end(&mut records).unwrap();
+    if records.starts_with(b"silent") {
+        loop {
+            std::thread::park();
+        }
+    }
+    if records.starts_with(b"endless") {
+        let length = 1 << 40;
+        let file = Unpacked { path: "a".to_owned(), executable: false, length };
+        output.write_all(&Record::File(file).framed()).unwrap();
+        loop {
+            output.write_all(&Record::Data(Bytes(vec![0; 1000])).framed()).unwrap();
+        }
+    }
+    let _ = output.write_all(&records); // the spawner may have read enough
+    output.flush().unwrap();
 }
 
 /// The sandbox that a manifest's lines `profile=`, `syscalls=`, `network=`, `read_only=`, `read_write=`, `hide=`, `tmp=` and `asked_layers=` ask

@@ -8,10 +8,12 @@ use crate::grants::{self, Stamps};
 use crate::places::{self, Places};
 use crate::policy::{Interpreter, problem};
 use crate::source::{DEPTH_MAX, Kind, Opened, PATH_MAX, SHALLOWER, Sources};
+use crate::unpacker::{Contents, Unpacker};
+use fnd_wire::archive::{BYTES_MAX, ENTRIES_MAX as FILES_MAX, Format};
 use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::{Install, Problem};
 use fnd_wire::ids::Version;
-use fnd_wire::plan::{CODE_MAX, JudgeFunction, JudgeRequest, JudgedFile, Plan};
+use fnd_wire::plan::{CODE_MAX, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan};
 use fnd_wire::sandbox::Sandbox;
 use rustix::fs::{Dir, FileType};
 use sha2::{Digest as _, Sha256};
@@ -24,10 +26,6 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Largest number of files in a directory form.
-const FILES_MAX: usize = 10_000;
-/// Largest sum of their bytes.
-const BYTES_MAX: u64 = 512 << 20;
 /// Bytes of one function that are held in memory; the rest is staged.
 const HELD_MAX: u64 = 1 << 20;
 /// Bytes of code that the judge gets, all files together.
@@ -81,7 +79,7 @@ impl Content {
 pub enum Progress {
     /// Some files are still to be read.
     More,
-    /// A large file has to be [copied](Snapshot::copier) first.
+    /// A large file has to be [copied](Snapshot::copier) first, or an archive [unpacked](Snapshot::unpacker).
     Copy,
     /// Everything was read.
     Read,
@@ -102,7 +100,7 @@ pub struct Snapshot {
     /// The state of manifest and code file when they were read.
     pub stamps: Stamps,
     manifest: Option<JudgedFile>,
-    /// The large file to be copied.
+    /// The large file to be copied, or the archive to be unpacked.
     large: Option<(String, Opened)>,
     files: Vec<Code>,
     pending: VecDeque<(String, Kind)>,
@@ -170,7 +168,10 @@ impl Snapshot {
                 Kind::File if relative.is_empty() => {
                     let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
                     self.stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
-                    self.read_file(name, opened)?;
+                    match self.format() {
+                        Some(_) => self.large = Some((name, opened)),
+                        None => self.read_file(name, opened)?,
+                    }
                 }
                 Kind::File => self.read_file(relative, opened)?,
             }
@@ -200,12 +201,60 @@ impl Snapshot {
         Ok((kept, Box::new(move || write_report(&report, stage(&file, &path)))))
     }
 
-    /// Takes the result of the helper that copied the large file.
+    /// Returns the function that unpacks the archive in a helper, and the descriptor that the helper has to keep for it;
+    /// none if the code is no archive.
     ///
     /// # Errors
-    /// Why the file was not copied.
+    /// As [`copier`](Self::copier).
+    pub fn unpacker(&self, program: &Path, root: bool) -> io::Result<Option<(RawFd, Box<dyn FnOnce() -> i32>)>> {
+        let Some((format, (_, opened))) = self.format().zip(self.large.as_ref()) else { return Ok(None) };
+        let code = self.staging.join("code");
+        let unpacker = Unpacker { program: program.to_owned(), root, format, code, held_max: HELD_MAX };
+        let (archive, report) = (opened.file.try_clone()?, self.report());
+        Ok(Some((archive.as_raw_fd(), Box::new(move || write_report(&report, unpacker.unpack(&archive))))))
+    }
+
+    /// Returns the format of the function's archive; none if its code is something else.
+    fn format(&self) -> Option<Format> {
+        Format::of(&self.install.source).filter(|_| !self.install.directory_form)
+    }
+
+    /// Takes the result of the helper that unpacked the archive.
+    fn unpacked(&mut self, opened: &Opened) -> Result<(), Problem> {
+        let failed = |why: &str| problem(&opened.shown, format!("failed to unpack it: {why}"), "copy it again");
+        let Contents { files, refused } = read_report(&self.report()).map_err(|why| failed(&why))?;
+        opened.unchanged(opened.meta.len())?;
+        if let Some((message, help)) = refused.map(|refusal| refusal.words()) {
+            return Err(problem(&opened.shown, message, help));
+        }
+        for file in files {
+            let staged = || Content::Staged(self.staged(&file.relative));
+            let content = file.held.map_or_else(staged, |held| Content::Held(held.0));
+            let (shown, trusted) = (format!("{}/{}", opened.shown, file.relative), opened.trusted);
+            let (relative, mode, digest, length) = (file.relative, file.mode, file.digest, file.length);
+            self.files.push(Code { relative, shown, mode, trusted, digest, length, content });
+        }
+        let inside = self.files.iter().find(|file| file.relative == "function.toml");
+        if let Some(file) = inside.filter(|_| self.manifest.is_none()) {
+            if file.length > MANIFEST_MAX {
+                return Err(problem(&file.shown, "it is larger than 1 MiB", "shorten it"));
+            }
+            let bytes = file.content.front(usize::MAX).map_err(|error| failed(&error.to_string()))?.into_owned();
+            let (path, mode, trusted) = (file.shown.clone(), file.mode, file.trusted);
+            self.manifest = Some(JudgedFile { path, bytes: Bytes(bytes), mode, trusted });
+        }
+        Ok(())
+    }
+
+    /// Takes the result of the helper that copied the large file or unpacked the archive.
+    ///
+    /// # Errors
+    /// Why the file was not copied, or the archive not unpacked.
     pub fn copied(&mut self) -> Result<(), Problem> {
         let Some((relative, opened)) = self.large.take() else { return Ok(()) };
+        if self.format().is_some() {
+            return self.unpacked(&opened);
+        }
         let copied = read_report::<(u64, [u8; 32])>(&self.report());
         let (length, digest) = copied.map_err(|why| uncopied(&opened, &why))?;
         opened.unchanged(length)?;
@@ -294,20 +343,25 @@ impl Snapshot {
 
     /// Returns the request to the judge: every file by name, with its first bytes as far as there is room.
     pub fn question(&self) -> JudgeRequest {
+        let form = match self.format() {
+            Some(_) => Form::Archive(self.shown.clone()),
+            None if self.install.directory_form => Form::Directory,
+            None => Form::File,
+        };
         let mut room = SHOWN_MAX;
         let judged = |file: &Code| {
             let length = usize::try_from(file.length).unwrap_or(usize::MAX).min(CODE_MAX);
             // A file that can't be read back is sent without content; storing it fails later with the reason.
             let front = if length <= room { file.content.front(CODE_MAX).unwrap_or_default() } else { Cow::default() };
             room -= front.len().min(room);
-            let path = if self.install.directory_form { &file.relative } else { &file.shown }.clone();
+            let path = if form.is_tree() { &file.relative } else { &file.shown }.clone();
             JudgedFile { path, bytes: Bytes(front.into_owned()), mode: file.mode, trusted: file.trusted }
         };
         JudgeRequest::Function(JudgeFunction {
             name: self.install.function.clone(),
             files: self.files.iter().map(judged).collect(),
             manifest: self.manifest.clone(),
-            directory: self.install.directory_form,
+            form: form.clone(),
         })
     }
 
@@ -330,7 +384,8 @@ impl Snapshot {
             add(&mut digest, &[u8::from(file.mode & 0o111 != 0)]);
             add(&mut digest, &file.digest);
         }
-        if let Some(manifest) = self.manifest.as_ref().filter(|_| !self.install.directory_form) {
+        // A manifest in a directory or an archive is one of the files.
+        if let Some(manifest) = self.manifest.as_ref().filter(|_| !self.holds("function.toml")) {
             add(&mut digest, b"manifest");
             add(&mut digest, &manifest.bytes.0);
         }

@@ -40,6 +40,7 @@
 //! - `source`: reads files that people wrote, without trust
 //! - `spawner`: the loop
 //! - `uids`: the table of functions and users
+//! - `unpacker`: has archives unpacked
 //! - `vault`: opens the files of secrets
 //! - `workers`: launchers and workers, from start to end
 
@@ -74,5 +75,6 @@ pub mod sockets;
 pub mod source;
 pub mod spawner;
 pub mod uids;
+pub mod unpacker;
 pub mod vault;
 pub mod workers;

@@ -3,6 +3,7 @@
 
 use crate::policy::{Myself, insecure_above, problem};
 use crate::sandbox::identity;
+pub use fnd_wire::archive::{DEPTH_MAX, PATH_MAX};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::Problem;
 use fnd_wire::plan::JudgedFile;
@@ -17,10 +18,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Largest number of directory levels in a function.
-pub const DEPTH_MAX: usize = 32;
-/// Longest path below a functions directory in bytes.
-pub const PATH_MAX: usize = 1024;
 /// Largest number of symbolic links on the way to a file.
 const LINKS_MAX: usize = 16;
 /// Help for a path that is too deep or too long.

@@ -6,6 +6,7 @@
 //! - `api`, `asynchronous`, `events`, `metrics`, `traces`, `watch`: the API
 //! - `access`, `audit`: roles of people and groups for some functions; who did what
 //! - `alerts`, `hooks`: what follows an end, and a change
+//! - `archives`: archives that are functions
 //! - `away`, `drop`, `versions`, `last_good`, `reload`: files, functions and configuration
 //! - `badinput`, `buffers`, `limits`, `shortage`: bounds
 //! - `calls_between_functions`: functions that call functions
@@ -38,6 +39,7 @@
 mod access;
 mod alerts;
 mod api;
+mod archives;
 mod asynchronous;
 mod audit;
 mod away;

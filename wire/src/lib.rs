@@ -2,11 +2,13 @@
 //!
 //! The root program links no other crate of this project. Therefore this crate has no TOML, no JSON and no serde, and
 //! reads no file and no clock. [`form`] encodes values as bytes, [`frame`] lists the messages, [`plan`] holds the
-//! judge's answer about a function, [`mask`] the fingerprints of secrets, [`decrypt`] what the child that decrypts them is told; [`accounts`], [`ids`], [`naming`], [`trust`] and [`units`] are the rules for names,
-//! files and quantities.
+//! judge's answer about a function, [`mask`] the fingerprints of secrets, [`decrypt`] what the child that decrypts them is told,
+//! [`unpack`] what the child that unpacks archives says; [`accounts`], [`archive`], [`ids`], [`naming`], [`trust`] and [`units`] are
+//! the rules for names, files and quantities.
 //!
 //! Files:
 //! - `accounts`: names of functions' users on the machine
+//! - `archive`: rules for archives that are functions
 //! - `decrypt`: the messages between the spawner's helper and the child that decrypts secrets
 //! - `form`: encodes flat structures as bytes
 //! - `frame`: the messages between fnd and the spawner
@@ -16,10 +18,12 @@
 //! - `plan`: the messages between the spawner and the judge
 //! - `sandbox`: the sandbox of a function
 //! - `trust`: which files and users are trusted
+//! - `unpack`: the messages of the child that unpacks archives
 //! - `units`: durations, sizes, shares and rates as people write them
 #![forbid(unsafe_code)]
 
 pub mod accounts;
+pub mod archive;
 pub mod decrypt;
 pub mod form;
 pub mod frame;
@@ -30,3 +34,4 @@ pub mod plan;
 pub mod sandbox;
 pub mod trust;
 pub mod units;
+pub mod unpack;

@@ -34,6 +34,35 @@ impl RunMode {
 }
 
 wire_enum! {
+    /// How the files of a function lie on the disk. Before archives this was one byte, whether they are in a directory.
+    pub enum Form {
+        /// The code is one file; its path in [`JudgeFunction::files`] is absolute.
+        0 = File,
+        /// The code is a directory, and the paths of its files are relative to it.
+        1 = Directory,
+        /// The code is the archive of this path, and the paths of its files are those in the function.
+        2 = Archive(String),
+    }
+}
+
+impl Form {
+    /// Returns whether the function has files of its own below a directory.
+    #[must_use]
+    pub fn is_tree(&self) -> bool {
+        *self != Self::File
+    }
+
+    /// Returns the word for what holds the files.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::File | Self::Directory => "directory",
+            Self::Archive(_) => "archive",
+        }
+    }
+}
+
+wire_enum! {
     /// The user that a function runs as.
     pub enum User {
         /// The function's own user, from the uid table.
@@ -162,8 +191,8 @@ wire_structs! {
         pub files: Vec<JudgedFile>,
         /// The sidecar manifest or `function.toml`, if there is one.
         pub manifest: Option<JudgedFile>,
-        /// Whether the function has the directory form; the paths of `files` are then relative to the directory.
-        pub directory: bool,
+        /// How the files lie on the disk.
+        pub form: Form,
     }
 
     /// Configuration and runtimes, in the order in which they are merged.

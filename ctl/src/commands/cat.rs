@@ -5,15 +5,21 @@ use super::source::{Source, refused};
 use crate::candidates;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
+use fnd_manifest::check::{Disk, Files as _};
+use fnd_wire::archive;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Most files of an archive that are listed.
+const NAMES_MAX: usize = 50;
 
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl cat hello\n  \
     fndctl cat hello -o raw > copy.py     the code only, unchanged\n  \
-    fndctl cat hello -o name              the paths of its files")]
+    fndctl cat hello -o name              the paths of its files\n  \
+    fndctl cat shop -o raw > shop.zip     an archive; without `-o raw`, the names of its files")]
 pub(crate) struct Args {
     /// Name of the function.
     #[arg(add = candidates::functions())]
@@ -53,7 +59,12 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         }
         Format::Json | Format::Yaml => {
             let list = files.iter().map(|(path, bytes)| {
-                serde_json::json!({"path": path.display().to_string(), "text": String::from_utf8_lossy(bytes)})
+                let archive = source.archive().filter(|_| *path == source.path);
+                let text = archive.map_or_else(
+                    || String::from_utf8_lossy(bytes).into_owned(),
+                    |format| listed(path, format),
+                );
+                serde_json::json!({"path": path.display().to_string(), "text": text})
             });
             let body = serde_json::json!({"function": args.function, "files": list.collect::<Vec<_>>()}).to_string();
             out.document(body.as_bytes(), |_: &serde_json::Value, _| Ok(()))?;
@@ -64,7 +75,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
                     out.line("")?;
                 }
                 out.heading(&format!("# {}", path.display()))?;
-                show(context, bytes)?;
+                match source.archive().filter(|_| *path == source.path) {
+                    Some(format) => context.out.line(&listed(path, format))?,
+                    None => show(context, bytes)?,
+                }
             }
         }
     }
@@ -73,6 +87,24 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         out.aside(&format!("this content does not serve, but an earlier version: {why}"));
     }
     Ok(Exit::Fine)
+}
+
+/// Says what is in an archive.
+fn listed(path: &Path, format: archive::Format) -> String {
+    match Disk.unpack(&path.display().to_string(), format) {
+        Ok(files) => {
+            let mut names: Vec<&str> = files
+                .iter()
+                .map(|file| file.path.as_str())
+                .take(NAMES_MAX + 1)
+                .collect();
+            if names.len() > NAMES_MAX {
+                names[NAMES_MAX] = "...";
+            }
+            format!("(an archive: {})", names.join(", "))
+        }
+        Err(refusal) => format!("(an archive that is refused: {})", refusal.words().0),
+    }
 }
 
 fn show(context: &Context, bytes: &[u8]) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 use super::{Context, function_path};
 use crate::exit::{Exit, Failure};
 use fnd_core::api::FunctionDetail;
+use fnd_wire::archive::Format;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -45,6 +46,12 @@ impl Source {
             manifest,
             detail,
         })
+    }
+
+    /// Returns the format of the archive that the code is; none for other code.
+    pub(super) fn archive(&self) -> Option<Format> {
+        let name = self.path.file_name().and_then(|name| name.to_str());
+        name.filter(|_| !self.is_directory).and_then(Format::of)
     }
 
     /// Returns all files: the manifest first in directory form, the code first otherwise.

@@ -5,7 +5,7 @@ use fnd_manifest::judge::Judge;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, Problem, Refused, Request};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
-use fnd_wire::plan::{JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile};
+use fnd_wire::plan::{Form, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -49,7 +49,7 @@ fn document(name: &FunctionName) -> Bytes {
         name: name.clone(),
         files: vec![file("/f/x.sh", "echo\n")],
         manifest: None,
-        directory: false,
+        form: Form::File,
     };
     let JudgeReply::Function(verdict) = judge.answer(&JudgeRequest::Function(function)) else {
         panic!("it judges a function");

@@ -1,4 +1,5 @@
-//! Confines the judge, and the child that decrypts secrets, before it reads untrusted input: it loses every access to files, the network and other processes.
+//! Confines the judge, and the children that decrypt secrets and unpack archives, before they read untrusted input: they lose
+//! every access to files, the network and other processes.
 //! An attacker in it has a process that can only read and write its sockets and pipes, allocate memory, and end.
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, mount_remount, unmount};
@@ -59,11 +60,19 @@ pub enum ConfineError {
 /// # Errors
 /// Any [`ConfineError`].
 pub fn confine() -> Result<(), ConfineError> {
+    confine_with(&[])
+}
+
+/// Gives up for good all rights but those of [`confine`] and these system calls.
+///
+/// # Errors
+/// Any [`ConfineError`].
+pub fn confine_with(more: &[i64]) -> Result<(), ConfineError> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(ConfineError::Dumpable)?;
     // The namespaces are a second wall behind the filter. Where they are not allowed (a container), the judge goes
     // without.
     let _ = empty_namespaces();
-    seccompiler::apply_filter_all_threads(&filter().map_err(ConfineError::Filter)?).map_err(ConfineError::Seccomp)
+    seccompiler::apply_filter_all_threads(&filter(more).map_err(ConfineError::Filter)?).map_err(ConfineError::Seccomp)
 }
 
 /// Moves into empty namespaces without files, network and System V objects, by means of a user namespace.
@@ -93,8 +102,9 @@ fn empty_namespaces() -> rustix::io::Result<()> {
 
 /// Makes the filter: a call that is not on the list fails with EPERM, memory is never executable, calls of another
 /// architecture kill.
-fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = CALLS.map(|call| (call, Vec::new())).into();
+fn filter(more: &[i64]) -> Result<BpfProgram, seccompiler::BackendError> {
+    let calls = CALLS.iter().chain(more).map(|call| (*call, Vec::new()));
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = calls.collect();
     let executable = u64::from(libc::PROT_EXEC.cast_unsigned());
     let without = SeccompCmpOp::MaskedEq(executable);
     let rule = SeccompRule::new(vec![SeccompCondition::new(2, SeccompCmpArgLen::Dword, without, 0)?])?;

@@ -1,13 +1,14 @@
 //! The other programs of this binary: `fnd --judge`, `fnd --check`, `fnd --decrypt`, `fnd --encrypt`,
-//! `fnd --examine`, `fnd --measure` and `fnd --watch`.
+//! `fnd --examine`, `fnd --measure`, `fnd --unpack` and `fnd --watch`.
 //!
 //! Files:
 //! - `check`: `fnd --check`
-//! - `confine`: confines the judge and the child that decrypts before they read untrusted input
+//! - `confine`: confines the judge and the children that decrypt and unpack before they read untrusted input
 //! - `decrypt`: `fnd --decrypt`, `fnd --encrypt` and `fnd --keygen`
 //! - `examine`: `fnd --examine`
 //! - `judge`: `fnd --judge`
 //! - `measure`: `fnd --measure`
+//! - `unpack`: `fnd --unpack`
 //! - `watch`: `fnd --watch`
 
 pub mod check;
@@ -16,4 +17,5 @@ pub mod decrypt;
 pub mod examine;
 pub mod judge;
 pub mod measure;
+pub mod unpack;
 pub mod watch;

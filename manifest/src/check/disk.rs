@@ -2,6 +2,11 @@
 
 use super::Files;
 use crate::function::listing::{Entry, EntryKind};
+use fnd_unpack::{Sink, Stop, unpack};
+use fnd_wire::archive::{Format, Refusal, Why};
+use fnd_wire::form::Bytes;
+use fnd_wire::plan::{CODE_MAX, JudgedFile};
+use fnd_wire::unpack::Unpacked;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStringExt as _;
@@ -42,6 +47,54 @@ impl Files for Disk {
 
     fn kind(&self, path: &str) -> Result<EntryKind, String> {
         kind(Path::new(path)).map_err(|error| error.to_string())
+    }
+
+    fn unpack(&self, path: &str, format: Format) -> Result<Vec<JudgedFile>, Refusal> {
+        let is_file = matches!(self.kind(path), Ok(EntryKind::File { .. })); // reading a FIFO would block
+        let opened = File::open(path).ok().filter(|_| is_file);
+        let mut archive = opened.ok_or(Why::Unreadable)?;
+        let mut kept = Kept {
+            files: Vec::new(),
+            room: SHOWN_MAX,
+        };
+        match unpack(format, &mut archive, &mut kept) {
+            Ok(()) => {}
+            Err(Stop::Refused(refusal)) => return Err(refusal),
+            Err(Stop::Sink(_)) => return Err(Why::Unreadable.into()), // it never fails
+        }
+        kept.files.sort_by(|one, two| one.path.cmp(&two.path));
+        Ok(kept.files)
+    }
+}
+
+/// Bytes of an archive that are kept, all files together. The spawner sends the judge as many.
+const SHOWN_MAX: usize = 8 << 20;
+
+/// Keeps the first bytes of each file. The owner is not known here, so each one counts as root's.
+struct Kept {
+    files: Vec<JudgedFile>,
+    room: usize,
+}
+
+impl Sink for Kept {
+    fn file(&mut self, file: &Unpacked) -> io::Result<()> {
+        self.files.push(JudgedFile {
+            path: file.path.clone(),
+            bytes: Bytes::default(),
+            mode: if file.executable { 0o755 } else { 0o644 },
+            trusted: true,
+        });
+        Ok(())
+    }
+
+    fn data(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(file) = self.files.last_mut() {
+            let room = self.room.min(CODE_MAX.saturating_sub(file.bytes.0.len()));
+            let front = bytes.get(..room).unwrap_or(bytes);
+            self.room -= front.len();
+            file.bytes.0.extend_from_slice(front);
+        }
+        Ok(())
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use fnd_wire::archive::Why;
 use std::collections::BTreeMap;
 
 /// Files in memory: path to mode and text.
@@ -31,6 +32,15 @@ impl Files for Memory {
     fn read(&self, path: &str, max: usize) -> Result<Vec<u8>, String> {
         let (_, text) = self.0.get(path).ok_or("no such file")?;
         Ok(text.bytes().take(max).collect())
+    }
+
+    fn unpack(&self, path: &str, _: Format) -> Result<Vec<JudgedFile>, Refusal> {
+        let (_, text) = self.0.get(path).ok_or(Why::Unreadable)?;
+        let file = |line: &str| {
+            let (name, text) = line.split_once(": ")?;
+            Some(judged(name, text.as_bytes().to_vec(), 0o644))
+        };
+        text.lines().map(|line| file(line).ok_or(Why::Damaged.into())).collect()
     }
 
     fn kind(&self, path: &str) -> Result<EntryKind, String> {
@@ -186,4 +196,81 @@ fn one_function_is_judged_by_any_of_its_files() {
             [code]
         );
     }
+}
+
+/// An archive of the test has a line for each of its files.
+#[test]
+fn an_archive_is_judged_as_a_directory_with_its_files() {
+    let judged = |archive: &'static str, sidecar: Option<&'static str>| {
+        let mut memory = memory();
+        memory.0.insert("/a/x.zip".to_owned(), (false, archive));
+        memory
+            .0
+            .extend(sidecar.map(|text| ("/a/x.toml".to_owned(), (false, text))));
+        let checked = check(&judge(), &memory, "/a");
+        let one = |problem: &Diagnostic| {
+            let place = problem.place.as_ref().map(|place| format!(":{}", place.line));
+            let file = problem.file.clone().unwrap_or_default();
+            format!(
+                "{} {file}{}: {}",
+                problem.code,
+                place.unwrap_or_default(),
+                problem.message
+            )
+        };
+        let entries = checked.sources.iter().filter_map(|source| source.plan.as_ref());
+        let entries: Vec<String> = entries.map(|plan| plan.entry.clone()).collect();
+        (entries, checked.all().map(one).collect::<Vec<_>>())
+    };
+    let none = Vec::<String>::new;
+    let main = || vec!["main.py".to_owned()];
+    assert_eq!(judged("main.py: print(1)", None), (main(), none()));
+    assert_eq!(judged("main.py: print(1)", Some("env_file = \"e\"\n")).0, none());
+    assert_eq!(
+        judged("e: A=1\nmain.py: print(1)", Some("env_file = \"e\"\n")),
+        (main(), none())
+    );
+    let inside = "function.toml: entry = \"run.py\"\nmain.py: print(1)\nrun.py: print(2)";
+    assert_eq!(judged(inside, None), (vec!["run.py".to_owned()], none()));
+    for (archive, sidecar, expected) in [
+        (
+            inside,
+            Some(""),
+            "two-manifests /a/x.zip: the archive has a `function.toml`, but there is also `/a/x.toml`",
+        ),
+        (
+            "function.toml: entri = 1\nmain.py: print(1)",
+            None,
+            "unknown-key /a/x.zip/function.toml:1: unknown key `entri`",
+        ),
+        (
+            "main.py: print(1)",
+            Some("entri = 1\n"),
+            "unknown-key /a/x.toml:1: unknown key `entri`",
+        ),
+        (
+            "a.txt: text",
+            None,
+            "no-entry /a/x.zip: no file to run: expected one of `main.*`, `handler.*`, `index.*` with",
+        ),
+        (
+            "function.toml: entry = \"b\"\na: 1",
+            None,
+            "no-entry /a/x.zip/function.toml:1: the entry `b` is not in the archive",
+        ),
+        (
+            "no file",
+            None,
+            "archive /a/x.zip: it is damaged: it was changed or cut off",
+        ),
+    ] {
+        let (entries, problems) = judged(archive, sidecar);
+        assert_eq!(entries, none());
+        assert!(problems[0].starts_with(expected), "{problems:?}");
+    }
+    let codes: Vec<_> = text(&judge(), "x.tar.gz", b"")
+        .all()
+        .map(|problem| problem.code.clone())
+        .collect();
+    assert_eq!(codes, ["archive"]);
 }

@@ -4,6 +4,7 @@
 //! It reads no directory: the caller passes each entry, and pairs manifests with code by name.
 
 use crate::runtime::RuntimeSummary;
+use fnd_wire::archive::SUFFIXES;
 use fnd_wire::ids::{NameError, is_part};
 pub use fnd_wire::naming::is_ignored;
 
@@ -61,9 +62,6 @@ pub enum FileForm {
     Unclaimed,
 }
 
-/// Suffixes of archives.
-const ARCHIVES: [&str; 5] = [".zip", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2"];
-
 /// Returns the role of a regular file by its name. If the name is not UTF-8, its error contains replacement characters.
 #[must_use]
 pub fn file(name: &[u8], claims: &Claims) -> FileForm {
@@ -77,7 +75,7 @@ pub fn file(name: &[u8], claims: &Claims) -> FileForm {
     if let Some(stem) = text.strip_suffix(".toml") {
         return FileForm::Manifest(part(stem));
     }
-    if let Some(stem) = ARCHIVES.iter().find_map(|suffix| text.strip_suffix(suffix)) {
+    if let Some(stem) = SUFFIXES.iter().find_map(|(suffix, _)| text.strip_suffix(suffix)) {
         return FileForm::Archive(part(stem));
     }
     match text.rsplit_once('.') {
@@ -133,7 +131,10 @@ mod tests {
         let ok = |name: &str| Ok(name.to_owned());
         assert_eq!(form("hello.py"), FileForm::Code(ok("hello")));
         assert_eq!(form("hello.toml"), FileForm::Manifest(ok("hello")));
-        assert_eq!(form("hello.tar.gz"), FileForm::Archive(ok("hello")));
+        for archive in ["hello.zip", "hello.tar", "hello.tar.gz", "hello.tgz", "hello.tar.zst"] {
+            assert_eq!(form(archive), FileForm::Archive(ok("hello")), "{archive}");
+        }
+        assert!(matches!(form("a.b.tar.gz"), FileForm::Archive(Err(_))));
         assert_eq!(form("hello.yaml"), FileForm::Unclaimed);
         assert_eq!(
             form("hello"),

@@ -40,7 +40,7 @@ pub enum EntryKind {
 pub struct Listed {
     /// Its name.
     pub name: FunctionName,
-    /// Name of its entry in the directory: the code file, or the directory in directory form.
+    /// Name of its entry in the directory: the code file, the archive, or the directory in directory form.
     pub source: String,
     /// Name of the manifest beside the code; only in file form.
     pub sidecar: Option<String>,
@@ -145,7 +145,7 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
             EntryKind::Other => {
                 if matches!(
                     forms::file(&entry.name, place.claims),
-                    FileForm::Code(_) | FileForm::Manifest(_)
+                    FileForm::Code(_) | FileForm::Archive(_) | FileForm::Manifest(_)
                 ) {
                     let problem =
                         Diagnostic::error("not-a-file", "it is not a regular file, or is a link without target");
@@ -158,7 +158,7 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
         };
         match form {
             FileForm::Ignored => {}
-            FileForm::Code(name) => {
+            FileForm::Code(name) | FileForm::Archive(name) => {
                 if let Some(name) = named(name, &mut result.problems) {
                     sources.entry(name).or_default().push((shown, false));
                 }
@@ -182,12 +182,6 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
                 if let Some(name) = named(name, &mut result.problems) {
                     manifests.insert(name, shown);
                 }
-            }
-            FileForm::Archive(_) => {
-                let problem = Diagnostic::error("not-supported-yet", "archives are not supported yet").in_file(&path);
-                result
-                    .problems
-                    .push(problem.with_help("unpack it into a directory with `function.toml`"));
             }
             FileForm::Unclaimed => result.unclaimed.push(shown),
         }
@@ -325,13 +319,22 @@ mod tests {
                 "d",
                 "d.toml",
                 ".x.sh",
+                "z.tar.gz",
+                "z.toml",
+                "zip.zip",
             ],
             None,
         );
-        assert_eq!(
-            found(&listing),
-            ["a=a.sh+a.toml", "b=b.py", "c=c", "d=d+d.toml", "tool=tool"]
-        );
+        let expected = [
+            "a=a.sh+a.toml",
+            "b=b.py",
+            "c=c",
+            "d=d+d.toml",
+            "tool=tool",
+            "z=z.tar.gz+z.toml",
+            "zip=zip.zip",
+        ];
+        assert_eq!(found(&listing), expected);
         assert_eq!(listing.groups, ["ops"]);
         assert_eq!(listing.unclaimed, ["README.md", "data.bin", "lib.txt"]);
         assert_eq!(listing.problems, []);
@@ -384,7 +387,7 @@ mod tests {
     fn problems_are_reported() {
         let listing = list(
             &[
-                "a.sh", "a.py", "b.toml", "C.sh", "d.sh|", "e.zip", "f.py", "f/+", "g.sh",
+                "a.sh", "a.py", "b.toml", "C.sh", "d.sh|", "e.zip", "e.tgz", "f.py", "f/+", "g.sh", "H.zip", "i.tar|",
             ],
             None,
         );
@@ -399,7 +402,8 @@ mod tests {
             [
                 "bad-name /f/C.sh",
                 "not-a-file /f/d.sh",
-                "not-supported-yet /f/e.zip",
+                "bad-name /f/H.zip",
+                "not-a-file /f/i.tar",
                 "no-code /f/b.toml",
             ]
         );
@@ -409,7 +413,7 @@ mod tests {
             .iter()
             .map(|clash| clash.problem.code.as_str())
             .collect();
-        assert_eq!(clashes, ["name-clash", "name-clash"]);
+        assert_eq!(clashes, ["name-clash", "name-clash", "name-clash"]);
         assert_eq!(list(&["x/"], Some("ops")).problems[0].code, "bad-name");
         assert_eq!(list(&["a/+", "a.toml"], None).clashes[0].problem.code, "name-clash");
     }

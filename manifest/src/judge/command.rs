@@ -208,7 +208,7 @@ pub(super) fn replace(
     };
     // In file form the function has one file, which is known by its whole path.
     let is_named = |file: &&JudgedFile| {
-        let found = if function.directory {
+        let found = if function.form.is_tree() {
             Some(file.path.as_str())
         } else {
             file.path.rsplit('/').next()

@@ -12,10 +12,13 @@ use crate::schema::read::{list, read};
 use crate::schema::source::Source;
 use crate::schema::tree::{Node, Table, Value, find};
 use crate::settings::resolve::unknown_size;
-use fnd_wire::plan::{JudgeFunction, JudgedFile, Limits, Plan, RunMode, Text, User};
+use fnd_wire::plan::{Form, JudgeFunction, JudgedFile, Limits, Plan, RunMode, Text, User};
 use fnd_wire::units::counted;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// The manifest in a directory or an archive.
+const MANIFEST: &str = "function.toml";
 
 /// The result of judging a function.
 #[derive(Debug)]
@@ -30,7 +33,7 @@ impl Judge {
     /// Judges a function.
     #[must_use]
     pub fn function(&self, function: &JudgeFunction) -> Judged {
-        let mut early = Vec::new();
+        let mut early: Vec<Diagnostic> = two_manifests(function).into_iter().collect();
         let sidecar = function
             .manifest
             .as_ref()
@@ -76,6 +79,11 @@ impl Judge {
             problems: early,
         };
         let decided = entry.and_then(|entry| self.decide(function, entry, &own, &mut report));
+        if let Form::Archive(archive) = &function.form {
+            for problem in &mut report.problems {
+                problem.file.get_or_insert_with(|| archive.clone());
+            }
+        }
         let refused = report.refused();
         let (mode_reason, runtime_version, manifest, plan) = match decided {
             Some(decided) => (
@@ -87,7 +95,7 @@ impl Judge {
             None => (String::new(), None, None, None),
         };
         let runtime = manifest.as_ref().map(|manifest: &Manifest| manifest.runtime.as_str());
-        let code = entry.filter(|_| !function.directory).zip(runtime);
+        let code = entry.filter(|_| !function.form.is_tree()).zip(runtime);
         let imports = code.map(|(file, runtime)| detect::imports(runtime, &file.bytes.0));
         let interpreters = plan.as_ref().map(|plan| plan.interpreters.clone());
         Judged {
@@ -137,7 +145,7 @@ impl Judge {
         let (mode, mode_reason, phase) = self.mode(own, &choice, &file, report)?;
         let serves = mode == Mode::Http && choice.runtime.serve.as_ref() == Some(phase);
         choice.only(&phase.names, &file, report);
-        let name = if function.directory {
+        let name = if function.form.is_tree() {
             entry.path.clone()
         } else {
             base_name(&entry.path).to_owned()
@@ -191,7 +199,7 @@ impl Judge {
             (Some(node), Some(source)) => problem.at(source, node.at.value.clone()),
             _ => problem,
         };
-        if !function.directory {
+        if !function.form.is_tree() {
             if own.contains_key("entry") {
                 let message = "`entry` is only for the directory form (`NAME/function.toml`)";
                 problems.push(at(
@@ -203,12 +211,13 @@ impl Judge {
         }
         if let Some(node) = own.get("entry") {
             let name = node.value.text();
+            let holder = function.form.word();
             let found = function.files.iter().find(|file| file.path == name);
             if found.is_none() {
                 let names: Vec<&str> = function.files.iter().map(|file| file.path.as_str()).take(20).collect();
-                let problem = Diagnostic::error("no-entry", format!("the entry `{name}` is not in the directory"));
+                let problem = Diagnostic::error("no-entry", format!("the entry `{name}` is not in the {holder}"));
                 problems.push(at(
-                    problem.with_help(format!("the directory has: {}", list(&names))),
+                    problem.with_help(format!("the {holder} has: {}", list(&names))),
                     "entry",
                 ));
             }
@@ -267,7 +276,7 @@ impl Judge {
             return BTreeMap::new();
         };
         let name = node.value.text();
-        if !function.directory {
+        if !function.form.is_tree() {
             let problem = Diagnostic::error(
                 "impossible",
                 "`env_file` is only for the directory form (`NAME/function.toml`)",
@@ -281,7 +290,7 @@ impl Judge {
         let Some(file) = function.files.iter().find(|file| file.path == name) else {
             let problem = Diagnostic::error(
                 "no-env-file",
-                format!("`env_file`: there is no file `{name}` in the directory"),
+                format!("`env_file`: there is no file `{name}` in the {}", function.form.word()),
             );
             report.add(Some(&node.at), problem);
             return BTreeMap::new();
@@ -458,14 +467,33 @@ fn base_name(path: &str) -> &str {
 
 /// Returns a file's path as people know it; in directory form it is beside the manifest.
 fn shown(function: &JudgeFunction, file: &JudgedFile) -> String {
-    match function
-        .manifest
-        .as_ref()
-        .and_then(|manifest| manifest.path.rsplit_once('/'))
-    {
-        Some((directory, _)) if function.directory => format!("{directory}/{}", file.path),
-        _ => file.path.clone(),
+    let manifest = function.manifest.as_ref();
+    match (
+        &function.form,
+        manifest.and_then(|manifest| manifest.path.rsplit_once('/')),
+    ) {
+        (Form::Archive(archive), _) => format!("{archive}/{}", file.path),
+        (Form::Directory, Some((directory, _))) => format!("{directory}/{}", file.path),
+        (Form::Directory | Form::File, _) => file.path.clone(),
     }
+}
+
+/// Returns the problem that an archive has a manifest, and that there is one beside it.
+fn two_manifests(function: &JudgeFunction) -> Option<Diagnostic> {
+    let Form::Archive(archive) = &function.form else {
+        return None;
+    };
+    let sidecar = function.manifest.as_ref()?;
+    let inside = function.files.iter().find(|file| file.path == MANIFEST)?;
+    if sidecar.path == shown(function, inside) {
+        return None;
+    }
+    let message = format!("the archive has a `{MANIFEST}`, but there is also `{}`", sidecar.path);
+    Some(
+        Diagnostic::error("two-manifests", message)
+            .in_file(archive)
+            .with_help("remove one of the two"),
+    )
 }
 
 /// Reads the JSON Schemas of events. Only the directory form has them, as with `env_file`.
@@ -480,14 +508,14 @@ fn read_schemas(manifest: &mut Manifest, function: &JudgeFunction, own: &Table, 
             Some(Value::Table(keys)) => keys.get("schema").map(|node| &node.at),
             _ => None,
         };
-        if !function.directory {
+        if !function.form.is_tree() {
             let message = "`schema` is only for the directory form (`NAME/function.toml`)";
             let help = "make the function a directory, with the schema beside its code";
             report.add(at, Diagnostic::error("impossible", message).with_help(help));
             continue;
         }
         let Some(file) = function.files.iter().find(|file| file.path == *name) else {
-            let message = format!("`schema`: there is no file `{name}` in the directory");
+            let message = format!("`schema`: there is no file `{name}` in the {}", function.form.word());
             report.add(at, Diagnostic::error("no-schema", message));
             continue;
         };

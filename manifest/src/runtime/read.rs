@@ -7,6 +7,7 @@ use crate::schema::pick::Pick;
 use crate::schema::read::read;
 use crate::schema::source::Source;
 use crate::schema::tree::{Node, Table as Tree, find};
+use fnd_wire::archive::Format;
 
 /// Names that may be in braces in a command line or environment; `{shim}` is allowed in `[phases.handle]` as well.
 const TEMPLATES: &[&str] = &[
@@ -56,6 +57,14 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
                 let message = "`phases.run.command`: expected `{interpreter}` or `{entry}` as the first item";
                 problems.push(bad(node, message.to_owned()));
             }
+        }
+    }
+    if let Some(node) = pick.written("suffixes") {
+        let mut suffixes = pick.get::<Vec<String>>("suffixes").into_iter();
+        if let Some(archive) = suffixes.find(|suffix| Format::of(&format!("x{suffix}")).is_some()) {
+            let message =
+                format!("`suffixes`: `{archive}` is the suffix of archives, which are functions of any runtime");
+            problems.push(bad(node, message));
         }
     }
     for path in ["phases.handle.command", "phases.serve.command"] {

@@ -23,20 +23,26 @@ pub(super) enum Lane {
     Clean,
     /// Copying, storing, deleting versions, syncing.
     Write,
+    /// Unpacking archives; who made the archive decides how long that takes.
+    Unpack,
     /// Closing descriptors that fnd should not have passed.
     Close,
 }
 
 /// For each kind: how many helpers run at once, and how long one may take.
-const LANES: [(usize, Duration); 3] =
-    [(16, Duration::from_secs(30)), (4, Duration::from_secs(300)), (4, Duration::from_secs(30))];
+const LANES: [(usize, Duration); 4] = [
+    (16, Duration::from_secs(30)),
+    (4, Duration::from_secs(300)),
+    (4, Duration::from_secs(120)),
+    (4, Duration::from_secs(30)),
+];
 
 /// The next step when a helper ends. The number is that of a request (0: none).
 pub(super) enum After {
     Done(u32),
     /// The `tmp` of the invocation was emptied; the rest of its files are removed now.
     Released(u32, FunctionPlaces, InvocationId),
-    /// A large file was copied.
+    /// A large file was copied, or an archive unpacked.
     Copied(Box<Snapshot>),
     /// A function was stored; fnd gets this answer.
     Stored(Rc<Snapshot>, u32, Box<Installed>),

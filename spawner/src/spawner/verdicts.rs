@@ -5,6 +5,7 @@ use crate::credentials::Gathered;
 use crate::install::Planned;
 use fnd_wire::plan::{FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, Plan};
 use fnd_wire::sandbox::Sandbox;
+use std::os::fd::RawFd;
 use std::rc::Rc;
 
 /// Help for a limit that can't be enforced.
@@ -126,8 +127,8 @@ impl Spawner {
         match snapshot.read(&self.sources, install::TURN) {
             Err(problem) => self.refuse_unread(snapshot, problem),
             Ok(Progress::More) => self.reading = Some(snapshot),
-            Ok(Progress::Copy) => match snapshot.copier() {
-                Ok(copier) => self.helpers.add_with(Lane::Write, After::Copied(Box::new(snapshot)), copier),
+            Ok(Progress::Copy) => match self.copier(&snapshot) {
+                Ok((lane, body)) => self.helpers.add_with(lane, After::Copied(Box::new(snapshot)), body),
                 Err(error) => {
                     let problem = problem(&snapshot.shown, format!("failed to copy it: {error}"), "try again");
                     self.refuse_unread(snapshot, problem);
@@ -139,6 +140,14 @@ impl Spawner {
             }
         }
         None
+    }
+
+    fn copier(&self, snapshot: &Snapshot) -> io::Result<(Lane, (RawFd, Box<dyn FnOnce() -> i32>))> {
+        let host = self.workers.host();
+        match snapshot.unpacker(&host.fnd, host.myself.root())? {
+            Some(unpacker) => Ok((Lane::Unpack, unpacker)),
+            None => Ok((Lane::Write, snapshot.copier()?)),
+        }
     }
 
     /// Returns the next job. Each other owner's files need a new judge, so among the first jobs one is preferred whose

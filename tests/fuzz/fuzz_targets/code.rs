@@ -6,7 +6,7 @@ use fnd_manifest::function::{detect, env_file, forms, inline};
 use fnd_manifest::judge::Judge;
 use fnd_manifest::runtime::shebang::Shebang;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::JudgeFunction;
+use fnd_wire::plan::{Form, JudgeFunction};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
@@ -39,7 +39,7 @@ fuzz_target!(|bytes: &[u8]| {
             name: FunctionName::new("x").expect("a name"),
             files: vec![file(source, bytes)],
             manifest: None,
-            directory: false,
+            form: Form::File,
         };
         let judged = JUDGE.function(&function);
         assert_eq!(judged.plan.is_none(), show(&judged.verdict.diagnostics));

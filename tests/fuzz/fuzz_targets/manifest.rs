@@ -5,7 +5,7 @@ use fnd_fuzz::{file, judge, show};
 use fnd_manifest::judge::Judge;
 use fnd_wire::form::Wire as _;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{JudgeFunction, Plan};
+use fnd_wire::plan::{Form, JudgeFunction, Plan};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
             name: FunctionName::new("x").expect("a name"),
             files: vec![file(source, b"echo\n")],
             manifest: Some(file("x.toml", bytes)),
-            directory,
+            form: if directory { Form::Directory } else { Form::File },
         };
         let judged = JUDGE.function(&function);
         assert_eq!(judged.plan.is_none(), show(&judged.verdict.diagnostics));

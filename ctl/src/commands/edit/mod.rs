@@ -99,6 +99,15 @@ fn file(source: &Source, manifest: bool) -> Result<PathBuf, Failure> {
     if manifest {
         return Ok(source.manifest.clone());
     }
+    if source.archive().is_some() {
+        let message = format!(
+            "its code is the archive `{}`, which has no text to edit",
+            source.path.display()
+        );
+        let help = "change the files that it was built from, build it again, and copy it here; `fndctl edit F --manifest` edits \
+                    the manifest beside it";
+        return Err(Failure::usage(message).help(help.replace(" F ", &format!(" {} ", source.detail.status.function))));
+    }
     if !source.is_directory {
         return Ok(source.path.clone());
     }

@@ -3,6 +3,7 @@
 
 use super::Wanted;
 use super::subject::Subject;
+use super::unpacked;
 use crate::exit::Failure;
 use fnd_manifest::function::inline;
 use std::fs;
@@ -20,22 +21,44 @@ pub(super) fn function(subject: &Subject, wanted: &Wanted, to: &Path) -> Result<
     let failed = |error: io::Error| failed(&subject.code, &error);
     let name = subject.code.canonicalize().map_err(failed)?;
     let code = to.join(name.file_name().unwrap_or_default());
-    let text = manifest_text(subject).map_err(failed)?;
-    let mut table: Table = toml::from_str(&text).unwrap_or_default(); // the judge accepted it
-    let manifest = if subject.is_directory() {
-        tree(&subject.code, &code, 0).map_err(failed)?;
-        code.join("function.toml")
-    } else {
-        file(&subject.code, &code).map_err(failed)?;
-        to.join(format!("{}.toml", subject.name()))
-    };
-    if wanted.variables.is_empty() && wanted.timeout.is_none() && !subject.manifest.on_load {
+    let is_unchanged = wanted.variables.is_empty() && wanted.timeout.is_none() && !subject.manifest.on_load;
+    if is_unchanged {
         // As it is, so that the lines in messages are those of the person's file.
+        if subject.is_directory() {
+            return tree(&subject.code, &code, 0).map_err(failed);
+        }
+        file(&subject.code, &code).map_err(failed)?;
+        let manifest = to.join(format!("{}.toml", subject.name()));
         return match &subject.sidecar {
             Some(sidecar) => file(sidecar, &manifest).map_err(failed),
             None => Ok(()),
         };
     }
+    // The files to change: the one with a `/// fnd` block, and the manifest.
+    let (entry, manifest) = match subject.archive() {
+        Some(format) => {
+            let code = to.join(subject.name());
+            unpacked::write(&subject.code, format, &code)?;
+            (code.join(&subject.manifest.entry), code.join("function.toml"))
+        }
+        None if subject.is_directory() => {
+            tree(&subject.code, &code, 0).map_err(failed)?;
+            (code.join(&subject.manifest.entry), code.join("function.toml"))
+        }
+        None => {
+            file(&subject.code, &code).map_err(failed)?;
+            (code, to.join(format!("{}.toml", subject.name())))
+        }
+    };
+    let own = subject
+        .sidecar
+        .clone()
+        .or_else(|| Some(manifest.clone()).filter(|inside| inside.exists()));
+    let text = match &own {
+        Some(own) => fs::read_to_string(own),
+        None => block(&entry),
+    };
+    let mut table: Table = toml::from_str(&text.map_err(failed)?).unwrap_or_default(); // the judge accepted it
     if subject.manifest.on_load {
         table.insert("on_load".to_owned(), false.into());
     }
@@ -45,18 +68,15 @@ pub(super) fn function(subject: &Subject, wanted: &Wanted, to: &Path) -> Result<
     for (name, value) in &wanted.variables {
         set(&mut table, "env", name, value);
     }
-    if subject.sidecar.is_none() {
-        blank_block(&code).map_err(failed)?;
+    if own.is_none() {
+        blank_block(&entry).map_err(failed)?;
     }
     fs::write(&manifest, table.to_string()).map_err(failed)
 }
 
-/// Returns the text of the function's manifest; empty where it has none.
-fn manifest_text(subject: &Subject) -> io::Result<String> {
-    if let Some(sidecar) = &subject.sidecar {
-        return fs::read_to_string(sidecar);
-    }
-    let block = inline::block("", &fs::read(&subject.code)?).ok().flatten();
+/// Returns the manifest in the code; empty where it has none.
+fn block(code: &Path) -> io::Result<String> {
+    let block = inline::block("", &fs::read(code)?).ok().flatten();
     Ok(block.map(|source| source.toml).unwrap_or_default())
 }
 

@@ -7,6 +7,7 @@
 //! - `private`: the private fnd, and the words about its copy of the files
 //! - `process`: starts and stops the private fnd
 //! - `subject`: the function that a path names
+//! - `unpacked`: the files of an archive
 //! - `wait`: signals, and changes of the function's files
 
 pub(super) mod copy;
@@ -14,6 +15,7 @@ mod long;
 mod private;
 mod process;
 mod subject;
+mod unpacked;
 mod wait;
 
 use super::Context;
@@ -45,10 +47,11 @@ use wait::{Changes, Stop};
     fndctl run hello.py --watch                 again after each save\n  \
     jq .order orders.json | fndctl run ship.ts\n  \
     fndctl run -e LEVEL=debug --timeout 5s backup.sh\n  \
+    fndctl run shop.zip                         an archive, as it would be installed\n  \
     fndctl run shop.py                          an HTTP program or a service: until Ctrl-C\n  \
     sudo fndctl run big.py                      with all limits, which need root on most machines")]
 pub(crate) struct Args {
-    /// The function's code, its manifest, or its directory.
+    /// The function's code, its manifest, its directory, or an archive.
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::AnyPath)]
     file: PathBuf,
 

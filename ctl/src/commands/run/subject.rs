@@ -6,6 +6,7 @@ use crate::local::{self, Places};
 use fnd_manifest::check::{Disk, check};
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use fnd_manifest::function::{Manifest, Mode};
+use fnd_wire::archive::Format;
 use std::path::{Path, PathBuf};
 
 /// A valid function.
@@ -85,6 +86,12 @@ impl Subject {
 
     pub(super) fn mode(&self) -> Mode {
         self.manifest.mode
+    }
+
+    /// Returns the format of the archive that the code is; none for other code.
+    pub(super) fn archive(&self) -> Option<Format> {
+        let name = self.code.file_name().and_then(|name| name.to_str());
+        name.filter(|_| !self.is_directory()).and_then(Format::of)
     }
 
     pub(super) fn is_directory(&self) -> bool {

@@ -4,6 +4,7 @@
 use super::installed::Ground;
 use fnd_manifest::check::{Checked, Source};
 use fnd_manifest::diagnostic::{Diagnostic, EXCERPT_MAX, Place};
+use fnd_wire::plan::CODE_MAX;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -47,10 +48,9 @@ pub(in crate::commands) async fn problems(checked: &Checked, ground: &Ground) ->
     let mut problems = Vec::new();
     for source in &checked.sources {
         if let (Some(plan), Ok(Some(interpreter))) = (&source.plan, ground.of_interpreter(source)) {
-            for file in files(source) {
-                let Ok(bytes) = std::fs::read(file) else { continue };
-                if let Some(found) = check(&plan.runtime, &interpreter, file, &bytes).await {
-                    problems.push(diagnostic(file, &bytes, found));
+            for (file, bytes) in files(source) {
+                if let Some(found) = check(&plan.runtime, &interpreter, &file, &bytes).await {
+                    problems.push(diagnostic(&file, &bytes, found));
                 }
             }
         }
@@ -59,15 +59,22 @@ pub(in crate::commands) async fn problems(checked: &Checked, ground: &Ground) ->
 }
 
 /// Returns the file that runs, and those of its language beside it.
-fn files(source: &Source) -> impl Iterator<Item = &String> {
+fn files(source: &Source) -> Vec<(String, Vec<u8>)> {
     let suffix = |file: &str| Path::new(file).extension().map(ToOwned::to_owned);
     let entry = source.plan.as_ref().map(|plan| plan.entry.as_str()).unwrap_or_default();
     let wanted = suffix(entry);
-    let is_one = move |file: &&String| match &wanted {
+    let is_one = move |file: &str| match &wanted {
         Some(_) => suffix(file) == wanted,
         None => file.ends_with(entry),
     };
-    source.files.iter().filter(is_one).take(FILES_MAX)
+    let archive = source.files.first().map(String::as_str).unwrap_or_default();
+    // A file of which only the beginning is known would look cut off.
+    let unpacked = source.unpacked.iter().filter(|file| file.bytes.0.len() < CODE_MAX);
+    let unpacked = unpacked.map(|file| (format!("{archive}/{}", file.path), file.bytes.0.clone()));
+    let read = |file: &String| Some((file.clone(), std::fs::read(file).ok()?));
+    let on_disk = source.files.iter().filter(|file| is_one(file)).filter_map(read);
+    let in_archive = unpacked.filter(|(file, _)| is_one(file));
+    on_disk.chain(in_archive).take(FILES_MAX).collect()
 }
 
 /// Returns the error that an interpreter finds in a file.

@@ -283,8 +283,10 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
 /// Puts in doubt every function that a name could belong to; returns whether there is one.
 fn doubt(name: &[u8], group: Option<&str>, rules: &Rules, doubts: &mut Doubts) -> bool {
     let of_file = match forms::file(name, &rules.claims) {
-        FileForm::Code(name) | FileForm::Program { name, .. } | FileForm::Manifest(name) => name.ok(),
-        FileForm::Ignored | FileForm::Archive(_) | FileForm::Unclaimed => None,
+        FileForm::Code(name) | FileForm::Archive(name) | FileForm::Program { name, .. } | FileForm::Manifest(name) => {
+            name.ok()
+        }
+        FileForm::Ignored | FileForm::Unclaimed => None,
     };
     let of_directory = forms::directory(name).and_then(Result::ok);
     let any = of_file.is_some() || of_directory.is_some();

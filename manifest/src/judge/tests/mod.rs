@@ -31,7 +31,7 @@ pub(crate) mod shipped;
 mod snapshot;
 
 use super::*;
-use fnd_wire::plan::{JudgeFunction, Text};
+use fnd_wire::plan::{Form, JudgeFunction, Text};
 
 /// Returns a file that is not executable and belongs to root.
 fn file(path: &str, bytes: &[u8]) -> JudgedFile {
@@ -90,7 +90,7 @@ fn single(code: JudgedFile, manifest: Option<&str>) -> JudgeFunction {
         name: FunctionName::new("x").unwrap(),
         files: vec![code],
         manifest,
-        directory: false,
+        form: Form::File,
     }
 }
 
@@ -101,7 +101,7 @@ fn directory(files: Vec<JudgedFile>, manifest: &str) -> JudgeFunction {
         name: FunctionName::new("x").unwrap(),
         files,
         manifest,
-        directory: true,
+        form: Form::Directory,
     }
 }
 

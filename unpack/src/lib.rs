@@ -1,0 +1,103 @@
+//! Reads archives that are functions: `NAME.zip`, `NAME.tar` and compressed forms of it.
+//!
+//! Everything here reads hostile bytes. So the daemon uses it in a child without files and network (`fnd --unpack`), and
+//! `fndctl validate` as the person who asks. It writes no file: files and their bytes go to a [`Sink`]. The rules for names and
+//! sizes are those of [`fnd_wire::archive`].
+//!
+//! An archive is read twice. The first time finds everything that is wrong, and whether all files are in one directory; the
+//! second time gives the files to the sink. So a sink gets no file of an archive that is refused, unless somebody changes the
+//! archive in between.
+//!
+//! Files:
+//! - `budget`: counts unpacked bytes, and stops an archive that unpacks to too much
+//! - `compressed`: opens the compressed forms of a tar file
+//! - `names`: finds names that are in one another's way
+//! - `tar`: the entries of a tar file
+//! - `walk`: decides about each entry
+//! - `zip`: the entries of a zip file
+#![forbid(unsafe_code)]
+
+mod budget;
+mod compressed;
+mod names;
+mod tar;
+mod walk;
+mod zip;
+
+#[cfg(test)]
+mod tests;
+
+use budget::Budget;
+use fnd_wire::archive::{BYTES_MAX, Format, Refusal, Why};
+use fnd_wire::unpack::Unpacked;
+use std::io::{self, Read, Seek, SeekFrom};
+use walk::Walk;
+
+/// Takes the files of an archive.
+pub trait Sink {
+    /// Takes the beginning of a file; its bytes follow.
+    ///
+    /// # Errors
+    /// If the file can't be taken; unpacking ends then.
+    fn file(&mut self, file: &Unpacked) -> io::Result<()>;
+
+    /// Takes the next bytes of the file, at most [`fnd_wire::unpack::DATA_MAX`].
+    ///
+    /// # Errors
+    /// If the bytes can't be taken; unpacking ends then.
+    fn data(&mut self, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// Why an archive was not unpacked.
+#[derive(Debug)]
+pub enum Stop {
+    /// The archive is refused.
+    Refused(Refusal),
+    /// The sink failed.
+    Sink(io::Error),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<Why> for Stop {
+    fn from(why: Why) -> Self {
+        Self::Refused(why.into())
+    }
+}
+
+/// Gives all files of an archive to the sink, in the order of the archive.
+///
+/// # Errors
+/// [`Stop`].
+pub fn unpack(format: Format, archive: &mut (impl Read + Seek), sink: &mut dyn Sink) -> Result<(), Stop> {
+    let size = archive.seek(SeekFrom::End(0)).map_err(|error| unread(&error))?;
+    if size > BYTES_MAX {
+        return Err(Why::TooLarge.into());
+    }
+    let mut first = Walk::new(None);
+    read(format, archive, size, &mut first)?;
+    let top = first.top()?;
+    read(format, archive, size, &mut Walk::new(Some((sink, top))))
+}
+
+fn read(format: Format, archive: &mut (impl Read + Seek), size: u64, walk: &mut Walk<'_>) -> Result<(), Stop> {
+    archive.rewind().map_err(|error| unread(&error))?;
+    let budget = Budget::new(size);
+    match format {
+        Format::Zip => zip::read(archive, size, budget, walk),
+        _ => tar::read(compressed::open(format, archive)?, budget, walk),
+    }
+}
+
+/// Returns the reason for an error of reading: the disk's, or that of a decoder, which means that the archive is damaged.
+fn unread(error: &io::Error) -> Why {
+    match error.kind() {
+        io::ErrorKind::OutOfMemory => Why::Memory,
+        _ if error.raw_os_error().is_some() => Why::Unreadable,
+        _ => Why::Damaged,
+    }
+}

@@ -1,0 +1,231 @@
+//! The messages of `fnd --unpack`, the child without user, files or network that reads an archive for the spawner.
+//!
+//! The child writes records: each file with its path and length, then its bytes; at last, that this was all, or why the archive
+//! is refused. An archive may have taken the child over, so [`Receiver`] believes no record: it checks each name, and that
+//! numbers and lengths hold.
+
+use crate::archive::{BYTES_MAX, ENTRIES_MAX, Refusal, check_path};
+use crate::form::{Bytes, Wire as _, wire_enum, wire_structs};
+use std::collections::HashSet;
+use std::io::{self, Read};
+
+/// Most bytes of a file in one record.
+pub const DATA_MAX: usize = 64 << 10;
+/// Largest record: the bytes of a file, with what says that they are that. Names are shorter.
+const RECORD_MAX: usize = DATA_MAX + 64;
+
+wire_structs! {
+    /// A file of an archive.
+    pub struct Unpacked {
+        /// Its path in the function.
+        pub path: String,
+        /// Whether somebody may execute it.
+        pub executable: bool,
+        /// Its length in bytes.
+        pub length: u64,
+    }
+}
+
+wire_enum! {
+    /// What the child says.
+    pub enum Record {
+        /// A file begins.
+        0 = File(Unpacked),
+        /// The next bytes of the file that began last.
+        1 = Data(Bytes),
+        /// All files are complete.
+        2 = End,
+        /// The archive is refused.
+        3 = Refused(Refusal),
+    }
+}
+
+impl Record {
+    /// Returns the record after its length, as [`Receiver::next`] reads it.
+    ///
+    /// # Panics
+    /// If the record is longer than 4 GiB.
+    #[must_use]
+    pub fn framed(&self) -> Vec<u8> {
+        let bytes = self.to_wire();
+        let length = u32::try_from(bytes.len()).expect("no record has more than 64 KiB");
+        [&length.to_le_bytes()[..], &bytes].concat()
+    }
+}
+
+/// Why there is no further record.
+#[derive(Debug, thiserror::Error)]
+pub enum Stopped {
+    /// The archive is refused.
+    #[error("the archive is refused")]
+    Refused(Refusal),
+    /// The child said something that it must not say.
+    #[error("the process that unpacks sent {0}")]
+    Invalid(&'static str),
+    /// Reading failed, or the child ended before it had said all.
+    #[error("the process that unpacks ended without an answer: {0}")]
+    Ended(#[source] io::Error),
+}
+
+/// A record that was checked.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Received {
+    /// A file begins. Its path is one of a file below the function's directory.
+    File(Unpacked),
+    /// The next bytes of the file.
+    Data(Vec<u8>),
+    /// All files are complete.
+    End,
+}
+
+/// Reads records and checks them.
+#[derive(Debug, Default)]
+pub struct Receiver {
+    paths: HashSet<String>,
+    bytes: u64,
+    /// How many bytes of the current file are still to come.
+    missing: u64,
+}
+
+impl Receiver {
+    /// Reads the next record.
+    ///
+    /// # Errors
+    /// [`Stopped`]. Nothing that came before is to be used then.
+    pub fn next(&mut self, input: &mut impl Read) -> Result<Received, Stopped> {
+        let mut length = [0; 4];
+        input.read_exact(&mut length).map_err(Stopped::Ended)?;
+        let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
+        if length > RECORD_MAX {
+            return Err(Stopped::Invalid("a record that is too long"));
+        }
+        let mut record = vec![0; length];
+        input.read_exact(&mut record).map_err(Stopped::Ended)?;
+        match Record::from_wire(&record).map_err(|_| Stopped::Invalid("no record"))? {
+            Record::Refused(refusal) => Err(Stopped::Refused(refusal)),
+            Record::Data(Bytes(bytes)) => {
+                let left = self
+                    .missing
+                    .checked_sub(bytes.len() as u64)
+                    .filter(|_| !bytes.is_empty());
+                self.missing = left.ok_or(Stopped::Invalid("more bytes than the file has"))?;
+                Ok(Received::Data(bytes))
+            }
+            _ if self.missing > 0 => Err(Stopped::Invalid("fewer bytes than the file has")),
+            Record::File(file) => self.file(file).map(Received::File),
+            Record::End if self.paths.is_empty() => Err(Stopped::Invalid("no file")),
+            Record::End => Ok(Received::End),
+        }
+    }
+
+    fn file(&mut self, file: Unpacked) -> Result<Unpacked, Stopped> {
+        check_path(&file.path).map_err(|_| Stopped::Invalid("a path that is not allowed"))?;
+        self.bytes = self.bytes.saturating_add(file.length);
+        if self.bytes > BYTES_MAX || self.paths.len() >= ENTRIES_MAX {
+            return Err(Stopped::Invalid("more files or bytes than are allowed"));
+        }
+        if !self.paths.insert(file.path.to_lowercase()) {
+            return Err(Stopped::Invalid("two files of one name"));
+        }
+        self.missing = file.length;
+        Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::Why;
+
+    fn file(path: &str, length: u64) -> Record {
+        Record::File(Unpacked {
+            path: path.to_owned(),
+            executable: false,
+            length,
+        })
+    }
+
+    fn data(bytes: &[u8]) -> Record {
+        Record::Data(Bytes(bytes.to_vec()))
+    }
+
+    /// Returns the paths and contents of the records, or why they are refused.
+    fn receive(bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
+        let (mut input, mut receiver, mut files) = (bytes, Receiver::default(), Vec::<(String, Vec<u8>)>::new());
+        loop {
+            match receiver.next(&mut input).map_err(|why| why.to_string())? {
+                Received::File(file) => files.push((file.path, Vec::new())),
+                Received::Data(bytes) => files.last_mut().unwrap().1.extend(bytes),
+                Received::End => return Ok(files),
+            }
+        }
+    }
+
+    fn stream(records: &[Record]) -> Vec<u8> {
+        records.iter().flat_map(Record::framed).collect()
+    }
+
+    #[test]
+    fn files_arrive_as_they_were_sent() {
+        let large = vec![7; DATA_MAX];
+        let sent = [
+            file("a", 0),
+            file("d/b", DATA_MAX as u64 + 2),
+            data(&large),
+            data(b"no"),
+            Record::End,
+        ];
+        let expected = vec![
+            ("a".to_owned(), Vec::new()),
+            ("d/b".to_owned(), [&large[..], b"no"].concat()),
+        ];
+        assert_eq!(receive(&stream(&sent)), Ok(expected));
+        // Cut off anywhere, nothing is complete.
+        let whole = stream(&[file("a", 2), data(b"no"), Record::End]);
+        for length in 0..whole.len() {
+            let why = receive(&whole[..length]).unwrap_err();
+            assert!(why.contains("ended without an answer"), "{length}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_child_that_lies_is_not_believed() {
+        let many: Vec<Record> = (0..=ENTRIES_MAX).map(|number| file(&number.to_string(), 0)).collect();
+        for (records, why) in [
+            (&[Record::End][..], "no file"),
+            (&[data(b"x")], "more bytes"),
+            (&[file("a", 1), data(b"xx")], "more bytes"),
+            (&[file("a", 1), data(b"")], "more bytes"),
+            (&[file("a", 1), Record::End], "fewer bytes"),
+            (&[file("a", 1), file("b", 1)], "fewer bytes"),
+            (&[file("../a", 0)], "a path"),
+            (&[file("/a", 0)], "a path"),
+            (&[file("a/./b", 0)], "a path"),
+            (&[file("", 0)], "a path"),
+            (&[file("a\0", 0)], "a path"),
+            (&[file("a", 0), file("a", 0)], "two files"),
+            (&[file("a", 0), file("A", 0)], "two files"),
+            (&[file("a", BYTES_MAX + 1)], "more files or bytes"),
+            (&[file("a", 0), file("b", u64::MAX)], "more files or bytes"),
+            (&many, "more files or bytes"),
+        ] {
+            let found = receive(&stream(records)).unwrap_err();
+            assert!(found.contains(why), "{found}, not {why}");
+        }
+        for bytes in [&[0xff; 8][..], &[1, 0, 0, 0, 9], &[0, 0, 0, 0], &[0, 0, 2, 0, 0]] {
+            assert!(receive(bytes).unwrap_err().contains("sent"), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_passed_on() {
+        let refusal = Refusal {
+            entry: Some("../evil".to_owned()),
+            why: Why::Outside,
+        };
+        let sent = stream(&[file("a", 0), Record::Refused(refusal.clone())]);
+        let (mut input, mut receiver) = (&sent[..], Receiver::default());
+        receiver.next(&mut input).unwrap();
+        assert!(matches!(receiver.next(&mut input), Err(Stopped::Refused(found)) if found == refusal));
+    }
+}
