@@ -8,6 +8,7 @@
 //! - `php`: handlers in PHP
 //! - `python`: handlers in Python
 //! - `ruby`: handlers in Ruby
+//! - `ruby_blank`: Ruby without its strings and comments
 //! - `shell`: handlers in bash
 
 use super::project::is_standard;
@@ -16,6 +17,7 @@ mod javascript;
 mod php;
 mod python;
 mod ruby;
+mod ruby_blank;
 mod shell;
 
 /// A handler in a file.
