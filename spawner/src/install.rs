@@ -42,6 +42,9 @@ const MANIFEST_MAX: u64 = 1 << 20;
 /// The content of the file `plan` of an installed version: at last, whether it gets secrets or service bindings.
 pub type Planned = (Plan, (Sandbox, bool));
 
+/// Work for a helper, and the descriptor that the helper has to keep for it.
+pub type Work = (RawFd, Box<dyn FnOnce() -> i32>);
+
 /// A file that was read.
 struct Code {
     relative: String,
@@ -194,7 +197,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// If a descriptor can't be duplicated.
-    pub fn copier(&self) -> io::Result<(RawFd, Box<dyn FnOnce() -> i32>)> {
+    pub fn copier(&self) -> io::Result<Work> {
         let (relative, opened) = self.large.as_ref().ok_or(io::ErrorKind::InvalidInput)?;
         let (file, path, report) = (opened.file.try_clone()?, self.staged(relative), self.report());
         let kept = file.as_raw_fd();
@@ -206,7 +209,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`copier`](Self::copier).
-    pub fn unpacker(&self, program: &Path, root: bool) -> io::Result<Option<(RawFd, Box<dyn FnOnce() -> i32>)>> {
+    pub fn unpacker(&self, program: &Path, root: bool) -> io::Result<Option<Work>> {
         let Some((format, (_, opened))) = self.format().zip(self.large.as_ref()) else { return Ok(None) };
         let code = self.staging.join("code");
         let unpacker = Unpacker { program: program.to_owned(), root, format, code, held_max: HELD_MAX };

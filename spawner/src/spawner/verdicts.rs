@@ -2,10 +2,9 @@
 
 use super::*;
 use crate::credentials::Gathered;
-use crate::install::Planned;
+use crate::install::{Planned, Work};
 use fnd_wire::plan::{FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, Plan};
 use fnd_wire::sandbox::Sandbox;
-use std::os::fd::RawFd;
 use std::rc::Rc;
 
 /// Help for a limit that can't be enforced.
@@ -142,7 +141,7 @@ impl Spawner {
         None
     }
 
-    fn copier(&self, snapshot: &Snapshot) -> io::Result<(Lane, (RawFd, Box<dyn FnOnce() -> i32>))> {
+    fn copier(&self, snapshot: &Snapshot) -> io::Result<(Lane, Work)> {
         let host = self.workers.host();
         match snapshot.unpacker(&host.fnd, host.myself.root())? {
             Some(unpacker) => Ok((Lane::Unpack, unpacker)),

@@ -26,11 +26,11 @@ pub(super) fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
     let entries = files
         .iter()
         .map(|(name, content)| tar_entry(name.as_bytes(), EntryType::Regular, 0o644, content));
-    ended(entries.collect())
+    ended(&entries.collect::<Vec<_>>())
 }
 
 /// Returns a tar file of these entries.
-pub(super) fn ended(entries: Vec<Vec<u8>>) -> Vec<u8> {
+pub(super) fn ended(entries: &[Vec<u8>]) -> Vec<u8> {
     [entries.concat(), vec![0; 1024]].concat()
 }
 

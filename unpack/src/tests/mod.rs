@@ -1,4 +1,7 @@
-#![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
+//! Archives of every format, good and hostile.
+//!
+//! Files:
+//! - `build`: builds archives, with anything in them
 
 mod build;
 
@@ -235,7 +238,7 @@ fn hostile_names_are_refused_by_name() {
     let bad = |name: &[u8]| {
         let mut entry = zipped("a", 0o100_644, b"x");
         (entry.name, entry.local_name) = (name.to_vec(), name.to_vec());
-        let tar = ended(vec![tar_entry(name, EntryType::Regular, 0o644, b"x")]);
+        let tar = ended(&[tar_entry(name, EntryType::Regular, 0o644, b"x")]);
         [files(Format::Zip, &zip(&[entry])), files(Format::Tar, &tar)].map(|found| refused(found).1)
     };
     assert_eq!(bad(b"caf\xe9"), [Why::BadName; 2]);
@@ -261,7 +264,7 @@ fn only_files_and_directories_are_accepted() {
         (EntryType::new(b'Z'), Why::OtherType),
     ] {
         let entry = tar_entry(b"it", kind, 0o644, b"");
-        let found = refused(files(Format::Tar, &ended(vec![entry])));
+        let found = refused(files(Format::Tar, &ended(&[entry])));
         assert_eq!(found, refused_entry("it", why), "{kind:?}");
     }
     for (kind, why) in [
@@ -278,14 +281,14 @@ fn only_files_and_directories_are_accepted() {
     }
     for bits in [0o4755, 0o2755, 0o1644] {
         let entry = tar_entry(b"it", EntryType::Regular, bits, b"");
-        let found = refused(files(Format::Tar, &ended(vec![entry])));
+        let found = refused(files(Format::Tar, &ended(&[entry])));
         assert_eq!(found, refused_entry("it", Why::SpecialBits), "{bits:o}");
     }
     let directory = tar_entry(b"d/", EntryType::Directory, 0o2775, b"");
     let old = tar_entry(b"old/", EntryType::new(0), 0o755, b"");
     let entries = vec![directory, old, tar_entry(b"a", EntryType::Regular, 0o755, b"")];
     assert_eq!(
-        files(Format::Tar, &ended(entries)).unwrap(),
+        files(Format::Tar, &ended(&entries)).unwrap(),
         [("a".to_owned(), true, vec![])]
     );
     let entries = [
@@ -303,7 +306,7 @@ fn only_files_and_directories_are_accepted() {
 fn long_names_come_from_headers_before_the_entry() {
     let long = vec!["n".repeat(100); 5].join("/");
     let file = || tar_entry(b"short", EntryType::Regular, 0o644, b"x");
-    let of = |before: Vec<Vec<u8>>| files(Format::Tar, &ended([before, vec![file()]].concat()));
+    let of = |before: Vec<Vec<u8>>| files(Format::Tar, &ended(&[before, vec![file()]].concat()));
     let other = || tar_entry(b"z", EntryType::Regular, 0o644, b"");
     let gnu = || {
         tar_entry(
@@ -332,7 +335,7 @@ fn long_names_come_from_headers_before_the_entry() {
     let huge = tar_entry(b"x", EntryType::XHeader, 0o644, &vec![b'x'; 70_000]);
     assert_eq!(refused(of(vec![huge])).1, Why::Unsupported);
     // Nothing follows the description.
-    assert_eq!(refused(files(Format::Tar, &ended(vec![file(), gnu()]))).1, Why::Damaged);
+    assert_eq!(refused(files(Format::Tar, &ended(&[file(), gnu()]))).1, Why::Damaged);
 }
 
 #[test]
@@ -418,7 +421,7 @@ fn an_archive_that_unpacks_to_too_much_is_stopped() {
     }
     let mut headers = vec![tar_entry(b"g", EntryType::XGlobalHeader, 0o644, b""); ENTRIES_MAX + 1];
     headers.push(tar_entry(b"a", EntryType::Regular, 0o644, b""));
-    assert_eq!(refused(files(Format::Tar, &ended(headers))).1, Why::TooMany);
+    assert_eq!(refused(files(Format::Tar, &ended(&headers))).1, Why::TooMany);
 }
 
 #[test]
