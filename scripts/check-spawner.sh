@@ -47,7 +47,9 @@ lines=$(code_lines)
 # no judge may give a function of other people such a directory.
 # 100 for secrets that lie encrypted beside functions: only root can read the key, and only the helper may have key and value; it finds and
 # opens the files and asks an unprivileged child, which has the library.
-ceiling=6940
+# 70 for the files that Landlock closes where the machine gives no mount namespaces: only the launcher can put the rules around a function,
+# and they are made from the same table as the mounts.
+ceiling=7010
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')
