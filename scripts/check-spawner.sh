@@ -49,7 +49,9 @@ lines=$(code_lines)
 # opens the files and asks an unprivileged child, which has the library.
 # 170 for archives that are functions: only root can write the staging directory, and it may believe nothing that the child says that reads
 # them; it starts the child, takes its files, and gives them to the code for directories.
-ceiling=7110
+# 70 for the files that Landlock closes where the machine gives no mount namespaces: only the launcher can put the rules around a function,
+# and they are made from the same table as the mounts.
+ceiling=7180
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

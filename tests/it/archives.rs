@@ -66,7 +66,7 @@ const WORDS: &str = "def hello(name):\n    return 'hello ' + name\n";
 
 /// Waits until a function is refused with these words, while its last version serves.
 fn refused(fnd: &Fnd, function: &str, words: &[&str]) {
-    let _ = wait_until(&format!("{words:?}"), PATIENCE, || {
+    wait_until(&format!("{words:?}"), PATIENCE, || {
         let error = fnd.function(function)?.error?;
         words.iter().all(|part| error.contains(part)).then_some(())
     });

@@ -1,20 +1,28 @@
 //! Rules of Landlock (landlock(7)): attempts of a function can't signal each other or reach abstract sockets of others, and
-//! with `connect:` open TCP connections to the named ports only.
+//! with `connect:` open TCP connections to the named ports only. Without mount namespaces they open only the files that
+//! the view allows.
 
+use super::mounts::{Use, find};
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use landlock::{
-    AccessNet, CompatLevel, Compatible as _, NetPort, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError,
-    Scope,
+    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, NetPort, PathBeneath, Ruleset,
+    RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, Scope,
 };
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
-/// Returns the rules of a sandbox; none if it needs none, or if this kernel has none of them.
+/// The rights to files that are restricted: all that can be tested here. The kernel leaves out those that it does not know.
+const FILES: ABI = ABI::V3;
+
+/// Returns the rules of a sandbox; none if it needs none, or if this kernel has none of them. With `files`, only these can be
+/// opened.
 ///
 /// # Errors
 /// If the kernel can't restrict connections, and the sandbox asks for it.
-pub fn ruleset(sandbox: &Sandbox) -> Result<Option<OwnedFd>, String> {
+pub fn ruleset(sandbox: &Sandbox, files: Option<&[(PathBuf, Use)]>) -> Result<Option<OwnedFd>, String> {
     let scoped = sandbox.profile != Profile::Off;
     let ports = match &sandbox.network {
         Network::Connect(ports) => Some(ports.as_slice()),
@@ -23,10 +31,14 @@ pub fn ruleset(sandbox: &Sandbox) -> Result<Option<OwnedFd>, String> {
     if !scoped && ports.is_none() {
         return Ok(None);
     }
-    made(scoped, ports).map_err(|error| error.to_string())
+    made(scoped, ports, files).map_err(|error| error.to_string())
 }
 
-fn made(scoped: bool, ports: Option<&[u16]>) -> Result<Option<OwnedFd>, RulesetError> {
+fn made(
+    scoped: bool,
+    ports: Option<&[u16]>,
+    files: Option<&[(PathBuf, Use)]>,
+) -> Result<Option<OwnedFd>, RulesetError> {
     let mut rules = Ruleset::default();
     if ports.is_some() {
         rules = rules.set_compatibility(CompatLevel::HardRequirement).handle_access(AccessNet::ConnectTcp)?;
@@ -34,7 +46,21 @@ fn made(scoped: bool, ports: Option<&[u16]>) -> Result<Option<OwnedFd>, RulesetE
     if scoped {
         rules = rules.set_compatibility(CompatLevel::BestEffort).scope(Scope::Signal | Scope::AbstractUnixSocket)?;
     }
+    if files.is_some() {
+        rules = rules.set_compatibility(CompatLevel::BestEffort).handle_access(AccessFs::from_all(FILES))?;
+    }
     let mut created = rules.create()?;
+    let root = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    for (path, usage) in files.unwrap_or_default() {
+        // Without a descriptor it is not there, or a link: what the link leads to has a rule of its own.
+        let Some(file) = root.as_ref().ok().and_then(|root| find(root, path).ok()) else { continue };
+        let rights = match usage {
+            Use::Read => AccessFs::from_read(FILES),
+            Use::Write => AccessFs::from_all(FILES),
+            Use::Device => AccessFs::from_file(FILES) & !AccessFs::Execute,
+        };
+        created = created.add_rule(PathBeneath::new(file, rights))?;
+    }
     for port in ports.unwrap_or_default() {
         created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
     }

@@ -5,8 +5,8 @@
 //! ```
 //! Everything that the launcher starts is born in it. [`Seal`] holds the rest, which each attempt adds.
 
-use super::mounts::{Building, View};
-use super::{landlock, mounts, network, seccomp, user_namespace};
+use super::mounts::{Building, Use, View};
+use super::{allowed, landlock, mounts, network, seccomp, user_namespace};
 use crate::log::Failed as _;
 use crate::protocol::Channel;
 use crate::{clone, credentials};
@@ -17,9 +17,10 @@ use nix::sys::signal::{SigSet, Signal};
 use rustix::process::{DumpableBehavior, WaitOptions, set_parent_process_death_signal, wait};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use seccompiler::BpfProgram;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The layers that this machine can't give, each with the reason.
 #[derive(Debug, Clone, Default)]
@@ -93,7 +94,6 @@ fn enter_user_namespace() -> io::Result<()> {
 /// Which layer can't be built, for people.
 pub fn enter(view: &View, missing: &Missing, root: bool, containment: Containment) -> Result<Seal, String> {
     let sandbox = &view.sandbox;
-    let rules = if missing.can("landlock") { landlock::ruleset(sandbox)? } else { None };
     let filters = if missing.can("seccomp") { seccomp::filters(sandbox.syscalls, &sandbox.network)? } else { None };
     let own_network = matches!(sandbox.network, Network::None | Network::Loopback) && missing.can("network");
     let own_mounts = (sandbox.profile != Profile::Off || view.given.is_some()) && missing.can("mounts");
@@ -131,6 +131,10 @@ pub fn enter(view: &View, missing: &Missing, root: bool, containment: Containmen
                 .failed("write the secrets")?;
         }
     }
+    // After the secrets were written: a rule is for the file that is there now.
+    let files = (sandbox.profile != Profile::Off && !missing.can("mounts")).then(|| allowed::of(view));
+    let wanted = files.is_some() || missing.can("landlock");
+    let rules = if wanted { landlock::ruleset(sandbox, files.as_deref())? } else { None };
     let filters = filters.unwrap_or_default();
     if containment == Containment::Cgroup {
         filter(&filters.launcher)?;
@@ -204,19 +208,39 @@ pub fn probe(root: &Path, is_root: bool) -> Missing {
         // The /proc of the machine would lead a function to the files of its user's other processes.
         mounts.clone_from(&pid);
     }
+    if let Err(why) = &mut mounts
+        && closes_files(&strict(Network::Host)).is_ok()
+    {
+        why.push_str(INSTEAD);
+    }
     add("mounts", mounts);
     add("pid", pid);
     add("network", with(off(strict(Network::Loopback)), &[]));
     add("seccomp", with(Sandbox { syscalls: Profile::Strict, ..off(strict(Network::Host)) }, &[]));
-    add(
-        "landlock",
-        tried(|| {
-            let rules = landlock::ruleset(&strict(Network::Host))?.ok_or("the kernel has no Landlock")?;
-            rustix::thread::set_no_new_privs(true).failed("drop privileges")?;
-            landlock::restrict(rules.as_fd()).failed("restrict a process")
-        }),
-    );
+    add("landlock", tried(|| restrict(landlock::ruleset(&strict(Network::Host), None)?)));
     missing
+}
+
+/// Said of the layer `mounts` where it is missing and Landlock takes its place as far as it can.
+const INSTEAD: &str = "; Landlock closes other files instead, but /tmp, /var/tmp and /dev/shm are the machine's, and sockets \
+    of other programs can be reached";
+
+fn restrict(rules: Option<OwnedFd>) -> Result<(), String> {
+    let rules = rules.ok_or("the kernel has no Landlock")?;
+    rustix::thread::set_no_new_privs(true).failed("drop privileges")?;
+    landlock::restrict(rules.as_fd()).failed("restrict a process")
+}
+
+/// Tries whether Landlock closes files.
+fn closes_files(sandbox: &Sandbox) -> Result<(), String> {
+    let root = [(PathBuf::from("/"), Use::Read)];
+    tried(|| {
+        restrict(landlock::ruleset(sandbox, Some(&root))?)?;
+        match File::options().write(true).open("/dev/null") {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            _ => Err("the kernel closes no files".to_owned()),
+        }
+    })
 }
 
 /// Runs a body in a copy of this process; returns its result.

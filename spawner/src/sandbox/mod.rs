@@ -6,9 +6,10 @@
 //!
 //! Files:
 //! - `accounts`: the `/etc/passwd` and `/etc/group` of a function
+//! - `allowed`: the files that rules allow where there are no mounts
 //! - `identity`: user and groups
 //! - `keyring`: a session keyring of its own
-//! - `landlock`: rules for signals, abstract sockets and TCP ports
+//! - `landlock`: rules for signals, abstract sockets, TCP ports and files
 //! - `layers`: builds the sandbox around a launcher, and finds out what the machine can give
 //! - `mounts`: the view of the files
 //! - `network`: the loopback interface
@@ -18,6 +19,7 @@
 //! - `user_namespace`: the rights to build a sandbox, for a spawner that is not root
 
 pub mod accounts;
+pub mod allowed;
 pub mod identity;
 pub mod keyring;
 pub mod landlock;

@@ -36,9 +36,9 @@ const HIDDEN: [&str; 12] = [
     "/sys/fs/cgroup", // it names every function and service of the machine, and what each of them uses
 ];
 /// The temporary directories, each a directory of the function's own temporary file system.
-const PRIVATE: [(&str, &str); 3] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp"), ("/dev/shm", "shm")];
+pub const PRIVATE: [(&str, &str); 3] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp"), ("/dev/shm", "shm")];
 /// The device files of profile strict.
-const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+pub const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 /// Entries of /proc that say more about the machine than a function needs: files, and directories that are read-only.
 const MASKED: [&str; 5] = ["kcore", "keys", "kmsg", "sysrq-trigger", "timer_list"];
 const READ_ONLY: [&str; 4] = ["sys", "bus", "fs", "irq"];
@@ -79,6 +79,29 @@ pub fn hidden_by(profile: Profile) -> impl Iterator<Item = &'static str> {
     private.chain(HIDDEN.into_iter().filter(move |_| profile == Profile::Strict))
 }
 
+impl View {
+    /// Returns what is shown, outer places before inner ones; the places that are hidden before that; and those that are
+    /// hidden in what is shown.
+    pub fn table(&self) -> (Vec<(PathBuf, Use)>, Vec<PathBuf>, Vec<PathBuf>) {
+        let sandbox = &self.sandbox;
+        let real = |path: &String| fs::canonicalize(path).ok();
+        let (read, write) = (sandbox.read_only.iter().filter_map(real), sandbox.read_write.iter().filter_map(real));
+        let named = read.map(|path| (path, Use::Read)).chain(write.map(|path| (path, Use::Write)));
+        let mut shown: Vec<_> = self.shown.iter().cloned().chain(named).chain(resolver()).collect();
+        // Outer ones first, so that no inner one is covered.
+        shown.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let inside = |path: &PathBuf| shown.iter().any(|(shown, _)| path != shown && path.starts_with(shown));
+        let (later, mut first): (Vec<_>, Vec<_>) = sandbox.hide.iter().filter_map(real).partition(inside);
+        if sandbox.profile == Profile::Strict {
+            first.extend(HIDDEN.iter().filter_map(|path| fs::canonicalize(path).ok()));
+            first.extend(self.own.iter().cloned());
+        }
+        first.sort();
+        first.dedup_by(|inner, outer| inner.starts_with(outer));
+        (shown, first, later)
+    }
+}
+
 /// Attributes of mounts as mount_setattr(2) takes them.
 #[repr(C)]
 struct MountAttributes {
@@ -110,8 +133,8 @@ fn copy(dir: impl AsFd, path: &str, all: bool) -> io::Result<OwnedFd> {
 
 /// Opens a path without following any link in it. A person who can rename directories on the way gets nothing but what
 /// lies at this path then.
-fn find(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
-    let relative = path.strip_prefix("/").unwrap_or(path);
+pub fn find(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
+    let relative = if path == Path::new("/") { Path::new(".") } else { path.strip_prefix("/").unwrap_or(path) };
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     Ok(openat2(root, relative, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)?)
 }
@@ -213,9 +236,7 @@ impl<'a> Building<'a> {
     /// # Errors
     /// Which path could not be put in its place.
     pub fn furnish(&self) -> io::Result<()> {
-        let sandbox = &self.view.sandbox;
-        let strict = sandbox.profile == Profile::Strict;
-        self.devices(strict)?;
+        self.devices(self.view.sandbox.profile == Profile::Strict)?;
         for (path, name) in PRIVATE {
             mkdirat(&self.own, name, Mode::empty())?;
             rustix::fs::chmodat(&self.own, name, Mode::from_raw_mode(0o1777), AtFlags::empty())?;
@@ -223,20 +244,7 @@ impl<'a> Building<'a> {
                 attach(&copy(&self.own, name, false)?, &place).map_err(|error| at(path, &error))?;
             }
         }
-        let real = |path: &String| fs::canonicalize(path).ok();
-        let (read, write) = (sandbox.read_only.iter().filter_map(real), sandbox.read_write.iter().filter_map(real));
-        let named = read.map(|path| (path, Use::Read)).chain(write.map(|path| (path, Use::Write)));
-        let mut shown: Vec<_> = self.view.shown.iter().cloned().chain(named).chain(resolver()).collect();
-        // Outer ones first, so that no inner one is covered.
-        shown.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let inside = |path: &PathBuf| shown.iter().any(|(shown, _)| path != shown && path.starts_with(shown));
-        let (later, mut first): (Vec<_>, Vec<_>) = sandbox.hide.iter().filter_map(real).partition(inside);
-        if strict {
-            first.extend(HIDDEN.iter().filter_map(|path| fs::canonicalize(path).ok()));
-            first.extend(self.view.own.iter().cloned());
-        }
-        first.sort();
-        first.dedup_by(|inner, outer| inner.starts_with(outer));
+        let (shown, first, later) = self.view.table();
         for (number, path) in first.iter().enumerate() {
             self.hide(path, &format!("h{number}"), &shown).map_err(|error| at(&path.to_string_lossy(), &error))?;
         }

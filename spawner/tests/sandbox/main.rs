@@ -4,6 +4,7 @@
 //! Files:
 //! - `calls`: system calls that are refused, unknown or ordinary
 //! - `cleaner`: what empties the function's directories, and a function that wants to stop it
+//! - `closed`: a machine without mount namespaces
 //! - `cost`: measures starts (ignored)
 //! - `credentials`: secrets and service bindings of functions
 //! - `files`: other places, writing to the system, temporary files
@@ -26,6 +27,7 @@ mod common;
 
 mod calls;
 mod cleaner;
+mod closed;
 mod cost;
 mod credentials;
 mod files;

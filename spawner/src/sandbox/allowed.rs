@@ -1,0 +1,35 @@
+//! Says which files the rules of Landlock allow a function on a machine without mount namespaces, by the same table from
+//! which the mounts are made.
+
+use super::mounts::{DEVICES, PRIVATE, Use, View};
+use fnd_wire::sandbox::Profile;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Returns the view as a list of what is allowed. Rules can't hide a part of what they allow: a directory with a hidden
+/// place in it is replaced by its entries of this moment. `/etc` is allowed as a whole, since programs replace files in
+/// it. Temporary directories and `/proc` are the machine's.
+pub fn of(view: &View) -> Vec<(PathBuf, Use)> {
+    let strict = view.sandbox.profile == Profile::Strict;
+    let (shown, mut hidden, later) = view.table();
+    hidden.retain(|path| !path.starts_with("/etc/fnd"));
+    hidden.extend(strict.then(|| PathBuf::from("/dev")));
+    let mut allowed = Vec::new();
+    allow(Path::new("/"), Use::Read, &hidden, &mut allowed);
+    let named = view.sandbox.devices.iter().map(String::as_str);
+    let devices = if strict { [&DEVICES[..], &["/dev/pts", "/dev/ptmx"]].concat() } else { vec!["/dev"] };
+    allowed.extend(devices.into_iter().chain(named).map(|path| (path.into(), Use::Device)));
+    allowed.extend(PRIVATE.map(|(path, _)| path).into_iter().chain(["/proc"]).map(|path| (path.into(), Use::Write)));
+    shown.iter().for_each(|(path, usage)| allow(path, *usage, &later, &mut allowed));
+    allowed
+}
+
+/// Allows a path, but what is hidden in it.
+fn allow(path: &Path, usage: Use, hidden: &[PathBuf], allowed: &mut Vec<(PathBuf, Use)>) {
+    if !hidden.iter().any(|hidden| hidden.starts_with(path)) {
+        allowed.push((path.to_owned(), usage));
+    } else if hidden.iter().all(|hidden| hidden != path) {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.for_each(|entry| allow(&entry.path(), usage, hidden, allowed));
+    }
+}
