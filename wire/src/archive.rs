@@ -270,7 +270,7 @@ mod tests {
     fn a_path_stays_in_its_function() {
         let deep = |count: usize| vec!["d"; count].join("/");
         let (name, long) = ("n".repeat(255), "n".repeat(256));
-        let path = vec![name.as_str(); 5].join("/");
+        let path = [name.as_str(); 5].join("/");
         for good in ["a", "a/b.py", ".hidden", "..a", "a..", "ä/ö", "a b", &deep(32), &name] {
             assert_eq!(check_path(good), Ok(()), "{good}");
         }
