@@ -10,6 +10,7 @@ use fnd_wire::plan::{
 };
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use fnd_wire::unpack::{Record, Unpacked};
+use rustix::event::{PollFd, PollFlags};
 use std::io::{Read as _, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
@@ -62,16 +63,16 @@ fn main() {
     }
 }
 
-/// Says what the archive contains: its bytes are the records. `endless` and `silent` are words for a child that does not end.
+/// Says what the archive contains: its bytes are the records. `endless` and `silent` are words for a child
+/// that does not end by itself.
 fn unpack() {
-    let killed = rustix::process::Signal::KILL;
-    rustix::process::set_parent_process_death_signal(Some(killed)).unwrap();
     let (mut records, mut output) = (Vec::new(), std::io::stdout());
     std::io::stdin().read_to_end(&mut records).unwrap();
     if records.starts_with(b"silent") {
-        loop {
-            std::thread::park();
-        }
+        // Until nobody listens any more.
+        let mut gone = [PollFd::new(&output, PollFlags::empty())];
+        rustix::event::poll(&mut gone, None).unwrap();
+        return;
     }
     if records.starts_with(b"endless") {
         let length = 1 << 40;

@@ -16,6 +16,7 @@ use fnd_wire::ids::Version;
 use fnd_wire::plan::{CODE_MAX, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan};
 use fnd_wire::sandbox::Sandbox;
 use rustix::fs::{Dir, FileType};
+use rustix::process::getpid;
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -212,7 +213,8 @@ impl Snapshot {
     pub fn unpacker(&self, program: &Path, root: bool) -> io::Result<Option<Work>> {
         let Some((format, (_, opened))) = self.format().zip(self.large.as_ref()) else { return Ok(None) };
         let code = self.staging.join("code");
-        let unpacker = Unpacker { program: program.to_owned(), root, format, code, held_max: HELD_MAX };
+        let unpacker =
+            Unpacker { program: program.to_owned(), root, spawner: getpid(), format, code, held_max: HELD_MAX };
         let (archive, report) = (opened.file.try_clone()?, self.report());
         Ok(Some((archive.as_raw_fd(), Box::new(move || write_report(&report, unpacker.unpack(&archive))))))
     }
