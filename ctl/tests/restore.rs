@@ -157,7 +157,8 @@ fn a_file_beside_the_configuration_is_not_overwritten() {
             !root.path().join("state/state/ledger.db").exists(),
             "nothing is written"
         );
-        fs::rename(&here, here.with_file_name("other")).unwrap();
+        fs::write(here.with_file_name("other"), "made here").unwrap();
+        fs::write(&here, "archived").unwrap();
         assert!(restore(root.path(), &[]).status.success());
         assert_eq!(fs::read_to_string(&here).unwrap(), "archived");
     }

@@ -109,7 +109,6 @@ fn a_backup_with_secrets_brings_back_a_function_with_an_encrypted_one() {
         fs::remove_dir_all(fnd.path(place)).unwrap();
         fs::create_dir(fnd.path(place)).unwrap();
     }
-    fs::remove_dir_all(fnd.path("conf.d")).unwrap();
     fs::write(fnd.path("secrets/db"), "set here").unwrap();
     fs::remove_file(fnd.path("age.key")).unwrap();
     let refused = restore(&fnd, &archive).expect_code(2);

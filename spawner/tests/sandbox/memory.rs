@@ -69,9 +69,12 @@ fn attack(runs: usize) {
         let mut whole = 0;
         for _ in 0..runs {
             let run = harness.run(&attacker, None, &[("DATA", &file(profile))]);
-            assert_eq!(said(&run.stdout, "file"), "ok", "{profile}: the same file each time");
             match run.exited.status {
-                ExitStatus::Code(0) => whole += 1,
+                ExitStatus::Code(0) => {
+                    assert_eq!(said(&run.stdout, "file"), "ok", "{profile}: the same file each time");
+                    whole += 1;
+                }
+                // What is left fills the limit: the next runs are killed, some before they say anything.
                 status => assert_eq!(status, ExitStatus::Signal(9), "{profile}: {}{}", run.stdout, run.stderr),
             }
         }
@@ -87,9 +90,10 @@ fn attack(runs: usize) {
     }
     // In profile off the file is the machine's: it stays, and counts against the limit of all functions together.
     let sizes: Vec<_> = files.0.iter().filter_map(|file| Some(fs::metadata(file).ok()?.len())).collect();
-    assert_eq!(sizes, [40_000_000]);
+    // The last run may have been killed while it wrote.
+    let [left] = sizes[..] else { panic!("{sizes:?}") };
     let is_left = |bytes: u64| shared(&harness).unwrap().abs_diff(before + bytes) < MIB;
-    until("the memory to go with the launchers", || is_left(40_000_000));
+    until("the memory to go with the launchers", || is_left(left));
     drop(files);
     until("the file of profile off to go", || is_left(0));
 }
@@ -100,7 +104,7 @@ fn shared_memory_that_runs_leave_is_bounded_and_goes_with_the_launcher() {
 }
 
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "takes half a minute"]
 fn shared_memory_of_a_hundred_runs_goes_with_the_launcher() {
     attack(100);
 }

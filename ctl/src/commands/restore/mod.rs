@@ -22,6 +22,7 @@ use entries::{Part, Roots};
 use fnd_core::api::Changed;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -160,17 +161,27 @@ fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Directories beside the configuration may have files, but none that the archive would replace: a secret that somebody
-/// has set on this machine would be lost.
+/// Directories beside the configuration may have files, but none that the archive would replace by another content: a secret
+/// that somebody has set on this machine would be lost.
 fn refuse_what_is_beside(file: &File, roots: &Roots) -> Result<(), Failure> {
     entries::each(file, |entry, place| {
         let path = write::target(roots, &place);
         let is_beside = matches!(place.part, Part::Beside(_)) && !entry.header().entry_type().is_dir();
-        if is_beside && std::fs::symlink_metadata(&path).is_ok() {
-            return Err(is_there(&path));
+        match std::fs::symlink_metadata(&path) {
+            Ok(about) if is_beside && !is_same(entry, &path, &about) => Err(is_there(&path)),
+            _ => Ok(()),
         }
-        Ok(())
     })
+}
+
+fn is_same(entry: &mut tar::Entry<'_, &File>, path: &Path, about: &std::fs::Metadata) -> bool {
+    let is_file = about.is_file() && entry.header().entry_type().is_file();
+    // The size first: an archive is not trusted, and its file may be of any size.
+    let mut archived = Vec::new();
+    is_file
+        && about.len() == entry.size()
+        && entry.read_to_end(&mut archived).is_ok()
+        && std::fs::read(path).is_ok_and(|there| there == archived)
 }
 
 fn is_there(path: &Path) -> Failure {
