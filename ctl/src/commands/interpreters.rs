@@ -37,10 +37,10 @@ pub(crate) struct Place {
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  sudo fndctl runtimes install deno         the newest release\n  sudo fndctl runtimes install node 22      the newest release of 22\n  sudo fndctl runtimes install deno 2.9.5   functions use this version from now on\n  fndctl --user runtimes install deno       for your own fnd, without root\n  sudo fndctl runtimes install deno --file linux-x64-glibc-2.9.5.tgz\n\nVersions lie side by side. The registry is --registry, or the one that npm is configured\nto use (~/.npmrc, /etc/npmrc, NPM_CONFIG_REGISTRY). sudo drops variables such as\nNPM_CONFIG_REGISTRY and HTTPS_PROXY; `sudo --preserve-env=HTTPS_PROXY` keeps one."
+    after_help = "Examples:\n  sudo fndctl runtimes install deno         the newest release\n  sudo fndctl runtimes install node 22      the newest release of 22\n  sudo fndctl runtimes install deno 2.9.5   functions use this version from now on\n  fndctl --user runtimes install deno       for your own fnd, without root\n  sudo fndctl runtimes install deno --file linux-x64-glibc-2.9.5.tgz\n\nVersions lie side by side. The registry is --registry, or the one that npm is\nconfigured to use (~/.npmrc, /etc/npmrc, NPM_CONFIG_REGISTRY); for uv it is the index\nof pip (pip.conf, PIP_INDEX_URL). sudo drops variables such as NPM_CONFIG_REGISTRY and\nHTTPS_PROXY; `sudo --preserve-env=HTTPS_PROXY` keeps one."
 )]
 pub(crate) struct Install {
-    /// deno, node or bun.
+    /// deno, node, bun or uv.
     #[arg(value_name = "ID")]
     id: String,
     /// A version, or its first numbers [default: the newest release].
@@ -61,7 +61,7 @@ pub(crate) struct Install {
     after_help = "Examples:\n  sudo fndctl runtimes remove deno 2.9.5\n  sudo fndctl runtimes remove deno          every version"
 )]
 pub(crate) struct Remove {
-    /// deno, node or bun.
+    /// deno, node, bun or uv.
     #[arg(value_name = "ID")]
     id: String,
     /// The version [default: all].
@@ -166,8 +166,8 @@ fn top(context: &Context, place: &Place) -> Result<PathBuf, Failure> {
 
 fn install(context: &Context, args: &Install, known: &'static Known, installed: &Installed) -> Result<String, Failure> {
     let downloads = || {
-        let registry = Registry::of_machine(known.package, args.registry.as_deref());
-        Downloads::new(registry, known.package)
+        let registry = Registry::of_machine(known, args.registry.as_deref());
+        Downloads::new(registry, known)
     };
     let wanted = args.version.as_deref().map(version).transpose()?;
     let found = match &args.file {
@@ -183,7 +183,7 @@ fn install(context: &Context, args: &Install, known: &'static Known, installed: 
         let Some((release, downloads)) = found else {
             return unpack(args.file.as_deref().unwrap_or(Path::new("")), known, &program);
         };
-        let package = fresh.join("package.tgz");
+        let package = fresh.join("package").with_extension(known.kind.suffix());
         let mut file = File::create_new(&package).map_err(|error| {
             Failure::new(
                 Exit::FunctionFailed,
@@ -280,11 +280,8 @@ fn list(context: &Context, args: &List) -> Result<Exit, Failure> {
         let installed = Installed::new(&top, known);
         let mut versions = installed.versions();
         if args.available {
-            let registry = Registry::of_machine(known.package, args.registry.as_deref());
-            let newest = Downloads::new(registry, known.package)
-                .versions()?
-                .into_iter()
-                .take(SHOWN);
+            let registry = Registry::of_machine(known, args.registry.as_deref());
+            let newest = Downloads::new(registry, known).versions()?.into_iter().take(SHOWN);
             versions.extend(newest.filter(|version| !installed.versions().contains(version)));
         }
         interpreters.extend(versions.iter().map(|version| one(known, &installed, version)));

@@ -1,13 +1,9 @@
 //! Finds a version in a registry, fetches its package, and compares the checksum that the registry publishes.
 
+use super::index::{Index, Sum, Summing};
 use super::registry::Registry;
-use super::{failed, rank, version};
+use super::{Kind, Known, failed, rank, version};
 use crate::exit::{Exit, Failure};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
-use sha2::{Digest as _, Sha512};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write as _};
 use std::time::Duration;
@@ -22,31 +18,9 @@ const CONNECT: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Release {
     pub(crate) version: String,
-    /// The file's name.
+    /// The file's address or name.
     file: String,
-    /// SHA-512, in base64.
-    sum: String,
-}
-
-/// The list of a package's versions, as the registry answers it.
-#[derive(Debug, Deserialize)]
-struct List {
-    #[serde(rename = "dist-tags", default)]
-    tags: BTreeMap<String, String>,
-    #[serde(default)]
-    versions: BTreeMap<String, Entry>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Entry {
-    dist: Dist,
-}
-
-#[derive(Debug, Deserialize)]
-struct Dist {
-    tarball: String,
-    #[serde(default)]
-    integrity: String,
+    sum: Sum,
 }
 
 /// Requests to a registry about one package.
@@ -54,11 +28,12 @@ pub(crate) struct Downloads {
     agent: ureq::Agent,
     registry: Registry,
     package: &'static str,
+    kind: Kind,
 }
 
 impl Downloads {
     /// Returns requests for a package. Proxies come from the environment, trusted authorities from the machine.
-    pub(crate) fn new(registry: Registry, package: &'static str) -> Self {
+    pub(crate) fn new(registry: Registry, known: &Known) -> Self {
         // Fails if a provider is installed already; then that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
@@ -70,7 +45,8 @@ impl Downloads {
         Self {
             agent: config.build().into(),
             registry,
-            package,
+            package: known.package,
+            kind: known.kind,
         }
     }
 
@@ -80,18 +56,28 @@ impl Downloads {
             request = request.header("authorization", format!("Bearer {token}"));
         }
         request.call().map_err(|error| {
-            let help = "check the network, HTTPS_PROXY and the registry (`--registry URL`, NPM_CONFIG_REGISTRY, .npmrc); \
-                        without network: --file PACKAGE.tgz";
-            failed(format!("failed to get `{url}`: {error}")).help(help)
+            let configured = match self.kind {
+                Kind::Npm => "NPM_CONFIG_REGISTRY, .npmrc",
+                Kind::PyPi => "PIP_INDEX_URL, pip.conf",
+            };
+            let suffix = self.kind.suffix();
+            failed(format!("failed to get `{url}`: {error}")).help(format!(
+                "check the network, HTTPS_PROXY and the registry (`--registry URL`, {configured}); \
+                 without network: --file PACKAGE.{suffix}"
+            ))
         })
     }
 
-    fn list(&self) -> Result<List, Failure> {
+    fn list(&self) -> Result<Index, Failure> {
         let url = self.registry.versions(self.package);
-        let mut response = self.get(&url, "application/vnd.npm.install-v1+json, application/json;q=0.8")?;
+        let accepted = match self.kind {
+            Kind::Npm => "application/vnd.npm.install-v1+json, application/json;q=0.8",
+            Kind::PyPi => "application/vnd.pypi.simple.v1+json",
+        };
+        let mut response = self.get(&url, accepted)?;
         let text = response.body_mut().with_config().limit(LIST_MAX).read_to_vec();
         let text = text.map_err(|error| failed(format!("failed to read `{url}`: {error}")))?;
-        serde_json::from_slice(&text).map_err(|error| failed(format!("`{url}` is not a list of versions: {error}")))
+        Index::read(self.kind, self.package, &url, &text)
     }
 
     /// Returns the versions of the registry that are releases, the newest first.
@@ -111,7 +97,7 @@ impl Downloads {
     /// The registry has no such version, or no checksum for it.
     pub(crate) fn find(&self, wanted: Option<&str>) -> Result<Release, Failure> {
         let list = self.list()?;
-        let latest = list.tags.get("latest").filter(|_| wanted.is_none());
+        let latest = list.latest.as_ref().filter(|_| wanted.is_none());
         let exact = wanted
             .filter(|wanted| list.versions.contains_key(*wanted))
             .map(str::to_owned);
@@ -134,18 +120,15 @@ impl Downloads {
         };
         version(&found)?;
         let entry = list.versions.get(&found);
-        let dist = &entry
-            .ok_or_else(|| failed(format!("the registry names {package} {found}, but does not have it")))?
-            .dist;
-        let sum = dist
-            .integrity
-            .split_whitespace()
-            .find_map(|sum| sum.strip_prefix("sha512-"));
-        let sum = sum.ok_or_else(|| failed(format!("the registry has no SHA-512 checksum of {package} {found}")))?;
-        let file = dist.tarball.rsplit('/').next().unwrap_or_default();
+        let offer =
+            entry.ok_or_else(|| failed(format!("the registry names {package} {found}, but does not have it")))?;
+        let sum = offer.sum.clone();
         Ok(Release {
-            file: file.split(['?', '#']).next().unwrap_or_default().to_owned(),
-            sum: sum.to_owned(),
+            file: offer.file.clone(),
+            sum: sum.ok_or_else(|| {
+                let missing = self.kind.checksum();
+                failed(format!("the registry has no {missing} checksum of {package} {found}"))
+            })?,
             version: found,
         })
     }
@@ -165,7 +148,7 @@ impl Downloads {
         let length = response.headers().get("content-length");
         let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
         let mut body = response.body_mut().with_config().limit(PACKAGE_MAX).reader();
-        let (mut digest, mut buffer, mut done) = (Sha512::new(), vec![0; 1 << 16], 0);
+        let (mut summing, mut buffer, mut done) = (Summing::like(&release.sum), vec![0; 1 << 16], 0);
         loop {
             let read = body.read(&mut buffer);
             let read = read.map_err(|error| failed(format!("failed to read `{url}`: {error}")))?;
@@ -173,18 +156,18 @@ impl Downloads {
             if bytes.is_empty() {
                 break;
             }
-            digest.update(bytes);
+            summing.add(bytes);
             to.write_all(bytes)
                 .map_err(|error| failed(format!("failed to store `{url}`: {error}")))?;
             done += bytes.len() as u64;
             progress(done, length);
         }
-        let found = STANDARD.encode(digest.finalize());
+        let found = summing.end();
         if found == release.sum {
             return Ok(());
         }
         let message = format!(
-            "the checksum of `{url}` is wrong, and nothing was installed: sha512-{found}, and the registry has sha512-{}",
+            "the checksum of `{url}` is wrong, and nothing was installed: {found}, and the registry has {}",
             release.sum
         );
         Err(failed(message).help("try again; if it stays, the file was changed on its way, or the mirror is damaged"))

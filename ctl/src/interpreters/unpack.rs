@@ -25,7 +25,7 @@ struct Description {
 ///
 /// # Errors
 /// The archive is damaged, is another package, or has no program.
-pub(crate) fn unpack(package: &Path, known: &Known, to: &Path) -> Result<String, Failure> {
+pub(super) fn unpack(package: &Path, known: &Known, to: &Path) -> Result<String, Failure> {
     let shown = package.display();
     let broken = |error: std::io::Error| failed(format!("failed to read the package `{shown}`: {error}"));
     let file = File::open(package).map_err(broken)?;

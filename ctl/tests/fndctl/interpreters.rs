@@ -18,13 +18,13 @@ const PACKAGE: &str = if cfg!(target_arch = "aarch64") {
 };
 
 /// A registry in npm's form: answers by path, and what was asked for.
-struct Registry {
-    url: String,
+pub(crate) struct Registry {
+    pub(crate) url: String,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Registry {
-    fn start(answers: BTreeMap<String, Vec<u8>>) -> Self {
+    pub(crate) fn start(answers: BTreeMap<String, Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/npm", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -121,22 +121,22 @@ fn deno(version: &str) -> Vec<u8> {
     ])
 }
 
-struct Place {
+pub(crate) struct Place {
     home: tempfile::TempDir,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             home: tempfile::tempdir().unwrap(),
         }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
     }
 
-    fn runs(&self, registry: &str, arguments: &[&str]) -> (i32, String, String) {
+    pub(crate) fn runs(&self, registry: &str, arguments: &[&str]) -> (i32, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fndctl"));
         command
             .env_clear()
@@ -167,7 +167,7 @@ impl Place {
     }
 }
 
-fn says(program: &Path) -> String {
+pub(crate) fn says(program: &Path) -> String {
     String::from_utf8(Command::new(program).output().unwrap().stdout).unwrap()
 }
 

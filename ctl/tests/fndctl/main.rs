@@ -11,6 +11,7 @@ mod runs;
 mod shown;
 mod terminal;
 mod wait;
+mod wheels;
 
 use fake::{ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
 use fnd_daemon::control::peer::Access;

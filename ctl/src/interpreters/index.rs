@@ -1,0 +1,218 @@
+//! The versions of a package that a registry has: npm's package metadata, and PyPI's simple repository API in JSON
+//! (PEP 691). Only builds for this machine count.
+
+use super::{Kind, failed};
+use crate::exit::Failure;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256, Sha512};
+use std::collections::BTreeMap;
+
+/// Suffix of the wheels for this machine, and a part that tells those of glibc.
+const WHEEL: (&str, &str) = if cfg!(target_arch = "aarch64") {
+    ("_aarch64.whl", "manylinux")
+} else {
+    ("_x86_64.whl", "manylinux")
+};
+
+/// The versions of a package.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Index {
+    /// The version that the registry recommends, if it says so.
+    pub(crate) latest: Option<String>,
+    /// Each version with its file.
+    pub(crate) versions: BTreeMap<String, Offer>,
+}
+
+/// A file of a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Offer {
+    /// Its address, or its name.
+    pub(crate) file: String,
+    /// Its checksum; absent if the registry publishes none.
+    pub(crate) sum: Option<Sum>,
+}
+
+/// A checksum that a registry publishes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Sum {
+    /// SHA-512 in base64, as npm has it.
+    Sha512(String),
+    /// SHA-256 in hexadecimal digits, as PyPI has it.
+    Sha256(String),
+}
+
+impl std::fmt::Display for Sum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sha512(sum) => write!(f, "sha512-{sum}"),
+            Self::Sha256(sum) => write!(f, "sha256-{sum}"),
+        }
+    }
+}
+
+/// Computes a checksum of one kind.
+pub(crate) enum Summing {
+    Sha512(Sha512),
+    Sha256(Sha256),
+}
+
+impl Summing {
+    /// Returns the beginning of a checksum of the same kind.
+    pub(crate) fn like(sum: &Sum) -> Self {
+        match sum {
+            Sum::Sha512(_) => Self::Sha512(Sha512::new()),
+            Sum::Sha256(_) => Self::Sha256(Sha256::new()),
+        }
+    }
+
+    /// Adds bytes.
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Sha512(digest) => digest.update(bytes),
+            Self::Sha256(digest) => digest.update(bytes),
+        }
+    }
+
+    /// Returns the checksum of all bytes.
+    pub(crate) fn end(self) -> Sum {
+        match self {
+            Self::Sha512(digest) => Sum::Sha512(STANDARD.encode(digest.finalize())),
+            Self::Sha256(digest) => {
+                let digits = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+                Sum::Sha256(digits)
+            }
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct NpmList {
+    #[serde(rename = "dist-tags", default)]
+    tags: BTreeMap<String, String>,
+    #[serde(default)]
+    versions: BTreeMap<String, NpmEntry>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NpmEntry {
+    dist: NpmDist,
+}
+
+#[derive(Debug, Deserialize)]
+struct NpmDist {
+    tarball: String,
+    #[serde(default)]
+    integrity: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct PyPiList {
+    #[serde(default)]
+    files: Vec<PyPiFile>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PyPiFile {
+    filename: String,
+    url: String,
+    #[serde(default)]
+    hashes: BTreeMap<String, String>,
+    /// `false`, or the reason as a text.
+    #[serde(default)]
+    yanked: serde_json::Value,
+}
+
+impl Index {
+    /// Reads the answer of a registry; `url` is its address.
+    ///
+    /// # Errors
+    /// It is no list of versions.
+    pub(crate) fn read(kind: Kind, package: &str, url: &str, answer: &[u8]) -> Result<Self, Failure> {
+        let odd = |error| failed(format!("`{url}` is not a list of versions: {error}"));
+        match kind {
+            Kind::Npm => Ok(Self::of_npm(serde_json::from_slice(answer).map_err(odd)?)),
+            Kind::PyPi => Ok(Self::of_pypi(package, serde_json::from_slice(answer).map_err(odd)?)),
+        }
+    }
+
+    fn of_npm(list: NpmList) -> Self {
+        let offer = |dist: NpmDist| {
+            let file = dist.tarball.rsplit('/').next().unwrap_or_default();
+            let sums = &mut dist.integrity.split_whitespace();
+            let sum = sums.find_map(|sum| sum.strip_prefix("sha512-"));
+            Offer {
+                file: file.split(['?', '#']).next().unwrap_or_default().to_owned(),
+                sum: sum.map(|sum| Sum::Sha512(sum.to_owned())),
+            }
+        };
+        let versions = list.versions.into_iter();
+        Self {
+            latest: list.tags.get("latest").cloned(),
+            versions: versions.map(|(version, entry)| (version, offer(entry.dist))).collect(),
+        }
+    }
+
+    fn of_pypi(package: &str, list: PyPiList) -> Self {
+        let mut versions = BTreeMap::new();
+        for file in list.files {
+            let is_for_this_machine = file.filename.ends_with(WHEEL.0) && file.filename.contains(WHEEL.1);
+            let yanked = !matches!(file.yanked, serde_json::Value::Null | serde_json::Value::Bool(false));
+            let name = file
+                .filename
+                .strip_prefix(package)
+                .and_then(|rest| rest.strip_prefix('-'));
+            let version = name.and_then(|rest| rest.split('-').next());
+            let Some(version) = version.filter(|_| is_for_this_machine && !yanked) else {
+                continue;
+            };
+            let sum = file.hashes.get("sha256").map(|sum| Sum::Sha256(sum.to_lowercase()));
+            versions.insert(version.to_owned(), Offer { file: file.url, sum });
+        }
+        Self { latest: None, versions }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wheels_of_this_machine_count_and_withdrawn_ones_do_not() {
+        let (end, _) = WHEEL;
+        let file = |name: String, yanked: serde_json::Value| {
+            serde_json::json!({"filename": name, "url": format!("../p/{name}"), "yanked": yanked,
+                "hashes": {"sha256": "AB"}})
+        };
+        let files = [
+            file(format!("uv-0.9.1-py3-none-manylinux_2_17{end}"), false.into()),
+            file(format!("uv-0.9.2-py3-none-manylinux_2_17{end}"), "broken".into()),
+            file(format!("uv-0.9.3-py3-none-musllinux_1_1{end}"), false.into()),
+            file("uv-0.9.4-py3-none-win_amd64.whl".to_owned(), false.into()),
+            file("uv-0.9.5.tar.gz".to_owned(), false.into()),
+            file(format!("uv_build-0.9.6-py3-none-manylinux_2_17{end}"), false.into()),
+        ];
+        let answer = serde_json::json!({"name": "uv", "files": files}).to_string();
+        let found = Index::read(Kind::PyPi, "uv", "http://x", answer.as_bytes()).unwrap();
+        let offer = Offer {
+            file: format!("../p/uv-0.9.1-py3-none-manylinux_2_17{end}"),
+            sum: Some(Sum::Sha256("ab".to_owned())),
+        };
+        assert_eq!(found.versions, BTreeMap::from([("0.9.1".to_owned(), offer)]));
+    }
+
+    #[test]
+    fn checksums_are_those_of_the_standards() {
+        let of = |sum: Sum| {
+            let mut summing = Summing::like(&sum);
+            summing.add(b"a");
+            summing.add(b"bc");
+            summing.end().to_string()
+        };
+        // The examples "abc" of FIPS 180-2.
+        let sha256 = "sha256-ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(of(Sum::Sha256(String::new())), sha256);
+        assert!(of(Sum::Sha512(String::new())).starts_with("sha512-3a81oZNherrMQXNJriBBMRLm"));
+    }
+}
