@@ -37,7 +37,7 @@ pub(crate) struct Place {
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  sudo fndctl runtimes install deno         the newest release\n  sudo fndctl runtimes install node 22      the newest release of 22\n  sudo fndctl runtimes install deno 2.9.5   functions use this version from now on\n  fndctl --user runtimes install deno       for your own fnd, without root\n  sudo fndctl runtimes install deno --file linux-x64-glibc-2.9.5.tgz\n\nVersions lie side by side. The registry is --registry, or the one that npm is\nconfigured to use (~/.npmrc, /etc/npmrc, NPM_CONFIG_REGISTRY); for uv it is the index\nof pip (pip.conf, PIP_INDEX_URL). sudo drops variables such as NPM_CONFIG_REGISTRY and\nHTTPS_PROXY; `sudo --preserve-env=HTTPS_PROXY` keeps one."
+    after_help = "Examples:\n  sudo fndctl runtimes install deno         the newest release\n  sudo fndctl runtimes install node 22      the newest release of 22\n  sudo fndctl runtimes install deno 2.9.5   functions use this version from now on\n  fndctl --user runtimes install deno       for your own fnd, without root\n  sudo fndctl runtimes install deno --file linux-x64-glibc-2.9.5.tgz\n\nVersions lie side by side. The registry is --registry, or the one that npm is\nconfigured to use (~/.npmrc, /etc/npmrc, NPM_CONFIG_REGISTRY); for uv it is\nthe index of pip (pip.conf, PIP_INDEX_URL). sudo drops variables such as\nNPM_CONFIG_REGISTRY and HTTPS_PROXY; `sudo --preserve-env=HTTPS_PROXY` keeps one."
 )]
 pub(crate) struct Install {
     /// deno, node, bun or uv.
