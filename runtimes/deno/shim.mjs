@@ -5,11 +5,19 @@ import { serve } from "../share/js/serve.mjs";
 // The first deno whose `Socket` of node:net takes a descriptor. Scripts run with older ones, too.
 const NEEDED = "2.7.12";
 
-const [is, needed] = [Deno.version.deno, NEEDED].map((version) => version.split(/[.-]/).slice(0, 3).map(Number));
-const differs = is.findIndex((part, index) => part !== needed[index]);
-if (differs >= 0 && is[differs] < needed[differs]) {
-  console.error(`a handler needs deno ${NEEDED} or newer, and this is ${Deno.version.deno}: run \`fndctl runtimes install deno\``);
+function isOlder(version, than) {
+  const [is, needed] = [version, than].map((text) => text.split(/[.-]/).slice(0, 3).map(Number));
+  const differs = is.findIndex((part, index) => part !== needed[index]);
+  return differs >= 0 && is[differs] < needed[differs];
+}
+
+const [entry, how] = Deno.args;
+try {
+  await (how === "http" ? serveHttp(entry) : serve(entry));
+} catch (error) {
+  // Only the socket itself fails here. Without it nothing can be sent, so the last line of standard error becomes the message.
+  const version = Deno.version.deno;
+  if (!isOlder(version, NEEDED)) throw error;
+  console.error(`a handler needs deno ${NEEDED} or newer, and this is ${version}: run \`fndctl runtimes install deno\``);
   Deno.exit(1);
 }
-const [entry, how] = Deno.args;
-await (how === "http" ? serveHttp(entry) : serve(entry));

@@ -238,7 +238,7 @@ pub(super) fn interpreter_help(choice: &Choice<'_>) -> String {
         .interpreters
         .last()
         .map_or("", |path| path.rsplit('/').next().unwrap_or(path));
-    match last.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
+    match last.trim_end_matches(|c: char| c.is_ascii_digit() || ['.', '-'].contains(&c)) {
         id @ ("deno" | "node" | "nodejs") => {
             let id = id.trim_end_matches("js");
             format!(
