@@ -84,11 +84,8 @@ impl Runtime {
         let description: Description =
             toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
         let id = description.id.clone();
+        // Nothing is skipped: a runtime for scripts only has no worker.
         if !description.phases.contains_key("handle") {
-            require::skip(
-                &id,
-                &format!("runtime {id} is for scripts only: it has no [phases.handle]"),
-            );
             return None;
         }
         let executes = description.interpreters.is_empty();
