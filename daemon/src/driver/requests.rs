@@ -6,6 +6,7 @@ use crate::start::systemd;
 use crate::workers::Asked;
 use fnd_core::supervisor::Event;
 use fnd_wire::frame::Request;
+use fnd_wire::ids::InvocationId;
 use tokio::sync::oneshot;
 
 impl Daemon {
@@ -52,6 +53,17 @@ impl Daemon {
     pub(crate) fn drain_to_stop(&self) -> oneshot::Receiver<bool> {
         self.state.borrow_mut().callers.stops();
         self.drain()
+    }
+
+    /// Like [`Self::drain_to_stop`], but cancels all work, so that it takes no longer than the grace periods.
+    pub(crate) fn cancel_to_stop(&self) -> oneshot::Receiver<bool> {
+        let drained = self.drain_to_stop();
+        let live: Vec<InvocationId> = self.state.borrow().supervisor.live_invocations().collect();
+        for id in live {
+            let (_, reply) = self.state.borrow_mut().callers.expect_answer(); // nobody waits for the answer
+            self.step(Event::Cancel { id, reply });
+        }
+        drained
     }
 
     /// Accepts and starts work again, if there was a drain. Returns false if fnd stops: then nothing changes.

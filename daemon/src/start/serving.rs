@@ -261,8 +261,7 @@ async fn supervise(
         broken = daemon.run(&mut messages) => (Err(broken.into()), false),
         () = &mut serving => (Ok(()), true),
         () = signals::watch(daemon, &stop, cli.spawner_socket.is_some()) => (Ok(()), false),
-        // The spawner, whose socket is closed then, ends what runs.
-        () = starter::ended(cli) => (Ok(()), false),
+        () = starter::watch(cli, daemon) => (Ok(()), false),
     };
     systemd::stopping();
     stop();

@@ -4,29 +4,34 @@
 //! pipe when `fndctl run` ends, however it ends.
 
 use crate::cli::Cli;
+use crate::driver::Daemon;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::AsFd as _;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 
-/// Waits until the starter of a private fnd has ended; without limit where fnd is not private.
-pub(super) async fn ended(cli: &Cli) {
+/// Waits until the starter of a private fnd has ended, and then until all work has: it gets SIGTERM, the grace period and
+/// SIGKILL. Never returns where fnd is not private.
+pub(super) async fn watch(cli: &Cli, daemon: &Daemon) {
     if cli.private.is_none() {
         return std::future::pending().await;
     }
-    let own = io::stdin().as_fd().try_clone_to_owned();
-    match own.and_then(Receiver::from_owned_fd) {
-        Ok(mut pipe) => {
-            // Nobody writes: the end, or an error, which is an end too.
-            while pipe.read(&mut [0; 16]).await.is_ok_and(|length| length > 0) {}
-            tracing::info!("stopping, and ending all running work: `fndctl run` has ended");
-        }
-        Err(error) => {
-            tracing::error!("failed to watch for the end of `fndctl run`: {error}");
-            std::future::pending::<()>().await;
-        }
+    if let Err(error) = ended().await {
+        tracing::error!("failed to watch for the end of `fndctl run`: {error}");
+        return std::future::pending().await;
     }
+    tracing::info!("stopping, and ending all running work: `fndctl run` has ended");
+    // If fnd ended at once, its spawner would kill the functions without a grace period. An error: the drain is over.
+    drop(daemon.cancel_to_stop().await);
+}
+
+/// Waits until nobody holds the other end of standard input.
+async fn ended() -> io::Result<()> {
+    let mut pipe = Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
+    // Nobody writes: the end, or an error, which is an end too.
+    while pipe.read(&mut [0; 16]).await.is_ok_and(|length| length > 0) {}
+    Ok(())
 }
 
 /// Removes the files of a private fnd that has ended, unless its starter lives and does it.
