@@ -51,9 +51,9 @@ pub(super) const ALL: &[Mistake] = &[
         &["lonely.toml"],
     ),
     saved(
-        "an archive",
+        "a damaged archive",
         &[("site.zip", "PK", 0o644)],
-        &["site.zip", "not supported yet"],
+        &["site.zip", "build the archive again"],
     ),
     saved("a group in a group", &[("web/shop/pay.sh", ECHO, 0o644)], &["web/shop"]),
     saved(
