@@ -3,6 +3,7 @@
 use super::finding::Finding;
 use super::permissions::insecure_above;
 use super::program;
+use fnd_manifest::judge::package;
 use fnd_manifest::runtime::Runtime;
 use fnd_manifest::runtime::shebang::PATH;
 use fnd_manifest::settings::RuntimeSettings;
@@ -31,6 +32,13 @@ struct Candidate {
     /// `[runtimes]` of fnd.toml names it.
     configured: bool,
     is: Is,
+}
+
+impl Candidate {
+    /// Returns whether nothing is there, and nobody said that something is.
+    fn is_simply_absent(&self) -> bool {
+        self.is == Is::Absent && !self.configured
+    }
 }
 
 /// The file at a candidate's path.
@@ -133,6 +141,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     }
     let id = &facts.id;
     let mut findings = Vec::new();
+    let installable = crate::interpreters::ids().contains(&id.as_str());
     let usable = facts.candidates.iter().find_map(|candidate| match &candidate.is {
         Is::Interpreter { real, version } => Some((candidate, real, version)),
         Is::Absent | Is::Shim | Is::Insecure(_) => None,
@@ -148,9 +157,13 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
                 .at(&candidate.path)
                 .fix(format!("reinstall {id}"))
         }
+        // A machine need not have every language. A function that needs one that is missing is an error of its own.
+        None if !installable && facts.candidates.iter().all(|candidate| candidate.is_simply_absent()) => {
+            Finding::ok(CHECK, format!("{id}: not installed (sudo apt install {})", package(id)))
+        }
         None => {
             let what = format!("{id}: there is no interpreter, so its functions are refused");
-            let install = if crate::interpreters::ids().contains(&id.as_str()) {
+            let install = if installable {
                 format!("sudo fndctl runtimes install {id}")
             } else {
                 let path = facts.candidates.first().map_or("", |candidate| candidate.path.as_str());
@@ -223,7 +236,10 @@ mod tests {
                 vec![at("/usr/bin/x", Is::Absent), at("/bin/x", there(Ok("X 3")))],
                 vec!["ok x: X 3"],
             ),
-            (vec![at("/usr/bin/x", Is::Absent)], vec![missing]),
+            (
+                vec![at("/usr/bin/x", Is::Absent)],
+                vec!["ok x: not installed (sudo apt install x)"],
+            ),
             (
                 vec![at("/usr/bin/x", there(Err("why")))],
                 vec!["warning x: its interpreter does not report its version: why"],
