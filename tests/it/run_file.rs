@@ -258,7 +258,8 @@ fn ctrl_c_ends_a_run_with_everything_it_started() {
 /// Without fndctl nobody stops its private fnd, so fnd ends by itself, with the function and its files.
 #[test]
 fn a_killed_fndctl_leaves_nothing_behind() {
-    let head = "# /// fnd\n# [limits]\n# grace = \"500ms\"\n# [sandbox]\n# profile = \"off\"\n";
+    // Long enough for a busy machine; the second function needs all of it.
+    let head = "# /// fnd\n# [limits]\n# grace = \"3s\"\n# [sandbox]\n# profile = \"off\"\n";
     let ends = format!("{head}# ///\ntrap 'echo ended >$1; exit' TERM\necho $$ >&2\nsleep 1000 & wait\n");
     let stays =
         format!("{head}# [service]\n# ///\ntrap 'echo ended >$1' TERM\necho $$\nwhile :; do sleep 1000 & wait; done\n");
