@@ -16,7 +16,7 @@ const BLOCK: u64 = 512;
 /// Largest header that describes another one.
 const HEADER_MAX: u64 = 64 << 10;
 
-/// What headers say about the next entry.
+/// The facts about the next entry that headers give.
 #[derive(Default)]
 struct Described {
     name: Option<Vec<u8>>,

@@ -7,7 +7,7 @@ use fnd_wire::unpack::Unpacked;
 
 /// Names that are skipped in directories, too.
 const SKIPPED: [&str; 2] = [".git", "__pycache__"];
-/// What macOS adds beside the directory that it packs.
+/// The directory that macOS adds beside the one that it packs.
 const MACOS: &str = "__MACOSX";
 /// Longest part of a name in a refusal, in characters.
 const NAMED_MAX: usize = 1000;

@@ -9,12 +9,14 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256, Sha512};
 use std::collections::BTreeMap;
 
-/// Suffix of the wheels for this machine, and a part that tells those of glibc.
-const WHEEL: (&str, &str) = if cfg!(target_arch = "aarch64") {
-    ("_aarch64.whl", "manylinux")
+/// The end of the names of wheels for this machine.
+const WHEEL: &str = if cfg!(target_arch = "aarch64") {
+    "_aarch64.whl"
 } else {
-    ("_x86_64.whl", "manylinux")
+    "_x86_64.whl"
 };
+/// A part of the names of wheels for glibc.
+const GLIBC: &str = "manylinux";
 
 /// The versions of a package.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -157,7 +159,7 @@ impl Index {
     fn of_pypi(package: &str, list: PyPiList) -> Self {
         let mut versions = BTreeMap::new();
         for file in list.files {
-            let is_for_this_machine = file.filename.ends_with(WHEEL.0) && file.filename.contains(WHEEL.1);
+            let is_for_this_machine = file.filename.ends_with(WHEEL) && file.filename.contains(GLIBC);
             let yanked = !matches!(file.yanked, serde_json::Value::Null | serde_json::Value::Bool(false));
             let name = file
                 .filename
@@ -180,7 +182,7 @@ mod tests {
 
     #[test]
     fn wheels_of_this_machine_count_and_withdrawn_ones_do_not() {
-        let (end, _) = WHEEL;
+        let end = WHEEL;
         let file = |name: String, yanked: serde_json::Value| {
             serde_json::json!({"filename": name, "url": format!("../p/{name}"), "yanked": yanked,
                 "hashes": {"sha256": "AB"}})

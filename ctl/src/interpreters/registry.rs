@@ -112,9 +112,10 @@ fn joined(base: &str, reference: &str) -> String {
     if let Some(other) = reference.strip_prefix("//") {
         return format!("{scheme}://{other}");
     }
-    let mut parts: Vec<&str> = match reference.starts_with('/') {
-        true => Vec::new(),
-        false => path.split('/').collect(),
+    let mut parts: Vec<&str> = if reference.starts_with('/') {
+        Vec::new()
+    } else {
+        path.split('/').collect()
     };
     parts.pop(); // the document itself
     for part in reference.trim_start_matches('/').split('/') {

@@ -1,5 +1,5 @@
 //! Takes the program out of a wheel (a zip file, PEP 427): it lies in `NAME-VERSION.data/scripts`. Nothing else is taken. The
-//! reader is that of functions in archives, which refuses whatever leads out or is damaged.
+//! reader is that of functions in archives, which refuses a damaged archive and a path that leads out of it.
 
 use super::{Known, failed};
 use crate::exit::Failure;

@@ -29,7 +29,7 @@ pub(super) async fn watch(cli: &Cli, daemon: &Daemon) {
 /// Waits until nobody holds the other end of standard input.
 async fn ended() -> io::Result<()> {
     let mut pipe = Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
-    // Nobody writes: the end, or an error, which is an end too.
+    // The pipe brings no bytes: reading returns at its end, or with an error, which counts as the end.
     while pipe.read(&mut [0; 16]).await.is_ok_and(|length| length > 0) {}
     Ok(())
 }

@@ -403,7 +403,7 @@ fn an_archive_that_unpacks_to_too_much_is_stopped() {
         let small = archive(format, &[("a", &zeros[..500_000])]);
         assert_eq!(names(files(format, &small)), ["a"], "{format:?}");
     }
-    // What a header says is refused before it is unpacked.
+    // A size in a header is refused before the entry is unpacked.
     let large = Zipped {
         length: u32::try_from(BYTES_MAX).unwrap() + 1,
         ..zipped("a", 0o100_644, b"")

@@ -104,9 +104,12 @@ fn file(source: &Source, manifest: bool) -> Result<PathBuf, Failure> {
             "its code is the archive `{}`, which has no text to edit",
             source.path.display()
         );
-        let help = "change the files that it was built from, build it again, and copy it here; `fndctl edit F --manifest` edits \
-                    the manifest beside it";
-        return Err(Failure::usage(message).help(help.replace(" F ", &format!(" {} ", source.detail.status.function))));
+        let help = format!(
+            "change the files that it was built from, build it again, and copy it here; `fndctl edit {} --manifest` edits \
+             the manifest beside it",
+            source.detail.status.function
+        );
+        return Err(Failure::usage(message).help(help));
     }
     if !source.is_directory {
         return Ok(source.path.clone());

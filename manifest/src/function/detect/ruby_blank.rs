@@ -7,7 +7,7 @@ const BEFORE_VALUES: [&[u8]; 10] = [
     b"if", b"unless", b"when", b"and", b"or", b"not", b"return", b"while", b"until", b"in",
 ];
 
-/// What closes the text that is blanked.
+/// The end of the text that is blanked.
 struct Literal {
     open: u8,
     close: u8,
