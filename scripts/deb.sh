@@ -74,6 +74,17 @@ mkdir -p "$stage"
 libraries >"$stage/libraries"
 gzip -9n "$stage"/*.[1578] "$stage/changelog" "$stage/libraries"
 
+# Debian's C library for cross compilers calls itself `libc6:arm64`. In a package of that architecture this means the same as
+# `libc6`, which a package has that is built there.
+if ((${#cross[@]})); then
+    shlibdeps=$(command -v dpkg-shlibdeps)
+    mkdir "$stage/bin"
+    printf '#!/bin/sh\nfound=$(%s "$@") || exit\nprintf "%%s\\n" "$found" | sed "s/:%s\\b//g"\n' "$shlibdeps" "$2" \
+        >"$stage/bin/dpkg-shlibdeps"
+    chmod +x "$stage/bin/dpkg-shlibdeps"
+    PATH=$stage/bin:$PATH
+fi
+
 options=(--dbgsym --compress-debug-symbols)
 [[ $profile == release ]] || options=(--fast)
 "$tool" deb --quiet --no-build --profile "$profile" "${options[@]}" --compress-system --package fnd-packaging "${cross[@]}" --output "$target/debian/"

@@ -14,7 +14,8 @@ pub fn bring_up_loopback() -> io::Result<()> {
     // SAFETY: zero bytes are valid for this structure of numbers.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
-        *to = (*from).cast_signed();
+        // The type of a character is signed on x86 and unsigned on ARM.
+        *to = libc::c_char::from_ne_bytes([*from]);
     }
     let flags = libc::IFF_UP | libc::IFF_RUNNING;
     request.ifr_ifru.ifru_flags = i16::try_from(flags).map_err(io::Error::other)?;

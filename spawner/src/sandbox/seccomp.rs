@@ -32,7 +32,7 @@ const STRICT: &[i64] = calls! {
     SYS_clock_nanosleep SYS_clone SYS_clone3 SYS_close SYS_close_range SYS_connect SYS_copy_file_range SYS_dup SYS_dup3
     SYS_epoll_create1 SYS_epoll_ctl SYS_epoll_pwait SYS_epoll_pwait2 SYS_eventfd2 SYS_execve SYS_execveat SYS_exit
     SYS_exit_group SYS_faccessat SYS_faccessat2 SYS_fadvise64 SYS_fallocate SYS_fchdir SYS_fchmod SYS_fchmodat
-    SYS_fchmodat2 SYS_fchown SYS_fchownat SYS_fcntl SYS_fdatasync SYS_fgetxattr SYS_flistxattr SYS_flock
+    SYS_fchown SYS_fchownat SYS_fcntl SYS_fdatasync SYS_fgetxattr SYS_flistxattr SYS_flock
     SYS_fremovexattr SYS_fsetxattr SYS_fstat SYS_fstatfs SYS_fsync SYS_ftruncate SYS_futex SYS_futex_waitv SYS_get_robust_list SYS_getcpu SYS_getcwd SYS_getdents64
     SYS_getegid SYS_geteuid SYS_getgid SYS_getgroups SYS_getitimer SYS_getpeername SYS_getpgid SYS_getpid SYS_getppid
     SYS_getpriority SYS_getrandom SYS_getresgid SYS_getresuid SYS_getrlimit SYS_getrusage SYS_getsid SYS_getsockname
@@ -62,8 +62,8 @@ const STRICT: &[i64] = calls! {
     SYS_writev
 };
 
-/// The same for `futex_wake`, `futex_wait` and `futex_requeue`, which have these numbers everywhere.
-const NEW: &[i64] = &[454, 455, 456];
+/// The same for `fchmodat2`, `futex_wake`, `futex_wait` and `futex_requeue`, which have these numbers everywhere.
+const NEW: &[i64] = &[452, 454, 455, 456];
 
 /// The calls of strict that only this architecture has.
 #[cfg(target_arch = "x86_64")]
