@@ -186,6 +186,10 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
         "The manifest asks for a version, but the runtime has one interpreter for all: it runs the function.",
     ),
     (
+        "other-version",
+        "The manifest asks for a version, but the interpreter that is installed has another one: it runs the function.",
+    ),
+    (
         "runtime-disabled",
         "`[runtimes]` of the configuration disables the runtime.",
     ),

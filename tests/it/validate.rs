@@ -167,6 +167,38 @@ fn fnd_check_refuses_a_named_directory_that_is_missing() {
     assert_eq!(check("there").status.code(), Some(0));
 }
 
+/// Where one interpreter serves all versions of a language, `validate` asks it for its version.
+#[test]
+fn another_version_than_the_named_one_is_a_warning_that_names_both() {
+    let Ok(output) = Command::new("/usr/bin/node").arg("--version").output() else {
+        return;
+    };
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let version = printed.trim().trim_start_matches('v');
+    let major = version.split('.').next().unwrap();
+    let fnd = Fnd::start();
+    let code = "module.exports = () => 1;\n";
+    for (name, runtime, expected) in [
+        ("same", format!("nodejs{major}"), "0 warnings"),
+        ("old", "nodejs8".to_owned(), "1 warning"),
+    ] {
+        fnd.drop_file(&format!("{name}.toml"), &format!("runtime = \"{runtime}\"\n"));
+        fnd.drop_file(&format!("{name}.cjs"), code);
+        let file = fnd.function_path(&format!("{name}.cjs"));
+        let run = fnd.ctl(&["validate", &file.display().to_string()]).expect_code(0);
+        let shown = format!("{}{}", run.out(), run.stderr);
+        assert!(shown.contains(expected), "{shown}");
+        if name == "old" {
+            assert!(shown.contains(&format!("version {version} and not `8`")), "{shown}");
+        }
+        let run = fnd
+            .ctl(&["validate", "--content", &file.display().to_string()])
+            .expect_code(0);
+        let shown = format!("{}{}", run.out(), run.stderr);
+        assert!(shown.contains("fnd does not check for"), "{shown}");
+    }
+}
+
 /// Names of versions, as other systems have them, mean what is installed; `validate` and fnd say the same.
 #[test]
 fn versions_are_those_that_are_installed() {

@@ -124,7 +124,7 @@ async fn asked(runtime: &RuntimeSummary, version: &RuntimeVersion) -> Option<Str
 }
 
 /// Returns the version in what an interpreter prints: `Python 3.11.2`, `v20.20.2`, `GNU bash, version 5.2.15(1)-release`.
-fn number(printed: &str) -> Option<String> {
+pub(super) fn number(printed: &str) -> Option<String> {
     let words = printed.lines().next()?.split_whitespace();
     let mut numbers = words.map(|word| word.strip_prefix('v').unwrap_or(word));
     let word = numbers.find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))?;

@@ -17,6 +17,8 @@ pub(super) struct Choice<'a> {
     pub(super) runtime: &'a Runtime,
     /// The version that the manifest asks for.
     pub(super) version: Option<String>,
+    /// The version that the manifest asks for, of a runtime without versions.
+    pub(super) unchecked: Option<String>,
     /// Interpreters to try, in order.
     pub(super) interpreters: Vec<String>,
     /// How many of `interpreters` come from the `#!` line; they are first.
@@ -27,6 +29,9 @@ pub(super) struct Choice<'a> {
     pub(super) unix_text: bool,
 }
 
+/// A runtime, the version that is asked for, and the one that cannot be checked.
+type Named<'a> = (&'a Runtime, Option<String>, Option<String>);
+
 impl Judge {
     /// Returns the runtime of a file, from the first of these that names one: the manifest; the suffix or the `#!`
     /// line; `exec` for what the kernel executes; `[defaults]`.
@@ -35,7 +40,7 @@ impl Judge {
         let executable = file.mode & 0o111 != 0;
         let honoured = shebang.as_ref().filter(|_| executable);
         let by_suffix = self.by_suffix(file);
-        let (runtime, version) = if let Some(node) = own.get("runtime") {
+        let (runtime, version, unchecked) = if let Some(node) = own.get("runtime") {
             self.named(&node.value.text(), &node.at, report)?
         } else if let Some(by_suffix) = by_suffix {
             let other = honoured.and_then(|line| self.by_interpreter(line));
@@ -44,9 +49,11 @@ impl Judge {
                     .filter(|_| honoured.is_some_and(|line| !by_suffix.is_interpreter(line.base_name())))
                     .unwrap_or(by_suffix),
                 None,
+                None,
             )
         } else if executable && is_program(&file.bytes.0) {
-            (self.runtimes.iter().find(|runtime| runtime.summary.id == "exec")?, None)
+            let exec = self.runtimes.iter().find(|runtime| runtime.summary.id == "exec")?;
+            (exec, None, None)
         } else if let Some(node) = self.configuration.defaults.get("runtime") {
             self.named(&node.value.text(), &node.at, report)?
         } else {
@@ -90,6 +97,7 @@ impl Judge {
                         .as_ref()
                         .is_some_and(|line| line.carriage_return || file.bytes.0.starts_with(b"\xef"))),
             version,
+            unchecked,
         };
         if executes_itself && !executable {
             let problem = Diagnostic::error(
@@ -130,12 +138,7 @@ impl Judge {
     }
 
     /// Returns the runtime and the version of a name such as `python3.11`.
-    fn named(
-        &self,
-        name: &str,
-        at: &crate::schema::tree::At,
-        report: &mut Report<'_>,
-    ) -> Option<(&Runtime, Option<String>)> {
+    fn named(&self, name: &str, at: &crate::schema::tree::At, report: &mut Report<'_>) -> Option<Named<'_>> {
         let mut found = self
             .runtimes
             .iter()
@@ -160,10 +163,10 @@ impl Judge {
             return None;
         };
         let Some(version) = version else {
-            return Some((runtime, None));
+            return Some((runtime, None, None));
         };
         if let Some(declared) = runtime.declared(version) {
-            return Some((runtime, declared.map(str::to_owned)));
+            return Some((runtime, declared.map(str::to_owned), None));
         }
         let id = &runtime.summary.id;
         // The judge opens no file, so it cannot know which versions are installed.
@@ -180,7 +183,7 @@ impl Judge {
                 Some(at),
                 Diagnostic::warning("unchecked-version", message).with_help(help),
             );
-            return Some((runtime, None));
+            return Some((runtime, None, Some(version.to_owned())));
         }
         let message = format!("runtime `{id}` has no version `{version}`");
         report.add(Some(at), Diagnostic::error("unknown-version", message).with_help(help));

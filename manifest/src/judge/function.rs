@@ -85,14 +85,14 @@ impl Judge {
             }
         }
         let refused = report.refused();
-        let (mode_reason, runtime_version, manifest, plan) = match decided {
+        let (mode_reason, versions, manifest, plan) = match decided {
             Some(decided) => (
                 decided.mode_reason,
-                decided.version,
+                decided.versions,
                 Some(decided.manifest),
                 Some(decided.plan),
             ),
-            None => (String::new(), None, None, None),
+            None => (String::new(), (None, None), None, None),
         };
         let runtime = manifest.as_ref().map(|manifest: &Manifest| manifest.runtime.as_str());
         let code = entry.filter(|_| !function.form.is_tree()).zip(runtime);
@@ -104,7 +104,8 @@ impl Judge {
                 function: function.name.clone(),
                 manifest: manifest.filter(|_| !refused),
                 mode_reason,
-                runtime_version,
+                runtime_version: versions.0,
+                unchecked_version: versions.1,
                 interpreters: interpreters.unwrap_or_default(),
                 imports: imports.unwrap_or_default(),
                 says_on_load: own.contains_key("on_load"),
@@ -181,7 +182,7 @@ impl Judge {
         }
         Some(Decided {
             mode_reason,
-            version: choice.version,
+            versions: (choice.version, choice.unchecked),
             manifest,
             plan,
         })
@@ -437,7 +438,8 @@ fn at_line(problem: Diagnostic, file: &JudgedFile, line: u32) -> Diagnostic {
 
 struct Decided {
     mode_reason: String,
-    version: Option<String>,
+    /// The version that is asked for, and the one that cannot be checked.
+    versions: (Option<String>, Option<String>),
     manifest: Manifest,
     plan: Plan,
 }

@@ -45,6 +45,9 @@ pub struct Verdict {
     pub mode_reason: String,
     /// The runtime version that the manifest asks for, such as `3.11`; absent: any version.
     pub runtime_version: Option<String>,
+    /// The version that the manifest asks for where one interpreter serves all versions; the judge cannot know its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unchecked_version: Option<String>,
     /// The interpreters that are tried, in order. If one of them changes, another one may be chosen. Empty from the
     /// judge of an older fnd.
     #[serde(default)]

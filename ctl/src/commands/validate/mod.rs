@@ -3,9 +3,11 @@
 //! Files:
 //! - `installed`: who can write to the files, where links lead, which interpreter is there
 //! - `syntax`: syntax errors in code, by its own interpreter
+//! - `version`: whether an interpreter has the version that the manifest names
 
 pub(super) mod installed;
 pub(super) mod syntax;
+mod version;
 
 use super::Context;
 use crate::cli::Format;
@@ -61,10 +63,13 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Failure>
     let (judge, mut diagnostics) = local::judge(&configuration, &places.runtimes);
     let mut judged = 0;
     if let Some(judge) = judge.filter(|_| !is_configuration) {
-        let checked = check(&judge, &Disk, &path.display().to_string());
+        let mut checked = check(&judge, &Disk, &path.display().to_string());
         judged = checked.verdicts.len();
-        diagnostics.extend(checked.all().cloned());
         let ground = Ground::of(&path, &places, context.user);
+        if !args.content {
+            version::compare(&mut checked, &ground, judge.runtimes()).await;
+        }
+        diagnostics.extend(checked.all().cloned());
         if !args.content {
             diagnostics.extend(ground.problems(&checked));
         }
