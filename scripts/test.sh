@@ -17,13 +17,6 @@ mkdir -p "$target"
 # unites the features of what it is asked for, so naming the programs would build half of their dependencies twice.
 cargo build --workspace --all-targets --locked
 
-# Functions of the tests start deno and fndctl of this checkout, which the sandbox hides there.
-case $root in
-    /home/* | /root/* | /tmp/* | /var/tmp/* | /run/* | /srv/* | /mnt/* | /media/*)
-        say "functions do not see $root (docs/sandbox.md): tests fail whose functions use deno or fndctl; a checkout in /opt/fnd passes them"
-        ;;
-esac
-
 # Prints the tests of a report that failed, and those that passed only at a second try (NEXTEST_RETRIES), each with where
 # and why. The element of a failure has both: "thread ... panicked at FILE:LINE" as its attribute, the message on the next line.
 name_failures() { # REPORT

@@ -2,7 +2,7 @@
 
 use fnd_tests::ctl::fndctl;
 use fnd_tests::leftovers::Mark;
-use fnd_tests::programs::{deno_for_functions, program, repository};
+use fnd_tests::programs::{deno_for_functions, program, repository, shown_to_functions};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Run, wait_until};
 use nix::sys::signal::{Signal, kill};
@@ -170,6 +170,7 @@ fn the_configuration_gives_defaults_sizes_and_runtimes() {
             "[runtimes.deno]\ninterpreters = {{ \"2\" = {:?} }}\n",
             deno.display().to_string()
         );
+        config += &shown_to_functions(Some(deno));
     }
     fs::write(ground.path("fnd.toml"), config).unwrap();
     let config = ground.path("fnd.toml").display().to_string();

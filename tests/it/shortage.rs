@@ -79,8 +79,7 @@ fn a_worker_that_fnd_has_no_descriptors_for_fails_no_call() {
         (fnd.function("warm").unwrap().running == 1).then_some(())
     });
     // Room for a caller, but not for the pipes and the socket of a worker.
-    let open = fs::read_dir(format!("/proc/{}/fd", fnd.pid())).unwrap().count() as u64;
-    descriptors_of(fnd.pid(), open + 2);
+    descriptors_of(fnd.pid(), open_at_rest(fnd.pid()) + 2);
     let id = fnd.queue("warm", "{}");
     // The journal is read, since the shortage might refuse a caller.
     wait_until("it to be told", PATIENCE, || {
@@ -96,6 +95,15 @@ fn a_worker_that_fnd_has_no_descriptors_for_fails_no_call() {
     let status = fnd.function("warm").unwrap();
     assert_eq!((status.runs, status.failures), (3, 0));
     fnd.finish();
+}
+
+/// Returns how many descriptors a process has while it does nothing: the smallest number of many looks.
+fn open_at_rest(pid: u32) -> u64 {
+    let looks = (0..50).map(|_| {
+        fnd_tests::wait::pause();
+        fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() as u64
+    });
+    looks.min().unwrap()
 }
 
 /// An invocation that waits for resources has not begun, so a kill of fnd does not make it `interrupted`.

@@ -1,7 +1,7 @@
 //! `fndctl validate` gives the verdict of the daemon: on modes, links, interpreters and the syntax of code.
 
 use fnd_tests::ctl::fndctl;
-use fnd_tests::programs::{deno_for_functions, program, repository};
+use fnd_tests::programs::{deno_for_functions, program, repository, shown_to_functions};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Run, wait_until};
 use std::fs;
@@ -99,10 +99,9 @@ fn syntax_errors_have_their_place() {
     let config = place.path().join("fnd.toml");
     let deno = deno_for_functions(place.path());
     let text = deno.as_ref().map(|deno| {
-        format!(
-            "[runtimes.deno]\ninterpreters = {{ \"2\" = {:?} }}\n",
-            deno.display().to_string()
-        )
+        let path = deno.display().to_string();
+        let shown = shown_to_functions(Some(deno));
+        format!("[runtimes.deno]\ninterpreters = {{ \"2\" = {path:?} }}\n{shown}")
     });
     fs::write(&config, text.unwrap_or_default()).unwrap();
     let config = config.display().to_string();

@@ -21,7 +21,13 @@ fn a_fnd_that_is_well_has_nothing_wrong_whether_it_runs_or_not() {
     let mut fnd = Fnd::start();
     fnd.drop_file("quick.sh", QUICK);
     fnd.wait_ready("quick");
-    let _ = fnd.wait_end(fnd.queue("quick", ""));
+    let id = fnd.queue("quick", "");
+    let temporary = fnd.path(&format!("state/tmp/quick/{id}"));
+    let _ = fnd.wait_end(id);
+    // It is removed a moment after the end; a stop in this moment leaves it to the next start.
+    wait_until("its TMPDIR to be removed", PATIENCE, || {
+        (!temporary.exists()).then_some(())
+    });
     let running = verify(&fnd, &[]).expect_code(0).out();
     assert!(
         running.contains("is whole") && running.contains("fnd is running"),

@@ -95,3 +95,20 @@ pub fn deno_for_functions(directory: &Path) -> Option<PathBuf> {
     }
     Some(there)
 }
+
+/// Directories that profile strict hides from functions (docs/sandbox.md).
+const HIDDEN: [&str; 8] = ["/home", "/root", "/tmp", "/var/tmp", "/run", "/srv", "/mnt", "/media"];
+
+/// Returns the configuration that lets functions see fndctl and this deno where they lie below a hidden directory; empty
+/// if they don't.
+#[must_use]
+pub fn shown_to_functions(deno: Option<&Path>) -> String {
+    let fndctl = fs::canonicalize(program("fndctl")).expect("a built program has a path");
+    let hidden = |path: &&Path| HIDDEN.iter().any(|directory| path.starts_with(directory));
+    let programs = deno.into_iter().chain([fndctl.as_path()]);
+    let paths: Vec<_> = programs.filter(hidden).map(|path| path.display().to_string()).collect();
+    if paths.is_empty() {
+        return String::new();
+    }
+    format!("[defaults.sandbox]\nread_only = {paths:?}\n")
+}

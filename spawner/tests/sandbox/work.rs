@@ -292,7 +292,8 @@ console.log("node", fs.existsSync("/usr"));
         let start = "exec \"$DENO\" run -A --no-lock \"$CODE/main.ts\"\n";
         harness.write(&format!("{profile}/main.ts"), script);
         harness.write(&format!("{profile}/start.sh"), &start.replace("$DENO", &deno.display().to_string()));
-        let lines = format!("entry=start.sh\nprofile={profile}\nmemory=1073741824\npids=200");
+        let seen = deno.display(); // a checkout may lie in a hidden place
+        let lines = format!("entry=start.sh\nprofile={profile}\nmemory=1073741824\npids=200\nread_only={seen}");
         harness.write(&format!("{profile}/function.toml"), &lines);
         let crate::common::Outcome::Installed(installed) = harness.try_install(profile, None) else {
             panic!("refused")
