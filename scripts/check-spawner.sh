@@ -51,7 +51,8 @@ lines=$(code_lines)
 # them; it starts the child, takes its files, and gives them to the code for directories.
 # 70 for the files that Landlock closes where the machine gives no mount namespaces: only the launcher can put the rules around a function,
 # and they are made from the same table as the mounts.
-ceiling=7180
+# 80 to bound what runs hold in TMPDIR, by a file system in memory that outlives launchers: only root can mount it.
+ceiling=7260
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

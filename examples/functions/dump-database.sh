@@ -42,17 +42,19 @@ else
     dump_command=(pg_dump --no-password "$database")
 fi
 
-# TMPDIR lives as long as the invocation, so a retry overwrites what the attempt before left.
-if ! "${dump_command[@]}" >"$TMPDIR/dump.sql" 2>"$TMPDIR/errors"; then
+# Only one run at a time, so a retry overwrites what the attempt before left. TMPDIR is too small for a database.
+text=$CACHE_DIRECTORY/dump.sql
+trap 'rm -f "$text"' EXIT
+if ! "${dump_command[@]}" >"$text" 2>"$TMPDIR/errors"; then
     cat "$TMPDIR/errors" >&2
     exit "$TRANSIENT"
 fi
 # sqlite3 writes what stopped it into the dump and still exits with 0.
-if [[ -s $TMPDIR/errors ]] || grep -q '^/\*\*\*\* ERROR' "$TMPDIR/dump.sql"; then
+if [[ -s $TMPDIR/errors ]] || grep -q '^/\*\*\*\* ERROR' "$text"; then
     echo "the dump is incomplete: $(cat "$TMPDIR/errors")" >&2
     exit "$TRANSIENT"
 fi
-gzip -c "$TMPDIR/dump.sql" >"$dump.part"
+gzip -c "$text" >"$dump.part"
 mv "$dump.part" "$dump"
 
 mapfile -t old < <(find "$dumps" -name '*.sql.gz' | sort -r | tail -n +"$((keep + 1))")

@@ -35,6 +35,8 @@ pub struct Args {
     pub userdb: Option<PathBuf>,
     /// Whether functions run although a limit can't be enforced.
     pub best_effort: bool,
+    /// Whether the spawner has a mount namespace of its own.
+    pub private_mounts: bool,
 }
 
 /// Returns the values of the command line, given without the program's name.
@@ -73,6 +75,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, Stri
                 args.cgroup_root = Some(name);
             }
             "--best-effort-limits" => args.best_effort = true,
+            "--private-mounts" => args.private_mounts = true,
             _ => return Err(format!("unknown argument `{shown}`; --help lists all arguments")),
         }
     }

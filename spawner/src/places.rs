@@ -6,6 +6,7 @@
 use crate::policy::insecure_above;
 use crate::protocol::copy_file;
 use crate::sandbox::identity::Identity;
+use crate::sandbox::mounts;
 use fnd_wire::frame::SWEPT_MAX;
 use fnd_wire::ids::{FunctionId, InvocationId, Version};
 use std::collections::BTreeSet;
@@ -237,6 +238,33 @@ impl FunctionPlaces {
             make(dir, 0o711)?;
         }
         Ok(())
+    }
+
+    /// Bounds what the invocations of the function hold together, by a file system in memory over their directory. A function
+    /// whose invocations lie on the disk keeps them there: they are from an earlier spawner.
+    ///
+    /// # Errors
+    /// If the machine does not allow it, or if they hold more than `size` bytes now.
+    pub fn bound(&self, size: u64) -> io::Result<()> {
+        let covered = self.is_bounded()?;
+        if covered || !self.has_invocations() { mounts::cover(&self.tmp, size, covered) } else { Ok(()) }
+    }
+
+    /// Takes that file system away, if no invocation has files in it. No launcher may be left, which would still show it.
+    ///
+    /// # Errors
+    /// If the machine does not allow it.
+    pub fn unbound(&self) -> io::Result<()> {
+        if self.is_bounded()? && !self.has_invocations() { mounts::uncover(&self.tmp) } else { Ok(()) }
+    }
+
+    fn is_bounded(&self) -> io::Result<bool> {
+        let device = |path: &Path| Ok::<_, io::Error>(fs::symlink_metadata(path)?.dev());
+        Ok(device(&self.tmp)? != device(self.tmp.parent().unwrap_or(&self.tmp))?)
+    }
+
+    fn has_invocations(&self) -> bool {
+        names(&self.tmp).iter().any(|name| InvocationId::parse(name).is_some())
     }
 
     /// Makes the files of one attempt; `worker` is in the result file's name, so that each attempt has its own.

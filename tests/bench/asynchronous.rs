@@ -30,7 +30,7 @@ def handler(event, context):
 
 /// Measures both, with a queue of so many.
 pub(crate) fn measure(rounds: usize, queued: usize, table: &mut Table) {
-    let mut fnd = Fnd::prepare(&Setup::default().file("queued.py", HANDLER));
+    let mut fnd = Fnd::prepare(&crate::as_shipped().file("queued.py", HANDLER));
     let _run = crate::run_directory_in_memory(&fnd);
     fnd.launch();
     fnd.wait_ready("queued");

@@ -15,7 +15,7 @@ const BATCH: usize = 1000;
 
 /// Measures so many drops, one after the other, and so many files at once.
 pub(crate) fn measure(rounds: usize, files: usize, table: &mut Table) {
-    let mut fnd = Fnd::prepare(&Setup::default());
+    let mut fnd = Fnd::prepare(&crate::as_shipped());
     let (alone, many) = (fnd.shared_directory("alone"), fnd.shared_directory("many"));
     for number in 0..files {
         fs::write(many.join(number.to_string()), "").expect("a file is written");

@@ -14,7 +14,7 @@ fn script(word: &str) -> String {
 
 /// Measures both, with so many files.
 pub(crate) fn measure(files: usize, table: &mut Table) {
-    let mut setup = Setup::default();
+    let mut setup = crate::as_shipped();
     for n in 0..files {
         setup = setup.file(&format!("many-{n}.sh"), &script(&n.to_string()));
     }

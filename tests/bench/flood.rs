@@ -21,7 +21,7 @@ pub(crate) fn measure(rounds: usize, bytes: usize, table: &mut Table) {
             "# /// fnd\n# on_load = false\n# ///\nyes 'a line of output that nobody waits for' | head -c {bytes}{to}\n"
         )
     };
-    let setup = Setup::default()
+    let setup = crate::as_shipped()
         .file("prints.sh", &script(""))
         .file("silent.sh", &script(" >/dev/null"))
         .file("neighbour.py", NEIGHBOUR);

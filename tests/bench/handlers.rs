@@ -23,7 +23,7 @@ const FUNCTIONS: [(&str, &[&str], bool); 3] = [
 
 /// Returns a set-up with the functions of some languages.
 pub(crate) fn setup(languages: &[Language]) -> Setup {
-    let mut setup = Setup::default();
+    let mut setup = crate::as_shipped();
     for language in languages {
         for (name, manifest, imports) in FUNCTIONS {
             let file = format!("{}-{name}.{}", language.id, language.suffix);

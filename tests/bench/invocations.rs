@@ -49,23 +49,27 @@ pub(crate) fn measure(fnd: &Fnd, rounds: usize, table: &mut Table) {
     let (fndctl, path) = (program("fndctl"), fnd.socket());
     let server = Server::Unix(path.clone());
     let mut caller = Caller::open(&server, INVOKE);
+    let mut open = Caller::open(&server, "/v1/functions/open/invoke");
     for _ in 0..20 {
-        // Until caches are warm and the function's launcher stands.
+        // Until caches are warm and the functions' launchers stand.
         caller.call();
+        open.call();
         bare();
     }
-    let mut times: [Vec<Duration>; 4] = Default::default();
+    let mut times: [Vec<Duration>; 5] = Default::default();
     for _ in 0..rounds {
         // In turns, so that whatever disturbs the machine disturbs all of them.
         times[0].push(timed(bare));
         times[1].push(timed(bare_like_a_function));
         times[2].push(timed(|| caller.call()));
-        times[3].push(timed(|| through_fndctl(&fndctl, &path)));
+        times[3].push(timed(|| open.call()));
+        times[4].push(timed(|| through_fndctl(&fndctl, &path)));
     }
-    let [bare_times, floor, by_socket, by_fndctl] = times.map(Times::new);
+    let [bare_times, floor, by_socket, without_sandbox, by_fndctl] = times.map(Times::new);
     table.times("bash -c :, a function's environment", &floor, &floor);
     table.times("bash -c :, the environment of this shell", &bare_times, &floor);
     table.times("fnd: bash script, control socket", &by_socket, &floor);
+    table.times("fnd: the same with profile off", &without_sandbox, &floor);
     table.times("fnd: bash script, fndctl invoke", &by_fndctl, &floor);
 
     let floor_load = load(rounds, || (), |()| bare_like_a_function());

@@ -34,6 +34,9 @@ use table::Table;
 /// The function that is measured: as little as bash can do.
 const NOOP: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\n# max = 8\n# ///\n:\n";
 
+/// The same without a sandbox, to see what the sandbox costs.
+const OPEN: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\n# max = 8\n# [sandbox]\n# profile = \"off\"\n# ///\n:\n";
+
 /// The parts that can be measured alone.
 const PARTS: [&str; 9] = [
     "scripts",
@@ -95,12 +98,18 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Returns the set-up with the profile that functions have on a machine: the other tests have profile `off`.
+fn as_shipped() -> Setup {
+    Setup::default().config("[sandbox]\nprofile = \"strict\"\n")
+}
+
 fn measure_scripts(rounds: usize, table: &mut Table) {
-    let mut fnd = Fnd::prepare(&Setup::default().file("noop.sh", NOOP));
+    let mut fnd = Fnd::prepare(&as_shipped().file("noop.sh", NOOP).file("open.sh", OPEN));
     let _run = run_directory_in_memory(&fnd);
     fnd.launch();
     fnd.wait_ready("noop");
-    memory::measure(&fnd, "idle, 1 function", table);
+    fnd.wait_ready("open");
+    memory::measure(&fnd, "idle, 2 functions", table);
     invocations::measure(&fnd, rounds, table);
     memory::measure(&fnd, "after the runs", table);
     fnd.stop();

@@ -26,7 +26,7 @@ pub(crate) fn measure(schedules: usize, table: &mut Table) {
 
 /// A hundred functions with so many schedules each, none of which is due.
 fn future(each: usize, table: &mut Table) {
-    let mut setup = Setup::default();
+    let mut setup = crate::as_shipped();
     for function in 0..FUNCTIONS {
         let mut text = "# /// fnd\n# on_load = false\n".to_owned();
         for n in 0..each {
@@ -63,7 +63,7 @@ fn future(each: usize, table: &mut Table) {
 
 /// So many functions that are due in the same second.
 fn at_once(functions: usize, table: &mut Table) {
-    let mut fnd = Fnd::prepare(&Setup::default());
+    let mut fnd = Fnd::prepare(&crate::as_shipped());
     fnd.launch();
     let at = jiff::Timestamp::now().as_second() + 20 + i64::try_from(functions / 100).unwrap_or(0);
     let at = jiff::Timestamp::from_second(at)

@@ -29,7 +29,7 @@ pub(crate) fn measure(rounds: usize, workers: usize, table: &mut Table) {
         "# /// fnd\n# on_load = false\n# [pool]\n# max = {each}\n# [limits]\n# pids = {}\n# timeout = \"1h\"\n# ///\nexec sleep 3600\n",
         each + 10
     );
-    let mut setup = Setup::default();
+    let mut setup = crate::as_shipped();
     for n in 0..FUNCTIONS {
         setup = setup.file(&format!("runs-{n}.sh"), &script);
     }

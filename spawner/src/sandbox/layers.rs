@@ -195,7 +195,7 @@ pub fn probe(root: &Path, is_root: bool) -> Missing {
     };
     let with = |sandbox: Sandbox, lacking: &[&'static str]| {
         let (own, shown, accounts) = (Vec::new(), Vec::new(), super::accounts::Accounts::default());
-        let view = View { sandbox, root: root.to_owned(), own, shown, accounts, given: None };
+        let view = View { sandbox, root: root.to_owned(), own, shown, runs: None, accounts, given: None };
         let lacking = Missing(lacking.iter().map(|layer| (*layer, String::new())).collect());
         tried(move || enter(&view, &lacking, is_root, Containment::Cgroup).map(drop))
     };

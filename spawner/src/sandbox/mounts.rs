@@ -11,9 +11,9 @@ use fnd_wire::sandbox::{Profile, Sandbox};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
-    fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree,
-    unmount,
+    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
+    UnmountFlags, fsconfig_create, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen,
+    fspick, mount_change, move_mount, open_tree, unmount,
 };
 use std::fs;
 use std::io;
@@ -42,8 +42,9 @@ pub const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/ran
 /// Entries of /proc that say more about the machine than a function needs: files, and directories that are read-only.
 const MASKED: [&str; 5] = ["kcore", "keys", "kmsg", "sysrq-trigger", "timer_list"];
 const READ_ONLY: [&str; 4] = ["sys", "bus", "fs", "irq"];
-/// Most files in the temporary file system.
+/// Most files in the temporary file system; and in that of `TMPDIR`.
 const INODES: &str = "16384";
+const INODES_OF_RUNS: &str = "65536";
 
 /// How a function may use a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub struct View {
     pub own: Vec<PathBuf>,
     /// The function's own files and directories, with real paths.
     pub shown: Vec<(PathBuf, Use)>,
+    /// The directory of its invocations, if that and those of other functions lie below a mount of their own.
+    pub runs: Option<PathBuf>,
     /// The texts of its `/etc/passwd` and `/etc/group`.
     pub accounts: Accounts,
     /// Its secrets and service bindings, if it has any.
@@ -153,6 +156,42 @@ fn file_system(kind: &str, options: &[(&str, &str)], flags: MountAttrFlags) -> i
     Ok(fsmount(&made, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
 }
 
+/// Makes a directory a mount of its own, in the calling process's own mount namespace.
+///
+/// # Errors
+/// If the machine does not allow it.
+pub fn separate(dir: &Path) -> io::Result<()> {
+    let place = openat(CWD, dir, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    attach(&copy(&place, "", true)?, place)
+}
+
+/// Covers a directory with a file system in memory of at most `size` bytes, in the calling process's own mount namespace; or
+/// changes the size of the one that covers it.
+///
+/// # Errors
+/// If the machine does not allow it, or if more is in use than the new size.
+pub fn cover(dir: &Path, size: u64, covered: bool) -> io::Result<()> {
+    let size = size.to_string();
+    if covered {
+        let picked = fspick(CWD, dir, FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_SYMLINK_NOFOLLOW)?;
+        fsconfig_set_string(&picked, "size", &*size)?;
+        return Ok(fsconfig_reconfigure(&picked)?);
+    }
+    let protected = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let options = [("size", &*size), ("nr_inodes", INODES_OF_RUNS), ("mode", "0711")];
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let place = openat(CWD, dir, flags, Mode::empty())?;
+    attach(&file_system("tmpfs", &options, protected)?, place)
+}
+
+/// Takes that file system away, with everything in it.
+///
+/// # Errors
+/// If the machine does not allow it.
+pub fn uncover(dir: &Path) -> io::Result<()> {
+    Ok(unmount(dir, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?)
+}
+
 /// Returns a new file system in memory, which the kernel does not swap out if it can (since Linux 6.4).
 fn secret_file_system() -> io::Result<OwnedFd> {
     let flags =
@@ -210,6 +249,8 @@ pub struct Building<'a> {
     root: OwnedFd,
     /// The function's temporary file system.
     own: OwnedFd,
+    /// A copy of the mount of its invocations.
+    runs: Option<OwnedFd>,
 }
 
 impl<'a> Building<'a> {
@@ -220,6 +261,9 @@ impl<'a> Building<'a> {
     pub fn begin(view: &'a View) -> io::Result<Self> {
         mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
         let open = |path: &Path| openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        // The mounts of all other functions go, since the tree would be a copy of each of them.
+        let runs = view.runs.as_ref().map(|dir| copy(open(dir)?, "", false)).transpose()?;
+        view.runs.iter().filter_map(|dir| dir.parent()).try_for_each(|all| unmount(all, UnmountFlags::DETACH))?;
         let protected = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
         let (machine, root) = (open(Path::new("/"))?, copy(CWD, "/", true)?);
         set(&root, true, protected | MountAttrFlags::MOUNT_ATTR_RDONLY)?;
@@ -228,7 +272,7 @@ impl<'a> Building<'a> {
         // First, so that its directories can be copied; the tree covers it.
         attach(&own, open(&view.root)?)?;
         attach(&root, open(&view.root)?)?;
-        Ok(Self { view, machine, root, own })
+        Ok(Self { view, machine, root, own, runs })
     }
 
     /// Puts everything in its place.
@@ -324,7 +368,10 @@ impl<'a> Building<'a> {
             }
         }
         let Ok(place) = find(&self.root, path) else { return Ok(()) }; // it was not there a moment ago
-        let mount = copy(&source, "", usage != Use::Device)?;
+        let mount = match &self.runs {
+            Some(runs) if self.view.runs.as_deref() == Some(path) => runs.try_clone()?,
+            _ => copy(&source, "", usage != Use::Device)?,
+        };
         let mut flags = MountAttrFlags::MOUNT_ATTR_NOSUID;
         flags.set(MountAttrFlags::MOUNT_ATTR_NODEV, usage != Use::Device);
         flags.set(MountAttrFlags::MOUNT_ATTR_RDONLY, usage == Use::Read);

@@ -8,7 +8,7 @@ use crate::install::Snapshot;
 use crate::places::FunctionPlaces;
 use crate::poller::{Poller, Token};
 use fnd_wire::frame::Installed;
-use fnd_wire::ids::InvocationId;
+use fnd_wire::ids::{FunctionId, InvocationId};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{IntoRawFd as _, OwnedFd, RawFd};
@@ -40,8 +40,8 @@ const LANES: [(usize, Duration); 4] = [
 /// The next step when a helper ends. The number is that of a request (0: none).
 pub(super) enum After {
     Done(u32),
-    /// The `tmp` of the invocation was emptied; the rest of its files are removed now.
-    Released(u32, FunctionPlaces, InvocationId),
+    /// The `tmp` of the invocation was emptied; the rest of its files are removed now. The function, if fnd knows it.
+    Released(u32, Option<FunctionId>, FunctionPlaces, InvocationId),
     /// A large file was copied, or an archive unpacked.
     Copied(Box<Snapshot>),
     /// A function was stored; fnd gets this answer.

@@ -33,6 +33,7 @@ use crate::poller::{Poller, Token};
 use crate::protocol::Channel;
 use crate::ranges::{self, Ranges};
 use crate::removal;
+use crate::sandbox::mounts;
 use crate::secrets::Secrets;
 use crate::sockets;
 use crate::source::Sources;
@@ -147,6 +148,11 @@ impl Spawner {
         let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("fnd")).filter(|fnd| fnd.exists());
         let fnd = args.fnd.clone().or(beside).unwrap_or_else(|| "/usr/sbin/fnd".into());
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+        let runs = places.state.join("tmp");
+        let unbounded = |why: &io::Error| {
+            crate::log!("TMPDIR is bounded by the disk only: failed to mount `{}`: {why}", runs.display())
+        };
+        let private_mounts = args.private_mounts && mounts::separate(&runs).inspect_err(unbounded).is_ok();
         let host = Host {
             fnd: fnd.clone(),
             places,
@@ -159,6 +165,7 @@ impl Spawner {
             zone: crate::environment::machine_zone(),
             passed: Passed::detect().failed("examine a pipe and a memory file")?,
             best_effort: args.best_effort,
+            private_mounts,
             myself: myself.clone(),
         };
         let mut spawner = Self {

@@ -4,7 +4,7 @@
 use super::*;
 use crate::places::FunctionPlaces;
 use fnd_wire::frame::Swept;
-use fnd_wire::ids::InvocationId;
+use fnd_wire::ids::{FunctionId, InvocationId};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -14,16 +14,26 @@ impl Spawner {
             return self.failed(request, "no function has this number".to_owned());
         };
         let places = self.workers.host().places.of(&name.file_form());
-        self.empty_and_remove(request, places, release.invocation);
+        self.empty_and_remove((request, Some(release.function)), places, release.invocation);
     }
 
-    fn empty_and_remove(&mut self, request: u32, places: FunctionPlaces, invocation: InvocationId) {
+    fn empty_and_remove(
+        &mut self,
+        (request, function): (u32, Option<FunctionId>),
+        places: FunctionPlaces,
+        invocation: InvocationId,
+    ) {
         if places.remove_invocation(invocation) {
-            return self.helped(After::Done(request));
+            return self.emptied(request, function, &places);
         }
         let (dir, root) = (places.invocation(invocation).join("tmp"), self.sources.myself.root());
-        let after = After::Released(request, places, invocation);
+        let after = After::Released(request, function, places, invocation);
         self.helpers.add(Lane::Clean, after, Box::new(move || removal::empty(&dir, root)));
+    }
+
+    fn emptied(&mut self, request: u32, function: Option<FunctionId>, places: &FunctionPlaces) {
+        function.iter().for_each(|function| self.workers.unbound(*function, places));
+        self.helped(After::Done(request));
     }
 
     /// Removes the directories of invocations that fnd does not know: these ran when an earlier spawner was killed.
@@ -32,7 +42,7 @@ impl Spawner {
         let known: BTreeSet<_> = sweep.invocations.iter().copied().chain(self.workers.invocations()).collect();
         for (function, invocation) in places.invocations() {
             if !known.contains(&invocation) {
-                self.empty_and_remove(0, places.of(&function), invocation);
+                self.empty_and_remove((0, None), places.of(&function), invocation);
             }
         }
         let functions: BTreeSet<String> = sweep.functions.iter().map(FunctionName::file_form).collect();
@@ -111,7 +121,7 @@ impl Spawner {
             // No request asked for it, or nobody waits for the answer any more.
             After::Done(0) => {}
             After::Done(request) => self.reply(request, &Reply::Done, Vec::new()),
-            After::Released(request, places, id) if !places.remove_invocation(id) => {
+            After::Released(request, _, places, id) if !places.remove_invocation(id) => {
                 let why = format!("failed to remove `{}`", places.invocation(id).display());
                 if request == 0 {
                     crate::log!("{why}");
@@ -121,7 +131,7 @@ impl Spawner {
             }
             After::Emptied(dir) if sockets::remove(&dir) => {}
             After::Emptied(dir) => crate::log!("failed to remove `{}`", dir.display()),
-            After::Released(request, ..) => self.helped(After::Done(request)),
+            After::Released(request, function, places, _) => self.emptied(request, function, &places),
             After::Copied(mut snapshot) => match snapshot.copied() {
                 Ok(()) => self.copied.push_back(*snapshot),
                 Err(problem) => self.refuse_unread(*snapshot, problem),

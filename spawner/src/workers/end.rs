@@ -120,8 +120,21 @@ impl Workers {
         }
         let in_use = self.launchers.values().any(|other| other.function == function)
             || self.workers.values().any(|worker| worker.function == function && !worker.is_over());
-        if !in_use && let Some(Active { group: Some(group), .. }) = self.active.remove(&function) {
-            group.remove(); // dropping `oom` closes it, which ends the watch
+        if !in_use {
+            if let Some(Active { group: Some(group), .. }) = self.active.remove(&function) {
+                group.remove(); // dropping `oom` closes it, which ends the watch
+            }
+            self.unbound(function, &self.host.places.of(&launcher.plan.function.file_form()));
+        }
+    }
+
+    /// Frees the file system of a function's `TMPDIR`, if it is not needed any more.
+    pub fn unbound(&self, function: FunctionId, places: &FunctionPlaces) {
+        if self.host.private_mounts
+            && !self.active.contains_key(&function)
+            && let Err(error) = places.unbound()
+        {
+            crate::log!("failed to unmount `{}`: {error}", places.tmp.display());
         }
     }
 

@@ -99,6 +99,8 @@ pub struct Host {
     pub passed: Passed,
     /// Whether functions run although a limit can't be enforced.
     pub best_effort: bool,
+    /// Whether nobody else sees what the spawner mounts.
+    pub private_mounts: bool,
 }
 
 impl Host {

@@ -211,6 +211,13 @@ impl Workers {
         let (identity, user) = policy::identity(&plan, uid, policy, true, &self.host.myself)?;
         let user = self.host.name(&plan, uid).unwrap_or(user);
         self.host.places.prepare_again(&dirs, identity.as_ref()).tried("create the function's directories")?;
+        // As much as for /tmp; what a run writes to `FND_RESULT` lies there, too.
+        let size = sandbox.tmp.saturating_add(plan.limits.result.saturating_mul(2));
+        if self.host.private_mounts
+            && let Err(error) = dirs.bound(size)
+        {
+            crate::log!("function {name}: failed to bound its TMPDIR: {error}");
+        }
         if !self.active.contains_key(&function) {
             let active = self.activate(function, &file_form, poller).tried("create the function's cgroup")?;
             self.active.insert(function, active);

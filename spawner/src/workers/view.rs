@@ -27,6 +27,7 @@ impl Host {
         Some(View {
             root: self.places.root(),
             own: vec![self.places.state.clone(), self.places.run.clone()],
+            runs: Some(dirs.tmp.clone()).filter(|_| self.private_mounts),
             shown: read.chain(write.into_iter().map(|path| (path, Use::Write))).collect(),
             accounts: Accounts::of(sandbox.profile, user, identity, &plan.groups, &dirs.home),
             sandbox,

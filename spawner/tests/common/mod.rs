@@ -110,6 +110,8 @@ pub struct Options {
     pub prepare: Option<fn(&Path, u32)>,
     /// Keeps names of users in the directory `userdb`.
     pub userdb: bool,
+    /// Has a mount namespace of its own, as in its unit.
+    pub private_mounts: bool,
 }
 
 pub enum Outcome {
@@ -141,6 +143,10 @@ impl Harness {
         let (theirs, ours) = Channel::pair().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_fnd-spawner"));
         let path = |name: &str| dir.path().join(name);
+        if options.private_mounts {
+            command = Command::new("unshare");
+            command.args(["--mount", "--propagation", "slave", env!("CARGO_BIN_EXE_fnd-spawner"), "--private-mounts"]);
+        }
         if let Some(uid) = options.uid {
             for name in ["", "functions", "etc", "etc/fnd.toml"] {
                 std::os::unix::fs::chown(path(name), Some(uid), Some(uid)).unwrap();

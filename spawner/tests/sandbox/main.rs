@@ -14,6 +14,7 @@
 //! - `ordinary`: a spawner that is not root
 //! - `processes`: other processes, orphans, starts that somebody wants to stop
 //! - `refusals`: what is refused at the installation, and machines that lack layers
+//! - `runs`: what the invocations of a function may hold in `TMPDIR`
 //! - `work`: programs that have to work in every profile
 #![allow(
     clippy::allow_attributes,
@@ -37,6 +38,7 @@ mod network;
 mod ordinary;
 mod processes;
 mod refusals;
+mod runs;
 mod work;
 
 use common::{Harness, Options};

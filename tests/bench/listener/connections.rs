@@ -53,7 +53,7 @@ const WAYS: [(&str, bool); 7] = [
 ];
 
 pub(super) fn measure(rounds: usize, table: &mut Table) {
-    let (mut plain, plain_tcp) = prepare(&Setup::default(), "");
+    let (mut plain, plain_tcp) = prepare(&crate::as_shipped(), "");
     plain.launch();
     let pair = |fnd: &Fnd, name: &str| fnd.path(name).display().to_string();
     let tls = format!(
@@ -62,7 +62,7 @@ pub(super) fn measure(rounds: usize, table: &mut Table) {
         pair(&plain, "key.pem")
     );
     make_certificate(&plain);
-    let (mut with_tls, tls_tcp) = prepare(&Setup::default(), &tls);
+    let (mut with_tls, tls_tcp) = prepare(&crate::as_shipped(), &tls);
     with_tls.launch();
     let (echo, plain_tcp, tls_tcp) = (echo(), address(&plain_tcp), address(&tls_tcp));
     let whole = client(&plain, Resumption::disabled());

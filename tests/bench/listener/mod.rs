@@ -32,7 +32,7 @@ pub(crate) fn measure(rounds: usize, table: &mut Table) {
         .into_iter()
         .flatten()
         .collect();
-    let mut setup = Setup::default().file("noop.sh", &with_routes(crate::NOOP, "#", &[("/noop", "none")]));
+    let mut setup = crate::as_shipped().file("noop.sh", &with_routes(crate::NOOP, "#", &[("/noop", "none")]));
     for language in &languages {
         let (path, token) = (format!("/{}", language.id), format!("/{}/token", language.id));
         let code = with_routes(

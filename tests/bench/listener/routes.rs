@@ -22,7 +22,7 @@ pub(super) fn measure(rounds: usize, table: &mut Table) {
     let python = Language::python();
     let started = TABLES.map(|(functions, routes)| {
         let called = with_routes(&python.function(&[], false), "#", &[("/call/{a}/{b}", "none")]);
-        let mut setup = Setup::default().file("called.py", &called);
+        let mut setup = crate::as_shipped().file("called.py", &called);
         for function in 0..functions {
             let paths: Vec<String> = (0..routes).map(|route| path(function, route)).collect();
             let routes: Vec<(&str, &str)> = paths.iter().map(|path| (&**path, "none")).collect();

@@ -41,7 +41,7 @@ keys! {
         /// Size of the largest file that the function may write.
         file_size: Option<u64> [with = "text::size_or_none"]
             = SizeOrNone(ANY_SIZE), default "none", example "1G";
-        /// Size of the function's private /tmp, /var/tmp and /dev/shm together, which count as its memory.
+        /// Size of the function's private /tmp, /var/tmp and /dev/shm together; and of the TMPDIRs of its runs together. They count as its memory.
         tmp: u64 [default = "tmp", with = "text::size"] = Size((64 << 10)..=(1 << 49)), default "64M", example "256M";
         /// Share of the disk's bandwidth, if the controller exists.
         io_weight: u32 = Whole(1..=10_000), default 100, example 50;
