@@ -4,7 +4,7 @@
 use crate::http::{Caller, Server};
 use crate::load::{run, run_at};
 use crate::table::Table;
-use fnd_tests::{Fnd, Setup, now, wait_until};
+use fnd_tests::{Fnd, now, wait_until};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 
 use crate::memory;
 use crate::table::{Table, Times};
-use fnd_tests::{Fnd, Setup, install, now, wait_until};
+use fnd_tests::{Fnd, install, now, wait_until};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;

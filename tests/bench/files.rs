@@ -2,7 +2,7 @@
 
 use crate::memory;
 use crate::table::Table;
-use fnd_tests::{Fnd, Setup, now, wait_until};
+use fnd_tests::{Fnd, now, wait_until};
 use std::time::Duration;
 
 /// A measurement that takes longer is given up.

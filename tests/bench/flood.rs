@@ -5,7 +5,7 @@
 use crate::http::{Caller, Server};
 use crate::load::timed;
 use crate::table::{Table, Times};
-use fnd_tests::{Fnd, Setup, now};
+use fnd_tests::{Fnd, now};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;

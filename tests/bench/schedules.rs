@@ -5,7 +5,7 @@ use crate::memory;
 use crate::table::Table;
 use fnd_core::api::InvocationList;
 use fnd_core::triggers::cause::Cause;
-use fnd_tests::{Fnd, Setup, now, wait_until};
+use fnd_tests::{Fnd, now, wait_until};
 use std::fmt::Write as _;
 use std::time::Duration;
 

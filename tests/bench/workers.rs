@@ -4,7 +4,7 @@ use crate::http::{Caller, Server};
 use crate::load::in_turns;
 use crate::memory::memory_of;
 use crate::table::{Table, Times};
-use fnd_tests::{Fnd, Setup, wait_until};
+use fnd_tests::{Fnd, wait_until};
 use std::fs;
 use std::time::Duration;
 

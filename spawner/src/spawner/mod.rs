@@ -150,7 +150,7 @@ impl Spawner {
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let runs = places.state.join("tmp");
         let unbounded = |why: &io::Error| {
-            crate::log!("TMPDIR is bounded by the disk only: failed to mount `{}`: {why}", runs.display())
+            crate::log!("TMPDIR is bounded by the disk only: failed to mount `{}`: {why}", runs.display());
         };
         let private_mounts = args.private_mounts && mounts::separate(&runs).inspect_err(unbounded).is_ok();
         let host = Host {

@@ -5,7 +5,7 @@ use super::{address, prepare};
 use crate::handlers::WARM;
 use crate::load::{self, Load, in_turns};
 use crate::table::{Table, Times};
-use fnd_tests::{Fnd, Setup};
+use fnd_tests::Fnd;
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};

@@ -6,7 +6,6 @@ use crate::language::Language;
 use crate::load::{self, in_turns};
 use crate::run_directory_in_memory;
 use crate::table::Table;
-use fnd_tests::Setup;
 use std::time::Duration;
 
 /// Functions with routes, and how many each of them has.

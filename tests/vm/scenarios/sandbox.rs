@@ -18,6 +18,9 @@ date +%Z
 echo kept >"$STATE_DIRECTORY/kept"; echo private >/tmp/private; cat /tmp/private
 "#;
 
+/// Writes to `TMPDIR` without end; twice what two results and `limits.tmp` are.
+const FILL: &str = "#!/usr/bin/env bash\nhead -c 30M /dev/zero 2>/dev/null >\"$TMPDIR/large\" || echo bounded\n";
+
 /// A function sees its own files and processes and nothing of others; with `network = "none"` it has no network; with
 /// profile off it sees the machine.
 pub(crate) fn layers(machine: &mut VirtualMachine) {
@@ -56,8 +59,16 @@ pub(crate) fn layers(machine: &mut VirtualMachine) {
     machine.drop_bash("open", "[sandbox]\nprofile = \"off\"", LOOK);
     let said = machine.ok("fndctl invoke open");
     assert!(!said.contains("homes 0") && !said.contains("processes 1 0"), "{said}");
+    for profile in ["strict", "off"] {
+        let lines = format!("[sandbox]\nprofile = \"{profile}\"\n[limits]\ntmp = \"1M\"");
+        machine.drop_bash("fills", &lines, FILL);
+        assert_eq!(machine.ok("fndctl invoke fills").trim(), "bounded", "{profile}");
+    }
     let mounts = machine.ok("cat /proc/1/mountinfo");
-    assert!(!mounts.contains("/run/fnd-spawner/root"), "{mounts}");
+    assert!(
+        !mounts.contains("/run/fnd-spawner/root") && !mounts.contains("/var/lib/fnd/tmp"),
+        "{mounts}"
+    );
     machine.ok("rm /etc/fnd/functions/*");
     machine.nothing_left();
 }
