@@ -176,6 +176,8 @@ struct Wrong {
     roots: BTreeSet<u32>,
     /// Number of rows that do not belong to their table.
     rows: usize,
+    /// Tables with a row that has a value which its column cannot have: the other columns of the row may be wrong, too.
+    tables: BTreeSet<String>,
     /// SQLite could not check all rows.
     broken_off: bool,
 }
@@ -197,6 +199,10 @@ impl Wrong {
                 }
             };
             for line in text.lines() {
+                // "NULL value in invocation.message"
+                let column = line.split_once(" value in ").map(|(_, column)| column);
+                let table = column.and_then(|column| column.split('.').next());
+                wrong.tables.extend(table.map(str::to_owned));
                 // "Tree 12 page 40 cell 3: ..."
                 let number = line.strip_prefix("Tree ").and_then(|rest| rest.split(' ').next());
                 match number.and_then(|number| number.parse().ok()) {
@@ -218,9 +224,10 @@ impl Wrong {
     }
 }
 
-/// Returns the names of tables and indexes whose trees may be damaged; nothing if SQLite cannot check that.
-fn damaged_trees(db: &Connection) -> Option<BTreeSet<String>> {
-    let roots = Wrong::of(db)?.roots;
+/// Returns the names of tables and indexes whose trees may be damaged, and of tables with a damaged row; nothing if SQLite
+/// cannot check that.
+fn damaged_trees(db: &Connection) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
+    let Wrong { roots, tables, .. } = Wrong::of(db)?;
     let mut statement = db
         .prepare("SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0")
         .ok()?;
@@ -232,13 +239,15 @@ fn damaged_trees(db: &Connection) -> Option<BTreeSet<String>> {
             damaged.insert(name);
         }
     }
-    Some(damaged)
+    Some((damaged, tables))
 }
 
 /// Copies all rows that can be read. Errors come from the new database.
 fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
     let damaged = damaged_trees(from);
-    let is_sound = |tree: &str| damaged.as_ref().is_some_and(|damaged| !damaged.contains(tree));
+    let is_sound = |tree: &str| damaged.as_ref().is_some_and(|(trees, _)| !trees.contains(tree));
+    // The state of such a row may be wrong, so that queued work seems to have ended.
+    let has_damaged_row = |table: &Table| damaged.as_ref().is_some_and(|(_, tables)| tables.contains(table.name));
     let mut partial = BTreeSet::new();
     for table in TABLES {
         let read = Copier::new(table, from, to)?.all()?;
@@ -279,7 +288,7 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
         missing == 0 || without_payload == 0
     };
     let mut lost = Vec::new();
-    if !knows_all {
+    if !knows_all || has_damaged_row(&INVOCATION) {
         lost.push("queued work");
     }
     if partial.contains("body") && without_payload > 0 {
