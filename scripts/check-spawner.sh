@@ -51,7 +51,9 @@ lines=$(code_lines)
 # them; it starts the child, takes its files, and gives them to the code for directories.
 # 70 for the files that Landlock closes where the machine gives no mount namespaces: only the launcher can put the rules around a function,
 # and they are made from the same table as the mounts.
-ceiling=7180
+# 115 for releases: only root can read the copy of a version and say whose files it was made of. It is read by the code that reads files; the
+# rest keeps and checks its origin, and answers with its files.
+ceiling=7295
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

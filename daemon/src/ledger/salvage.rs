@@ -45,6 +45,7 @@ const META: Table = Table::new("meta", &["key"]);
 const FUNCTION: Table = Table::new("function", &["name"]);
 const LOAD: Table = Table::new("load", &["function", "hash"]);
 const VERSIONS: Table = Table::new("versions", &["function"]);
+const RELEASES: Table = Table::new("release", &["function"]);
 const INVOCATION: Table = Table::new("invocation", &["id"]);
 const ATTEMPTS: Table = Table::new("attempt", &["invocation", "n"]);
 const BODIES: Table = Table::new("body", &["invocation", "kind"]);
@@ -54,11 +55,12 @@ const ALERT: Table = Table::new("alert", &["about"]);
 const SCHEDULES: Table = Table::new("schedule", &["function", "key"]);
 const FILES: Table = Table::new("file", &["function", "directory", "inode"]);
 const WATCHED: Table = Table::new("watched", &["function", "directory"]);
-const TABLES: [&Table; 13] = [
+const TABLES: [&Table; 14] = [
     &META,
     &FUNCTION,
     &LOAD,
     &VERSIONS,
+    &RELEASES,
     &SCHEDULES,
     &INVOCATION,
     &ATTEMPTS,
@@ -70,8 +72,9 @@ const TABLES: [&Table; 13] = [
     &WATCHED,
 ];
 /// Tables that a ledger of an earlier fnd does not have.
-const ADDED_LATER: [&str; 7] = [
+const ADDED_LATER: [&str; 8] = [
     "versions",
+    "release",
     "schedule",
     "event",
     "unfollowed",
@@ -330,6 +333,7 @@ fn prune(db: &Connection) -> rusqlite::Result<BTreeSet<&'static str>> {
         rows::version(row, 1).map(drop)
     })?;
     prune(&VERSIONS, ("function", ""), &named)?;
+    prune(&RELEASES, ("function", ""), &named)?;
     clear_unreadable(db, "response", |text| serde_json::from_str::<Response>(text).is_ok())?;
     clear_unreadable(db, "cause", |text| serde_json::from_str::<Cause>(text).is_ok())?;
     prune(&INVOCATION, (RECORD, ""), &|row| rows::record(row).map(drop))?;
