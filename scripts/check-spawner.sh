@@ -52,7 +52,9 @@ lines=$(code_lines)
 # 70 for the files that Landlock closes where the machine gives no mount namespaces: only the launcher can put the rules around a function,
 # and they are made from the same table as the mounts.
 # 80 to bound what runs hold in TMPDIR, by a file system in memory that outlives launchers: only root can mount it.
-ceiling=7260
+# 115 for releases: only root can read the copy of a version and say whose files it was made of. It is read by the code that reads files; the
+# rest keeps and checks its origin, and answers with its files.
+ceiling=7375
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

@@ -20,6 +20,7 @@
 //! - `protocol`: messages between fnd and a worker
 //! - `quota`: quotas of home and cache
 //! - `record`: what is stored of invocations and attempts
+//! - `release`: the releases of a function: which serves, which is held, what is installed next
 //! - `report`: what happened, for people and programs
 //! - `state`: what a change of a key of the state needs, and what it leads to
 //! - `supervisor`: the state machine that decides everything while fnd runs
@@ -44,6 +45,7 @@ pub mod outcome;
 pub mod protocol;
 pub mod quota;
 pub mod record;
+pub mod release;
 pub mod report;
 pub mod state;
 pub mod supervisor;

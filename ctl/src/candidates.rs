@@ -7,7 +7,7 @@ use crate::commands::candidates_of_runs;
 use crate::commands::secret::names as secret_names;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use fnd_core::api::stream::Kind;
-use fnd_core::api::{FunctionList, InvocationList};
+use fnd_core::api::{FunctionList, InvocationList, ReleaseList, ReleaseView};
 use fnd_core::explain::REASONS;
 use fnd_core::outcome::{State, Trigger};
 use serde::de::DeserializeOwned;
@@ -35,6 +35,26 @@ pub(crate) fn runs() -> ArgValueCandidates {
         candidates_of_runs(&runs)
             .map(|(id, about)| CompletionCandidate::new(id).help(Some(about.into())))
             .collect()
+    })
+}
+
+/// Releases of the function that an unfinished command line names, with their states.
+pub(crate) fn releases() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let words: Vec<String> = std::env::args().collect();
+        let verb = words
+            .iter()
+            .position(|word| matches!(word.as_str(), "rollback" | "undo" | "pin" | "diff"));
+        let named = verb.and_then(|verb| words.get(verb + 1..)).unwrap_or_default();
+        let function = named.iter().find(|word| !word.starts_with('-') && !word.is_empty());
+        let list: Option<ReleaseList> =
+            function.and_then(|function| ask(&format!("/v1/functions/{}/versions", crate::client::encode(function))));
+        let releases = list.map(|list| list.versions).unwrap_or_default();
+        let candidate = |release: &ReleaseView| {
+            CompletionCandidate::new(fnd_core::release::short(release.version))
+                .help(Some(format!("{}, {}", release.state.as_str(), release.since).into()))
+        };
+        releases.iter().map(candidate).collect()
     })
 }
 

@@ -1,9 +1,10 @@
 //! The command line: every verb, its options and its examples.
 
 use crate::commands::{
-    audit, backup, binding, bundle, cancel, cat, completion, config, dead_letters, doctor, drain, edit, emit, enable,
-    events, explain, history, invoke, list, log_level, logs, new, reload, replay, report, restore, result, routes, run,
-    runtimes, schedules, schema, secret, show, sizes, state, status, top, validate, verify, version, wait,
+    audit, backup, binding, bundle, cancel, cat, completion, config, dead_letters, diff, doctor, drain, edit, emit,
+    enable, events, explain, history, invoke, list, log_level, logs, new, releases, reload, replay, report, restore,
+    result, routes, run, runtimes, schedules, schema, secret, show, sizes, state, status, top, validate, verify,
+    version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -164,6 +165,26 @@ pub(crate) enum Verb {
     Enable(enable::Args),
     /// Disable functions: current runs finish, waiting ones are skipped.
     Disable(enable::Args),
+    /// List the releases of a function: the versions of its file that are stored.
+    #[command(
+        visible_alias = "versions",
+        after_help = "Examples:\n  fndctl releases hello\n  fndctl releases hello -o json"
+    )]
+    Releases(releases::Args),
+    /// Let an earlier release serve until the file of the function changes; without RELEASE the one before.
+    #[command(
+        visible_alias = "undo",
+        after_help = "Examples:\n  fndctl rollback hello\n  fndctl rollback hello 3fa8"
+    )]
+    Rollback(releases::HoldArgs),
+    /// Let a release serve until `unpin`, whatever its file becomes; without RELEASE the one that serves.
+    #[command(after_help = "Examples:\n  fndctl pin hello\n  fndctl pin hello 3fa8")]
+    Pin(releases::HoldArgs),
+    /// End a pin or a rollback: the file of the function serves again.
+    #[command(after_help = "Example:\n  fndctl unpin hello")]
+    Unpin(releases::Args),
+    /// Show what differs between two releases, in manifest and code.
+    Diff(diff::Args),
     /// Write a new function that runs and explains itself; needs no daemon.
     New(new::Args),
     /// Check functions and configuration for errors; needs no daemon.

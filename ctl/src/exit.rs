@@ -65,6 +65,7 @@ impl Exit {
             | Code::Internal
             | Code::BadAnswer
             | Code::Disabled
+            | Code::Release
             | Code::Skipped
             | Code::CouldNotRun
             | Code::StateFull

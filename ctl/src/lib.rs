@@ -181,6 +181,8 @@ fn pages(verb: &Verb) -> bool {
         | Verb::History(_)
         | Verb::Audit(_)
         | Verb::Report(_)
+        | Verb::Releases(_)
+        | Verb::Diff(_)
         | Verb::Runtimes(_)
         | Verb::Routes(_)
         | Verb::Sizes(_)
@@ -209,7 +211,7 @@ fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
     }
     if format == Format::Name && !prints_table(verb) && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
         let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `emit`, `history`, `audit`, `dead-letters`, \
-                       `runtimes`, `schedules`, `secret`, `binding`, `state` and `sizes` have it";
+                       `releases`, `runtimes`, `schedules`, `secret`, `binding`, `state` and `sizes` have it";
         return Err(Failure::usage(message));
     }
     Ok(())
@@ -226,6 +228,7 @@ fn prints_table(verb: &Verb) -> bool {
             | Verb::History(_)
             | Verb::Audit(_)
             | Verb::DeadLetters(_)
+            | Verb::Releases(_)
             | Verb::Runtimes(_)
             | Verb::Routes(_)
             | Verb::Schedules(_)
@@ -261,6 +264,11 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::DeadLetters(args) => c::dead_letters::run(context, args).await,
         Verb::Enable(args) => c::enable::run(context, args, "enable").await,
         Verb::Disable(args) => c::enable::run(context, args, "disable").await,
+        Verb::Releases(args) => c::releases::list(context, args).await,
+        Verb::Rollback(args) => c::releases::hold(context, args, "rollback").await,
+        Verb::Pin(args) => c::releases::hold(context, args, "pin").await,
+        Verb::Unpin(args) => c::releases::unpin(context, args).await,
+        Verb::Diff(args) => c::diff::run(context, args).await,
         Verb::New(args) => c::new::run(context, &args),
         Verb::Validate(args) => c::validate::run(context, &args).await,
         Verb::Reload(args) => c::reload::run(context, args).await,

@@ -273,6 +273,21 @@ impl Output {
         self.line(&self.paint(Style::new().bold(), &escape(text, false)))
     }
 
+    /// Prints a line of a difference, in the colour of what it says.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub(crate) fn difference(&self, line: &str) -> Result<(), Failure> {
+        let style = match line.as_bytes().first() {
+            _ if line.starts_with("---") || line.starts_with("+++") => Style::new().bold(),
+            Some(b'+') => AnsiColor::Green.on_default(),
+            Some(b'-') => AnsiColor::Red.on_default(),
+            Some(b'@') => AnsiColor::Cyan.on_default(),
+            _ => Style::new(),
+        };
+        self.line(&self.paint(style, &self.printed(line)))
+    }
+
     /// Prints a line about what was done; nothing with `-q`.
     ///
     /// # Errors

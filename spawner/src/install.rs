@@ -11,7 +11,7 @@ use crate::source::{DEPTH_MAX, Kind, Opened, PATH_MAX, SHALLOWER, Sources};
 use crate::unpacker::{Contents, Unpacker};
 use fnd_wire::archive::{BYTES_MAX, ENTRIES_MAX as FILES_MAX, Format};
 use fnd_wire::form::{Bytes, Wire};
-use fnd_wire::frame::{Install, Problem};
+use fnd_wire::frame::{Install, Origin, Problem, STORED, StoredFile};
 use fnd_wire::ids::Version;
 use fnd_wire::plan::{CODE_MAX, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan};
 use fnd_wire::sandbox::Sandbox;
@@ -37,6 +37,8 @@ pub const TURN: (usize, u64, Duration) = (64, 8 << 20, Duration::from_millis(5))
 const TEXT_MAX: u64 = 1 << 20;
 /// Help for a source that is too large.
 const ELSEWHERE: &str = "keep data elsewhere, for example in $STATE_DIRECTORY";
+/// Help for a stored version that can't be used.
+const ANOTHER: &str = "choose another release, or write the file again";
 /// Largest manifest in bytes.
 const MANIFEST_MAX: u64 = 1 << 20;
 
@@ -103,6 +105,10 @@ pub struct Snapshot {
     pub shown: String,
     /// The state of manifest and code file when they were read.
     pub stamps: Stamps,
+    /// Whether only the files are asked for.
+    pub only_files: bool,
+    /// The stored version that is read: its directory in place of the functions directories, and its origin.
+    stored: Option<(Sources, Origin)>,
     manifest: Option<JudgedFile>,
     /// The large file to be copied, or the archive to be unpacked.
     large: Option<(String, Opened)>,
@@ -125,24 +131,25 @@ impl Snapshot {
     /// # Errors
     /// The mistake in the request or in the manifest.
     pub fn new(request: u32, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
-        let own = install.directory_form.then(|| format!("{}/function.toml", install.source));
+        let stored = (install.directory == STORED).then(|| stored(install, sources, &staging)).transpose()?;
         let mut stamps = Stamps::new();
-        let manifest = match sources.claim(install)?.or(own) {
-            None => None,
-            Some(path) => {
-                let opened = sources.open(install.directory, &path, Kind::File)?;
-                stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
-                Some(opened.judged(MANIFEST_MAX)?)
-            }
+        let manifest = match &stored {
+            Some((_, origin)) => origin.manifest.clone(),
+            None => manifest(install, sources, &mut stamps)?,
         };
-        let kind = if install.directory_form { Kind::Directory } else { Kind::File };
+        let origin = stored.as_ref().map(|(_, origin)| origin);
+        let install = origin.map_or(install, |origin| &origin.install).clone();
+        let is_archive = Format::of(&install.source).is_some() && !install.directory_form;
+        let kind = if install.directory_form || is_archive && stored.is_some() { Kind::Directory } else { Kind::File };
         Ok(Self {
             request,
-            install: install.clone(),
-            trusted: manifest.as_ref().is_none_or(|manifest| manifest.trusted),
-            owner: 0,
-            shown: String::new(),
+            trusted: origin.map_or(manifest.as_ref().is_none_or(|manifest| manifest.trusted), |origin| origin.trusted),
+            owner: origin.map_or(0, |origin| origin.owner),
+            shown: origin.map_or(String::new(), |origin| origin.shown.clone()),
+            install,
             stamps,
+            only_files: false,
+            stored,
             manifest,
             large: None,
             files: Vec::new(),
@@ -150,6 +157,26 @@ impl Snapshot {
             bytes: 0,
             staging,
         })
+    }
+
+    /// Returns whether a stored version is read, not the function's files.
+    pub fn is_stored_version(&self) -> bool {
+        self.stored.is_some()
+    }
+
+    /// Opens a file or directory of the function. A stored file belongs to root, but it is trusted only if its source
+    /// was.
+    fn open(&self, sources: &Sources, relative: &str, kind: Kind) -> Result<Opened, Problem> {
+        let source = &self.install.source;
+        let join = |above: &str| if relative.is_empty() { above.to_owned() } else { format!("{above}/{relative}") };
+        let Some((stored, origin)) = &self.stored else {
+            return sources.open(self.install.directory, &join(source), kind);
+        };
+        let file = source.rsplit('/').next().filter(|_| kind == Kind::File && relative.is_empty());
+        let mut opened = stored.open(0, &file.map_or_else(|| join("code"), |file| format!("code/{file}")), kind)?;
+        opened.trusted &= origin.trusted;
+        opened.shown = join(&origin.shown);
+        Ok(opened)
     }
 
     /// Reads as many files as fit in one turn of the loop, which has these limits; at least one.
@@ -160,19 +187,20 @@ impl Snapshot {
         let (start, until) = (self.bytes, now() + turn.2);
         for _ in 0..turn.0 {
             let Some((relative, kind)) = self.pending.pop_front() else { break };
-            let Install { source, directory, .. } = &self.install;
-            let path = if relative.is_empty() { source.clone() } else { format!("{source}/{relative}") };
-            let opened = sources.open(*directory, &path, kind)?;
+            let opened = self.open(sources, &relative, kind)?;
             self.trusted &= opened.trusted;
-            if relative.is_empty() {
+            if relative.is_empty() && self.stored.is_none() {
                 (self.owner, self.shown) = (opened.meta.uid(), opened.shown.clone());
             }
             match kind {
                 Kind::Directory => self.list(&relative, &opened)?,
                 Kind::File if relative.is_empty() => {
-                    let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
-                    self.stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
-                    match self.format() {
+                    let source = &self.install.source;
+                    let name = source.rsplit('/').next().unwrap_or(source).to_owned();
+                    if self.stored.is_none() {
+                        self.stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
+                    }
+                    match self.packed() {
                         Some(_) => self.large = Some((name, opened)),
                         None => self.read_file(name, opened)?,
                     }
@@ -190,6 +218,12 @@ impl Snapshot {
             return Ok(Progress::More);
         }
         self.files.sort_by(|a, b| a.relative.cmp(&b.relative));
+        if let Some((_, origin)) = &self.stored {
+            if self.hash(|file| file.digest) != origin.stored {
+                return Err(problem(&self.shown, "the copy of this release is damaged", ANOTHER));
+            }
+            self.read_manifest()?;
+        }
         Ok(Progress::Read)
     }
 
@@ -211,7 +245,7 @@ impl Snapshot {
     /// # Errors
     /// As [`copier`](Self::copier).
     pub fn unpacker(&self, program: &Path, root: bool) -> io::Result<Option<Work>> {
-        let Some((format, (_, opened))) = self.format().zip(self.large.as_ref()) else { return Ok(None) };
+        let Some((format, (_, opened))) = self.packed().zip(self.large.as_ref()) else { return Ok(None) };
         let code = self.staging.join("code");
         let unpacker =
             Unpacker { program: program.to_owned(), root, spawner: getpid(), format, code, held_max: HELD_MAX };
@@ -222,6 +256,11 @@ impl Snapshot {
     /// Returns the format of the function's archive; none if its code is something else.
     fn format(&self) -> Option<Format> {
         Format::of(&self.install.source).filter(|_| !self.install.directory_form)
+    }
+
+    /// Returns the format of an archive that is to be unpacked. A stored version is unpacked.
+    fn packed(&self) -> Option<Format> {
+        self.format().filter(|_| self.stored.is_none())
     }
 
     /// Takes the result of the helper that unpacked the archive.
@@ -239,14 +278,21 @@ impl Snapshot {
             let (relative, mode, digest, length) = (file.relative, file.mode, file.digest, file.length);
             self.files.push(Code { relative, shown, mode, trusted, digest, length, content });
         }
+        self.read_manifest()
+    }
+
+    /// Takes the manifest from the files that were read, if it is one of them.
+    fn read_manifest(&mut self) -> Result<(), Problem> {
         let inside = self.files.iter().find(|file| file.relative == "function.toml");
         if let Some(file) = inside.filter(|_| self.manifest.is_none()) {
             if file.length > MANIFEST_MAX {
                 return Err(problem(&file.shown, "it is larger than 1 MiB", "shorten it"));
             }
-            let bytes = file.content.front(usize::MAX).map_err(|error| failed(&error.to_string()))?.into_owned();
+            let bytes = file.content.front(usize::MAX);
+            let bytes =
+                bytes.map_err(|error| problem(&file.shown, format!("failed to read it: {error}"), "try again"))?;
             let (path, mode, trusted) = (file.shown.clone(), file.mode, file.trusted);
-            self.manifest = Some(JudgedFile { path, bytes: Bytes(bytes), mode, trusted });
+            self.manifest = Some(JudgedFile { path, bytes: Bytes(bytes.into_owned()), mode, trusted });
         }
         Ok(())
     }
@@ -257,7 +303,7 @@ impl Snapshot {
     /// Why the file was not copied, or the archive not unpacked.
     pub fn copied(&mut self) -> Result<(), Problem> {
         let Some((relative, opened)) = self.large.take() else { return Ok(()) };
-        if self.format().is_some() {
+        if self.packed().is_some() {
             return self.unpacked(&opened);
         }
         let copied = read_report::<(u64, [u8; 32])>(&self.report());
@@ -375,31 +421,85 @@ impl Snapshot {
         self.files.iter().any(|file| file.relative == relative)
     }
 
-    /// Returns the version's hash, which includes the interpreter and the hash of its secrets, and the key for "runs once
-    /// per content": the hash of code and own manifest only.
-    pub fn versions(&self, runtime: &str, interpreter: &Interpreter, secrets: Option<Version>) -> (Version, Version) {
-        // Each part is hashed with its length, so that no two lists of parts give the same input.
-        let add = |digest: &mut Sha256, bytes: &[u8]| {
-            digest.update((bytes.len() as u64).to_le_bytes());
-            digest.update(bytes);
+    /// Returns the files of a stored version for fnd, with their first bytes as far as there is room.
+    pub fn stored_files(&self) -> Vec<StoredFile> {
+        let mut room = SHOWN_MAX;
+        let stored = |file: &Code| {
+            let front = file.content.front(CODE_MAX).ok().filter(|front| front.len() <= room).unwrap_or_default();
+            room -= front.len();
+            let (path, executable, front) = (file.relative.clone(), file.mode & 0o111 != 0, Bytes(front.into_owned()));
+            StoredFile { path, executable, length: file.length, digest: file.digest, front }
         };
-        let mut digest = Sha256::new();
+        let mut files: Vec<_> = self.files.iter().map(stored).collect();
+        files.extend(self.beside().map(|JudgedFile { path, bytes, .. }| {
+            let (length, digest) = (bytes.0.len() as u64, Sha256::digest(&bytes.0).into());
+            StoredFile { path: path.clone(), executable: false, length, digest, front: bytes.clone() }
+        }));
+        files
+    }
+
+    /// Returns the manifest, unless it is one of the files.
+    fn beside(&self) -> Option<&JudgedFile> {
+        self.manifest.as_ref().filter(|_| !self.holds("function.toml"))
+    }
+
+    /// Returns the hash of code and own manifest; `digest` gives that of a file.
+    fn hash(&self, digest: impl Fn(&Code) -> [u8; 32]) -> Version {
+        let mut all = Sha256::new();
         for file in &self.files {
-            add(&mut digest, file.relative.as_bytes());
-            add(&mut digest, &[u8::from(file.mode & 0o111 != 0)]);
-            add(&mut digest, &file.digest);
+            add(&mut all, file.relative.as_bytes());
+            add(&mut all, &[u8::from(file.mode & 0o111 != 0)]);
+            add(&mut all, &digest(file));
         }
-        // A manifest in a directory or an archive is one of the files.
-        if let Some(manifest) = self.manifest.as_ref().filter(|_| !self.holds("function.toml")) {
-            add(&mut digest, b"manifest");
-            add(&mut digest, &manifest.bytes.0);
+        if let Some(manifest) = self.beside() {
+            add(&mut all, b"manifest");
+            add(&mut all, &manifest.bytes.0);
         }
-        let load_key = Version(digest.clone().finalize().into());
+        Version(all.finalize().into())
+    }
+
+    /// Returns the version's hash, which includes the interpreter and the hash of its secrets, and the key for "runs once
+    /// per content": the hash of code and own manifest only. A stored version has the key of its source, since its text
+    /// may have lost carriage returns.
+    pub fn versions(&self, runtime: &str, interpreter: &Interpreter, secrets: Option<Version>) -> (Version, Version) {
+        let load_key =
+            self.stored.as_ref().map_or_else(|| self.hash(|file| file.digest), |(_, origin)| origin.load_key);
+        let mut digest = Sha256::new();
+        add(&mut digest, &load_key.0);
         add(&mut digest, runtime.as_bytes());
         add(&mut digest, interpreter.real.as_bytes());
         interpreter.seal.iter().for_each(|part| add(&mut digest, &part.to_le_bytes()));
         secrets.iter().for_each(|secrets| add(&mut digest, &secrets.0));
         (Version(digest.finalize().into()), load_key)
+    }
+
+    /// Returns what is kept beside the version, so that it can be installed again.
+    fn origin(&self, plan: &Plan) -> Origin {
+        if let Some((_, origin)) = &self.stored {
+            return origin.clone();
+        }
+        let stored = |file: &Code| match file.content.front(usize::MAX) {
+            Ok(bytes) if self.is_unix(file, plan) => Sha256::digest(unix_text(&bytes)).into(),
+            _ => file.digest,
+        };
+        Origin {
+            install: self.install.clone(),
+            trusted: self.trusted,
+            owner: self.owner,
+            shown: self.shown.clone(),
+            load_key: self.hash(|file| file.digest),
+            stored: self.hash(stored),
+            manifest: self.beside().cloned(),
+        }
+    }
+
+    /// Returns whether the installed file is Unix text made of the source's. A stored file is already.
+    fn is_unix(&self, file: &Code, plan: &Plan) -> bool {
+        self.stored.is_none() && plan.unix_text && file.relative == plan.entry && file.length <= TEXT_MAX
+    }
+
+    fn installed<'a>(&self, file: &Code, plan: &Plan, bytes: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
+        if self.is_unix(file, plan) { unix_text(&bytes).into() } else { bytes }
     }
 
     /// Copies code and plan to their place, owned by root and readable by `group`. Returns whether anything was
@@ -413,7 +513,6 @@ impl Snapshot {
         places::make(&dirs.versions, 0o711)
             .or_else(|_| places.restore().and_then(|()| places::make(&dirs.versions, 0o711)))?;
         let target = dirs.version(version);
-        let bytes = planned.to_wire();
         let mut written = false;
         if !self.is_stored(&target, plan, group) {
             let _ = fs::remove_dir_all(&target); // incomplete after a crash, or absent
@@ -422,21 +521,24 @@ impl Snapshot {
                 let mode = if file.mode & 0o111 == 0 { 0o640 } else { 0o750 };
                 fs::create_dir_all(path.parent().unwrap_or(&path))?;
                 match &file.content {
-                    Content::Staged(path) if !is_unix(file, plan) => {
+                    Content::Staged(path) if !self.is_unix(file, plan) => {
                         fs::set_permissions(path, Permissions::from_mode(mode))?;
                     }
-                    content => write(&path, &installed(file, plan, content.front(usize::MAX)?), mode)?,
+                    content => write(&path, &self.installed(file, plan, content.front(usize::MAX)?), mode)?,
                 }
             }
             give(&self.staging, group)?;
             fs::rename(&self.staging, &target)?;
             written = true;
         }
-        if !fs::read(target.join("plan")).is_ok_and(|found| found == bytes) {
-            write(&target.join(".plan"), &bytes, 0o640)?;
-            give(&target.join(".plan"), group)?;
-            fs::rename(target.join(".plan"), target.join("plan"))?;
-            written = true;
+        for (name, bytes) in [("plan", planned.to_wire()), ("origin", self.origin(plan).to_wire())] {
+            if !fs::read(target.join(name)).is_ok_and(|found| found == bytes) {
+                let fresh = target.join(format!(".{name}"));
+                write(&fresh, &bytes, 0o640)?;
+                give(&fresh, group)?;
+                fs::rename(fresh, target.join(name))?;
+                written = true;
+            }
         }
         Ok(written)
     }
@@ -451,18 +553,43 @@ impl Snapshot {
                 let path = target.join("code").join(&file.relative);
                 match &file.content {
                     Content::Held(held) => {
-                        fs::read(path).is_ok_and(|found| found == *installed(file, plan, held.into()))
+                        fs::read(path).is_ok_and(|found| found == *self.installed(file, plan, held.into()))
                     }
                     Content::Staged(_) => {
-                        fs::metadata(path).is_ok_and(|meta| is_unix(file, plan) || meta.len() == file.length)
+                        fs::metadata(path).is_ok_and(|meta| self.is_unix(file, plan) || meta.len() == file.length)
                     }
                 }
             })
     }
 }
 
-fn is_unix(file: &Code, plan: &Plan) -> bool {
-    plan.unix_text && file.relative == plan.entry && file.length <= TEXT_MAX
+/// Returns the directory and the origin of the stored version that a request names.
+fn stored(install: &Install, sources: &Sources, staging: &Path) -> Result<(Sources, Origin), Problem> {
+    let bad = |why: String| problem(&install.source, format!("the stored release can't be used: {why}"), ANOTHER);
+    let version = Version::parse(&install.source).ok_or_else(|| bad("it has no such name".to_owned()))?;
+    let versions = staging.parent().unwrap_or(staging);
+    let dir = versions.join(install.function.file_form()).join(version.hex());
+    let origin = fs::read(dir.join("origin")).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => bad("it was deleted, or an earlier fnd stored it".to_owned()),
+        _ => bad(error.to_string()),
+    })?;
+    let origin = Origin::from_wire(&origin).map_err(|error| bad(error.to_string()))?;
+    Ok((Sources { dirs: vec![dir], myself: sources.myself.clone() }, origin))
+}
+
+/// Reads the manifest of the function that a request names, unless it is in an archive.
+fn manifest(install: &Install, sources: &Sources, stamps: &mut Stamps) -> Result<Option<JudgedFile>, Problem> {
+    let own = install.directory_form.then(|| format!("{}/function.toml", install.source));
+    let Some(path) = sources.claim(install)?.or(own) else { return Ok(None) };
+    let opened = sources.open(install.directory, &path, Kind::File)?;
+    stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
+    opened.judged(MANIFEST_MAX).map(Some)
+}
+
+/// Hashes a part with its length, so that no two lists of parts give the same input.
+fn add(digest: &mut Sha256, bytes: &[u8]) {
+    digest.update((bytes.len() as u64).to_le_bytes());
+    digest.update(bytes);
 }
 
 fn uncopied(opened: &Opened, why: &str) -> Problem {
@@ -486,10 +613,6 @@ pub fn read_report<T: Wire>(report: &Path) -> Result<T, String> {
     let outcome = <(Option<Bytes>, String)>::from_wire(&bytes).map_err(|error| error.to_string())?;
     let value = outcome.0.ok_or(outcome.1)?;
     T::from_wire(&value.0).map_err(|error| error.to_string())
-}
-
-fn installed<'a>(file: &Code, plan: &Plan, bytes: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
-    if is_unix(file, plan) { unix_text(&bytes).into() } else { bytes }
 }
 
 /// Copies a file; returns length and digest of the copy.

@@ -27,6 +27,7 @@
 //! - `state`: values that functions share
 //! - `schedules`: each slot is handled once
 //! - `sdks`: events of the CloudEvents SDKs
+//! - `releases`: going back, pinning, and what serves after a restart
 //! - `secrets`: what requests are checked with
 //! - `secrets_in_git`: secrets that lie encrypted beside functions
 //! - `secrets_of_functions`: what functions get
@@ -75,6 +76,7 @@ mod mistakes;
 mod new;
 mod output;
 mod quotas;
+mod releases;
 mod reload;
 mod requests;
 mod retry;

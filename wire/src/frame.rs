@@ -8,6 +8,7 @@
 use crate::form::{Bytes, Wire, WireError, wire_enum, wire_structs};
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::mask::Masks;
+use crate::plan::JudgedFile;
 
 /// Largest packet in bytes; far below the size of a socket's buffer.
 pub const PACKET_MAX: usize = 32 * 1024;
@@ -20,8 +21,9 @@ pub const PROTOCOL_MIN: u16 = 1;
 /// [`Reply::NodeCannotStart`], [`Request::Ping`], [`Reply::Sockets`] and longer adoption records. Protocol 4 adds
 /// [`Request::Secret`] and the variables of requests. Protocol 5 adds [`Request::Watch`]. In protocol 6 the judge answers
 /// with the sandbox of a function. Protocol 7 adds secrets of functions, and [`Reply::Masks`]. In protocol 8 the judge
-/// says where the key of encrypted secrets is. Protocol 9 adds [`Request::Measure`]. Everything else is protocol 1.
-pub const PROTOCOL_MAX: u16 = PROTOCOL_QUOTAS;
+/// says where the key of encrypted secrets is. Protocol 9 adds [`Request::Measure`]. Protocol 10 adds installing from a
+/// stored version ([`STORED`]) and [`Request::Files`]. Everything else is protocol 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_RELEASES;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
 /// First protocol that has [`Request::Sweep`].
@@ -43,6 +45,10 @@ pub const PROTOCOL_SECRETS: u16 = 7;
 pub const PROTOCOL_AGE: u16 = 8;
 /// First protocol that has [`Request::Measure`].
 pub const PROTOCOL_QUOTAS: u16 = 9;
+/// First protocol in which a stored version can be installed again ([`STORED`]), and that has [`Request::Files`].
+pub const PROTOCOL_RELEASES: u16 = 10;
+/// [`Install::directory`] of a stored version: `source` is its hash, and nothing else of the request is used.
+pub const STORED: u16 = u16::MAX;
 /// Largest secret in bytes.
 pub const SECRET_MAX: u64 = 64 * 1024;
 /// Largest file of `[http] tls` in bytes.
@@ -167,6 +173,9 @@ wire_enum! {
         /// Starts `fnd --measure HOME CACHE` with the function's own directories, in its cgroup and as its user; from
         /// protocol 9 on. `input`, `environment` and `previous` are not used. Answered like [`Request::Watch`].
         16 = Measure(Spawn),
+        /// Reads the files of a stored version ([`STORED`]); from protocol 10 on. Answered by [`Reply::Files`] or
+        /// [`Reply::Refused`].
+        20 = Files(Install),
     }
 }
 
@@ -194,6 +203,39 @@ wire_structs! {
         pub count: u32,
         /// Their names in file form, at most [`SWEPT_MAX`].
         pub names: Vec<String>,
+    }
+
+    /// The source of a stored version, as it was when the version was installed from it. The spawner keeps it beside the
+    /// version, so that the version can be installed again when the source has changed.
+    pub struct Origin {
+        /// The request.
+        pub install: Install,
+        /// Whether root owned all files.
+        pub trusted: bool,
+        /// Owner of the code.
+        pub owner: u32,
+        /// Path of the code, for people.
+        pub shown: String,
+        /// [`Installed::load_key`].
+        pub load_key: Version,
+        /// Hash of the stored files. It shows whether they are complete after a power cut.
+        pub stored: Version,
+        /// The manifest, if it is not one of the files.
+        pub manifest: Option<JudgedFile>,
+    }
+
+    /// A file of a stored version.
+    pub struct StoredFile {
+        /// Path in the function; the path of a manifest that lies beside it is absolute.
+        pub path: String,
+        /// Whether it is executable.
+        pub executable: bool,
+        /// Length in bytes.
+        pub length: u64,
+        /// SHA-256 of its content.
+        pub digest: [u8; 32],
+        /// Its content, at most the first [`CODE_MAX`](crate::plan::CODE_MAX) bytes; empty if there was no room for it.
+        pub front: Bytes,
     }
 
     /// The installed versions of a function to keep.
@@ -458,6 +500,8 @@ wire_enum! {
         17 = SecretRefused(Problem),
         /// Precedes [`Reply::Spawned`] or [`Reply::Held`] of a worker whose function has secrets, from protocol 7 on.
         18 = Masks(Masked),
+        /// Answers [`Request::Files`]: the files, sorted by path; a manifest that lies beside the code is the last one.
+        25 = Files(Vec<StoredFile>),
     }
 }
 

@@ -100,7 +100,7 @@ pub struct FunctionStatus {
     /// The change of which `[alert]` told last, until the function is well again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alert: Option<AlertState>,
-    /// Why the function does not run: it is over its quota; or why it does not run by itself: what its author probably
+    /// Why the function does not run: it is over its quota; or that a release is held; or why it does not run by itself: what its author probably
     /// expects of the file, which fnd does not do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,

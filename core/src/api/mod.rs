@@ -9,6 +9,7 @@
 //! - `invocations`: invocations, attempts and dead letters.
 //! - `node`: the node's status, runtimes and sizes, reload and validation.
 //! - `problem`: refusals, and the one table of their codes.
+//! - `releases`: the releases of functions, and their files.
 //! - `routes`: the routes of the public listener.
 //! - `schedules`: schedules and their next slots.
 //! - `state`: the state that functions share.
@@ -23,6 +24,7 @@ mod functions;
 mod invocations;
 mod node;
 pub mod problem;
+mod releases;
 mod routes;
 mod schedules;
 mod state;
@@ -44,6 +46,7 @@ pub use node::{
     SizeView, ValidateReport, ValidateRequest,
 };
 pub use problem::Problem;
+pub use releases::{HoldView, ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList, ReleaseView};
 pub use routes::{CheckView, EventsRoute, RouteList, RouteTest, RouteTestReport, RouteView};
 pub use schedules::{ScheduleList, ScheduleState, ScheduleView};
 pub use state::{StateEntry, StateKeyView, StateKeys, StateScope, StateScopes, StateWritten};

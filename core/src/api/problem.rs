@@ -68,6 +68,8 @@ pub enum Code {
     NotKept,
     /// A key of the state has another version than the request expects.
     Conflict,
+    /// A release serves already, is not held, or could not be installed or loaded.
+    Release,
     /// The body is larger than the limit.
     TooLarge,
     /// No subscriber takes the data of an event.
@@ -107,7 +109,7 @@ pub enum Code {
 }
 
 /// Code, text form, HTTP status, meaning.
-const TABLE: [(Code, &str, u16, &str); 33] = [
+const TABLE: [(Code, &str, u16, &str); 34] = [
     (
         Code::BadRequest,
         "bad-request",
@@ -197,6 +199,12 @@ const TABLE: [(Code, &str, u16, &str); 33] = [
         "conflict",
         409,
         "The key of the state has another version than the request expects, since somebody else has changed it; the detail names the version. Nothing was changed. Read the key again, and repeat the change with its new version.",
+    ),
+    (
+        Code::Release,
+        "release",
+        409,
+        "A release serves already, none is held, or it could not be installed or loaded; the detail says which.",
     ),
     (
         Code::TooLarge,

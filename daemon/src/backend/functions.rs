@@ -4,10 +4,11 @@ use super::{Control, failure};
 use crate::control::backend::{Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, Pending};
 use crate::workers::usage::counters::Groups;
 use fnd_core::api::{
-    FunctionDetail, FunctionStatus, InvocationView, RouteList, RouteTest, RouteTestReport, ScheduleList, UsageList,
-    milliseconds,
+    FunctionDetail, FunctionStatus, InvocationView, ReleaseChanged, ReleaseFiles, ReleaseList, RouteList, RouteTest,
+    RouteTestReport, ScheduleList, UsageList, milliseconds,
 };
 use fnd_core::outcome::Trigger;
+use fnd_core::release::{HoldKind, NotHeld};
 use fnd_core::supervisor::{Calling, Event, Rejection};
 use fnd_core::trace::Trace;
 use fnd_manifest::function::{Manifest, Mode};
@@ -110,6 +111,26 @@ impl FunctionBackend for Control {
         let mut state = self.settled();
         state.supervisor.function(name)?;
         Some(state.pause_schedules(name, paused))
+    }
+
+    fn releases(&self, name: &FunctionName) -> Result<ReleaseList, NotHeld> {
+        self.list_releases(name)
+    }
+
+    fn hold(
+        &self,
+        name: &FunctionName,
+        kind: Option<HoldKind>,
+        release: Option<String>,
+    ) -> Pending<Result<ReleaseChanged, NotHeld>> {
+        match kind {
+            Some(kind) => self.hold_release(name, kind, release.as_deref()),
+            None => self.end_hold(name),
+        }
+    }
+
+    fn release_files(&self, name: &FunctionName, release: &str) -> Pending<Result<ReleaseFiles, NotHeld>> {
+        self.read_release(name, release)
     }
 
     fn set_enabled(&self, name: &FunctionName, enabled: bool) -> Answering {

@@ -8,6 +8,7 @@
 //! - `idempotency`: idempotency keys
 //! - `invocations`: invocations
 //! - `node`: the node
+//! - `releases`: releases
 //! - `state`: the values that functions share
 //! - `streams`: output and events
 //! - `watch_functions`: the watchers of the list of functions, and the changes that each has not been sent yet
@@ -18,6 +19,7 @@ mod functions;
 pub(crate) mod idempotency;
 mod invocations;
 mod node;
+mod releases;
 mod state;
 mod streams;
 mod watch_functions;

@@ -21,8 +21,10 @@ impl State {
             descriptors,
         } = incoming;
         match reply {
-            Reply::Installed(installed) => self.functions.judged(request, Judged::Installed(Box::new(installed))),
-            Reply::Refused(refused) => self.functions.judged(request, Judged::Refused(Box::new(refused))),
+            Reply::Installed(installed) => self.judged(request, Judged::Installed(Box::new(installed))),
+            Reply::Refused(refused) if self.release_unread(request, &refused) => {}
+            Reply::Refused(refused) => self.judged(request, Judged::Refused(Box::new(refused))),
+            Reply::Files(files) => drop(self.release_read(request, Ok(files))),
             Reply::Spawned(spawned) | Reply::SpawnedWithChannel(spawned) => {
                 self.started(request, &spawned, descriptors);
             }
@@ -83,7 +85,9 @@ impl State {
 
     fn failed(&mut self, request: u32, message: &str) {
         tracing::error!("fnd-spawner: {message}");
-        if self.secret_answered(request, Answer::Failed(message.to_owned())) {
+        if self.release_read(request, Err(message.to_owned()))
+            || self.secret_answered(request, Answer::Failed(message.to_owned()))
+        {
             return;
         }
         if let Some(change) = self.functions.failed(request, message, self.clock.now().mono) {
@@ -100,7 +104,7 @@ impl State {
             Some(Asked::Prune(asked)) => self.pruned(*asked, false),
             Some(Asked::Watch(asked)) => self.watcher_failed(&asked.0, message),
             Some(Asked::Measure(worker)) => self.measurement_failed(worker, message),
-            Some(Asked::Reload) | None => {}
+            Some(Asked::Reload | Asked::Files(_)) | None => {}
         }
     }
 
@@ -110,7 +114,7 @@ impl State {
             Some(Asked::Watch(asked)) => self.watcher_runs(*asked, spawned, descriptors.into_iter()),
             Some(Asked::Measure(worker)) => self.measurement_runs(worker, spawned, descriptors.into_iter()),
             Some(Asked::Spawn(starting)) => self.spawned(*starting, spawned, descriptors.into_iter()),
-            Some(Asked::Prune(_) | Asked::Reload) | None => {}
+            Some(Asked::Prune(_) | Asked::Reload | Asked::Files(_)) | None => {}
         }
     }
 
@@ -119,7 +123,7 @@ impl State {
         match self.workers.asked.remove(&request) {
             Some(Asked::Watch(asked)) => self.watcher_failed(&asked.0, why),
             Some(Asked::Measure(worker)) => self.measurement_failed(worker, why),
-            Some(Asked::Spawn(_) | Asked::Prune(_) | Asked::Reload) | None => {}
+            Some(Asked::Spawn(_) | Asked::Prune(_) | Asked::Reload | Asked::Files(_)) | None => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! Hands what changes in the functions to the supervisor, the spawner and the reports.
 
 use super::State;
+use crate::functions::Functions;
 use crate::functions::catalog::CatalogEvent;
 use crate::functions::install::{Change, Judged};
 use crate::start::systemd;
@@ -18,6 +19,13 @@ impl State {
         }
     }
 
+    /// Handles the spawner's answer about files or a copy.
+    pub(super) fn judged(&mut self, request: u32, judged: Judged) {
+        if let Some(change) = self.functions.judged(request, judged) {
+            self.changed(change);
+        }
+    }
+
     /// Handles a change of the functions.
     pub(super) fn changed(&mut self, change: Change) {
         match change {
@@ -27,6 +35,12 @@ impl State {
                 // Before a run begins; a version that serves later is told by `report_function`.
                 self.listen_for(&function);
                 self.step(Event::Installed(installed));
+                // The file may be refused, and this is another release.
+                let known = self.functions.registry.get(&function);
+                if let Some(error) = known.and_then(|known| known.error.clone()) {
+                    let function = function.clone();
+                    self.step(Event::Refused { function, error });
+                }
                 self.switched(&function, version);
                 self.check_alert(&function);
                 self.catch_up();
@@ -52,6 +66,10 @@ impl State {
                 self.check_alert(&function);
                 self.catch_up();
             }
+            Change::Waits { function, version } => {
+                self.switched(&function, version);
+                self.report_function(&function);
+            }
             Change::Removed(function) => self.removed(&function),
             Change::Rescanned => self.report(ReportEvent::Rescanned),
             Change::Clash { function, error } => self.step(Event::Refused { function, error }),
@@ -65,8 +83,8 @@ impl State {
                     Judged::Installed(installed) => {
                         let supervisor = &self.supervisor;
                         let serves = |name: &FunctionName| supervisor.version_and_error(name)?.0;
-                        let host = &self.node.settings.host;
-                        self.functions.installed(request, *installed, serves, host)
+                        let (host, now_ms) = (&self.node.settings.host, self.clock.now().unix_ms);
+                        self.functions.installed(request, *installed, serves, (host, now_ms))
                     }
                     Judged::Refused(refused) => self.functions.refused(request, *refused, self.clock.now().mono),
                 };
@@ -76,6 +94,7 @@ impl State {
                 self.ask_for_secrets(&about);
             }
         }
+        self.store_releases();
     }
 
     /// Listens for a function if the version that serves, or the one on trial, may do something at its socket.
@@ -167,6 +186,9 @@ impl State {
             self.forget_statuses();
             self.forget_schedules();
             self.forget_files();
+            let Functions { releases, registry, .. } = &mut self.functions;
+            releases.keep_known(|name| registry.get(name).is_some());
+            self.store_releases();
             self.prune_all();
             self.sweep();
             self.retain();

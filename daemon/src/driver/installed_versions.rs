@@ -4,6 +4,7 @@
 use super::State;
 use crate::ledger::Command;
 use crate::workers::Asked;
+use fnd_core::release::Releases;
 use fnd_wire::frame::{PROTOCOL_SWEEP, Prune, Request, Sweep};
 use fnd_wire::ids::{FunctionName, Version};
 
@@ -22,7 +23,9 @@ impl State {
         if self.functions.installer.is_asked(function) || self.functions.versions.is_pruning(function) {
             return; // its end prunes again
         }
-        let in_use = self.supervisor.versions_in_use(function);
+        let mut in_use = self.supervisor.versions_in_use(function);
+        let releases = self.functions.releases.get(function);
+        in_use.extend(releases.map(Releases::needed).unwrap_or_default());
         let Some(stay) = self
             .functions
             .versions
@@ -54,6 +57,11 @@ impl State {
     pub(crate) fn pruned(&mut self, (function, stay): (FunctionName, Vec<Version>), worked: bool) {
         if let Some(installed) = self.functions.versions.answered(&function, worked.then_some(&stay)) {
             let installed = installed.to_vec();
+            if self.functions.releases.get(&function).is_some() {
+                let releases = &mut self.functions.releases;
+                releases.change(&function, |releases| releases.keep_only(&installed));
+                self.store_releases();
+            }
             self.records.store(Command::StoreVersions { function, installed });
         }
     }

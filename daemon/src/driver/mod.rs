@@ -22,6 +22,7 @@
 //! - `problems`: gathers the problems of the node from every part
 //! - `quotas`: has homes and caches measured, and tells which functions are over their quotas
 //! - `records`: the ledger, and records that wait for their output
+//! - `releases`: what people do with releases, and what follows from a release that serves or fails
 //! - `reports`: reports events, and writes status files
 //! - `requests`: requests of people and signals about the whole node
 //! - `said`: turns messages of workers into events of the supervisor
@@ -46,6 +47,7 @@ mod perform;
 mod problems;
 mod quotas;
 pub(crate) mod records;
+pub(crate) mod releases;
 mod reports;
 mod requests;
 mod said;

@@ -139,6 +139,10 @@ impl State {
                 diagnostics: known.map_or(&[], |known| &known.diagnostics),
             });
         }
+        if let Some(version) = changes.loaded {
+            self.release_serves(function, version);
+        }
+        self.release_failed(function);
         if is_loaded {
             self.ask_for_installs();
         }

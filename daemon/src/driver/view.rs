@@ -2,6 +2,7 @@
 
 use super::State;
 use crate::functions::registry::{Function, Serving};
+use crate::functions::releases::held_words;
 use crate::ledger::Free;
 use crate::workers::listening::Listening;
 use crate::workers::usage;
@@ -81,6 +82,12 @@ impl State {
                 .quotas
                 .full(name)
                 .map(|why| format!("over its quota, new runs are refused: {why}"))
+                .or_else(|| {
+                    self.functions
+                        .releases
+                        .get(name)
+                        .and_then(|releases| held_words(name, releases))
+                })
                 .or_else(|| known.and_then(Function::doubt))
                 .or_else(|| self.watchers.problem_of(name).map(str::to_owned)),
             runtime: serving.map(|serving| serving.runtime.clone()).unwrap_or_default(),

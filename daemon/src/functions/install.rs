@@ -5,6 +5,7 @@ use super::catalog::{Candidate, CatalogEvent, marked};
 use super::registry::diagnostic;
 use super::reported::unclaimed as no_function;
 use super::rules::rules;
+use fnd_core::release::Next;
 use fnd_core::supervisor;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::judge::{SettingsDocument, Verdict};
@@ -47,6 +48,8 @@ pub(crate) enum Change {
         /// Whether an earlier version goes on.
         serving: bool,
     },
+    /// A file is installed and may not serve now; another release is installed in its place.
+    Waits { function: FunctionName, version: Version },
     /// A function is gone.
     Removed(FunctionName),
     /// The directories were scanned.
@@ -63,11 +66,14 @@ impl Functions {
     /// Keeps the spawner's answer until the files were checked again: the spawner reads them a moment after the
     /// catalog's scan, and somebody may have begun to write in between. The catalog's thread checks, since a directory
     /// on a network may be slow.
-    pub(crate) fn judged(&mut self, request: u32, judged: Judged) {
-        if let Some(candidate) = self.installer.candidate(request) {
-            self.catalog.confirm(request, candidate.clone());
-            self.judged.insert(request, judged);
+    pub(crate) fn judged(&mut self, request: u32, judged: Judged) -> Option<Change> {
+        let candidate = self.installer.candidate(request)?;
+        if candidate.copy().is_some() {
+            return Some(Change::Confirmed(request, judged)); // a copy never changes
         }
+        self.catalog.confirm(request, candidate.clone());
+        self.judged.insert(request, judged);
+        None
     }
 
     /// Handles the result of that check. If the files have changed, the answer is dropped: the catalog hands the files
@@ -104,6 +110,7 @@ impl Functions {
                     self.installer.forget(name);
                     self.subscriptions_changed(name);
                     self.registry.remove(name);
+                    self.releases.remove(name);
                     let mut free = self.routes.set(name, []);
                     free.extend(self.hooks.set(name, []));
                     self.installer.want(free);
@@ -145,6 +152,9 @@ impl Functions {
     fn clash(&mut self, candidate: Candidate, problem: Diagnostic) -> Change {
         let function = candidate.function.clone();
         let error = self.registry.unusable(candidate, Vec::new(), vec![problem]);
+        if self.registry.get(&function).is_some_and(|known| known.newest.is_none()) {
+            self.decide_refused(&function);
+        }
         Change::Clash { function, error }
     }
 
@@ -154,12 +164,17 @@ impl Functions {
         request: u32,
         mut installed: Installed,
         serves: impl FnOnce(&FunctionName) -> Option<Version>,
-        host: &str,
+        (host, now_ms): (&str, u64),
     ) -> Option<Change> {
         let document = std::mem::take(&mut installed.document);
-        let candidate = self.installer.answered(request)?;
+        let mut candidate = self.installer.answered(request)?;
         let name = candidate.function.clone();
-        self.installer.is_final(&name);
+        let copy = candidate.copy();
+        if copy.is_some() {
+            candidate = self.registry.get(&name)?.candidate.clone(); // absent: its file is gone
+        } else {
+            self.installer.is_final(&name);
+        }
         let verdict = read_document::<Verdict>(&document)
             .inspect_err(|error| tracing::error!("the verdict on `{name}` cannot be read: {error}"))
             .ok()?;
@@ -170,15 +185,44 @@ impl Functions {
             tracing::warn!("{name}  {}: {}; {}", problem.file, problem.message, problem.help);
         }
         let manifest = verdict.manifest.as_ref();
-        if let Some(problem) = manifest.and_then(|manifest| self.routes.conflict(&candidate, manifest)) {
-            return Some(self.taken(candidate, verdict.interpreters, problem));
-        }
         let has_earlier = self.registry.get(&name).is_some_and(|known| known.newest.is_some());
-        if let Some(problem) = manifest.and_then(|manifest| self.hooks.conflict(&candidate, manifest, has_earlier)) {
-            return Some(self.taken(candidate, verdict.interpreters, problem));
+        let route = manifest.and_then(|manifest| self.routes.conflict(&candidate, manifest));
+        let conflict = || manifest.and_then(|manifest| self.hooks.conflict(&candidate, manifest, has_earlier));
+        if let Some(problem) = route.or_else(conflict) {
+            return match copy {
+                Some(asked) => self.copy_refused(&name, asked, &problem.line()),
+                None => Some(self.taken(candidate, verdict.interpreters, problem)),
+            };
+        }
+        if let Some(asked) = copy {
+            let version = installed.version;
+            let may_serve = self
+                .releases
+                .change(&name, |releases| releases.copy_installed(asked, version));
+            if self
+                .releases
+                .get(&name)
+                .is_some_and(|releases| releases.is_live(version))
+            {
+                self.releases.answer(&name, &Ok(version)); // it is not going to begin to serve
+            }
+            self.copy_done(&name, asked);
+            if !may_serve {
+                return None; // nobody wants it any more
+            }
+        } else if self.decide_file(&candidate, (&installed, manifest), now_ms) != Next::Serve {
+            self.registry.waits(candidate, verdict);
+            let version = installed.version;
+            return Some(Change::Waits {
+                function: name,
+                version,
+            });
         }
         self.subscriptions_changed(&name);
-        self.registry.installed(candidate, installed, verdict, serves(&name))?;
+        match copy {
+            Some(_) => self.registry.installed_copy(&name, installed, verdict, serves(&name)),
+            None => drop(self.registry.installed(candidate, installed, verdict, serves(&name))),
+        }
         self.subscriptions_changed(&name);
         self.unsettled = true;
         let function = self.registry.get(&name)?;
@@ -202,6 +246,7 @@ impl Functions {
     fn taken(&mut self, candidate: Candidate, interpreters: Vec<String>, problem: Diagnostic) -> Change {
         let function = candidate.function.clone();
         let error = self.registry.unusable(candidate, interpreters, vec![problem]);
+        self.decide_refused(&function);
         let serving = self.registry.get(&function).is_some_and(|known| known.newest.is_some());
         Change::Refused {
             function,
@@ -217,6 +262,9 @@ impl Functions {
         let function = candidate.function.clone();
         let document = refused.document.take();
         let verdict = document.and_then(|document| read_document::<Verdict>(&document).ok());
+        if let Some(asked) = candidate.copy() {
+            return self.copy_refused(&function, asked, &reason(refused, verdict));
+        }
         // The judge's problems follow from the files. The spawner's problems may disappear without a change of the
         // files.
         let known = if refused.problems.is_empty() {
@@ -226,6 +274,7 @@ impl Functions {
             self.installer.refused(candidate.clone(), mono)
         };
         let error = self.registry.refused(candidate, refused, verdict);
+        self.decide_refused(&function);
         let serving = self.registry.get(&function).is_some_and(|known| known.newest.is_some());
         Some(Change::Refused {
             function,
@@ -238,6 +287,9 @@ impl Functions {
     /// Handles the answer that an installation failed for a reason outside of the files.
     pub(crate) fn failed(&mut self, request: u32, message: &str, mono: Duration) -> Option<Change> {
         let candidate = self.installer.answered(request)?;
+        if let Some(asked) = candidate.copy() {
+            return self.copy_refused(&candidate.function, asked, message);
+        }
         self.installer.refused(candidate.clone(), mono);
         let function = candidate.function.clone();
         let refused = Refused {
@@ -299,6 +351,20 @@ impl Functions {
         }
         line
     }
+}
+
+/// Returns why a copy was refused, in one line.
+fn reason(refused: Refused, verdict: Option<Verdict>) -> String {
+    let own = refused.problems.into_iter().next().map(|problem| problem.message);
+    let judged = || {
+        verdict?
+            .diagnostics
+            .iter()
+            .find(|found| found.is_error())
+            .map(Diagnostic::line)
+    };
+    own.or_else(judged)
+        .unwrap_or_else(|| "it was refused without a reason".to_owned())
 }
 
 /// Returns the judge's document of the configuration, with the spawner's problems of the files themselves.

@@ -33,6 +33,17 @@ impl Installer {
         self.enqueue(candidates);
     }
 
+    /// Queues a copy, unless the function's file waits: the answer about the file asks for the copy again.
+    pub fn want_copy(&mut self, copy: Candidate) {
+        if !self
+            .waiting
+            .iter()
+            .any(|waiting| waiting.function == copy.function && waiting.copy().is_none())
+        {
+            self.enqueue(vec![copy]);
+        }
+    }
+
     fn enqueue(&mut self, candidates: Vec<Candidate>) {
         if !self.waiting.is_empty() {
             let newer: HashSet<_> = candidates.iter().map(|candidate| &candidate.function).collect();

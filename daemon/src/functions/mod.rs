@@ -10,6 +10,7 @@
 //! - `projects`: Python projects, whose functions do not run by themselves
 //! - `registry`: each function's newest content and the version that serves
 //! - `reinstall`: retries of files that were refused for a reason outside of the file
+//! - `releases`: the releases of all functions, and the copies that are to be installed
 //! - `reported`: the report of a reload
 //! - `retention_policy`: how much history and output are kept
 //! - `routes`: the table of routes, and functions whose route another one or `[http] events` has
@@ -25,6 +26,7 @@ pub(crate) mod interpreters;
 mod projects;
 pub mod registry;
 mod reinstall;
+pub(crate) mod releases;
 mod reported;
 pub(crate) mod retention_policy;
 pub(crate) mod routes;
@@ -37,8 +39,10 @@ use crate::functions::install::Judged;
 use crate::functions::installer::Installer;
 use crate::functions::interpreters::Interpreters;
 use crate::functions::registry::Registry;
+use fnd_core::release::Releases;
 use fnd_core::triggers::event::subscription::Subscriptions;
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_wire::ids::FunctionName;
 use std::collections::HashMap;
 use std::rc::Rc;
 use tokio::sync::oneshot;
@@ -49,6 +53,7 @@ pub(crate) struct Functions {
     pub(crate) interpreters: Interpreters,
     pub(crate) installer: Installer,
     pub(crate) versions: Versions,
+    pub(crate) releases: releases::FunctionReleases,
     pub(crate) routes: routes::FunctionRoutes,
     /// The table of the subscriptions that serve; absent: something has changed since it was made.
     subscriptions: Option<Rc<Subscriptions>>,
@@ -84,6 +89,7 @@ impl Functions {
             interpreters: Interpreters::new(),
             installer: Installer::default(),
             versions,
+            releases: releases::FunctionReleases::default(),
             routes: routes::FunctionRoutes::default(),
             subscriptions: None,
             hooks: hooks::FunctionHooks::default(),
@@ -99,6 +105,12 @@ impl Functions {
             reloading: false,
             reported: reported::Problems::default(),
         }
+    }
+
+    /// Adds the releases that the history knows.
+    pub(crate) fn with_releases(self, stored: Vec<(FunctionName, Releases)>) -> Self {
+        let releases = releases::FunctionReleases::new(stored);
+        Self { releases, ..self }
     }
 }
 

@@ -172,6 +172,59 @@ impl Registry {
         self.all.get(&name).and_then(|function| function.newest.as_ref())
     }
 
+    /// Stores a version that was installed from its copy. What is known of the file stays: it has its own problems.
+    pub fn installed_copy(
+        &mut self,
+        name: &FunctionName,
+        installed: Installed,
+        verdict: Verdict,
+        serves: Option<Version>,
+    ) {
+        let Some(file) = self.all.get(name).cloned() else {
+            return;
+        };
+        self.installed(file.candidate.clone(), installed, verdict, serves);
+        if let Some(function) = self.all.get_mut(name) {
+            // Of both: a change of either makes a new version.
+            let others = file.interpreters.into_iter();
+            let known = function.interpreters.clone();
+            function
+                .interpreters
+                .extend(others.filter(|other| !known.contains(other)));
+            function.imports = file.imports;
+            (function.says_on_load, function.diagnostics, function.error) =
+                (file.says_on_load, file.diagnostics, file.error);
+        }
+    }
+
+    /// Stores why a copy that is to serve cannot be installed. Returns the error in one line, if there is no other one.
+    pub fn copy_refused(&mut self, name: &FunctionName, error: String) -> Option<String> {
+        let function = self.all.get_mut(name).filter(|function| function.error.is_none())?;
+        function.error = Some(error.clone());
+        self.changed = true;
+        Some(error)
+    }
+
+    /// Stores the file of a function whose version may not serve now; the serving version goes on.
+    pub fn waits(&mut self, candidate: Candidate, verdict: Verdict) {
+        let known = self.all.remove(&candidate.function);
+        let (newest, before) = known.map(|known| (known.newest, known.before)).unwrap_or_default();
+        self.changed = true;
+        self.all.insert(
+            candidate.function.clone(),
+            Function {
+                candidate,
+                newest,
+                before,
+                interpreters: verdict.interpreters,
+                imports: verdict.imports,
+                says_on_load: verdict.says_on_load,
+                diagnostics: verdict.diagnostics,
+                error: None,
+            },
+        );
+    }
+
     /// Stores a refusal; the serving version goes on. Returns the error in one line.
     pub fn refused(&mut self, candidate: Candidate, refused: Refused, verdict: Option<Verdict>) -> String {
         let (judged, interpreters) = verdict

@@ -57,6 +57,13 @@ pub enum Command {
         /// Oldest first.
         installed: Vec<Version>,
     },
+    /// The releases of a function and which one is held, as JSON of core; absent: the function is gone.
+    StoreReleases {
+        /// The function.
+        function: FunctionName,
+        /// The JSON.
+        releases: Option<String>,
+    },
     /// Commands that are stored in one transaction or not at all: the end of an invocation, and the invocations that
     /// follow it. They are kept for a retry together. They contain no further `Together`.
     Together(Vec<Command>),
@@ -91,11 +98,12 @@ impl Command {
             | Self::StorePaused { .. }
             | Self::DiscardDeadLetter(_) => true,
             // If a power cut loses `StoreVersions`, an old version stays on the disk for longer; nothing else happens.
-            // What follows an end is lost together with the end, or not at all. What is remembered of files is found again.
+            // Whoever waits for `StoreReleases` flushes the queue. What follows an end is lost together with the end, or not at all. What is remembered of files is found again.
             Self::Record(..)
             | Self::Update(_)
             | Self::Files(_)
             | Self::StoreVersions { .. }
+            | Self::StoreReleases { .. }
             | Self::Together(_)
             | Self::FollowLater(_)
             | Self::Followed(_)
@@ -155,6 +163,7 @@ impl Command {
             | Self::Followed(_)
             | Self::HookFailed(_) => 0,
             Self::StoreAlert { health, .. } => health.as_ref().map_or(0, String::len),
+            Self::StoreReleases { releases, .. } => releases.as_ref().map_or(0, String::len),
             Self::Together(parts) => parts.iter().map(Self::size).sum(),
             Self::StoreMarks(marks) => marks.marks.iter().map(|mark| mark.key.len() + 64).sum(),
             Self::Files(FileMemory::Marks(_, marks)) => FILE_MARK * marks.len(),

@@ -76,6 +76,7 @@ pub use room::Free;
 pub use schema::VERSION;
 pub use writer::Writer;
 
+use fnd_core::release::Releases;
 use fnd_core::supervisor::Restored;
 use fnd_manifest::settings::OnDamage;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
@@ -116,6 +117,8 @@ pub struct Opened {
     pub last_runs: Vec<LastRun>,
     /// Installed versions of each function, oldest first.
     pub versions: HashMap<FunctionName, Vec<Version>>,
+    /// Releases of each function.
+    pub releases: Vec<(FunctionName, Releases)>,
     /// Ended invocations of which it is not decided yet what follows.
     pub unfollowed: Vec<Unfollowed>,
     /// What was told of functions, and with an empty name of the node, as JSON.
@@ -264,6 +267,7 @@ where
         last_id,
         last_runs,
         versions,
+        releases,
         unfollowed,
         alerts,
         schedules,
@@ -286,6 +290,7 @@ where
         last_id,
         last_runs,
         versions,
+        releases,
         unfollowed,
         alerts,
         schedules,
@@ -305,6 +310,7 @@ struct Start {
     last_id: Option<InvocationId>,
     last_runs: Vec<LastRun>,
     versions: HashMap<FunctionName, Vec<Version>>,
+    releases: Vec<(FunctionName, Releases)>,
     unfollowed: Vec<Unfollowed>,
     alerts: Vec<(String, String)>,
     schedules: StoredSchedules,
@@ -344,6 +350,7 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
     let last_id = restore::last_id(&transaction).map_err(failed)?;
     let last_runs = restore::last_runs(&transaction).map_err(failed)?;
     let versions = restore::versions(&transaction).map_err(failed)?;
+    let releases = restore::releases(&transaction).map_err(failed)?;
     let unfollowed = restore::unfollowed(&transaction).map_err(failed)?;
     let alerts = restore::alerts(&transaction).map_err(failed)?;
     let schedules = restore::schedules(&transaction).map_err(failed)?;
@@ -379,6 +386,7 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
         last_id,
         last_runs,
         versions,
+        releases,
         unfollowed,
         alerts,
         schedules,

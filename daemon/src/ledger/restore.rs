@@ -2,6 +2,7 @@
 
 use super::rows::{self, ATTEMPT, PAYLOAD, RECORD, UNFINISHED};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, Unfinished};
+use fnd_core::release::Releases;
 use fnd_core::supervisor::Restored;
 use fnd_core::triggers::schedule::{Mark, Marks};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
@@ -168,6 +169,24 @@ pub(super) fn versions(db: &Connection) -> Result<HashMap<FunctionName, Vec<Vers
         Ok((rows::function(row, 0)?, installed))
     })?;
     versions.collect()
+}
+
+/// Reads the releases of each function. What cannot be read is left out: its function begins with the release that its
+/// file has.
+pub(super) fn releases(db: &Connection) -> Result<Vec<(FunctionName, Releases)>> {
+    let mut statement = db.prepare("SELECT function, releases FROM release")?;
+    let rows = statement.query_map([], |row| Ok((rows::function(row, 0)?, row.get::<_, String>(1)?)))?;
+    let mut all = Vec::new();
+    for row in rows {
+        let (function, releases) = row?;
+        match serde_json::from_str(&releases) {
+            Ok(releases) => all.push((function, releases)),
+            Err(error) => {
+                tracing::warn!("the stored releases of `{function}` cannot be read and are forgotten: {error}");
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// Reads the newest id.

@@ -45,6 +45,7 @@ const META: Table = Table::new("meta", &["key"]);
 const FUNCTION: Table = Table::new("function", &["name"]);
 const LOAD: Table = Table::new("load", &["function", "hash"]);
 const VERSIONS: Table = Table::new("versions", &["function"]);
+const RELEASES: Table = Table::new("release", &["function"]);
 const INVOCATION: Table = Table::new("invocation", &["id"]);
 const ATTEMPTS: Table = Table::new("attempt", &["invocation", "n"]);
 const BODIES: Table = Table::new("body", &["invocation", "kind"]);
@@ -54,11 +55,12 @@ const ALERT: Table = Table::new("alert", &["about"]);
 const SCHEDULES: Table = Table::new("schedule", &["function", "key"]);
 const FILES: Table = Table::new("file", &["function", "directory", "inode"]);
 const WATCHED: Table = Table::new("watched", &["function", "directory"]);
-const TABLES: [&Table; 13] = [
+const TABLES: [&Table; 14] = [
     &META,
     &FUNCTION,
     &LOAD,
     &VERSIONS,
+    &RELEASES,
     &SCHEDULES,
     &INVOCATION,
     &ATTEMPTS,
@@ -70,8 +72,9 @@ const TABLES: [&Table; 13] = [
     &WATCHED,
 ];
 /// Tables that a ledger of an earlier fnd does not have.
-const ADDED_LATER: [&str; 7] = [
+const ADDED_LATER: [&str; 8] = [
     "versions",
+    "release",
     "schedule",
     "event",
     "unfollowed",
@@ -176,6 +179,8 @@ struct Wrong {
     roots: BTreeSet<u32>,
     /// Number of rows that do not belong to their table.
     rows: usize,
+    /// Tables with a row that has a value which its column cannot have: the other columns of the row may be wrong, too.
+    tables: BTreeSet<String>,
     /// SQLite could not check all rows.
     broken_off: bool,
 }
@@ -197,6 +202,10 @@ impl Wrong {
                 }
             };
             for line in text.lines() {
+                // "NULL value in invocation.message"
+                let column = line.split_once(" value in ").map(|(_, column)| column);
+                let table = column.and_then(|column| column.split('.').next());
+                wrong.tables.extend(table.map(str::to_owned));
                 // "Tree 12 page 40 cell 3: ..."
                 let number = line.strip_prefix("Tree ").and_then(|rest| rest.split(' ').next());
                 match number.and_then(|number| number.parse().ok()) {
@@ -218,9 +227,10 @@ impl Wrong {
     }
 }
 
-/// Returns the names of tables and indexes whose trees may be damaged; nothing if SQLite cannot check that.
-fn damaged_trees(db: &Connection) -> Option<BTreeSet<String>> {
-    let roots = Wrong::of(db)?.roots;
+/// Returns the names of tables and indexes whose trees may be damaged, and of tables with a damaged row; nothing if SQLite
+/// cannot check that.
+fn damaged_trees(db: &Connection) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
+    let Wrong { roots, tables, .. } = Wrong::of(db)?;
     let mut statement = db
         .prepare("SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0")
         .ok()?;
@@ -232,13 +242,15 @@ fn damaged_trees(db: &Connection) -> Option<BTreeSet<String>> {
             damaged.insert(name);
         }
     }
-    Some(damaged)
+    Some((damaged, tables))
 }
 
 /// Copies all rows that can be read. Errors come from the new database.
 fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
     let damaged = damaged_trees(from);
-    let is_sound = |tree: &str| damaged.as_ref().is_some_and(|damaged| !damaged.contains(tree));
+    let is_sound = |tree: &str| damaged.as_ref().is_some_and(|(trees, _)| !trees.contains(tree));
+    // The state of such a row may be wrong, so that queued work seems to have ended.
+    let has_damaged_row = |table: &Table| damaged.as_ref().is_some_and(|(_, tables)| tables.contains(table.name));
     let mut partial = BTreeSet::new();
     for table in TABLES {
         let read = Copier::new(table, from, to)?.all()?;
@@ -279,7 +291,7 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
         missing == 0 || without_payload == 0
     };
     let mut lost = Vec::new();
-    if !knows_all {
+    if !knows_all || has_damaged_row(&INVOCATION) {
         lost.push("queued work");
     }
     if partial.contains("body") && without_payload > 0 {
@@ -321,6 +333,7 @@ fn prune(db: &Connection) -> rusqlite::Result<BTreeSet<&'static str>> {
         rows::version(row, 1).map(drop)
     })?;
     prune(&VERSIONS, ("function", ""), &named)?;
+    prune(&RELEASES, ("function", ""), &named)?;
     clear_unreadable(db, "response", |text| serde_json::from_str::<Response>(text).is_ok())?;
     clear_unreadable(db, "cause", |text| serde_json::from_str::<Cause>(text).is_ok())?;
     prune(&INVOCATION, (RECORD, ""), &|row| rows::record(row).map(drop))?;

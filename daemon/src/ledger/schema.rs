@@ -152,6 +152,8 @@ pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, HANDLERS, ASYNCHRONO
 const ADDED: &str = "
     -- Installed versions that are on the disk, oldest first, 32 bytes each.
     CREATE TABLE IF NOT EXISTS versions (function TEXT PRIMARY KEY, installed BLOB NOT NULL) WITHOUT ROWID, STRICT;
+    -- Releases of a function and which one is held, as JSON of core.
+    CREATE TABLE IF NOT EXISTS release (function TEXT PRIMARY KEY, releases TEXT NOT NULL) WITHOUT ROWID, STRICT;
     -- Events that were accepted: a digest of source and id, and what came of the event, as JSON of core.
     CREATE TABLE IF NOT EXISTS event (key TEXT PRIMARY KEY, accepted_ms INTEGER NOT NULL, delivered TEXT NOT NULL)
         WITHOUT ROWID, STRICT;

@@ -133,6 +133,20 @@ pub(super) fn apply<'a>(
             db.prepare_cached(sql)?.execute(params![function.as_str(), bytes])?;
             Ok(())
         }
+        Command::StoreReleases { function, releases } => {
+            match releases {
+                Some(releases) => {
+                    let sql = "INSERT INTO release (function, releases) VALUES (?1, ?2)
+                        ON CONFLICT (function) DO UPDATE SET releases = excluded.releases";
+                    db.prepare_cached(sql)?.execute(params![function.as_str(), releases])?;
+                }
+                None => {
+                    let sql = "DELETE FROM release WHERE function = ?1";
+                    db.prepare_cached(sql)?.execute([function.as_str()])?;
+                }
+            }
+            Ok(())
+        }
         Command::Together(parts) => parts
             .iter()
             .try_for_each(|part| apply(db, (part, false), counts, earlier)),

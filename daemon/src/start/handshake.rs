@@ -91,7 +91,7 @@ pub async fn with(connection: &mut Connection, colour: Colour) -> Result<Handsha
             Reply::Masks(masked) => masks.push(masked),
             Reply::Exited(exited) => exits.push(exited),
             // Answers to requests of the fnd before this one.
-            Reply::Done | Reply::Swept(_) | Reply::Secret | Reply::SecretRefused(_) => {}
+            Reply::Done | Reply::Swept(_) | Reply::Secret | Reply::SecretRefused(_) | Reply::Files(_) => {}
             Reply::Installed(_) | Reply::Refused(_) if request == 0 => {}
             Reply::Installed(_)
             | Reply::Refused(_)

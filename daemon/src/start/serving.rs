@@ -89,7 +89,7 @@ impl Serving {
             supervisor: Supervisor::new(fastrand::u64(..), current.budget(), welcome.next_worker),
             ids: Ids::after(ledger.last_id),
             turn: Turn::default(),
-            functions: Functions::new(catalog, Versions::new(ledger.versions)),
+            functions: Functions::new(catalog, Versions::new(ledger.versions)).with_releases(ledger.releases),
             function_sockets: Rc::new(FunctionSockets::new(sockets.as_deref())),
             workers: Workers::new(connection, (welcome, sockets), child.as_ref(), (clock, inbox.clone())),
             secrets: Secrets::default(),

@@ -32,7 +32,7 @@ use crate::workers::link::Connection;
 use crate::workers::masks::WorkerMasks;
 use crate::workers::silence::Silence;
 use fnd_core::supervisor::{Answered, Rules};
-use fnd_wire::frame::{Release, Request, Welcome};
+use fnd_wire::frame::{Release, Request, StoredFile, Welcome};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::HashMap;
 use std::io;
@@ -42,6 +42,7 @@ use std::process::Child;
 use std::sync::Arc;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
 
 /// The workers, and the link to the spawner that runs them.
 pub(crate) struct Workers {
@@ -160,6 +161,8 @@ pub(crate) enum Asked {
     Measure(WorkerId),
     /// The function, and the versions to keep.
     Prune(Box<(FunctionName, Vec<Version>)>),
+    /// The files of a stored release; who waits for them.
+    Files(oneshot::Sender<Result<Vec<StoredFile>, String>>),
 }
 
 /// A worker that is being started.

@@ -102,11 +102,15 @@ impl Spawner {
         if !self.welcomed && !matches!(request, Request::Hello(_)) {
             return self.failed(number, "the first request must be Hello".to_owned());
         }
+        let only_files = matches!(request, Request::Files(_));
         match request {
             Request::Hello(hello) => return self.hello = Some((number, hello, now() + STARTS)),
             Request::Reload if self.jobs.len() < JOBS_MAX => return self.jobs.push_back(Job::Reload(number)),
             Request::Reload => return self.failed(number, TOO_MANY.to_owned()),
-            Request::Install(install) => {
+            Request::Install(mut install) | Request::Files(mut install) => {
+                if only_files {
+                    install.directory = fnd_wire::frame::STORED; // fnd may not read what only root can
+                }
                 let paths = [Some(&install.source), install.sidecar.as_ref()];
                 let long = paths.into_iter().flatten().any(|path| path.len() > PATH_MAX);
                 if long || self.jobs.len() >= JOBS_MAX {
@@ -115,7 +119,7 @@ impl Spawner {
                     let problem = problem(install.source.get(..PATH_MAX).unwrap_or(&install.source), wrong, help);
                     return self.refuse(number, install.function, vec![problem], None);
                 }
-                return self.jobs.push_back(Job::Install(number, install));
+                return self.jobs.push_back(Job::Install(number, install, only_files));
             }
             Request::Spawn(spawn) => return self.spawn((number, Program::Attempt), spawn, descriptors),
             Request::Watch(spawn) => return self.spawn((number, Program::Watcher), spawn, descriptors),

@@ -23,7 +23,8 @@ pub(super) enum Job {
     Reload(u32),
     /// The last good configuration, in place of a newer one that was refused.
     LastGood(u32, JudgeSettings, SettingsRead),
-    Install(u32, Install),
+    /// With whether only the files are asked for.
+    Install(u32, Install, bool),
 }
 
 /// The subject of a question to the judge.
@@ -35,7 +36,7 @@ pub(super) enum Subject {
 
 impl Job {
     pub(super) fn request(&mut self) -> &mut u32 {
-        let (Self::Reload(request) | Self::LastGood(request, ..) | Self::Install(request, _)) = self;
+        let (Self::Reload(request) | Self::LastGood(request, ..) | Self::Install(request, ..)) = self;
         request
     }
 }
@@ -110,11 +111,14 @@ impl Spawner {
                     let subject = Subject::Settings(request, configuration::trusted(&settings), Some(refused));
                     return Some((subject, JudgeRequest::Settings(settings)));
                 }
-                Job::Install(request, install) => {
+                Job::Install(request, install, only_files) => {
                     self.snapshots += 1;
                     let staging = self.workers.host().places.state.join(format!("versions/.new-{}", self.snapshots));
                     match Snapshot::new(request, &install, &self.sources, staging) {
-                        Ok(snapshot) => snapshot,
+                        Ok(mut snapshot) => {
+                            snapshot.only_files = only_files;
+                            snapshot
+                        }
                         Err(problem) => {
                             self.refuse(request, install.function, vec![problem], None);
                             return None;
@@ -133,6 +137,10 @@ impl Spawner {
                     self.refuse_unread(snapshot, problem);
                 }
             },
+            Ok(Progress::Read) if snapshot.only_files => {
+                self.reply(snapshot.request, &Reply::Files(snapshot.stored_files()), Vec::new());
+                self.put_away(snapshot);
+            }
             Ok(Progress::Read) => {
                 let question = snapshot.question();
                 return Some((Subject::Function(Box::new(snapshot)), question));
@@ -156,7 +164,7 @@ impl Spawner {
         let mut before = Vec::new();
         let mut taken = 0;
         for (index, job) in self.jobs.iter().enumerate().take(BATCH - self.passed_over) {
-            let Job::Install(_, install) = job else { break };
+            let Job::Install(_, install, _) = job else { break };
             let dir = self.sources.dirs.get(usize::from(install.directory));
             let meta = dir.and_then(|dir| fs::metadata(dir.join(&install.source)).ok());
             if !before.contains(&&install.function) && meta.is_some_and(|meta| Some(meta.uid()) == self.judge.owner()) {
@@ -183,7 +191,10 @@ impl Spawner {
             (Subject::Function(snapshot), Some(JudgeReply::Function(judged))) => {
                 let FunctionAndCredentials { function, credentials } = *judged;
                 let plan = function.function.verdict.plan.as_ref();
-                self.grants.judged(&snapshot.install.function, plan, snapshot.stamps.clone());
+                // A stored version asks for nothing: only the files may let a function have more.
+                if !snapshot.is_stored_version() {
+                    self.grants.judged(&snapshot.install.function, plan, snapshot.stamps.clone());
+                }
                 if plan.is_none() || credentials.is_empty() {
                     return self.decide(*snapshot, function, None);
                 }
@@ -272,6 +283,11 @@ impl Spawner {
         let function = &snapshot.install.function;
         if let Some(why) = plan.flaw(function, snapshot.holds(&plan.entry)).or_else(|| sandbox.flaw()) {
             return Err(one(why, "correct the manifest"));
+        }
+        if snapshot.is_stored_version() {
+            self.grants
+                .check(&plan)
+                .map_err(|why| one(why, "write the user into the manifest, or choose another release"))?;
         }
         let (interpreter, mut warnings) =
             policy::interpreter(&plan, shown, snapshot.owner, &host.myself).map_err(|problem| vec![problem])?;

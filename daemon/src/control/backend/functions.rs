@@ -3,8 +3,10 @@
 use super::{Answering, Failure, Pending};
 use fnd_core::access::Reach;
 use fnd_core::api::{
-    FunctionChange, FunctionDetail, FunctionStatus, RouteList, RouteTest, RouteTestReport, ScheduleList, UsageList,
+    FunctionChange, FunctionDetail, FunctionStatus, ReleaseChanged, ReleaseFiles, ReleaseList, RouteList, RouteTest,
+    RouteTestReport, ScheduleList, UsageList,
 };
+use fnd_core::release::{HoldKind, NotHeld};
 use fnd_core::supervisor::{Calling, Rejection};
 use fnd_core::trace::Trace;
 use fnd_manifest::function::{Manifest, Mode};
@@ -58,6 +60,24 @@ pub trait FunctionBackend {
     /// Pauses the schedules of a function, or lets them go on. Returns whether it has any; nothing if there is no
     /// function of that name.
     fn pause_schedules(&self, name: &FunctionName, paused: bool) -> Option<bool>;
+
+    /// Returns the releases of a function.
+    ///
+    /// # Errors
+    /// There is no such function, or it has none.
+    fn releases(&self, name: &FunctionName) -> Result<ReleaseList, NotHeld>;
+
+    /// Holds a release of a function, or without a `kind` ends the hold. `release` is the beginning of its hash; without it,
+    /// a rollback goes to the release before, and a pin holds the one that serves.
+    fn hold(
+        &self,
+        name: &FunctionName,
+        kind: Option<HoldKind>,
+        release: Option<String>,
+    ) -> Pending<Result<ReleaseChanged, NotHeld>>;
+
+    /// Returns the files of a release.
+    fn release_files(&self, name: &FunctionName, release: &str) -> Pending<Result<ReleaseFiles, NotHeld>>;
 
     /// Enables or disables a function: `Answer::Done` or `Answer::NotFound`.
     fn set_enabled(&self, name: &FunctionName, enabled: bool) -> Answering;

@@ -26,6 +26,8 @@
 //! - `logs`: `GET /v1/invocations/ID/logs` and `GET /v1/logs`
 //! - `metrics`: `GET /metrics`
 //! - `openapi`: `GET /v1/openapi.json`
+//! - `releases`: `GET /v1/functions/F/versions` and `.../versions/V/files`, `POST /v1/functions/F/rollback`, `pin` and
+//!   `unpin`
 //! - `reload`: `POST /v1/reload`
 //! - `replay`: `POST /v1/invocations/ID/replay`
 //! - `result`: `GET /v1/invocations/ID/result`
@@ -57,6 +59,7 @@ mod logs;
 mod metrics;
 mod openapi;
 mod public;
+mod releases;
 mod reload;
 mod replay;
 mod result;
@@ -155,6 +158,11 @@ static ROUTES: &[Route] = &[
     route!(OPTIONS "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
     route!(POST "/v1/functions/{function}/enable" Function OPERATOR "enable", enable::enable),
     route!(POST "/v1/functions/{function}/disable" Function OPERATOR "disable", enable::disable),
+    route!(GET "/v1/functions/{function}/versions" Function VIEWER "releases", releases::list),
+    route!(GET "/v1/functions/{function}/versions/{version}/files" Function OPERATOR "diff", releases::files),
+    route!(POST "/v1/functions/{function}/rollback" Function OPERATOR "rollback", releases::rollback),
+    route!(POST "/v1/functions/{function}/pin" Function OPERATOR "pin", releases::pin),
+    route!(POST "/v1/functions/{function}/unpin" Function OPERATOR "unpin", releases::unpin),
     route!(POST "/v1/events" List OPERATOR "emit", events::publish),
     route!(POST "/publish" List OPERATOR "emit", events::publish),
     route!(POST "/v1/functions/{function}/schedules/pause" Function OPERATOR "pause", schedules::pause),
@@ -196,8 +204,6 @@ static ROUTES: &[Route] = &[
 
 /// Routes that a later version will have.
 static LATER: &[(Method, &str)] = &[
-    (Method::POST, "/v1/functions/{function}/rollback"),
-    (Method::GET, "/v1/functions/{function}/versions"),
     (Method::PUT, "/v1/functions/{function}"),
     (Method::DELETE, "/v1/functions/{function}"),
 ];

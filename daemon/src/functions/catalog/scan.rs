@@ -9,7 +9,8 @@ use super::walk::{CandidateState, Rules, Signature, Unclaimed, Walked, identity,
 use super::written::Written;
 use fnd_core::supervisor::Now;
 use fnd_manifest::diagnostic::Diagnostic;
-use fnd_wire::ids::FunctionName;
+use fnd_wire::frame::STORED;
+use fnd_wire::ids::{FunctionName, Version};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,6 +33,14 @@ pub struct Candidate {
     pub sidecar: Option<String>,
     /// Whether `source` is a directory with `function.toml`.
     pub directory_form: bool,
+}
+
+impl Candidate {
+    /// Returns the stored version that is to be installed; nothing if it is a function's file.
+    #[must_use]
+    pub fn copy(&self) -> Option<Version> {
+        (self.directory == STORED).then(|| Version::parse(&self.source))?
+    }
 }
 
 /// The result of a scan.

@@ -49,6 +49,7 @@ impl Thread {
                 | Command::StorePaused { .. }
                 | Command::DiscardDeadLetter(_)
                 | Command::StoreVersions { .. }
+                | Command::StoreReleases { .. }
                 | Command::Together(_)
                 | Command::FollowLater(_)
                 | Command::Followed(_)
@@ -165,6 +166,7 @@ pub(super) fn changes_figures(command: &Command) -> bool {
         | Command::Files(_)
         | Command::StorePaused { .. }
         | Command::StoreVersions { .. }
+        | Command::StoreReleases { .. }
         | Command::FollowLater(_)
         | Command::Followed(_)
         | Command::HookFailed(_)

@@ -120,6 +120,7 @@ fn needed<'a>(commands: &[&'a Command]) -> impl Iterator<Item = (&'a Command, bo
         | Command::StorePaused { .. }
         | Command::DiscardDeadLetter(_)
         | Command::StoreVersions { .. }
+        | Command::StoreReleases { .. }
         | Command::Together(_)
         | Command::FollowLater(_)
         | Command::Followed(_)
@@ -158,6 +159,7 @@ fn needed<'a>(commands: &[&'a Command]) -> impl Iterator<Item = (&'a Command, bo
         | Command::StorePaused { .. }
         | Command::DiscardDeadLetter(_)
         | Command::StoreVersions { .. }
+        | Command::StoreReleases { .. }
         | Command::Together(_)
         | Command::FollowLater(_)
         | Command::Followed(_)

@@ -2,10 +2,12 @@
 
 use super::{BEGAN, FAILED, Fake, diagnostic, id, later, name};
 use fnd_core::api::{
-    CheckView, EventsRoute, FunctionChange, FunctionDetail, FunctionStatus, FunctionUsage, LastEnd, RouteList,
-    RouteTest, RouteTestReport, RouteView, ScheduleList, ScheduleState, ScheduleView, StorageUse, UsageList,
+    CheckView, EventsRoute, FunctionChange, FunctionDetail, FunctionStatus, FunctionUsage, HoldView, LastEnd,
+    ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList, ReleaseView, RouteList, RouteTest, RouteTestReport,
+    RouteView, ScheduleList, ScheduleState, ScheduleView, StorageUse, UsageList,
 };
 use fnd_core::outcome::{Reason, Trigger};
+use fnd_core::release::{HoldKind, NoRelease, NotHeld, ReleaseState};
 use fnd_core::supervisor::{Answer, FunctionState};
 use fnd_daemon::control::backend::{Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, Pending};
 use fnd_manifest::function::Mode;
@@ -220,6 +222,87 @@ impl FunctionBackend for Fake {
             })
         } else {
             Err(format!("`{}` is not a URL", test.url))
+        })
+    }
+
+    fn releases(&self, name: &FunctionName) -> Result<ReleaseList, NotHeld> {
+        if !NAMES.contains(&name.as_str()) {
+            return Err(NotHeld::NoFunction);
+        }
+        let view = |version: u8, state, why: Option<&str>, error: Option<&str>| ReleaseView {
+            version: Version([version; 32]),
+            state,
+            since: fnd_core::instant::text(*BEGAN),
+            source: "hello.py".to_owned(),
+            why: why.map(str::to_owned),
+            error: error.map(str::to_owned),
+        };
+        Ok(ReleaseList {
+            versions: vec![
+                view(0xcd, ReleaseState::Failed, None, Some("no module \u{1b}[31mx")),
+                view(0xbc, ReleaseState::Waiting, None, None),
+                view(0xab, ReleaseState::Serving, None, None),
+                view(0x9a, ReleaseState::Retired, Some("replaced by abababababab"), None),
+            ],
+            hold: Some(HoldView {
+                kind: HoldKind::Pin,
+                version: Version([0xab; 32]),
+                since: fnd_core::instant::text(*BEGAN),
+                waiting: Some(Version([0xbc; 32])),
+            }),
+        })
+    }
+
+    fn hold(
+        &self,
+        name: &FunctionName,
+        kind: Option<HoldKind>,
+        release: Option<String>,
+    ) -> Pending<Result<ReleaseChanged, NotHeld>> {
+        let version = |text: &str| if text == "9a" { 0x9a } else { 0xab };
+        let changed = Ok(ReleaseChanged {
+            version: Some(Version([version(release.as_deref().unwrap_or("9a")); 32])),
+            state: ReleaseState::Serving,
+        });
+        later(match (name.as_str(), release.as_deref()) {
+            ("full", _) if kind.is_none() => Err(NotHeld::NothingHeld),
+            ("full", None) => Err(NotHeld::Serves("abababababab".to_owned())),
+            ("fails", _) => Err(NotHeld::Failed("the new version could not be loaded".to_owned())),
+            (_, Some("0")) => Err(NotHeld::NoRelease(NoRelease::Ambiguous {
+                name: "0".to_owned(),
+                releases: vec!["012345678901".to_owned(), "0fedcba98765".to_owned()],
+            })),
+            (_, Some("77")) => Err(NotHeld::NoRelease(NoRelease::Unknown("77".to_owned()))),
+            (known, _) if NAMES.contains(&known) => changed,
+            _ => Err(NotHeld::NoFunction),
+        })
+    }
+
+    fn release_files(&self, name: &FunctionName, release: &str) -> Pending<Result<ReleaseFiles, NotHeld>> {
+        let new = Version([0xab; 32]).hex().starts_with(release);
+        let file = |path: &str, sha256: &str, text: Option<&str>| ReleaseFile {
+            path: path.to_owned(),
+            executable: false,
+            bytes: 20,
+            sha256: sha256.to_owned(),
+            text: text.map(str::to_owned),
+        };
+        let code = if new {
+            "def handler(event, context):\n    return 2\n"
+        } else {
+            "def handler(event, context):\n    return 1\n"
+        };
+        later(if NAMES.contains(&name.as_str()) {
+            Ok(ReleaseFiles {
+                version: Version([if new { 0xab } else { 0x9a }; 32]),
+                files: vec![
+                    file("hello.py", if new { "2" } else { "1" }, Some(code)),
+                    file("logo.png", if new { "4" } else { "3" }, None),
+                    file("/etc/fnd/functions/hello.toml", "5", Some("size = \"S\"\n")),
+                ],
+            })
+        } else {
+            Err(NotHeld::NoFunction)
         })
     }
 

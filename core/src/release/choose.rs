@@ -1,0 +1,137 @@
+//! Finds the release that a person names, and says what a list shows of each.
+
+use super::decide::File;
+use super::{Release, ReleaseState, Releases};
+use fnd_wire::ids::Version;
+
+/// Why no release was chosen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoRelease {
+    /// None is stored, or none serves.
+    #[error("it has no release yet")]
+    None,
+    /// No release has served before the one that serves.
+    #[error("no release has served before {}, so there is none to go back to", short(*.0))]
+    NoneBefore(Version),
+    /// No release has this name.
+    #[error("no release begins with `{0}`: it was deleted (`keep_versions`), or there never was one")]
+    Unknown(String),
+    /// Several releases have names that begin like this.
+    #[error("`{name}` is the beginning of several releases: {}", .releases.join(", "))]
+    Ambiguous {
+        /// What was named.
+        name: String,
+        /// The releases.
+        releases: Vec<String>,
+    },
+}
+
+/// Why a release is not held, or not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotHeld {
+    /// There is no such function.
+    #[error("there is no such function")]
+    NoFunction,
+    /// There is no such release.
+    #[error("{0}")]
+    NoRelease(NoRelease),
+    /// It could not be installed, loaded or read.
+    #[error("{0}")]
+    Failed(String),
+    /// Going back to the release that serves.
+    #[error("release {0} serves already")]
+    Serves(String),
+    /// Nothing is held.
+    #[error("no release of it is pinned, and it was not rolled back")]
+    NothingHeld,
+    /// The running spawner cannot install a copy.
+    #[error(
+        "the running fnd-spawner is older than releases: start it again (`systemctl stop fnd && systemctl start fnd`, which \
+         ends running functions)"
+    )]
+    OldSpawner,
+}
+
+/// Returns the short name of a version, for people.
+#[must_use]
+pub fn short(version: Version) -> String {
+    let mut hex = version.hex();
+    hex.truncate(12);
+    hex
+}
+
+impl Releases {
+    /// Returns the release whose hash begins with `name`.
+    ///
+    /// # Errors
+    /// [`NoRelease::Unknown`], [`NoRelease::Ambiguous`].
+    pub fn named(&self, name: &str) -> Result<&Release, NoRelease> {
+        let wanted = name.strip_prefix("sha256:").unwrap_or(name).to_ascii_lowercase();
+        let fits = |release: &&Release| !wanted.is_empty() && release.version.hex().starts_with(&wanted);
+        let found: Vec<_> = self.list.iter().filter(fits).collect();
+        match found[..] {
+            [] => Err(NoRelease::Unknown(name.to_owned())),
+            [release] => Ok(release),
+            _ => Err(NoRelease::Ambiguous {
+                name: name.to_owned(),
+                releases: found.iter().map(|release| short(release.version)).collect(),
+            }),
+        }
+    }
+
+    /// Returns the release to go back to. If the file has another content than the release that serves (it is on trial, could
+    /// not be loaded, or was refused), that is the release that serves. Otherwise it is the newest one that has served, of
+    /// those that the file brought before the release that serves.
+    ///
+    /// # Errors
+    /// [`NoRelease::None`], [`NoRelease::NoneBefore`].
+    pub fn one_before(&self) -> Result<&Release, NoRelease> {
+        let serving = self.serving.ok_or(NoRelease::None)?;
+        let is_replaced = match self.file {
+            File::Good(file, _) => file != serving,
+            File::Refused => true,
+            File::Unknown => false,
+        };
+        if self.hold.is_none() && is_replaced {
+            return self.current();
+        }
+        let content = self.get(serving).map(|release| release.load_key);
+        let older = self.list.iter().rev();
+        let older = older.skip_while(|release| release.version != serving).skip(1);
+        let mut good = older.filter(|release| release.served && Some(release.load_key) != content);
+        good.next().ok_or(NoRelease::NoneBefore(serving))
+    }
+
+    /// Returns the release that serves.
+    ///
+    /// # Errors
+    /// [`NoRelease::None`].
+    pub fn current(&self) -> Result<&Release, NoRelease> {
+        self.serving
+            .and_then(|serving| self.get(serving))
+            .ok_or(NoRelease::None)
+    }
+
+    /// Returns whether a release serves now.
+    #[must_use]
+    pub fn is_live(&self, version: Version) -> bool {
+        self.live && self.serving == Some(version)
+    }
+
+    /// Returns the state of a release; `trying` is the version that is on trial now.
+    #[must_use]
+    pub fn state(&self, release: &Release, trying: Option<Version>) -> ReleaseState {
+        let version = release.version;
+        if self.is_live(version) {
+            ReleaseState::Serving
+        } else if release.error.is_some() {
+            ReleaseState::Failed
+        } else if trying == Some(version) {
+            ReleaseState::Trying
+        } else if self.hold.is_some() && matches!(self.file, File::Good(file, _) if file == version) {
+            ReleaseState::Waiting
+        } else {
+            ReleaseState::Retired
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What follows from each event: which copy is installed, and whether the content of the file may serve.
+
+use super::{Hold, HoldKind, Release, Releases, short};
+use fnd_manifest::text;
+use fnd_wire::ids::Version;
+use serde::{Deserialize, Serialize};
+
+/// The content of the function's file, as it was judged last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum File {
+    /// It was never judged.
+    #[default]
+    Unknown,
+    /// It was refused.
+    Refused,
+    /// It is installed as this version, and has this hash of its content.
+    Good(#[serde(with = "text::id")] Version, #[serde(with = "text::id")] Version),
+}
+
+impl File {
+    pub(super) fn version(self) -> Option<Version> {
+        match self {
+            Self::Good(version, _) => Some(version),
+            Self::Unknown | Self::Refused => None,
+        }
+    }
+
+    fn content(self) -> Option<Version> {
+        match self {
+            Self::Good(_, content) => Some(content),
+            Self::Unknown | Self::Refused => None,
+        }
+    }
+}
+
+/// What follows from the installation of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// It may serve.
+    Serve,
+    /// It waits, and this copy is installed: a hold is in force.
+    Hold(Version),
+    /// This copy is installed first, so that it serves while the file is on trial; then the file is installed again.
+    First(Version),
+}
+
+impl Releases {
+    /// Handles a file that was installed. `tried` says whether its version is tried before it replaces another one.
+    pub fn file_installed(&mut self, now_ms: u64, version: (Version, Version), (source, tried): (&str, bool)) -> Next {
+        let (version, content) = version;
+        let is_edit = |hold: &Hold| hold.kind == HoldKind::Rollback && hold.file != Some(content);
+        if self.hold.as_ref().is_some_and(is_edit) {
+            self.hold = None;
+        }
+        if self.file.version() != Some(version) {
+            self.add(now_ms, (version, content), source);
+            self.file = File::Good(version, content);
+        }
+        let next = self.hold.as_ref().map_or(version, |hold| hold.version);
+        let established = self.hold.as_ref().is_some_and(|hold| hold.established);
+        let proven = self
+            .get(next)
+            .is_some_and(|release| release.served && release.error.is_none());
+        if tried
+            && !established
+            && (!proven || self.hold.is_some())
+            && let Some(before) = self.revive(next)
+        {
+            return Next::First(before);
+        }
+        if next == version { Next::Serve } else { Next::Hold(next) }
+    }
+
+    fn add(&mut self, now_ms: u64, (version, load_key): (Version, Version), source: &str) {
+        let known = self.list.iter().position(|release| release.version == version);
+        let known = known.map(|index| self.list.remove(index));
+        self.list.push(Release {
+            version,
+            load_key,
+            since_ms: now_ms,
+            source: source.to_owned(),
+            served: known.is_some_and(|known| known.served),
+            why: None,
+            error: None,
+        });
+    }
+
+    /// Returns the copy of the release that served last, if nothing has served since fnd started: it serves while `next` is
+    /// on trial. It is tried once; if it cannot be installed, `next` serves untried.
+    fn revive(&mut self, next: Version) -> Option<Version> {
+        let before = self.to_revive().filter(|before| *before != next && !self.revived)?;
+        (self.revived, self.first) = (true, Some(before));
+        Some(before)
+    }
+
+    fn to_revive(&self) -> Option<Version> {
+        self.serving
+            .filter(|serving| !self.live && self.get(*serving).is_some())
+    }
+
+    /// Handles a file that was refused. Returns the copy to install.
+    pub fn file_refused(&mut self) -> Option<Version> {
+        self.file = File::Refused;
+        match &self.hold {
+            Some(Hold {
+                established: false,
+                version,
+                ..
+            }) => {
+                let held = *version;
+                self.revive(held).or(Some(held))
+            }
+            Some(hold) => Some(hold.version),
+            None => self.to_revive(),
+        }
+    }
+
+    /// Handles a copy that was installed; `version` differs from `asked` if its interpreter or a secret has changed.
+    /// Returns whether it may serve: it is held, or nothing else serves.
+    pub fn copy_installed(&mut self, asked: Version, version: Version) -> bool {
+        if version != asked
+            && self.get(version).is_none()
+            && let Some(index) = self.list.iter().position(|release| release.version == asked)
+            && let Some(release) = self.list.get(index)
+        {
+            let (served, why, error) = (false, None, None);
+            let new = Release {
+                version,
+                served,
+                why,
+                error,
+                ..release.clone()
+            };
+            self.list.insert(index + 1, new);
+        }
+        let is_live = self.is_live(version);
+        match &mut self.hold {
+            Some(hold) if hold.version == asked => {
+                hold.version = version;
+                if is_live {
+                    // It is not going to begin to serve.
+                    (hold.established, hold.before) = (true, None);
+                }
+                true
+            }
+            Some(_) => self.first == Some(asked),
+            None => self.serving == Some(asked),
+        }
+    }
+
+    /// Handles the end of what [`copy_installed`](Self::copy_installed) or [`copy_refused`](Self::copy_refused) led to.
+    /// Returns whether the file is to be installed again: it was not used, so that the copy could serve first.
+    pub fn copy_done(&mut self, asked: Version) -> bool {
+        let was_first = self.first.take_if(|first| *first == asked).is_some();
+        was_first && (self.hold.is_some() || self.wants_file())
+    }
+
+    /// Returns whether the file is to be installed, because no hold is in force and something else serves.
+    #[must_use]
+    pub fn wants_file(&self) -> bool {
+        let is_other = |file| !self.is_live(file);
+        self.hold.is_none() && self.file.version().is_some_and(is_other)
+    }
+
+    /// Holds a release from now on. It is to be installed from its copy, unless it serves already.
+    pub fn hold_release(&mut self, now_ms: u64, kind: HoldKind, version: Version) {
+        let before = self.hold.take().filter(|hold| hold.established).map(Box::new);
+        self.hold = Some(Hold {
+            kind,
+            version,
+            file: self.file.content(),
+            since_ms: now_ms,
+            established: self.live && self.serving == Some(version),
+            before,
+        });
+        if let Some(hold) = self.hold.as_mut().filter(|hold| hold.established) {
+            hold.before = None;
+        }
+        if let Some(release) = self.list.iter_mut().find(|release| release.version == version) {
+            release.error = None;
+        }
+    }
+
+    /// Ends the hold. Returns whether there was one.
+    pub fn end_hold(&mut self) -> bool {
+        self.hold.take().is_some()
+    }
+
+    /// Handles a version that began to serve. Returns whether anything has changed that is stored.
+    pub fn serves(&mut self, version: Version) -> bool {
+        let earlier = self.clone();
+        let before = self.serving.replace(version).filter(|before| *before != version);
+        self.live = true;
+        let why = before.map(|before| self.reason(before, version));
+        for release in &mut self.list {
+            if release.version == version {
+                (release.served, release.why, release.error) = (true, None, None);
+            } else if Some(release.version) == before {
+                release.why.clone_from(&why);
+            }
+        }
+        if let Some(hold) = self.hold.as_mut().filter(|hold| hold.version == version) {
+            (hold.established, hold.before) = (true, None);
+        }
+        *self != earlier
+    }
+
+    /// Returns why a release was replaced by another one.
+    fn reason(&self, before: Version, version: Version) -> String {
+        let name = short(version);
+        let content = |version| self.get(version).map(|release| release.load_key);
+        match &self.hold {
+            _ if content(before) == content(version) => {
+                format!("replaced by {name}: its interpreter, a secret or the settings changed")
+            }
+            Some(hold) if hold.version == version && hold.kind == HoldKind::Rollback => {
+                format!("rolled back to {name}")
+            }
+            Some(hold) if hold.version == version => format!("{name} was pinned"),
+            _ => format!("replaced by {name}"),
+        }
+    }
+
+    /// Handles a version that could not be loaded. If a person has just asked for it, its hold ends; then the copy that is
+    /// returned is to be installed, which ends the trial.
+    pub fn failed(&mut self, version: Version, why: &str) -> Option<Version> {
+        if let Some(release) = self.list.iter_mut().find(|release| release.version == version) {
+            release.error = Some(why.to_owned());
+        }
+        let hold = self.hold.take_if(|hold| hold.version == version && !hold.established)?;
+        self.hold = hold.before.map(|before| *before);
+        self.serving
+    }
+
+    /// Handles a copy that was refused. If a person has just asked for it, its hold ends. Returns whether it did.
+    pub fn copy_refused(&mut self, asked: Version) -> bool {
+        match self.hold.take_if(|hold| hold.version == asked && !hold.established) {
+            Some(hold) => {
+                self.hold = hold.before.map(|before| *before);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Forgets the releases that are no longer on the disk. Returns whether there were any.
+    pub fn keep_only(&mut self, installed: &[Version]) -> bool {
+        let before = self.list.len();
+        self.list.retain(|release| installed.contains(&release.version));
+        self.list.len() < before
+    }
+}

@@ -1,0 +1,155 @@
+//! The releases of a function: which of them serves, which one a person holds, and what is installed next.
+//!
+//! ```text
+//!   file ──installed──▶ trying ──loaded──▶ serving ──replaced──▶ retired
+//!             │            └──not loaded──▶ failed      ▲           │
+//!             └──held──▶ waiting ──hold ends────────────┘◀─rollback─┘
+//! ```
+//!
+//! A *hold* keeps a release serving whatever the file becomes: a rollback until the content of the file changes, a pin
+//! until somebody ends it. While a hold is in force, the file is judged as always, and then the held release is installed
+//! from its copy. So a held release follows new settings and secrets, and a restart needs no rule of its own.
+//!
+//! This module installs nothing, and it does not know whether a copy is still complete.
+//!
+//! Files:
+//! - `decide`: what follows from each event
+//! - `choose`: finds the release that a person names, and what a list shows of each
+
+mod choose;
+mod decide;
+#[cfg(test)]
+mod tests;
+
+pub use choose::{NoRelease, NotHeld, short};
+pub use decide::{File, Next};
+
+use fnd_manifest::{text, words};
+use fnd_wire::ids::Version;
+use serde::{Deserialize, Serialize};
+
+words! {
+    /// The state of a release.
+    pub enum ReleaseState {
+        /// It serves.
+        Serving = "serving",
+        /// One worker of it is started; it serves when the worker is ready.
+        Trying = "trying",
+        /// It is the content of the file, and a hold keeps another release serving.
+        Waiting = "waiting",
+        /// Another release replaced it.
+        Retired = "retired",
+        /// It could not be loaded.
+        Failed = "failed",
+    }
+
+    /// Why a release is held.
+    pub enum HoldKind {
+        /// Until the content of the file changes.
+        Rollback = "rollback",
+        /// Until `unpin`.
+        Pin = "pin",
+    }
+}
+
+/// A version that is on the disk, or could not be loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Release {
+    /// The version.
+    #[serde(with = "text::id")]
+    pub version: Version,
+    /// The hash of its content.
+    #[serde(with = "text::id")]
+    pub load_key: Version,
+    /// When the file brought it last, Unix milliseconds.
+    pub since_ms: u64,
+    /// The file.
+    pub source: String,
+    /// Whether it has served.
+    pub served: bool,
+    /// Why it does not serve any more.
+    pub why: Option<String>,
+    /// Why it could not be loaded.
+    pub error: Option<String>,
+}
+
+/// A release that a person holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// Until when.
+    pub kind: HoldKind,
+    /// The release.
+    #[serde(with = "text::id")]
+    pub version: Version,
+    /// The content of the file at that time; absent: the file was refused.
+    #[serde(with = "text::id_or_null")]
+    pub file: Option<Version>,
+    /// Since when, Unix milliseconds.
+    pub since_ms: u64,
+    /// Whether the release has served since. Until then it can fail its trial, which ends the hold.
+    pub established: bool,
+    /// The hold that this one replaces, which is in force again if the release fails its trial.
+    pub before: Option<Box<Self>>,
+}
+
+/// The releases of a function. Its stored form has everything that must survive a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Releases {
+    /// Oldest first, by when the file brought each of them last.
+    list: Vec<Release>,
+    /// The release that serves, or that served last.
+    #[serde(with = "text::id_or_null")]
+    serving: Option<Version>,
+    hold: Option<Hold>,
+    file: File,
+    /// Whether `serving` has begun to serve since fnd started.
+    #[serde(skip)]
+    live: bool,
+    /// Whether the release that served last was asked for since fnd started, to serve while another one is on trial.
+    #[serde(skip)]
+    revived: bool,
+    /// That release, until it is installed or refused.
+    #[serde(skip)]
+    first: Option<Version>,
+}
+
+impl Releases {
+    /// Returns the releases, oldest first.
+    #[must_use]
+    pub fn list(&self) -> &[Release] {
+        &self.list
+    }
+
+    /// Returns the hold that is in force.
+    #[must_use]
+    pub fn hold(&self) -> Option<&Hold> {
+        self.hold.as_ref()
+    }
+
+    /// Returns the release that serves, or that served last.
+    #[must_use]
+    pub fn serving(&self) -> Option<Version> {
+        self.serving
+    }
+
+    /// Returns the version of the file's content that waits for the end of a hold.
+    #[must_use]
+    pub fn waiting(&self) -> Option<Version> {
+        let held = self.hold.as_ref()?.version;
+        self.file.version().filter(|version| *version != held)
+    }
+
+    /// Returns the versions that must stay on the disk.
+    #[must_use]
+    pub fn needed(&self) -> Vec<Version> {
+        let held = self.hold.iter().flat_map(|hold| [Some(hold), hold.before.as_deref()]);
+        let held = held.flatten().map(|hold| hold.version);
+        held.chain(self.serving).chain(self.file.version()).collect()
+    }
+
+    /// Returns a release.
+    #[must_use]
+    pub fn get(&self, version: Version) -> Option<&Release> {
+        self.list.iter().find(|release| release.version == version)
+    }
+}

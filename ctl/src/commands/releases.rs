@@ -1,0 +1,121 @@
+//! `fndctl releases F`, `rollback F [RELEASE]`, `pin F [RELEASE]` and `unpin F`.
+
+use super::text::distance;
+use super::{Context, function_path};
+use crate::candidates;
+use crate::client::encode;
+use crate::exit::{Exit, Failure};
+use crate::output::{Table, Tone};
+use fnd_core::api::{HoldView, ReleaseChanged, ReleaseList, ReleaseView};
+use fnd_core::release::{HoldKind, ReleaseState, short};
+use jiff::Timestamp;
+
+/// Options of `releases` and `unpin`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Name of a function.
+    #[arg(value_name = "FUNCTION", add = candidates::functions())]
+    function: String,
+}
+
+/// Options of `rollback` and `pin`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct HoldArgs {
+    /// Name of a function.
+    #[arg(value_name = "FUNCTION", add = candidates::functions())]
+    function: String,
+
+    /// The release, or the beginning of its name.
+    #[arg(value_name = "RELEASE", add = candidates::releases())]
+    release: Option<String>,
+}
+
+/// Lists the releases of a function.
+///
+/// # Errors
+/// The daemon refuses the request, or it cannot be reached.
+pub(crate) async fn list(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let path = format!("{}/versions", function_path(&args.function)?);
+    let reply = context.client.get(&path).await?;
+    let now = Timestamp::now();
+    context.out.document(&reply.body, |list: &ReleaseList, out| {
+        let mut table = Table::new(&["RELEASE", "STATE", "SINCE", "FILE", "WHY"]);
+        for release in &list.versions {
+            let tone = match release.state {
+                ReleaseState::Serving | ReleaseState::Trying => Tone::Plain,
+                ReleaseState::Failed => Tone::Bad,
+                ReleaseState::Waiting | ReleaseState::Retired => Tone::Dim,
+            };
+            let why = release.error.as_ref().or(release.why.as_ref());
+            table.row(
+                tone,
+                [
+                    short(release.version),
+                    state(release, list.hold.as_ref()),
+                    distance(Some(&release.since), now),
+                    out.printed(&release.source),
+                    why.map(|why| out.printed(why)).unwrap_or_default(),
+                ],
+            );
+        }
+        out.table(&table)
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Returns the state of a release, and whether it is held.
+fn state(release: &ReleaseView, hold: Option<&HoldView>) -> String {
+    let word = release.state.as_str();
+    match hold
+        .filter(|hold| hold.version == release.version)
+        .map(|hold| hold.kind)
+    {
+        None => word.to_owned(),
+        Some(HoldKind::Pin) => format!("{word}, pinned"),
+        Some(HoldKind::Rollback) => format!("{word}, rolled back"),
+    }
+}
+
+/// Holds a release; `verb` is `rollback` or `pin`.
+///
+/// # Errors
+/// There is no such release, it cannot serve, or the daemon cannot be reached.
+pub(crate) async fn hold(context: &Context, args: HoldArgs, verb: &str) -> Result<Exit, Failure> {
+    let mut path = format!("{}/{verb}", function_path(&args.function)?);
+    if let Some(release) = &args.release {
+        path.push_str(&format!("?version={}", encode(release)));
+    }
+    context.out.progress("waiting until the release serves");
+    let reply = context.client.post(&path).await?;
+    let until = if verb == "pin" {
+        "until `unpin`"
+    } else {
+        "until its file changes"
+    };
+    print(context, &args.function, &reply.body, until)
+}
+
+/// Ends a hold.
+///
+/// # Errors
+/// Nothing is held, or the daemon cannot be reached.
+pub(crate) async fn unpin(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let path = format!("{}/unpin", function_path(&args.function)?);
+    let reply = context.client.post(&path).await?;
+    let function = &args.function;
+    context.out.document(&reply.body, |_: &ReleaseChanged, out| {
+        out.remark(&format!("{function}: its file serves again, when it can be loaded"))
+    })?;
+    Ok(Exit::Fine)
+}
+
+fn print(context: &Context, function: &str, body: &[u8], until: &str) -> Result<Exit, Failure> {
+    context.out.document(body, |changed: &ReleaseChanged, out| {
+        let release = changed.version.map(short).unwrap_or_default();
+        match changed.state {
+            ReleaseState::Serving => out.remark(&format!("{function}: release {release} serves, {until}")),
+            state => out.remark(&format!("{function}: release {release} is {}, {until}", state.as_str())),
+        }
+    })?;
+    Ok(Exit::Fine)
+}

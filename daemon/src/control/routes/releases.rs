@@ -1,0 +1,75 @@
+//! `GET /v1/functions/F/versions`, `GET .../versions/V/files`, `POST .../rollback`, `pin` (both `[?version=V]`) and
+//! `unpin`.
+
+use crate::control::call::Call;
+use crate::http::response::{Answered, Refusal, Refused, json};
+use crate::invoke::refusal::no_function;
+use fnd_core::api::Problem;
+use fnd_core::api::problem::Code;
+use fnd_core::release::{HoldKind, NoRelease, NotHeld};
+use fnd_wire::ids::FunctionName;
+
+pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let function = call.function()?;
+    let list = call.backend.releases(&function);
+    json(&list.map_err(|why| refused(&function, &why))?)
+}
+
+/// The code of a function is for its operators: a viewer may not be able to read the file.
+pub(super) async fn files(call: Call) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let function = call.function()?;
+    let release = call.places.get(1).map_or("", String::as_str);
+    let files = call.backend.release_files(&function, release).await;
+    json(&files.map_err(|why| refused(&function, &why))?)
+}
+
+pub(super) async fn rollback(call: Call) -> Result<Answered, Refusal> {
+    hold(call, HoldKind::Rollback).await
+}
+
+pub(super) async fn pin(call: Call) -> Result<Answered, Refusal> {
+    hold(call, HoldKind::Pin).await
+}
+
+async fn hold(call: Call, kind: HoldKind) -> Result<Answered, Refusal> {
+    let query = call.request.query(&["version"])?;
+    let version = query.get("version", "the hash of a release or its beginning", |text| {
+        (!text.is_empty()).then(|| text.to_owned())
+    })?;
+    let function = call.function()?;
+    let changed = call.backend.hold(&function, Some(kind), version).await;
+    json(&changed.map_err(|why| refused(&function, &why))?)
+}
+
+pub(super) async fn unpin(call: Call) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let function = call.function()?;
+    let changed = call.backend.hold(&function, None, None).await;
+    json(&changed.map_err(|why| refused(&function, &why))?)
+}
+
+fn refused(function: &FunctionName, why: &NotHeld) -> Refusal {
+    let code = match why {
+        NotHeld::NoFunction => return no_function(function),
+        NotHeld::NoRelease(NoRelease::Ambiguous { .. }) => Code::BadRequest,
+        NotHeld::NoRelease(NoRelease::NoneBefore(_))
+        | NotHeld::Serves(_)
+        | NotHeld::NothingHeld
+        | NotHeld::Failed(_) => Code::Release,
+        NotHeld::NoRelease(NoRelease::None | NoRelease::Unknown(_)) => Code::NotFound,
+        NotHeld::OldSpawner => Code::Unavailable,
+    };
+    let problem = Problem::new(code, format!("`{function}`: {why}"));
+    Box::new(Refused {
+        // With 404, it would say that there is no such function.
+        problem: if code == Code::NotFound {
+            problem
+        } else {
+            problem.of(function)
+        },
+        retry_after: None,
+        allow: None,
+    })
+}

@@ -1,0 +1,188 @@
+//! What people do with releases: going back, pinning, and reading stored files; and what follows from a release that
+//! serves or cannot be loaded.
+
+use super::State;
+use crate::functions::releases::Outcome;
+use crate::ledger::Command;
+use crate::workers::Asked;
+use fnd_core::release::{HoldKind, NoRelease, NotHeld, Releases};
+use fnd_wire::frame::{Install, PROTOCOL_RELEASES, Refused, Request, STORED, StoredFile};
+use fnd_wire::ids::{FunctionName, Version};
+use tokio::sync::oneshot;
+
+/// The files of a stored release, or why they cannot be read.
+pub(crate) type Files = Result<Vec<StoredFile>, String>;
+
+/// What became of a request to hold a release.
+pub(crate) enum Held {
+    /// The release serves.
+    Serves(Version),
+    /// It is being installed and perhaps tried.
+    Asked(Version, oneshot::Receiver<Outcome>),
+}
+
+impl State {
+    /// Holds a release. `name` is the beginning of its hash; without a name, a rollback goes to the release before, and a
+    /// pin holds the one that serves.
+    pub(crate) fn hold_release(
+        &mut self,
+        function: &FunctionName,
+        kind: HoldKind,
+        name: Option<&str>,
+    ) -> Result<Held, NotHeld> {
+        let releases = self.releases_of(function)?;
+        let chosen = match (name, kind) {
+            (Some(name), _) => releases.named(name),
+            (None, HoldKind::Rollback) => releases.one_before(),
+            (None, HoldKind::Pin) => releases.current(),
+        };
+        let version = chosen.map_err(NotHeld::NoRelease)?.version;
+        let is_live = releases.is_live(version);
+        // A newer release may be on trial, or be tried again and again.
+        if is_live && kind == HoldKind::Rollback && !releases.wants_file() {
+            return Err(NotHeld::Serves(fnd_core::release::short(version)));
+        }
+        if self.workers.welcome.protocol < PROTOCOL_RELEASES {
+            return Err(NotHeld::OldSpawner);
+        }
+        let is_tried = self
+            .supervisor
+            .function(function)
+            .is_some_and(|view| view.trial.is_some());
+        let now_ms = self.clock.now().unix_ms;
+        let functions = &mut self.functions;
+        // Somebody who waits for another release is answered: this one is asked for in its place.
+        let replaced = Err("another release was asked for meanwhile".to_owned());
+        functions.releases.answer(function, &replaced);
+        functions
+            .releases
+            .change(function, |releases| releases.hold_release(now_ms, kind, version));
+        self.store_releases();
+        if is_live && !is_tried {
+            return Ok(Held::Serves(version));
+        }
+        // If it serves, its installation ends the trial of the other version, which could replace it until then.
+        let waiting = self.functions.releases.wait(function);
+        self.functions.want_copy(function, version);
+        self.settle();
+        Ok(Held::Asked(version, waiting))
+    }
+
+    /// Ends the hold of a function; then its file is installed, unless it serves.
+    pub(crate) fn end_hold(&mut self, function: &FunctionName) -> Result<(), NotHeld> {
+        self.releases_of(function)?;
+        if !self.functions.releases.change(function, Releases::end_hold) {
+            return Err(NotHeld::NothingHeld);
+        }
+        self.store_releases();
+        if self.functions.releases.get(function).is_some_and(Releases::wants_file) {
+            self.functions.want_file(function);
+            self.settle();
+        }
+        self.report_function(function);
+        Ok(())
+    }
+
+    /// Returns the releases of a function that exists.
+    pub(crate) fn releases_of(&self, function: &FunctionName) -> Result<&Releases, NotHeld> {
+        if self.supervisor.function(function).is_none() {
+            return Err(NotHeld::NoFunction);
+        }
+        let none = NotHeld::NoRelease(NoRelease::None);
+        self.functions.releases.get(function).ok_or(none)
+    }
+
+    /// Asks the spawner for the files of a stored release.
+    pub(crate) fn read_release(
+        &mut self,
+        function: &FunctionName,
+        name: &str,
+    ) -> Result<(Version, oneshot::Receiver<Files>), NotHeld> {
+        let version = self
+            .releases_of(function)?
+            .named(name)
+            .map_err(NotHeld::NoRelease)?
+            .version;
+        if self.workers.welcome.protocol < PROTOCOL_RELEASES {
+            return Err(NotHeld::OldSpawner);
+        }
+        let (sender, receiver) = oneshot::channel();
+        let request = Request::Files(Install {
+            directory: STORED,
+            function: function.clone(),
+            source: version.hex(),
+            sidecar: None,
+            directory_form: false,
+        });
+        // Without a spawner the sender is dropped, which tells the receiver.
+        if let Some(number) = self.workers.send(&request, Vec::new()) {
+            self.workers.asked.insert(number, Asked::Files(sender));
+        }
+        Ok((version, receiver))
+    }
+
+    /// Handles the spawner's answer to that, if `request` was one.
+    pub(super) fn release_read(&mut self, request: u32, read: Files) -> bool {
+        if !matches!(self.workers.asked.get(&request), Some(Asked::Files(_))) {
+            return false;
+        }
+        if let Some(Asked::Files(sender)) = self.workers.asked.remove(&request) {
+            let _ = sender.send(read); // an error: the caller has gone
+        }
+        true
+    }
+
+    /// Handles the refusal of such a request, if `request` was one.
+    pub(super) fn release_unread(&mut self, request: u32, refused: &Refused) -> bool {
+        let why = refused.problems.first().map(|problem| problem.message.clone());
+        self.release_read(request, Err(why.unwrap_or_default()))
+    }
+
+    /// Notes that a version serves.
+    pub(super) fn release_serves(&mut self, function: &FunctionName, version: Version) {
+        let releases = &mut self.functions.releases;
+        releases.change(function, |releases| releases.serves(version));
+        let held = releases.get(function).and_then(Releases::hold);
+        if held.is_some_and(|hold| hold.version == version) {
+            releases.answer(function, &Ok(version));
+        }
+        self.store_releases();
+    }
+
+    /// Notes that a version on trial could not be loaded, if that is so.
+    pub(super) fn release_failed(&mut self, function: &FunctionName) {
+        let view = self.supervisor.function(function);
+        let Some((trial, why)) = view.and_then(|view| Some((view.trial?, view.error.as_deref()?.to_owned()))) else {
+            return;
+        };
+        let version = trial.version;
+        let known = self
+            .functions
+            .releases
+            .get(function)
+            .and_then(|releases| releases.get(version));
+        if trial.failures == 0 || known.is_none_or(|known| known.error.as_ref() == Some(&why)) {
+            return;
+        }
+        let releases = &mut self.functions.releases;
+        let asked = releases.get(function).and_then(Releases::hold);
+        let asked = asked.is_some_and(|hold| hold.version == version && !hold.established);
+        let copy = releases.change(function, |releases| releases.failed(version, &why));
+        if asked {
+            releases.answer(function, &Err(why));
+        }
+        // Its installation ends the trial.
+        if let Some(copy) = copy {
+            self.functions.want_copy(function, copy);
+            self.ask_for_installs();
+        }
+        self.store_releases();
+    }
+
+    /// Stores the releases that have changed.
+    pub(super) fn store_releases(&mut self) {
+        for (function, releases) in self.functions.releases.take_changed() {
+            self.records.store(Command::StoreReleases { function, releases });
+        }
+    }
+}
