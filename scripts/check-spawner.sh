@@ -51,7 +51,8 @@ lines=$(code_lines)
 # them; it starts the child, takes its files, and gives them to the code for directories.
 # 70 for the files that Landlock closes where the machine gives no mount namespaces: only the launcher can put the rules around a function,
 # and they are made from the same table as the mounts.
-ceiling=7180
+# 8 for the directory of uploads, whose files are never trusted: fnd, which could be taken over, writes them.
+ceiling=7188
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

@@ -261,6 +261,8 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::DeadLetters(args) => c::dead_letters::run(context, args).await,
         Verb::Enable(args) => c::enable::run(context, args, "enable").await,
         Verb::Disable(args) => c::enable::run(context, args, "disable").await,
+        Verb::Deploy(args) => c::deploy::run(context, args).await,
+        Verb::Remove(args) => c::remove::run(context, args).await,
         Verb::New(args) => c::new::run(context, &args),
         Verb::Validate(args) => c::validate::run(context, &args).await,
         Verb::Reload(args) => c::reload::run(context, args).await,

@@ -558,7 +558,7 @@ mod tests {
         }
         let function = FunctionName::new("f").unwrap();
         let install = Install { directory: 0, function, source: "f".to_owned(), sidecar: None, directory_form: true };
-        let sources = Sources { dirs: vec![dir.path().to_owned()], myself: Myself::current() };
+        let sources = Sources { dirs: vec![dir.path().to_owned()], uploads: PathBuf::new(), myself: Myself::current() };
         let mut snapshot = Snapshot::new(1, &install, &sources, dir.path().join("staging")).ok().unwrap();
         let mut count = 1;
         while snapshot.read(&sources, turn).ok().unwrap() == Progress::More {

@@ -32,6 +32,7 @@ pub fn components() -> Map<String, Value> {
         Problem,
         Queued,
         ReloadReport,
+        RemovedFunction,
         RouteList,
         RouteTest,
         RouteTestReport,

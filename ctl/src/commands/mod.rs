@@ -7,6 +7,7 @@
 //! - `audit`: who did what
 //! - `history`, `dead_letters`, `report`: many runs
 //! - `logs`, `events`: what is printed and what happens
+//! - `deploy`, `remove`: uploaded functions
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
 //! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
 //! - `runtimes`, `sizes`, `routes`, `config`, `version`: what is there
@@ -39,6 +40,7 @@ pub(crate) mod cat;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod dead_letters;
+pub(crate) mod deploy;
 pub(crate) mod doctor;
 pub(crate) mod drain;
 pub(crate) mod edit;
@@ -58,6 +60,7 @@ pub(crate) mod names;
 pub(crate) mod new;
 mod payload;
 pub(crate) mod reload;
+pub(crate) mod remove;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod restore;

@@ -69,6 +69,9 @@ fn every_route() {
         ("POST /v1/functions/hello/invocations".to_owned(), "x"),
         ("POST /v1/functions/hello/enable".to_owned(), ""),
         ("POST /v1/functions/hello/disable".to_owned(), ""),
+        ("PUT /v1/functions/new".to_owned(), "x"),
+        ("DELETE /v1/functions/hello".to_owned(), ""),
+        ("DELETE /v1/functions/ops%2Fbackup".to_owned(), ""),
         (
             "POST /v1/events".to_owned(),
             r#"{"event-type": "order.created", "event-id": "7", "data": {"order": 7}}"#,
