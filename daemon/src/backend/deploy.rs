@@ -186,8 +186,7 @@ impl Control {
                     None => return Ok(()),
                     Some(Some(error)) => {
                         let mut problems = self.diagnostics(function);
-                        let help = "the new version could not be loaded; the version before serves";
-                        problems.push(Diagnostic::error("load", error).with_help(help));
+                        problems.push(Diagnostic::error("load", error));
                         return Err(NotDone::Refused(problems));
                     }
                     Some(None) => {}
