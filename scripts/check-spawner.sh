@@ -54,7 +54,8 @@ lines=$(code_lines)
 # 80 to bound what runs hold in TMPDIR, by a file system in memory that outlives launchers: only root can mount it.
 # 115 for releases: only root can read the copy of a version and say whose files it was made of. It is read by the code that reads files; the
 # rest keeps and checks its origin, and answers with its files.
-ceiling=7375
+# 8 for the directory of uploads, whose files are never trusted: fnd, which could be taken over, writes them.
+ceiling=7383
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

@@ -46,7 +46,7 @@ root:root 700 /etc/fnd/bindings
 root:root 700 /etc/fnd/secrets
 root:root 711 /var/lib/fnd
 fnd:fnd 700 /var/lib/fnd/state
-fnd:fnd 755 /var/lib/fnd/functions
+fnd:fnd 750 /var/lib/fnd/functions
 root:root 700 /var/lib/fnd/spawner
 root:root 755 /run/fnd
 fnd:fnd 755 /run/fnd/status

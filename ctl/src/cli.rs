@@ -1,10 +1,10 @@
 //! The command line: every verb, its options and its examples.
 
 use crate::commands::{
-    audit, backup, binding, bundle, cancel, cat, completion, config, dead_letters, diff, doctor, drain, edit, emit,
-    enable, events, explain, history, invoke, list, log_level, logs, new, releases, reload, replay, report, restore,
-    result, routes, run, runtimes, schedules, schema, secret, show, sizes, state, status, top, validate, verify,
-    version, wait,
+    audit, backup, binding, bundle, cancel, cat, completion, config, dead_letters, deploy, diff, doctor, drain, edit,
+    emit, enable, events, explain, history, invoke, list, log_level, logs, new, releases, reload, remove, replay,
+    report, restore, result, routes, run, runtimes, schedules, schema, secret, show, sizes, state, status, top,
+    validate, verify, version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -185,6 +185,11 @@ pub(crate) enum Verb {
     Unpin(releases::Args),
     /// Show what differs between two releases, in manifest and code.
     Diff(diff::Args),
+    /// Upload a file, a directory or an archive as a function, and wait until it serves.
+    Deploy(deploy::Args),
+    /// Remove uploaded functions.
+    #[command(aliases = ["rm", "delete"])]
+    Remove(remove::Args),
     /// Write a new function that runs and explains itself; needs no daemon.
     New(new::Args),
     /// Check functions and configuration for errors; needs no daemon.

@@ -3,6 +3,7 @@
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
 use fnd_core::outcome::Class;
+use fnd_manifest::diagnostic::Diagnostic;
 use std::process::ExitCode;
 
 /// An exit code; the numbers are fixed.
@@ -47,7 +48,7 @@ impl Exit {
             | Code::TooLarge
             | Code::Unprocessable
             | Code::HeadersTooLarge => Self::Usage,
-            Code::NotAllowed | Code::Unauthorized | Code::ChainTooLong => Self::NotAllowed,
+            Code::NotAllowed | Code::Unauthorized | Code::ChainTooLong | Code::NotUploaded => Self::NotAllowed,
             Code::NotFound | Code::NotSupportedYet => Self::NoSuchThing,
             Code::Timeout | Code::SlowRequest | Code::NotEnded => Self::Timeout,
             Code::NotKept => Self::NoSuchThing,
@@ -59,7 +60,7 @@ impl Exit {
             | Code::WaitsForItself
             | Code::Unavailable
             | Code::TooManyConnections => Self::Busy,
-            Code::Invalid => Self::InvalidManifest,
+            Code::Invalid | Code::InvalidManifest => Self::InvalidManifest,
             Code::FunctionFailed
             | Code::Cancelled
             | Code::Internal
@@ -96,6 +97,8 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// Advice.
     pub(crate) help: Option<String>,
+    /// Problems of files, printed before the message.
+    pub(crate) diagnostics: Vec<Diagnostic>,
     /// The name of a function that does not exist; before the failure is printed, it is compared with those that exist.
     pub(crate) unknown: Option<String>,
 }
@@ -107,6 +110,7 @@ impl Failure {
             exit,
             message: message.into(),
             help: None,
+            diagnostics: Vec::new(),
             unknown: None,
         }
     }
@@ -145,6 +149,10 @@ impl From<Problem> for Failure {
         };
         let mut failure = Self::new(exit, message);
         failure.unknown = unknown;
+        if !problem.diagnostics.is_empty() {
+            failure.message = "nothing was changed, since fnd refuses the files".to_owned();
+            failure.diagnostics = problem.diagnostics;
+        }
         if let Some(id) = problem
             .invocation
             .filter(|_| problem.reason.is_some() && !never_started)

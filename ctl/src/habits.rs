@@ -38,13 +38,14 @@ const VERBS: &[(&str, &str)] = &[
         "`fndctl enable F` enables a function that was disabled",
     ),
     (
-        "rm remove delete uninstall",
-        "delete the file of the function (`fndctl show F` prints its path): fnd notices by itself",
+        "uninstall",
+        "`fndctl remove F` removes an uploaded function; of another one delete the file (`fndctl show F` prints its path): fnd \
+         notices by itself",
     ),
     (
-        "add create deploy apply install",
-        "save a file in a functions directory, such as /etc/fnd/functions: fnd notices by itself; `fndctl new NAME --runtime R` \
-         writes one",
+        "add create apply install upload push",
+        "`fndctl deploy FILE` uploads a function; or save a file in a functions directory, such as /etc/fnd/functions: fnd notices \
+         by itself; `fndctl new NAME --runtime R` writes one",
     ),
     (
         "set",

@@ -269,6 +269,8 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Pin(args) => c::releases::hold(context, args, "pin").await,
         Verb::Unpin(args) => c::releases::unpin(context, args).await,
         Verb::Diff(args) => c::diff::run(context, args).await,
+        Verb::Deploy(args) => c::deploy::run(context, args).await,
+        Verb::Remove(args) => c::remove::run(context, args).await,
         Verb::New(args) => c::new::run(context, &args),
         Verb::Validate(args) => c::validate::run(context, &args).await,
         Verb::Reload(args) => c::reload::run(context, args).await,

@@ -6,6 +6,7 @@ use fnd_manifest::check::settings;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::judge::Judge;
 use fnd_manifest::runtime::shipped;
+use fnd_wire::naming::UPLOADS;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,18 @@ impl Places {
         own.with_file_name("interpreters")
     }
 
+    /// Returns the directory of uploaded functions.
+    pub(crate) fn uploads(&self) -> PathBuf {
+        self.state.join(UPLOADS)
+    }
+
+    /// Makes the uploads the last functions directory, as fnd does.
+    pub(crate) fn add_uploads(&mut self) {
+        let uploads = self.uploads();
+        self.functions.retain(|directory| *directory != uploads);
+        self.functions.push(uploads);
+    }
+
     /// Returns the places of the system or the user's own, except those that the environment names: `FND_CONFIG`,
     /// `FND_FUNCTIONS`, `FND_RUNTIMES` and `FND_STATE` mean for fndctl what they mean for fnd.
     ///
@@ -48,6 +61,7 @@ impl Places {
         self.state = one("FND_STATE").unwrap_or(self.state);
         self.functions = list("FND_FUNCTIONS").unwrap_or(self.functions);
         self.runtimes = list("FND_RUNTIMES").unwrap_or(self.runtimes);
+        self.add_uploads();
         self
     }
 
@@ -57,7 +71,7 @@ impl Places {
         if !user {
             return Ok(Self {
                 config: "/etc/fnd/fnd.toml".into(),
-                functions: vec!["/etc/fnd/functions".into(), "/var/lib/fnd/functions".into()],
+                functions: vec!["/etc/fnd/functions".into()],
                 runtimes: vec![installed, "/etc/fnd/runtimes".into()],
                 state: "/var/lib/fnd".into(),
             });
@@ -124,8 +138,10 @@ mod tests {
     #[test]
     fn a_variable_of_fnd_names_a_place_for_fndctl_too() {
         let usual = Places::usual(false).expect("it needs no home");
+        let uploads = Path::new("/var/lib/fnd/functions");
         let unchanged = Places::usual(false).expect("it needs no home").with(|_| None);
-        assert_eq!(format!("{usual:?}"), format!("{unchanged:?}"));
+        assert_eq!(unchanged.functions, [Path::new("/etc/fnd/functions"), uploads]);
+        assert_eq!((&unchanged.config, &unchanged.state), (&usual.config, &usual.state));
         let changed = usual.with(|name| match name {
             "FND_CONFIG" => Some("/a/fnd.toml".into()),
             "FND_FUNCTIONS" => Some("/a/functions:/b".into()),
@@ -133,7 +149,10 @@ mod tests {
             _ => None,
         });
         assert_eq!(changed.config, Path::new("/a/fnd.toml"));
-        assert_eq!(changed.functions, [Path::new("/a/functions"), Path::new("/b")]);
+        assert_eq!(
+            changed.functions,
+            [Path::new("/a/functions"), Path::new("/b"), &changed.uploads()]
+        );
         assert_eq!(changed.interpreters(), Path::new("/a/interpreters"));
         assert_eq!(changed.state, Path::new("/var/lib/fnd"));
     }

@@ -417,6 +417,9 @@ impl Output {
 
 /// Prints a failure to standard error.
 pub(crate) fn failure(failure: &Failure) {
+    for problem in &failure.diagnostics {
+        say(&format!("{}\n", escape(&problem.render(Colour::Plain), true)));
+    }
     if !failure.message.is_empty() {
         say(&format!("error: {}", escape(&failure.message, true)));
     }

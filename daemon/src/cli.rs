@@ -3,6 +3,7 @@
 use crate::http::listen::Address;
 use clap::Parser;
 use fnd_manifest::runtime::shipped;
+use fnd_wire::naming::UPLOADS;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -126,6 +127,19 @@ pub struct Places {
 }
 
 impl Places {
+    /// Returns the directory of uploaded functions.
+    #[must_use]
+    pub fn uploads(&self) -> PathBuf {
+        self.state.join(UPLOADS)
+    }
+
+    /// Makes the uploads the last functions directory, so that the others win.
+    pub(crate) fn add_uploads(&mut self) {
+        let uploads = self.uploads();
+        self.functions.retain(|directory| *directory != uploads);
+        self.functions.push(uploads);
+    }
+
     /// Returns the configuration file and the directories of runtimes, as the judge takes them.
     #[must_use]
     pub fn judged(&self) -> (String, Vec<String>) {
@@ -207,7 +221,7 @@ fn shipped_runtimes(program: &Path) -> Option<PathBuf> {
 fn system_places() -> Places {
     Places {
         config: "/etc/fnd/fnd.toml".into(),
-        functions: vec!["/etc/fnd/functions".into(), "/var/lib/fnd/functions".into()],
+        functions: vec!["/etc/fnd/functions".into()],
         functions_named: false,
         runtimes: vec!["/etc/fnd/runtimes".into()],
         runtimes_inside: false,

@@ -26,6 +26,7 @@
 //! - `stream`: the stream of happenings, one line each
 //! - `telemetry`: the destination of fnd's own messages
 //! - `triggers`: what starts functions: the public listener, schedules, files
+//! - `uploads`: functions that are uploaded through the API
 //! - `way`: the directories that a path leads through
 //! - `workers`: the link to the spawner, and the conversations with workers
 
@@ -55,6 +56,7 @@ mod state_store;
 pub mod stream;
 pub mod telemetry;
 pub mod triggers;
+mod uploads;
 mod way;
 pub mod workers;
 

@@ -46,6 +46,11 @@ pub trait Files {
     /// # Errors
     /// Why the archive is refused.
     fn unpack(&self, path: &str, format: Format) -> Result<Vec<JudgedFile>, Refusal>;
+
+    /// Returns whether the files count as root's: where their owner is not known, they do.
+    fn trusted(&self) -> bool {
+        true
+    }
 }
 
 /// The result of a check.
@@ -354,7 +359,11 @@ impl Check<'_> {
             manifest = self.read(&format!("{path}/function.toml"), TOML_MAX, 0o644);
         } else {
             match archive {
-                Some(format) => files = self.unpack(&path, format),
+                Some(format) => {
+                    files = self.unpack(&path, format);
+                    let trusted = self.files.trusted();
+                    files.iter_mut().for_each(|file| file.trusted &= trusted);
+                }
                 None => {
                     let mode = match self.files.kind(&path) {
                         Ok(EntryKind::File { executable: true }) => 0o755,
@@ -435,7 +444,10 @@ impl Check<'_> {
     fn read(&mut self, path: &str, max: usize, mode: u32) -> Option<JudgedFile> {
         self.result.files.push(path.to_owned());
         match self.files.read(path, max) {
-            Ok(bytes) => Some(judged(path, bytes, mode)),
+            Ok(bytes) => Some(JudgedFile {
+                trusted: self.files.trusted(),
+                ..judged(path, bytes, mode)
+            }),
             Err(error) => {
                 self.result.diagnostics.push(unreadable(path, &error));
                 None

@@ -212,7 +212,14 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
         "not-allowed",
         "`[users]` of the configuration does not allow this user or group for functions.",
     ),
-    ("not-trusted", "Only files that belong to root may use this setting."),
+    (
+        "not-trusted",
+        "Only files that belong to root may use this setting, and never uploaded ones.",
+    ),
+    (
+        "shadowed",
+        "Two functions directories have a function of this name: the file in the first directory is used, the other one is not.",
+    ),
     (
         "public",
         "Other machines can reach this address, so `[http]` needs `public = true`: nobody opens a port by mistake.",

@@ -574,7 +574,7 @@ fn stored(install: &Install, sources: &Sources, staging: &Path) -> Result<(Sourc
         _ => bad(error.to_string()),
     })?;
     let origin = Origin::from_wire(&origin).map_err(|error| bad(error.to_string()))?;
-    Ok((Sources { dirs: vec![dir], myself: sources.myself.clone() }, origin))
+    Ok((Sources { dirs: vec![dir], uploads: sources.uploads.clone(), myself: sources.myself.clone() }, origin))
 }
 
 /// Reads the manifest of the function that a request names, unless it is in an archive.
@@ -681,7 +681,7 @@ mod tests {
         }
         let function = FunctionName::new("f").unwrap();
         let install = Install { directory: 0, function, source: "f".to_owned(), sidecar: None, directory_form: true };
-        let sources = Sources { dirs: vec![dir.path().to_owned()], myself: Myself::current() };
+        let sources = Sources { dirs: vec![dir.path().to_owned()], uploads: PathBuf::new(), myself: Myself::current() };
         let mut snapshot = Snapshot::new(1, &install, &sources, dir.path().join("staging")).ok().unwrap();
         let mut count = 1;
         while snapshot.read(&sources, turn).ok().unwrap() == Progress::More {

@@ -48,6 +48,8 @@ pub enum Kind {
 pub struct Sources {
     /// The directories, absolute, in the order of their index.
     pub dirs: Vec<PathBuf>,
+    /// The one of them that has the uploads: whoever may upload a function must not grant it more.
+    pub uploads: PathBuf,
     /// The user that the spawner runs as.
     pub myself: Myself,
 }
@@ -74,7 +76,9 @@ impl Sources {
         let shown = dir.join(relative).display().to_string();
         let place = self.follow(dir, relative, &shown)?;
         let links = if self.myself.root() { place.links } else { Vec::new() };
-        open(&place.base, &place.real, shown, (wanted, &links), &self.myself)
+        let mut opened = open(&place.base, &place.real, shown, (wanted, &links), &self.myself)?;
+        opened.trusted &= *dir != self.uploads;
+        Ok(opened)
     }
 
     /// Follows a path one name at a time. Nothing outside the functions directories is opened.

@@ -15,6 +15,7 @@
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
 //! - `ctl`, `doctor`, `edit`, `new`, `run_file`, `validate`, `verify`: fndctl
 //! - `day`: a day in the life of a nightly function
+//! - `deploy`: functions that are uploaded
 //! - `documents`, `units`: the documents are true
 //! - `files`: files that run functions, each content once
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
@@ -52,6 +53,7 @@ mod corpus;
 mod crash;
 mod ctl;
 mod day;
+mod deploy;
 mod disk_faults;
 mod doctor;
 mod documents;

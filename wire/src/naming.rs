@@ -3,6 +3,10 @@
 
 use crate::ids::FunctionName;
 
+/// The functions directory of uploads, below the state directory: the last one in the list. Files in it never count as
+/// trusted, whoever owns them.
+pub const UPLOADS: &str = "functions";
+
 /// Name endings of files that are ignored.
 const IGNORED: [&str; 7] = ["~", ".swp", ".swx", ".tmp", ".part", ".bak", ".orig"];
 

@@ -35,6 +35,7 @@ pub fn components() -> Map<String, Value> {
         ReleaseFiles,
         ReleaseList,
         ReloadReport,
+        RemovedFunction,
         RouteList,
         RouteTest,
         RouteTestReport,

@@ -167,6 +167,9 @@ pub struct FunctionMore {
     pub mode_reason: String,
     /// The code file or directory.
     pub source: String,
+    /// Whether it was uploaded through the API, which alone replaces and removes it.
+    #[serde(default)]
+    pub uploaded: bool,
     /// The manifest with every key, defaults filled in.
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub manifest: serde_json::Value,
@@ -232,4 +235,17 @@ pub struct FunctionChange {
     pub function: FunctionName,
     /// The function's status now; null once it is gone.
     pub now: Option<Box<FunctionStatus>>,
+}
+
+/// A function that was removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RemovedFunction {
+    /// The function.
+    pub function: String,
+    /// The files that were deleted.
+    pub files: Vec<String>,
+    /// The file that has the name now, in another functions directory.
+    pub serves: Option<String>,
+    /// What is still there of the function, and how it goes: its history and output, its home.
+    pub remains: Vec<String>,
 }

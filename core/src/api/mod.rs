@@ -36,7 +36,7 @@ pub use components::components;
 pub use events::{BatchAccepted, EventAccepted};
 pub use functions::{
     AlertState, FunctionChange, FunctionDetail, FunctionList, FunctionMore, FunctionStatus, LastEnd, NewerVersion,
-    StorageUse,
+    RemovedFunction, StorageUse,
 };
 pub use invocations::{
     AttemptView, DeadLetter, DeadLetterList, HookEnd, InvocationList, InvocationView, Queued, UsageScope, milliseconds,

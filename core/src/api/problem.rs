@@ -2,6 +2,7 @@
 //! `fndctl explain` all use this one table.
 
 use crate::outcome::Reason;
+use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::text;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use schemars::JsonSchema;
@@ -33,6 +34,9 @@ pub struct Problem {
     /// The invocation's reason, if it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
+    /// The problems of a file that was refused.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 /// A stable error code.
@@ -66,14 +70,18 @@ pub enum Code {
     NotEnded,
     /// The invocation's payload was not kept.
     NotKept,
-    /// A key of the state has another version than the request expects.
+    /// A key of the state, or a function, has another version than the request expects.
     Conflict,
     /// A release serves already, is not held, or could not be installed or loaded.
     Release,
+    /// The files of the function lie in a functions directory that the API does not change.
+    NotUploaded,
     /// The body is larger than the limit.
     TooLarge,
     /// No subscriber takes the data of an event.
     Unprocessable,
+    /// The files of an upload are refused.
+    InvalidManifest,
     /// The function's queue is full.
     QueueFull,
     /// The function's rate limit was reached.
@@ -109,7 +117,7 @@ pub enum Code {
 }
 
 /// Code, text form, HTTP status, meaning.
-const TABLE: [(Code, &str, u16, &str); 34] = [
+const TABLE: [(Code, &str, u16, &str); 36] = [
     (
         Code::BadRequest,
         "bad-request",
@@ -198,7 +206,13 @@ const TABLE: [(Code, &str, u16, &str); 34] = [
         Code::Conflict,
         "conflict",
         409,
-        "The key of the state has another version than the request expects, since somebody else has changed it; the detail names the version. Nothing was changed. Read the key again, and repeat the change with its new version.",
+        "The key of the state, or the function, has another version than the request expects, since somebody else has changed it, or is changing it now; the detail says which. Nothing was changed. Read it again, and repeat the change with its new version.",
+    ),
+    (
+        Code::NotUploaded,
+        "not-uploaded",
+        409,
+        "The files of the function were not uploaded: they lie in a functions directory that only the people change who can write it. The detail has the command. Nothing was changed.",
     ),
     (
         Code::Release,
@@ -217,6 +231,12 @@ const TABLE: [(Code, &str, u16, &str); 34] = [
         "unprocessable",
         422,
         "No function that subscribes to the event takes its data: it does not match their `schema`. The detail names the place in the data. Nothing ran.",
+    ),
+    (
+        Code::InvalidManifest,
+        "invalid-manifest",
+        422,
+        "The uploaded files are refused; `diagnostics` has every problem with its place. Nothing was changed: the version before serves.",
     ),
     (
         Code::QueueFull,
@@ -394,6 +414,7 @@ impl Problem {
             function: None,
             invocation: None,
             reason: None,
+            diagnostics: Vec::new(),
         }
     }
 

@@ -8,6 +8,7 @@
 //! - `history`, `dead_letters`, `report`: many runs
 //! - `logs`, `events`: what is printed and what happens
 //! - `releases`, `diff`: the releases of a function
+//! - `deploy`, `remove`: uploaded functions
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
 //! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
 //! - `runtimes`, `sizes`, `routes`, `config`, `version`: what is there
@@ -40,6 +41,7 @@ pub(crate) mod cat;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod dead_letters;
+pub(crate) mod deploy;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod drain;
@@ -61,6 +63,7 @@ pub(crate) mod new;
 mod payload;
 pub(crate) mod releases;
 pub(crate) mod reload;
+pub(crate) mod remove;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod restore;

@@ -14,6 +14,8 @@ fn verbs_of_other_tools_work_or_name_what_does_it() {
         (&["tail", "--id", ENDED], &["logs", "-f", "--id", ENDED]),
         (&["list", "--json"], &["list", "-o", "json"]),
         (&["dead-letters", "ls"], &["dead-letters", "list"]),
+        (&["rm", "hello"], &["remove", "hello"]),
+        (&["delete", "hello"], &["remove", "hello"]),
     ] {
         let expected = run(&server, verb);
         assert_eq!((expected.0, run(&server, alias)), (0, expected), "{alias:?}");
@@ -25,9 +27,8 @@ fn verbs_of_other_tools_work_or_name_what_does_it() {
         (&["start", "hello"], "fndctl enable F"),
         (&["run", "/nonexistent"], "fndctl invoke F"),
         (&["exec", "hello", "sh"], "fndctl invoke F"),
-        (&["rm", "hello"], "delete the file"),
-        (&["delete", "hello"], "delete the file"),
-        (&["add", "hello.py"], "save a file"),
+        (&["uninstall", "hello"], "fndctl remove F"),
+        (&["add", "hello.py"], "fndctl deploy FILE"),
         (&["view", "hello"], "fndctl history --id ID"),
         (&["is-active", "hello"], "fndctl status F"),
         (&["list-timers"], "fndctl schedules"),

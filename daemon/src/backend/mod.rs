@@ -3,6 +3,8 @@
 //!
 //! Files:
 //! - `backup`: copies the ledger and the state for a backup
+//! - `deploy`: uploads and removes functions
+//! - `deployable`: what has to hold before that
 //! - `events`: events
 //! - `functions`: functions
 //! - `idempotency`: idempotency keys
@@ -14,6 +16,8 @@
 //! - `watch_functions`: the watchers of the list of functions, and the changes that each has not been sent yet
 
 mod backup;
+mod deploy;
+mod deployable;
 mod events;
 mod functions;
 pub(crate) mod idempotency;

@@ -45,6 +45,9 @@ pub const PLACES: Places = Places {
 /// Largest body of a request that is not for a function, bytes. The `limits.body` of functions may be larger.
 pub const BODY_MAX: u64 = 6 << 20;
 
+/// Largest upload of a function, bytes: an archive of code with what it needs, not of data.
+pub const UPLOAD_MAX: u64 = 64 << 20;
+
 /// Longest `wait` for an invocation's end.
 pub const WAIT_MAX: Duration = Duration::from_secs(3600);
 

@@ -5,6 +5,7 @@ use crate::functions::Functions;
 use crate::functions::catalog::CatalogEvent;
 use crate::functions::install::{Change, Judged};
 use crate::start::systemd;
+use crate::uploads::under_way::Seen;
 use crate::workers::Asked;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
@@ -28,6 +29,15 @@ impl State {
 
     /// Handles a change of the functions.
     pub(super) fn changed(&mut self, change: Change) {
+        match &change {
+            Change::Installed(installed) => self.functions.uploads.seen(&installed.function, Seen::Installed),
+            Change::Refused { function, .. } | Change::Clash { function, .. } => {
+                self.functions.uploads.seen(function, Seen::Refused);
+            }
+            Change::Waits { function, .. } => self.functions.uploads.seen(function, Seen::Installed),
+            Change::Removed(function) => self.functions.uploads.seen(function, Seen::Removed),
+            Change::Rescanned | Change::Found(_) | Change::Confirmed(..) => {}
+        }
         match change {
             Change::Installed(mut installed) => {
                 installed.load_id = self.ids.next(self.clock.now().unix_ms);

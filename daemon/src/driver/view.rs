@@ -16,6 +16,7 @@ use fnd_core::record::RunResult;
 use fnd_core::supervisor::FunctionView;
 use fnd_wire::frame::Containment;
 use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::naming::UPLOADS;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -146,6 +147,7 @@ impl State {
                 .map(|serving| serving.manifest.mode.as_str().to_owned())
                 .unwrap_or_default(),
             mode_reason: serving.map(|serving| serving.mode_reason.clone()).unwrap_or_default(),
+            uploaded: self.is_uploads(candidate.directory),
             source: format!("{}/{}", root.map_or("", String::as_str), candidate.source),
             manifest: serving.map(|serving| json(&*serving.manifest)).unwrap_or_default(),
             interpreter: serving.map(|serving| serving.interpreter.clone()).unwrap_or_default(),
@@ -162,8 +164,14 @@ impl State {
         Some(FunctionDetail { status, more })
     }
 
+    /// Returns whether a functions directory, by its index, is that of uploads.
+    pub(crate) fn is_uploads(&self, index: u16) -> bool {
+        let directory = self.workers.welcome.functions_dirs.get(usize::from(index));
+        directory.is_some_and(|path| Path::new(path) == Path::new(&self.node.places.state).join(UPLOADS))
+    }
+
     /// Returns the content that is newer than the serving version.
-    fn newer(&self, name: &FunctionName) -> Option<NewerVersion> {
+    pub(crate) fn newer(&self, name: &FunctionName) -> Option<NewerVersion> {
         let view = self.supervisor.function(name)?;
         view.version?;
         let refused = self.functions.registry.get(name)?.error.clone();

@@ -39,6 +39,7 @@ use crate::functions::install::Judged;
 use crate::functions::installer::Installer;
 use crate::functions::interpreters::Interpreters;
 use crate::functions::registry::Registry;
+use crate::uploads::under_way::Uploading;
 use fnd_core::release::Releases;
 use fnd_core::triggers::event::subscription::Subscriptions;
 use fnd_manifest::diagnostic::Diagnostic;
@@ -63,6 +64,8 @@ pub(crate) struct Functions {
     /// Whether a version was installed since the supervisor learned that they are quiet.
     unsettled: bool,
     pub(crate) catalog: Catalog,
+    /// The uploads that are under way.
+    pub(crate) uploads: Uploading,
     /// Problems that the catalog saw in names and places.
     pub(crate) name_problems: Vec<Diagnostic>,
     /// Directories in which one file imports another.
@@ -96,6 +99,7 @@ impl Functions {
             quiet: false,
             unsettled: false,
             catalog,
+            uploads: Uploading::default(),
             name_problems: Vec::new(),
             projects: Vec::new(),
             unclaimed: Unclaimed::default(),

@@ -35,7 +35,7 @@ pub fn run(cli: &Cli, checked: Checked) -> ExitCode {
     for directory in places.functions.iter().filter(|_| checked == Checked::All) {
         if !directory.is_dir() {
             // The directories of the installation are optional.
-            if places.functions_named {
+            if places.functions_named && *directory != places.uploads() {
                 let problem = Diagnostic::error("unreadable", "there is no such directory of functions");
                 let help = "correct `--functions`, or create the directory";
                 diagnostics.push(problem.in_file(&directory.display().to_string()).with_help(help));
@@ -62,7 +62,11 @@ pub fn places(cli: &Cli) -> anyhow::Result<Places> {
         .or_else(|| last_good(&mut judge, &places))
     {
         Some(document) => Ok(with_settings(places, &document)),
-        None => Ok(places),
+        None => {
+            let mut places = places;
+            places.add_uploads();
+            Ok(places)
+        }
     }
 }
 
@@ -99,6 +103,7 @@ fn with_settings(mut places: Places, document: &SettingsDocument) -> Places {
     if let Some(directories) = named.filter(|_| !places.functions_named) {
         places.functions = directories.iter().map(PathBuf::from).collect();
     }
+    places.add_uploads();
     places
 }
 

@@ -91,6 +91,7 @@ fn prepare(places: &Places) -> anyhow::Result<()> {
     // Functions reach their code and home through this directory by name; everything below has modes of its own.
     make(&places.state, 0o711)?;
     make(&own_state(places), 0o700)?;
+    make(&places.uploads(), 0o750)?;
     make(&places.run_dir, 0o755)?;
     make(&places.run_dir.join("status"), 0o755)?;
     make(&places.run_dir.join("marks"), 0o700)?;

@@ -75,6 +75,8 @@ impl Opened {
             memory: places.run_dir.join("spool"),
         };
         let output = Output::start(logs.clone(), spool, keeper, sink)?;
+        // Before the first scan, so that it sees each upload whole.
+        crate::uploads::staging::recover(&places.uploads());
         let catalog_places = catalog::Places {
             directories: connected.welcome.functions_dirs.iter().map(Into::into).collect(),
             held: own.join("directories"),

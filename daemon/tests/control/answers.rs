@@ -79,6 +79,9 @@ fn every_route() {
         ("POST /v1/functions/hello/pin".to_owned(), ""),
         ("POST /v1/functions/hello/unpin".to_owned(), ""),
         ("POST /v1/functions/full/unpin".to_owned(), ""),
+        ("PUT /v1/functions/new".to_owned(), "x"),
+        ("DELETE /v1/functions/hello".to_owned(), ""),
+        ("DELETE /v1/functions/ops%2Fbackup".to_owned(), ""),
         (
             "POST /v1/events".to_owned(),
             r#"{"event-type": "order.created", "event-id": "7", "data": {"order": 7}}"#,

@@ -4,6 +4,7 @@
 
 mod answers;
 mod crowd;
+mod deploy;
 mod fake;
 mod http;
 mod limits;

@@ -47,6 +47,7 @@ use fnd_wire::frame::{
     Spawn, SpawnFailed, Sweep, TermCause, Welcome, decode, encode,
 };
 use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::naming::UPLOADS;
 use fnd_wire::plan::{
     JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Policy, SettingsAndKey, SettingsAndSandbox, SettingsAndTls,
 };
@@ -178,7 +179,11 @@ impl Spawner {
             hello: None,
             signals,
             orphans: None,
-            sources: Sources { dirs: args.functions.clone(), myself: myself.clone() },
+            sources: Sources {
+                dirs: args.functions.clone(),
+                uploads: args.state.join(UPLOADS),
+                myself: myself.clone(),
+            },
             uids,
             ranges,
             workers: Workers::new(host),

@@ -29,6 +29,8 @@ pub(super) struct Facts {
     hidden: BTreeMap<PathBuf, String>,
     /// Files that fnd reads, by real path.
     files: BTreeMap<PathBuf, Seen>,
+    /// The directory of uploads, if another user owns it than the state of fnd; with that user.
+    foreign: Option<(PathBuf, u32)>,
     /// Directories above them, up to the root.
     above: BTreeMap<PathBuf, Seen>,
 }
@@ -44,6 +46,13 @@ pub(super) fn inspect(places: &Places, files: &[String]) -> Facts {
                 facts.hidden.insert(directory.clone(), error.to_string());
             }
         }
+    }
+    let uploads = places.uploads();
+    let own = fs::metadata(places.state.join("state")).map(|about| about.uid());
+    if let (Ok(about), Ok(own)) = (fs::metadata(&uploads), own)
+        && about.uid() != own
+    {
+        facts.foreign = Some((uploads, own));
     }
     let files = files.iter().map(Path::new);
     for file in files.chain(places.config.exists().then_some(places.config.as_path())) {
@@ -102,6 +111,12 @@ pub(super) fn judge(facts: &Facts, spawner: u32) -> Vec<Finding> {
     for (path, error) in &facts.hidden {
         let found = Finding::unknown(CHECK, format!("it cannot be checked: {error}"));
         findings.push(found.at(path.display().to_string()).fix("run doctor as root"));
+    }
+    if let Some((path, own)) = &facts.foreign {
+        let what = format!("fnd, as the user {own}, does not own the directory of uploads, so `fndctl deploy` fails");
+        let shown = path.display().to_string();
+        let fix = format!("sudo chown -R {own} {shown} && sudo chmod 0750 {shown}");
+        findings.push(Finding::error(CHECK, what).at(shown).fix(fix));
     }
     for (path, seen) in &facts.files {
         // A sticky directory may be writable for others; a file may not.
@@ -162,6 +177,16 @@ mod tests {
             above: all(above, true),
             ..Facts::default()
         }
+    }
+
+    #[test]
+    fn uploads_belong_to_fnd() {
+        let facts = Facts {
+            foreign: Some(("/s/functions".into(), 990)),
+            ..Facts::default()
+        };
+        let expected = "error fnd, as the user 990, does not own the directory of uploads, so `fndctl deploy` fails";
+        assert_eq!(brief(&judge(&facts, 0)), [expected]);
     }
 
     #[test]

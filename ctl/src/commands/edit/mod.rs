@@ -51,6 +51,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         return Err(Failure::usage("`edit` needs a terminal").help(help));
     }
     let source = Source::of(context, &args.function, "edit").await?;
+    if source.detail.more.uploaded {
+        return Err(uploaded(&source, &args.function));
+    }
     let asked = ("edit", args.function.as_str());
     let file = file(&source, args.manifest)?;
     save::may_replace(&file).map_err(|error| refused("write", &file, &error, asked))?;
@@ -89,6 +92,15 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             }
         }
     }
+}
+
+/// Returns why an upload is not edited in its place: only fnd writes there, since it exchanges code and manifest at once.
+fn uploaded(source: &Source, function: &str) -> Failure {
+    let name = source.path.file_name().unwrap_or_default().display();
+    let message = format!("`{function}` was uploaded, and only fnd writes uploads");
+    Failure::usage(message).help(format!(
+        "get its code, edit it, and upload it again: `fndctl cat {function} -o raw >{name}`, `fndctl deploy {name} --name {function}`"
+    ))
 }
 
 /// Text of a manifest that did not exist.

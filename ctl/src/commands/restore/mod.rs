@@ -48,7 +48,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Restore the functions directories here, in their order [default: /etc/fnd/functions, /var/lib/fnd/functions].
+    /// Restore the functions directories here, in their order [default: /etc/fnd/functions]; uploads always go into the
+    /// state directory.
     #[arg(long, value_name = "DIR")]
     functions: Vec<PathBuf>,
 
@@ -72,6 +73,7 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     if let Some(state) = args.state {
         places.state = state;
     }
+    places.add_uploads();
     let file = File::open(&args.file).map_err(|error| failed("read", &args.file, &error))?;
     let roots = Roots {
         config: places.config.parent().unwrap_or(Path::new("/")).to_owned(),

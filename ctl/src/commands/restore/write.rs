@@ -5,6 +5,7 @@
 use super::super::backup::failed;
 use super::entries::{Part, Place, Roots, each};
 use crate::exit::Failure;
+use fnd_wire::naming::UPLOADS;
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Uid, fchmod, fchown, mkdirat, openat, openat2, symlinkat, unlinkat,
 };
@@ -37,6 +38,7 @@ pub(super) fn write(file: &File, roots: &Roots, mut wrote: impl FnMut(usize)) ->
         let kind = entry.header().entry_type();
         if kind.is_dir() {
             directory(roots, &place.part, &place.below).map_err(fail)?;
+            let about = of_uploads(roots, &place.part, about);
             directories.push((place, about));
         } else if kind.is_symlink() {
             let to = entry.link_name().map_err(fail)?.unwrap_or_default().into_owned();
@@ -105,8 +107,20 @@ fn root(path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
+/// Returns the owner of what a part has: uploads get the user that runs fnd on this machine, which alone writes there.
+fn of_uploads(roots: &Roots, part: &Part, mut about: About) -> About {
+    if matches!(part, Part::Functions(_))
+        && roots.of(part) == roots.state.join(UPLOADS)
+        && let Ok(owner) = std::fs::metadata(roots.state.join("state"))
+    {
+        (about.uid, about.gid) = (owner.uid(), owner.gid());
+    }
+    about
+}
+
 /// Returns the directory, the name and the owner of a file. A database gets the user that runs fnd on this machine.
 fn place_of_file(roots: &Roots, place: &Place, about: About) -> io::Result<(OwnedFd, OsString, About)> {
+    let about = of_uploads(roots, &place.part, about);
     if let Some((name, parents)) = place.below.split_last() {
         return Ok((directory(roots, &place.part, parents)?, name.clone(), about));
     }

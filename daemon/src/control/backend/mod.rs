@@ -11,6 +11,7 @@
 //! streams.rs      output, events
 //! node.rs         state, configuration, metrics, backup, drain
 //! state.rs        values that functions share
+//! uploads.rs      deploy, remove
 //! answering.rs    answers of the supervisor, and callers that leave before theirs
 //! ```
 //!
@@ -22,6 +23,7 @@
 //! - `node`: requests about the node
 //! - `state`: requests about the state
 //! - `streams`: requests for data that is still arriving
+//! - `uploads`: requests that change the files of functions
 
 mod answering;
 mod events;
@@ -30,6 +32,7 @@ mod invocations;
 mod node;
 mod state;
 mod streams;
+mod uploads;
 
 pub use answering::{Answering, Leaving};
 pub use events::{EventBackend, EventOutcome, NewEvent, NotPublished};
@@ -38,16 +41,20 @@ pub use invocations::{InvocationBackend, PassedOn, Repeated};
 pub use node::{Database, NodeBackend, Pieces};
 pub use state::StateBackend;
 pub use streams::{LogLines, LogQuery, StreamBackend};
+pub use uploads::{Condition, Deployed, NotDone, Upload, UploadBackend};
 
 use futures_util::future::LocalBoxFuture;
 
 /// The daemon behind the control socket.
 pub trait Backend:
-    EventBackend + FunctionBackend + InvocationBackend + StreamBackend + NodeBackend + StateBackend
+    EventBackend + FunctionBackend + InvocationBackend + StreamBackend + NodeBackend + StateBackend + UploadBackend
 {
 }
 
-impl<T: EventBackend + FunctionBackend + InvocationBackend + StreamBackend + NodeBackend + StateBackend> Backend for T {}
+impl<T: EventBackend + FunctionBackend + InvocationBackend + StreamBackend + NodeBackend + StateBackend + UploadBackend>
+    Backend for T
+{
+}
 
 /// A value that comes later.
 pub type Pending<T> = LocalBoxFuture<'static, T>;

@@ -1,5 +1,6 @@
 //! `GET /v1/functions[?label=k=v]` and `GET /v1/functions/F`, both with `watch=1` as a stream of changes.
 
+use super::deploy::tagged;
 use crate::control::backend::FunctionFilter;
 use crate::control::call::Call;
 use crate::http::query::wrong;
@@ -49,7 +50,7 @@ pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
     if role < Some(Role::Admin) {
         hide_values(&mut detail.more.manifest);
     }
-    json(&detail)
+    tagged(&detail)
 }
 
 /// Removes the values of `[env]` from a manifest or the configuration, and keeps the names: users put passwords there.

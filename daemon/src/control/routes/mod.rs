@@ -11,6 +11,7 @@
 //! - `cancel`: `POST /v1/invocations/ID/cancel`
 //! - `config`: `GET /v1/config`
 //! - `dead_letters`: `GET /v1/dead-letters[/ID]`, `POST /v1/dead-letters/ID/redrive`, `DELETE /v1/dead-letters/ID`
+//! - `deploy`: `PUT /v1/functions/F[?dry_run=1]` and `DELETE /v1/functions/F`
 //! - `drain`: `POST /v1/drain[?wait=30s]`, `DELETE /v1/drain`
 //! - `enable`: `POST /v1/functions/F/enable` and `disable`
 //! - `events`: `POST /v1/events`, `POST /publish`
@@ -46,6 +47,7 @@ mod backup;
 mod cancel;
 mod config;
 mod dead_letters;
+mod deploy;
 mod drain;
 mod enable;
 mod events;
@@ -148,6 +150,8 @@ static ROUTES: &[Route] = &[
     route!(GET "/v1/status" List VIEWER "status", status::answer),
     route!(GET "/v1/functions" List VIEWER "list", functions::list),
     route!(GET "/v1/functions/{function}" Function VIEWER "show", functions::show),
+    route!(PUT "/v1/functions/{function}" Function ADMIN "deploy", deploy::put),
+    route!(DELETE "/v1/functions/{function}" Function ADMIN "remove", deploy::delete),
     route!(POST "/v1/functions/{function}/invocations" Function OPERATOR "queue", invoke::queue),
     route!(GET "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
     route!(HEAD "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", invoke::request),
@@ -203,10 +207,7 @@ static ROUTES: &[Route] = &[
 ];
 
 /// Routes that a later version will have.
-static LATER: &[(Method, &str)] = &[
-    (Method::PUT, "/v1/functions/{function}"),
-    (Method::DELETE, "/v1/functions/{function}"),
-];
+static LATER: &[(Method, &str)] = &[];
 
 /// Returns the answer to a request of a peer with its roles, or of a function with what it may do.
 pub(crate) async fn answer(

@@ -11,6 +11,7 @@ use fnd_core::supervisor::Now;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::frame::STORED;
 use fnd_wire::ids::{FunctionName, Version};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -240,6 +241,8 @@ impl Scanner {
         let mut doubts = Vec::new();
         let mut encrypted = BTreeMap::new();
         let accept = std::mem::take(&mut self.accept_empty);
+        let paths: Vec<String> = self.roots.iter().map(|root| root.path.display().to_string()).collect();
+        let root_of = |index: u16| paths.get(usize::from(index)).map_or("", String::as_str);
         for root in &mut self.roots {
             let mut walked = walk(root.index, &root.path, &self.rules);
             root.check(&mut walked, &self.known, accept, now.mono);
@@ -259,8 +262,17 @@ impl Scanner {
             encrypted.extend(walked.encrypted);
             doubts.push(walked.doubts);
             for one in walked.found {
-                // The first directory wins (`/etc` over uploads).
-                found.entry(one.candidate.function.clone()).or_insert(one);
+                match found.entry(one.candidate.function.clone()) {
+                    Entry::Vacant(place) => drop(place.insert(one)),
+                    // The first directory wins (`/etc` over uploads).
+                    Entry::Occupied(first) => {
+                        let shown = |one: &Candidate| format!("{}/{}", root_of(one.directory), one.source);
+                        let (first, second) = (shown(&first.get().candidate), shown(&one.candidate));
+                        difference
+                            .problems
+                            .push(shadowed(&one.candidate.function, &first, &second));
+                    }
+                }
             }
         }
         let doubted = doubts.iter().any(|doubts: &Doubts| !doubts.is_empty());
@@ -457,6 +469,13 @@ fn is_in(group: &str, name: &FunctionName) -> bool {
 /// was created anew on the same device counts as the same.
 fn of_mount(identity: Identity) -> Identity {
     Identity { inode: 0, ..identity }
+}
+
+/// Returns the warning that a file is not used, since another functions directory has the function.
+fn shadowed(function: &FunctionName, first: &str, second: &str) -> Diagnostic {
+    let message = format!("it is not used: `{first}` has the name `{function}` too, and its directory comes first");
+    let help = format!("remove one of the two; `fndctl remove {function}` removes an uploaded one");
+    Diagnostic::warning("shadowed", message).in_file(second).with_help(help)
 }
 
 /// Returns the name of the secret in an encrypted file.

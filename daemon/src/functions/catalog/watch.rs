@@ -41,6 +41,8 @@ pub enum CatalogEvent {
     Scanned(u64),
     /// The answer to [`Catalog::confirm`] with that number: whether the files were still as they were reported.
     Confirmed(u32, bool),
+    /// The work of [`Catalog::arrange`] for this function is done: later reports are about the files as they are now.
+    Arranged(FunctionName),
     /// Nothing has changed for a second.
     Quiet,
     /// Directories cannot be watched; they are scanned from time to time. Says why.
@@ -55,12 +57,16 @@ enum Command {
         how: Rescan,
     },
     Confirm(Question),
+    Arrange(FunctionName, Arrange),
     /// All events before this mark have arrived.
     Mark(u64),
     /// A file system was mounted or unmounted anywhere.
     Mounts,
     End,
 }
+
+/// Moves the files of a function, and returns those that are there now, complete.
+type Arrange = Box<dyn FnOnce() -> Vec<PathBuf> + Send>;
 
 /// The paths that the catalog uses.
 #[derive(Debug)]
@@ -173,6 +179,12 @@ impl Catalog {
         let _ = self.commands.send(Command::Confirm(Question { number, candidate })); // as above
     }
 
+    /// Moves the files of a function between two scans, so that no scan sees only some of them moved.
+    /// [`CatalogEvent::Arranged`] follows, and then a scan.
+    pub(crate) fn arrange(&self, function: FunctionName, work: Box<dyn FnOnce() -> Vec<PathBuf> + Send>) {
+        let _ = self.commands.send(Command::Arrange(function, work)); // as above
+    }
+
     /// Replaces the rules that say which files are functions.
     pub fn set_rules(&self, rules: Rules) {
         let _ = self.commands.send(Command::Rules(rules)); // as above
@@ -232,6 +244,11 @@ impl Thread {
                         Some(question)
                     };
                     self.confirm(answer);
+                }
+                Ok(Command::Arrange(function, work)) => {
+                    work().into_iter().for_each(|path| self.written.closed(path));
+                    self.timer.hint(self.clock.now().mono);
+                    self.send(CatalogEvent::Arranged(function));
                 }
                 Ok(Command::Mark(mark)) => self.confirm_until(mark),
                 // With containers, other mounts come and go all the time.

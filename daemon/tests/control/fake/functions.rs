@@ -151,6 +151,7 @@ impl FunctionBackend for Fake {
                     measured_at: None,
                     problem: None,
                 }),
+                uploaded: false,
                 source: format!("/etc/fnd/functions/{function}.py"),
                 manifest: serde_json::json!({"env": {"PASSWORD": "hunter2"}, "limits": {"memory": "256M"}, "written": ["env.PASSWORD"]}),
                 interpreter: "/usr/bin/python3.11".to_owned(),

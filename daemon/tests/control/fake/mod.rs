@@ -5,6 +5,7 @@ mod invocations;
 mod node;
 mod state;
 mod streams;
+mod uploads;
 
 use fnd_core::api::LogLine;
 use fnd_core::audit::Entry;

@@ -1,0 +1,154 @@
+//! `fndctl deploy PATH`: uploads a file, a directory or an archive as a function, and waits until it serves.
+//!
+//! Files:
+//! - `manifest`: puts the options of the command line into a manifest
+//! - `pack`: reads PATH: the code to send, and the manifest that belongs to it
+
+mod manifest;
+mod pack;
+
+use super::{Context, function_path};
+use crate::client::request;
+use crate::exit::{Exit, Failure};
+use fnd_core::api::{FunctionDetail, ValidateReport};
+use fnd_manifest::diagnostic::{Colour, Diagnostic};
+use hyper::Method;
+use hyper::body::Bytes;
+use manifest::Options;
+use pack::Packed;
+use std::path::PathBuf;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl deploy hello.py\n  \
+    fndctl deploy report.sh --name ops/report --schedule '0 6 * * *' --env TO=ops@example.com\n  \
+    fndctl deploy ./shop --size L                 a directory; function.toml in it is its manifest\n  \
+    fndctl deploy shop.tar.gz --dry-run           check only\n  \
+    fndctl deploy hello.py --if-version sha256:3f2a   only over that version\n\n\
+    A manifest beside the file (hello.toml) is sent with it. An option wins over the same key of the manifest, and fndctl says so. \
+    A refused upload changes nothing: the version before serves, and the exit code is 8. Exit code 7: another version serves, or \
+    somebody else deploys the function at this moment. Needs the role admin for the function.")]
+pub(crate) struct Args {
+    /// A file of code, a directory, or an archive (`.zip`, `.tar`, `.tar.gz`, `.tgz`, `.tar.xz`, `.tar.bz2`, `.tar.zst`).
+    path: PathBuf,
+
+    /// Name of the function [default: the name of the file].
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    #[command(flatten)]
+    options: Options,
+
+    /// Replace only this version, as `fndctl show F` prints it; its beginning is enough.
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<String>,
+
+    /// Only create a function: do nothing if there is one of that name.
+    #[arg(long, conflicts_with = "if_version")]
+    new: bool,
+
+    /// Check the files as fnd would, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// From this size on, progress is reported before the upload.
+const LARGE: usize = 4 << 20;
+
+/// Runs the verb.
+///
+/// # Errors
+/// PATH cannot be read, or fnd refuses it.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let packed = Packed::of(&args.path, args.name.as_deref(), &args.options)?;
+    packed.remarks.iter().for_each(|remark| context.out.aside(remark));
+    let path = function_path(&packed.name)?;
+    let mut headers = Vec::new();
+    if let Some(version) = &args.if_version {
+        headers.push((
+            "if-match".to_owned(),
+            format!("\"{}\"", whole(context, &path, version).await?),
+        ));
+    }
+    if args.new {
+        headers.push(("if-none-match".to_owned(), "*".to_owned()));
+    }
+    let (boundary, body) = packed.form();
+    headers.push((
+        "content-type".to_owned(),
+        format!("multipart/form-data; boundary={boundary}"),
+    ));
+    if body.len() >= LARGE {
+        let size = super::text::size(u64::try_from(body.len()).ok());
+        context.out.progress(&format!("uploading {size}"));
+    }
+    let query = if args.dry_run { "?dry_run=1" } else { "" };
+    let request = request(Method::PUT, &format!("{path}{query}"), &headers, Bytes::from(body))?;
+    let mut sent = context.client.send(request).await;
+    if let Err(failure) = &mut sent {
+        failure
+            .diagnostics
+            .iter_mut()
+            .for_each(|problem| packed.localize(problem));
+    }
+    let reply = sent?;
+    let warn = |mut problem: Diagnostic| {
+        packed.localize(&mut problem);
+        context.out.aside(&problem.render(Colour::Plain));
+    };
+    let name = &packed.name;
+    if args.dry_run {
+        context.out.document(&reply.body, |report: &ValidateReport, out| {
+            report.diagnostics.iter().cloned().for_each(warn);
+            out.remark(&format!("{name}: valid; nothing was changed"))
+        })?;
+        return Ok(Exit::Fine);
+    }
+    let done = if reply.status == 201 { "created" } else { "replaced" };
+    context.out.document(&reply.body, |detail: &FunctionDetail, out| {
+        let problems = detail.more.diagnostics.iter();
+        problems
+            .filter_map(|problem| serde_json::from_value(problem.clone()).ok())
+            .for_each(warn);
+        let version = detail
+            .status
+            .version
+            .map(|version| version.to_string())
+            .unwrap_or_default();
+        let what = [detail.status.runtime.as_str(), detail.more.mode.as_str()];
+        let what: Vec<&str> = what.into_iter().filter(|word| !word.is_empty()).collect();
+        out.remark(&format!("{name}: {done}, {} ({version})", what.join(", ")))?;
+        if detail.more.newer.is_some() {
+            out.aside(&format!(
+                "its new version is still being loaded: `fndctl show {name}` shows when it serves"
+            ));
+        }
+        let next = match detail.more.mode.as_str() {
+            "service" => format!("fndctl status {name}"),
+            _ => format!("fndctl invoke {name}"),
+        };
+        out.progress(&format!("next: {next}"));
+        Ok(())
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Returns the whole version that begins as somebody typed it; it must be the one that serves.
+async fn whole(context: &Context, path: &str, typed: &str) -> Result<String, Failure> {
+    let reply = context.client.get(path).await?;
+    let detail: FunctionDetail = crate::output::parse(&reply.body)?;
+    let serves = detail
+        .status
+        .version
+        .map(|version| version.to_string())
+        .unwrap_or_default();
+    let hex = serves.strip_prefix("sha256:").unwrap_or_default();
+    let begins = |text: &str| typed.len() >= 4 && text.starts_with(typed);
+    if begins(&serves) && typed.len() > "sha256:".len() || begins(hex) {
+        return Ok(serves);
+    }
+    let function = &detail.status.function;
+    let message = format!("version {typed} of `{function}` does not serve, but `{serves}`: nothing was changed");
+    Err(Failure::new(Exit::Busy, message).help(format!("look at it: fndctl cat {function}")))
+}

@@ -1,0 +1,73 @@
+//! `fndctl remove F...`: removes uploaded functions.
+
+use super::names::expand;
+use super::{Context, function_path};
+use crate::candidates;
+use crate::client::request;
+use crate::exit::{Exit, Failure};
+use fnd_core::api::RemovedFunction;
+use hyper::Method;
+use hyper::body::Bytes;
+use std::io::{self, IsTerminal as _, Write as _};
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl remove hello\n  \
+    fndctl remove 'old/*' --yes\n\n\
+    A function whose file lies elsewhere, such as in /etc/fnd/functions, is not touched (exit code 5): the message has the command \
+    that removes it. Needs the role admin for the function.")]
+pub(crate) struct Args {
+    /// Names of functions; a name may have `*` and `?`.
+    #[arg(value_name = "FUNCTION", required = true, add = candidates::functions())]
+    functions: Vec<String>,
+
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// fnd refuses the request, or it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let functions = expand(context, &args.functions).await?;
+    if !args.yes && io::stdin().is_terminal() && !confirmed(&functions)? {
+        context.out.aside("nothing was removed");
+        return Ok(Exit::FunctionFailed);
+    }
+    let mut done = Vec::new();
+    for function in &functions {
+        let request = request(Method::DELETE, &function_path(function)?, &[], Bytes::new())?;
+        let reply = context.client.send(request).await?;
+        let removed: RemovedFunction = crate::output::parse(&reply.body)?;
+        done.push(removed);
+    }
+    let body = serde_json::to_vec(&done).unwrap_or_default(); // texts only
+    context.out.document(&body, |done: &Vec<RemovedFunction>, out| {
+        for removed in done {
+            out.remark(&format!("{}: removed ({})", removed.function, removed.files.join(", ")))?;
+            if let Some(serves) = &removed.serves {
+                out.aside(&format!("`{serves}` has this name, and goes on"));
+            }
+            removed
+                .remains
+                .iter()
+                .for_each(|what| out.aside(&format!("  stays: {what}")));
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Asks on the terminal whether to remove functions.
+fn confirmed(functions: &[String]) -> Result<bool, Failure> {
+    let failed = |error: io::Error| Failure::new(Exit::FunctionFailed, format!("failed to ask: {error}"));
+    let mut terminal = io::stderr();
+    write!(terminal, "remove {}? [y/N] ", functions.join(", ")).map_err(failed)?;
+    terminal.flush().map_err(failed)?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).map_err(failed)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
+}

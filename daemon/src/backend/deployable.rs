@@ -1,0 +1,105 @@
+//! What has to hold before a function is uploaded or removed: whose files it has, and which version serves.
+
+use super::Control;
+use crate::control::backend::{Condition, NotDone};
+use fnd_wire::ids::FunctionName;
+use fnd_wire::naming::UPLOADS;
+use std::path::{Path, PathBuf};
+
+impl Control {
+    /// Checks whether a function may be uploaded; returns whether it is new.
+    pub(super) fn may_change(&self, function: &FunctionName, condition: Condition) -> Result<bool, NotDone> {
+        if let Some(source) = self.elsewhere(function) {
+            let command = format!(
+                "sudo cp FILE {}",
+                Path::new(&source).parent().unwrap_or(Path::new("/")).display()
+            );
+            return Err(not_uploaded(function, &source, &command));
+        }
+        self.meets(function, condition)?;
+        Ok(self.daemon.state.borrow().functions.registry.get(function).is_none())
+    }
+
+    /// Checks whether the spawner reads the directory of uploads: its list comes from its own command line.
+    pub(super) fn is_read(&self) -> Result<(), NotDone> {
+        let uploads = self.uploads();
+        let state = self.daemon.state.borrow();
+        let directories = &state.workers.welcome.functions_dirs;
+        if directories.iter().any(|directory| Path::new(directory) == uploads) {
+            return Ok(());
+        }
+        Err(NotDone::Unavailable(format!(
+            "fnd-spawner does not read the directory of uploads: start it with `--functions {}` after the other directories",
+            uploads.display()
+        )))
+    }
+
+    /// Checks what the caller requires of the version that serves.
+    pub(super) fn meets(&self, function: &FunctionName, condition: Condition) -> Result<(), NotDone> {
+        let state = self.daemon.state.borrow();
+        let is_known = state.functions.registry.get(function).is_some();
+        let serves = state.serving(function).map(|serving| serving.version);
+        let now = serves.map_or("no version of it serves".to_owned(), |version| {
+            format!("`{version}` serves")
+        });
+        match condition {
+            Condition::Any => Ok(()),
+            Condition::New if !is_known => Ok(()),
+            Condition::New => Err(NotDone::Conflict(format!(
+                "there is a function `{function}`: nothing was changed"
+            ))),
+            Condition::Version(expected) if serves == Some(expected) => Ok(()),
+            Condition::Version(expected) => Err(NotDone::Conflict(format!(
+                "of `{function}`, not `{expected}` but {now}: nothing was changed; look at it, and repeat the change"
+            ))),
+        }
+    }
+
+    /// Returns the path of a function whose files are no uploads.
+    pub(super) fn elsewhere(&self, function: &FunctionName) -> Option<String> {
+        let state = self.daemon.state.borrow();
+        let candidate = &state.functions.registry.get(function)?.candidate;
+        if state.is_uploads(candidate.directory) {
+            return None;
+        }
+        let root = state
+            .workers
+            .welcome
+            .functions_dirs
+            .get(usize::from(candidate.directory))?;
+        Some(format!("{root}/{}", candidate.source))
+    }
+
+    /// Returns the directory of uploads.
+    pub(super) fn uploads(&self) -> PathBuf {
+        Path::new(&self.daemon.state.borrow().node.places.state).join(UPLOADS)
+    }
+}
+
+/// Returns why a function cannot be removed: its file, and the command that deletes it.
+pub(super) fn not_removable(function: &FunctionName, source: &str) -> NotDone {
+    not_uploaded(function, source, &format!("sudo rm {}", files_of(source)))
+}
+
+/// Returns the refusal for a function that is no upload, with the command to use.
+fn not_uploaded(function: &FunctionName, source: &str, command: &str) -> NotDone {
+    NotDone::NotUploaded(format!(
+        "`{function}` is not an upload but the file `{source}`, which the API does not change: `{command}`"
+    ))
+}
+
+/// Returns the paths to delete for a function: its code, and its manifest if it lies beside.
+fn files_of(source: &str) -> String {
+    let path = Path::new(source);
+    if path.is_dir() {
+        return format!("-r {source}");
+    }
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let stem = name.split('.').next().unwrap_or_default();
+    let manifest = path.with_file_name(format!("{stem}.toml"));
+    if manifest.exists() {
+        format!("{source} {}", manifest.display())
+    } else {
+        source.to_owned()
+    }
+}

@@ -1,0 +1,73 @@
+//! Requests of routes that change the files of functions.
+
+use super::{Failure, Pending};
+use crate::uploads::form::Form;
+use fnd_core::api::{FunctionDetail, RemovedFunction};
+use fnd_core::data::Data;
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_wire::ids::{FunctionName, Version};
+
+/// The directory of uploaded functions.
+pub trait UploadBackend {
+    /// Stores the files of a function, and waits until they serve or are refused; then the files before stay.
+    fn deploy(&self, upload: Upload) -> Pending<Result<Deployed, NotDone>>;
+
+    /// Deletes the files of a function, and waits until it is gone.
+    fn remove(&self, function: FunctionName, condition: Condition) -> Pending<Result<RemovedFunction, NotDone>>;
+}
+
+/// The files of a function.
+#[derive(Debug)]
+pub struct Upload {
+    /// The function.
+    pub function: FunctionName,
+    /// How the files are in the body.
+    pub(crate) form: Form,
+    /// The body of the request.
+    pub body: Data,
+    /// What has to serve now.
+    pub condition: Condition,
+    /// Whether the files are only judged.
+    pub dry_run: bool,
+}
+
+/// What a request requires of the version that serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// Nothing.
+    Any,
+    /// There is no function of that name.
+    New,
+    /// This version serves.
+    Version(Version),
+}
+
+/// What a deployment led to.
+#[derive(Debug)]
+pub enum Deployed {
+    /// The function is new.
+    Created(Box<FunctionDetail>),
+    /// The function was there before.
+    Replaced(Box<FunctionDetail>),
+    /// The files were only judged; with warnings.
+    Judged(Vec<Diagnostic>),
+}
+
+/// Why nothing was changed.
+#[derive(Debug)]
+pub enum NotDone {
+    /// The body is wrong; says what.
+    Wrong(String),
+    /// There is no function of that name.
+    NoFunction,
+    /// The function's files are not uploads; with the words and the command.
+    NotUploaded(String),
+    /// Another version serves, or somebody changes the function now; in words.
+    Conflict(String),
+    /// The files are refused.
+    Refused(Vec<Diagnostic>),
+    /// fnd cannot find out now whether the files are in order; in words.
+    Unavailable(String),
+    /// The disk or fnd fails.
+    Failed(Failure),
+}

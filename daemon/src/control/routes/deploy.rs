@@ -1,0 +1,130 @@
+//! `PUT /v1/functions/F[?dry_run=1]` and `DELETE /v1/functions/F`: uploads a function, and removes an uploaded one.
+
+use crate::control::backend::{Condition, Deployed, NotDone, Upload};
+use crate::control::call::Call;
+use crate::control::limits::UPLOAD_MAX;
+use crate::http::request::short;
+use crate::http::response::{Answered, Refusal, header, internal, json, refuse, refuse_for_now};
+use crate::invoke::refusal::no_function;
+use crate::uploads::form::Form;
+use fnd_core::api::problem::Code;
+use fnd_core::api::{FunctionDetail, Problem, ValidateReport};
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_wire::ids::{FunctionName, Version};
+use hyper::StatusCode;
+use hyper::header::{ETAG, LOCATION};
+
+/// Uploads a function.
+pub(super) async fn put(call: Call) -> Result<Answered, Refusal> {
+    let dry_run = call.request.query(&["dry_run"])?.switch("dry_run")?;
+    let function = named(&call)?;
+    let condition = condition(&call)?;
+    let form = Form::of(call.request.header("content-type")?).map_err(|what| refuse(Code::BadRequest, what))?;
+    let body = call.read_body(UPLOAD_MAX, "the largest upload").await?;
+    let upload = Upload {
+        function: function.clone(),
+        form,
+        body,
+        condition,
+        dry_run,
+    };
+    match call
+        .backend
+        .deploy(upload)
+        .await
+        .map_err(|why| refused(why, &function))?
+    {
+        Deployed::Created(detail) => {
+            let mut answer = tagged(&detail)?;
+            *answer.status_mut() = StatusCode::CREATED;
+            let location = format!("/v1/functions/{}", function.as_str().replace('/', "%2F"));
+            answer.headers_mut().insert(LOCATION, header(&location));
+            Ok(answer)
+        }
+        Deployed::Replaced(detail) => tagged(&detail),
+        Deployed::Judged(diagnostics) => json(&ValidateReport {
+            valid: true,
+            diagnostics,
+        }),
+    }
+}
+
+/// Removes an uploaded function.
+pub(super) async fn delete(call: Call) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let function = named(&call)?;
+    let condition = condition(&call)?;
+    if condition == Condition::New {
+        let detail = "`If-None-Match` has no meaning for DELETE: `If-Match: \"VERSION\"` removes only that version";
+        return Err(refuse(Code::BadRequest, detail));
+    }
+    let removed = call.backend.remove(function.clone(), condition).await;
+    json(&removed.map_err(|why| refused(why, &function))?)
+}
+
+/// Returns the function in the path.
+fn named(call: &Call) -> Result<FunctionName, Refusal> {
+    let text = call.places.first().map_or("", String::as_str);
+    FunctionName::new(text).map_err(|error| refuse(Code::BadRequest, error.to_string()))
+}
+
+/// Returns a function with the version that serves in `ETag`.
+pub(super) fn tagged(detail: &FunctionDetail) -> Result<Answered, Refusal> {
+    let mut answer = json(detail)?;
+    if let Some(version) = detail.status.version {
+        answer.headers_mut().insert(ETAG, header(&format!("\"{version}\"")));
+    }
+    Ok(answer)
+}
+
+/// Returns what the request requires of the function.
+fn condition(call: &Call) -> Result<Condition, Refusal> {
+    let (matching, none) = (call.request.header("if-match")?, call.request.header("if-none-match")?);
+    let wrong = |detail: String| Err(refuse(Code::BadRequest, detail));
+    match (matching, none) {
+        (None, None) => Ok(Condition::Any),
+        (None, Some("*")) => Ok(Condition::New),
+        (None, Some(other)) => wrong(format!(
+            "`If-None-Match: {}`: only `*` is possible, which uploads a function only if there is none of that name",
+            short(other)
+        )),
+        (Some(_), Some(_)) => wrong("`If-Match` and `If-None-Match` exclude each other".to_owned()),
+        (Some(text), None) => {
+            let inside = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+            match inside.and_then(Version::parse) {
+                Some(version) => Ok(Condition::Version(version)),
+                None => wrong(format!(
+                    "`If-Match: {}`: expected a version in quotes, such as `If-Match: \"sha256:...\"`, as the header `ETag` has it",
+                    short(text)
+                )),
+            }
+        }
+    }
+}
+
+fn refused(why: NotDone, function: &FunctionName) -> Refusal {
+    let about = |code: Code, detail: String| Problem::new(code, detail).of(function);
+    match why {
+        NotDone::Wrong(what) => about(Code::BadRequest, what).into(),
+        NotDone::NoFunction => no_function(function),
+        NotDone::NotUploaded(what) => about(Code::NotUploaded, what).into(),
+        NotDone::Conflict(what) => about(Code::Conflict, what).into(),
+        NotDone::Unavailable(what) => {
+            let mut refusal = refuse_for_now(Code::Unavailable, what);
+            refusal.problem.function = Some(function.clone());
+            refusal
+        }
+        NotDone::Refused(diagnostics) => {
+            let errors = diagnostics.iter().filter(|problem| problem.is_error());
+            let first = errors.clone().next().map(Diagnostic::text).unwrap_or_default();
+            let more = match errors.count().saturating_sub(1) {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            let mut problem = about(Code::InvalidManifest, format!("{first}{more}"));
+            problem.diagnostics = diagnostics;
+            problem.into()
+        }
+        NotDone::Failed(failure) => internal("store an upload", &crate::telemetry::escape(&failure.0)),
+    }
+}

@@ -1,0 +1,76 @@
+//! Judges the files of an upload before they replace others, as `fndctl validate` does, so that a mistake touches nothing.
+//! The spawner decides afterwards: it alone sees modes, owners and interpreters.
+
+use fnd_manifest::check::{Checked, Disk, Files, check, judge};
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::function::listing::{Entry, EntryKind};
+use fnd_wire::archive::{Format, Refusal};
+use fnd_wire::ids::FunctionName;
+use fnd_wire::plan::JudgedFile;
+use std::path::Path;
+
+/// The files of the disk, which never count as trusted: an uploaded manifest cannot grant itself more.
+struct Untrusted;
+
+impl Files for Untrusted {
+    fn list(&self, directory: &str) -> Result<Vec<Entry>, String> {
+        Disk.list(directory)
+    }
+
+    fn read(&self, path: &str, max: usize) -> Result<Vec<u8>, String> {
+        Disk.read(path, max)
+    }
+
+    fn kind(&self, path: &str) -> Result<EntryKind, String> {
+        Disk.kind(path)
+    }
+
+    fn unpack(&self, path: &str, format: Format) -> Result<Vec<JudgedFile>, Refusal> {
+        Disk.unpack(path, format)
+    }
+
+    fn trusted(&self) -> bool {
+        false
+    }
+}
+
+/// Returns the problems of the only function in a directory, with the paths that its files will have below `root`.
+/// Without errors, the files are those of that function. If fnd may not read the configuration, the spawner alone judges.
+pub(crate) fn problems(
+    (config, runtimes): &(String, Vec<String>),
+    function: &FunctionName,
+    staged: &Path,
+    root: &Path,
+) -> Vec<Diagnostic> {
+    let (Some(judge), _) = judge(&Disk, config, runtimes) else {
+        return Vec::new();
+    };
+    let (staged, root) = (staged.display().to_string(), root.display().to_string());
+    let checked = check(&judge, &Untrusted, &staged);
+    let mut problems: Vec<Diagnostic> = checked.all().cloned().collect();
+    let is_it = checked.verdicts.iter().any(|verdict| verdict.function == *function);
+    if !is_it && !problems.iter().any(Diagnostic::is_error) {
+        problems.push(unclaimed(&checked));
+    }
+    for problem in &mut problems {
+        let texts = [problem.file.as_mut(), problem.help.as_mut(), Some(&mut problem.message)];
+        texts
+            .into_iter()
+            .flatten()
+            .for_each(|text| *text = text.replace(&staged, &root));
+    }
+    problems
+}
+
+fn unclaimed(checked: &Checked) -> Diagnostic {
+    let help = "name the file with a suffix of a runtime (`fndctl runtimes`), or begin it with a `#!` line";
+    let problem = Diagnostic::error(
+        "no-function",
+        "by its name and its first line, this file is no function",
+    )
+    .with_help(help);
+    match checked.unclaimed.first() {
+        Some(file) => problem.in_file(file),
+        None => problem,
+    }
+}

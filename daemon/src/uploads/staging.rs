@@ -1,0 +1,244 @@
+//! Writes the files of an upload beside their place, exchanges them as a whole, and takes them back if they are refused.
+//!
+//! An upload of `ops/backup` lives in `.staging/ops.backup`, which the catalog ignores:
+//!
+//! ```text
+//! new/          the new files                              ─┐ swap: the files in place go to old.part, which is renamed
+//! old.part/     files before them, not all of them yet      │ to old, and then the new ones go into their place
+//! old/          all files before them                      ─┘
+//! ```
+//!
+//! Until [`Staged::commit`] renames the directory, the files before are whole in it. So [`recover`] always knows what to
+//! do after a kill: with `old`, the files in place are new ones; with `old.part`, they are those before.
+
+use fnd_wire::ids::FunctionName;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+/// The directory of uploads that are under way; its name begins with a dot, so it is no group.
+const STAGING: &str = ".staging";
+/// The end of the name of an upload that is over; no name of a function has it.
+const DONE: &str = "~";
+
+/// The files of an upload that is under way.
+#[derive(Debug, Clone)]
+pub(crate) struct Staged {
+    root: PathBuf,
+    function: FunctionName,
+    /// Its directory below [`STAGING`].
+    place: PathBuf,
+}
+
+impl Staged {
+    /// Makes the directory for an upload of a function; `root` is the directory of uploads.
+    ///
+    /// # Errors
+    /// A directory cannot be made.
+    pub(crate) fn begin(root: &Path, function: &FunctionName) -> io::Result<Self> {
+        let staged = Self {
+            root: root.to_owned(),
+            function: function.clone(),
+            place: root.join(STAGING).join(function.file_form()),
+        };
+        make(&root.join(STAGING), 0o700)?;
+        // An upload that could not be ended: it may have the files before it.
+        staged.take_back()?;
+        make(&staged.place, 0o700)?;
+        make(&staged.place.join("new"), 0o700)?;
+        make(&staged.files(), 0o700)?;
+        Ok(staged)
+    }
+
+    /// Returns the directory of the new files in the form of a functions directory.
+    pub(crate) fn new_root(&self) -> PathBuf {
+        self.place.join("new")
+    }
+
+    /// Returns the directory into which the new files are written: the group of the function, if it has one.
+    pub(crate) fn files(&self) -> PathBuf {
+        in_group(&self.new_root(), &self.function)
+    }
+
+    /// Returns the directory in which the files of the function have their place.
+    fn target(&self) -> PathBuf {
+        in_group(&self.root, &self.function)
+    }
+
+    /// Exchanges the files in place for the new ones, of which there may be none. Returns the new ones.
+    ///
+    /// # Errors
+    /// A file cannot be moved; then [`Self::take_back`] has to follow.
+    pub(crate) fn swap(&self) -> io::Result<Vec<PathBuf>> {
+        let (target, part) = (self.target(), self.place.join("old.part"));
+        let new = names(&self.files())?;
+        if !new.is_empty() {
+            make(&target, 0o750)?;
+        }
+        make(&part, 0o700)?;
+        for name in own(&target, &self.function)? {
+            fs::rename(target.join(&name), part.join(&name))?;
+        }
+        fs::rename(&part, self.place.join("old"))?;
+        sync(&self.place)?;
+        let mut placed = Vec::new();
+        for name in new {
+            fs::rename(self.files().join(&name), target.join(&name))?;
+            placed.push(target.join(&name));
+        }
+        if !placed.is_empty() {
+            sync(&target)?;
+        }
+        Ok(placed)
+    }
+
+    /// Puts the files before back into their place, whatever was done of [`Self::swap`], and ends the upload. Returns
+    /// the files that are in place then. Repeated after an interruption, it goes on where it was.
+    ///
+    /// # Errors
+    /// A file cannot be moved.
+    pub(crate) fn take_back(&self) -> io::Result<Vec<PathBuf>> {
+        let (target, part, old) = (self.target(), self.place.join("old.part"), self.place.join("old"));
+        if old.exists() {
+            for name in own(&target, &self.function)? {
+                remove(&target.join(name))?;
+            }
+            fs::rename(&old, &part)?;
+        }
+        if part.exists() {
+            for name in names(&part)? {
+                make(&target, 0o750)?;
+                fs::rename(part.join(&name), target.join(&name))?;
+            }
+            self.tidy()?;
+        }
+        remove(&self.place)?;
+        let placed = own(&target, &self.function)?;
+        Ok(placed.into_iter().map(|name| target.join(name)).collect())
+    }
+
+    /// Ends the upload: the new files stay, and those before are deleted.
+    ///
+    /// # Errors
+    /// A directory cannot be renamed or removed.
+    pub(crate) fn commit(&self) -> io::Result<()> {
+        let done = self
+            .place
+            .with_file_name(format!("{}{DONE}", self.function.file_form()));
+        remove(&done)?;
+        fs::rename(&self.place, &done)?;
+        sync(&self.root.join(STAGING))?;
+        self.tidy()?;
+        remove(&done)
+    }
+
+    /// Removes an empty group, and makes what was moved durable.
+    fn tidy(&self) -> io::Result<()> {
+        let target = self.target();
+        if target != self.root && names(&target)?.is_empty() {
+            remove(&target)?;
+        }
+        if target.exists() {
+            sync(&target)
+        } else {
+            sync(&self.root)
+        }
+    }
+}
+
+/// Returns the files of a function that are in place in the directory of uploads.
+///
+/// # Errors
+/// The directory cannot be read.
+pub(crate) fn in_place(root: &Path, function: &FunctionName) -> io::Result<Vec<PathBuf>> {
+    let target = in_group(root, function);
+    let names = own(&target, function)?;
+    Ok(names.into_iter().map(|name| target.join(name)).collect())
+}
+
+/// Ends the uploads that a kill of fnd has interrupted: nobody got an answer, so the files before are put back.
+pub(crate) fn recover(root: &Path) {
+    let staging = root.join(STAGING);
+    for name in names(&staging).unwrap_or_default() {
+        let ended = match name.strip_suffix(DONE) {
+            Some(_) => remove(&staging.join(&name)),
+            None => match FunctionName::new(&name.replace('.', "/")) {
+                Ok(function) => {
+                    tracing::warn!("the upload of `{function}` was interrupted: the files before it are put back");
+                    let (root, place) = (root.to_owned(), staging.join(&name));
+                    Staged { root, function, place }.take_back().map(drop)
+                }
+                Err(_) => remove(&staging.join(&name)),
+            },
+        };
+        if let Err(error) = ended {
+            tracing::error!(
+                "failed to end the upload in `{}`: {error}",
+                staging.join(&name).display()
+            );
+        }
+    }
+}
+
+fn in_group(root: &Path, function: &FunctionName) -> PathBuf {
+    function
+        .group()
+        .map_or_else(|| root.to_owned(), |group| root.join(group))
+}
+
+/// Returns the names of the files of a function in a directory: those with its name before the first dot.
+fn own(target: &Path, function: &FunctionName) -> io::Result<Vec<String>> {
+    let part = function.as_str().rsplit('/').next().unwrap_or_default();
+    let mut found = names(target)?;
+    found.retain(|name| {
+        let path = target.join(name);
+        if name == part {
+            // A directory without a manifest is a group.
+            return !path.is_dir() || path.join("function.toml").exists();
+        }
+        let rest = name.strip_prefix(part).filter(|rest| rest.starts_with('.'));
+        rest.is_some_and(|rest| rest != ".age")
+    });
+    Ok(found)
+}
+
+/// Returns the names in a directory; none if it is not there.
+fn names(directory: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        names.extend(entry?.file_name().into_string()); // no file of a function has another name
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn make(directory: &Path, mode: u32) -> io::Result<()> {
+    match DirBuilder::new().mode(mode).create(directory) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(about) if about.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests;
