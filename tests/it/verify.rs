@@ -19,7 +19,9 @@ fn verify(fnd: &Fnd, more: &[&str]) -> Run {
 fn a_fnd_that_is_well_has_nothing_wrong_whether_it_runs_or_not() {
     require!(root, cgroup);
     let mut fnd = Fnd::start();
-    fnd.drop_file("quick.sh", QUICK);
+    // Without quotas no measurement is under way when fnd stops: it has a directory, too.
+    let block = "# on_load = false\n# [limits]\n# home = \"none\"\n# cache = \"none\"";
+    fnd.drop_file("quick.sh", &QUICK.replace("# on_load = false", block));
     fnd.wait_ready("quick");
     let id = fnd.queue("quick", "");
     let temporary = fnd.path(&format!("state/tmp/quick/{id}"));
@@ -80,7 +82,9 @@ fn leftovers_and_foreign_homes_are_found_and_only_what_is_safe_is_removed() {
 fn a_damaged_ledger_is_set_aside_and_what_was_set_aside_is_confirmed() {
     require!(root, cgroup);
     let mut fnd = Fnd::start();
-    fnd.drop_file("quick.sh", QUICK);
+    // Without quotas no measurement is under way when fnd stops: it has a directory, too.
+    let block = "# on_load = false\n# [limits]\n# home = \"none\"\n# cache = \"none\"";
+    fnd.drop_file("quick.sh", &QUICK.replace("# on_load = false", block));
     fnd.wait_ready("quick");
     let id = fnd.wait_end(fnd.queue("quick", "")).id;
     fnd.stop();

@@ -72,10 +72,10 @@ pub enum Code {
     NotKept,
     /// A key of the state, or a function, has another version than the request expects.
     Conflict,
-    /// A release serves already, is not held, or could not be installed or loaded.
-    Release,
     /// The files of the function lie in a functions directory that the API does not change.
     NotUploaded,
+    /// A release serves already, is not held, or could not be installed or loaded.
+    Release,
     /// The body is larger than the limit.
     TooLarge,
     /// No subscriber takes the data of an event.

@@ -17,7 +17,7 @@ pub(super) const ALL: &[Mistake] = &[
         &["fndctl cancel --all"],
     ),
     only("a verb of systemctl: stop", &["stop hello"], &["fndctl disable"]),
-    only("a verb of docker: rm", &["rm hello"], &["delete the file"]),
+    only("a verb of docker: rm", &["rm hello"], &["sudo rm "]),
     only(
         "a function that is misspelt",
         &["invoke helo"],

@@ -116,7 +116,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             .version
             .map(|version| version.to_string())
             .unwrap_or_default();
-        let what = [detail.status.runtime.as_str(), detail.more.mode.as_str()];
+        // The version of an interpreter that runs for the first time is not known yet.
+        let runtime = detail.status.runtime.split(' ').next().unwrap_or_default();
+        let what = [runtime, detail.more.mode.as_str()];
         let what: Vec<&str> = what.into_iter().filter(|word| !word.is_empty()).collect();
         out.remark(&format!("{name}: {done}, {} ({version})", what.join(", ")))?;
         if detail.more.newer.is_some() {
