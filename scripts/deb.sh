@@ -79,6 +79,7 @@ gzip -9n "$stage"/*.[1578] "$stage/changelog" "$stage/libraries"
 if ((${#cross[@]})); then
     shlibdeps=$(command -v dpkg-shlibdeps)
     mkdir "$stage/bin"
+    # shellcheck disable=SC2016 # the new script expands them
     printf '#!/bin/sh\nfound=$(%s "$@") || exit\nprintf "%%s\\n" "$found" | sed "s/:%s\\b//g"\n' "$shlibdeps" "$2" \
         >"$stage/bin/dpkg-shlibdeps"
     chmod +x "$stage/bin/dpkg-shlibdeps"
