@@ -29,6 +29,7 @@ fn workers() -> Workers {
         lacking: fnd_spawner::sandbox::layers::Missing::default(),
         runtimes: Vec::new(),
         own_ipc: false,
+        private_mounts: false,
         myself: Myself::current(),
         zone: String::new(),
         best_effort: true,
