@@ -31,15 +31,15 @@ need jq test -x /usr/bin/jq
 need openssl test -x /usr/bin/openssl
 need python3 test -x /usr/bin/python3
 need python3-git python_has git
+need python3-pip python_has pip
 need python3-requests python_has requests
 need python3-venv python_has ensurepip
 need python3-yaml python_has yaml
 need sqlite3 test -x /usr/bin/sqlite3
 need procps command_there ps
 deno=$(find_deno) || die "no deno for $(uname -m): fnd is built for x86_64 and aarch64; set FND_DENO to a deno of your own"
-if [[ ! -x $deno ]]; then
-    need npm command_there npm
-fi
+# It installs deno, and in the tests packages of functions.
+need npm command_there npm
 if [[ ${1:-} == --ci || ${1:-} == --crash ]]; then
     need strace command_there strace
 fi
@@ -50,7 +50,6 @@ if [[ ${1:-} == --ci ]]; then
     need lua5.4 test -x /usr/bin/lua5.4
     need man-db command_there man
     need nodejs command_there node
-    need npm command_there npm
     need mmdebstrap command_there mmdebstrap
     need php-cli test -x /usr/bin/php
     need ruby test -x /usr/bin/ruby

@@ -25,7 +25,7 @@ done
 
 # Packages that fnd's package depends on or recommends, and programs that scenarios use. The test brings deno itself.
 packages=(systemd-sysv dbus udev kmod linux-image-cloud-amd64 initramfs-tools zstd
-    bash python3 nodejs jq curl sqlite3 procps iproute2 util-linux ca-certificates libnss-systemd openssh-client sudo acl wrk)
+    bash python3 python3-pip nodejs jq curl sqlite3 procps iproute2 util-linux ca-certificates libnss-systemd openssh-client sudo acl wrk)
 
 say "building an image of Debian ($suite); this takes a few minutes, once"
 started=$SECONDS

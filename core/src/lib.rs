@@ -8,6 +8,7 @@
 //! - `api`: bodies of the API and of status files
 //! - `audit`: what callers of the control socket did, and what was refused to them
 //! - `backoff`: the delay before a retry
+//! - `builds`: which dependencies of functions are installed next
 //! - `data`: the bytes of a payload, which core never reads
 //! - `durations`: the last durations, and their quantiles
 //! - `examined`: the output of `fnd --examine`
@@ -33,6 +34,7 @@ pub mod access;
 pub mod api;
 pub mod audit;
 pub mod backoff;
+pub mod builds;
 pub mod data;
 pub mod durations;
 pub mod examined;

@@ -1,8 +1,8 @@
 //! The command line: every verb, its options and its examples.
 
 use crate::commands::{
-    audit, backup, binding, bundle, cancel, cat, completion, config, dead_letters, deploy, diff, doctor, drain, edit,
-    emit, enable, events, explain, history, invoke, list, log_level, logs, new, releases, reload, remove, replay,
+    audit, backup, binding, build, bundle, cancel, cat, completion, config, dead_letters, deploy, diff, doctor, drain,
+    edit, emit, enable, events, explain, history, invoke, list, log_level, logs, new, releases, reload, remove, replay,
     report, restore, result, routes, run, runtimes, schedules, schema, secret, show, sizes, state, status, top,
     validate, verify, version, wait,
 };
@@ -185,6 +185,8 @@ pub(crate) enum Verb {
     Unpin(releases::Args),
     /// Show what differs between two releases, in manifest and code.
     Diff(diff::Args),
+    /// Install the dependencies of a function again if that failed, and wait until they are there.
+    Build(build::Args),
     /// Upload a file, a directory or an archive as a function, and wait until it serves.
     Deploy(deploy::Args),
     /// Remove uploaded functions.

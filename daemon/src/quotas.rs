@@ -65,6 +65,19 @@ impl Measurements {
         self.running.contains_key(&worker)
     }
 
+    /// Returns whether no process measures.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// Wants no results any more: each measurement is over when its process has ended. Returns the processes.
+    pub(crate) fn stop(&mut self) -> Vec<WorkerId> {
+        for measurement in self.running.values_mut() {
+            measurement.said.get_or_insert(None);
+        }
+        self.running.keys().copied().collect()
+    }
+
     /// Records what a process has printed.
     pub(crate) fn said(&mut self, worker: WorkerId, said: Option<Measured>) -> Option<Done> {
         self.running.get_mut(&worker)?.said = Some(said);

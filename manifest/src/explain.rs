@@ -296,7 +296,7 @@ mod tests {
             text.contains("default: \"180s\"") && text.contains("example: timeout = \"30s\""),
             "{text}"
         );
-        assert!(key("dependencies").first().is_some_and(|key| key.not_yet));
+        assert!(key("ui.enabled").first().is_some_and(|key| key.not_yet));
         assert!(keys().len() > 150);
     }
 }

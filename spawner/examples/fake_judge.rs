@@ -4,9 +4,9 @@
 use fnd_spawner::protocol::Channel;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::plan::{
-    ALWAYS, Credentials, FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, FunctionVerdict,
-    JudgeFunction, JudgeReply, JudgeRequest, Limits, Mapped, Plan, Policy, RunMode, SettingsAndKey, SettingsAndSandbox,
-    SettingsAndTls, SettingsVerdict, Text, User,
+    ALWAYS, Credentials, FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets,
+    FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, Limits, Mapped, Plan, Policy, RunMode, SettingsAndKey,
+    SettingsAndSandbox, SettingsAndTls, SettingsVerdict, Text, User,
 };
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use fnd_wire::unpack::{Record, Unpacked};
@@ -53,10 +53,8 @@ fn main() {
                 let manifest = sandbox.unwrap_or_default();
                 let sandbox = function.verdict.plan.as_ref().map(|_| sandbox_of(&manifest));
                 let function = FunctionAndSandbox { function, sandbox };
-                JudgeReply::Function(Box::new(FunctionAndCredentials {
-                    function,
-                    credentials: credentials_of(&manifest),
-                }))
+                let function = FunctionAndCredentials { function, credentials: credentials_of(&manifest) };
+                JudgeReply::Function(Box::new(FunctionAndBuild { function, build: None }))
             }
         };
         channel.send(&reply.to_wire(), Vec::new()).unwrap();

@@ -8,12 +8,13 @@ use crate::grants::{self, Stamps};
 use crate::places::{self, Places};
 use crate::policy::{Interpreter, problem};
 use crate::source::{DEPTH_MAX, Kind, Opened, PATH_MAX, SHALLOWER, Sources};
+use crate::trees;
 use crate::unpacker::{Contents, Unpacker};
 use fnd_wire::archive::{BYTES_MAX, ENTRIES_MAX as FILES_MAX, Format};
 use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::{Install, Origin, Problem, STORED, StoredFile};
-use fnd_wire::ids::Version;
-use fnd_wire::plan::{CODE_MAX, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan};
+use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::plan::{Build, CODE_MAX, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan};
 use fnd_wire::sandbox::Sandbox;
 use rustix::fs::{Dir, FileType};
 use rustix::process::getpid;
@@ -107,6 +108,10 @@ pub struct Snapshot {
     pub stamps: Stamps,
     /// Whether only the files are asked for.
     pub only_files: bool,
+    /// How its dependencies are built, until their tree is found.
+    pub build: Option<Build>,
+    /// The tree of its dependencies.
+    pub tree: Option<Version>,
     /// The stored version that is read: its directory in place of the functions directories, and its origin.
     stored: Option<(Sources, Origin)>,
     manifest: Option<JudgedFile>,
@@ -149,11 +154,60 @@ impl Snapshot {
             install,
             stamps,
             only_files: false,
+            build: None,
+            tree: None,
             stored,
             manifest,
             large: None,
             files: Vec::new(),
             pending: VecDeque::from([(String::new(), kind)]),
+            bytes: 0,
+            staging,
+        })
+    }
+
+    /// Returns a snapshot of the version that builds this function's dependencies: of files that the build reads, and of
+    /// one that the judge made.
+    ///
+    /// # Errors
+    /// If a file can't be read.
+    pub fn of_build(
+        &self,
+        function: FunctionName,
+        inputs: &[String],
+        (name, made): (String, Bytes),
+        staging: PathBuf,
+    ) -> io::Result<Self> {
+        let code = |relative: &String, bytes: Vec<u8>| Code {
+            relative: relative.clone(),
+            shown: format!("{}/{relative}", self.shown),
+            mode: 0o644,
+            trusted: self.trusted,
+            digest: Sha256::digest(&bytes).into(),
+            length: bytes.len() as u64,
+            content: Content::Held(bytes),
+        };
+        let mut files = vec![code(&name, made.0)];
+        for file in self.files.iter().filter(|file| inputs.contains(&file.relative) && file.relative != name) {
+            files.push(code(&file.relative, file.content.front(usize::MAX)?.into_owned()));
+        }
+        files.sort_by(|a, b| a.relative.cmp(&b.relative));
+        let (directory, source) = (self.install.directory, function.as_str().to_owned());
+        Ok(Self {
+            request: self.request,
+            install: Install { directory, function, source, sidecar: None, directory_form: true },
+            trusted: self.trusted,
+            owner: self.owner,
+            shown: self.shown.clone(),
+            stamps: Stamps::new(),
+            only_files: false,
+            build: None,
+            tree: None,
+            stored: None,
+            manifest: None,
+            large: None,
+            files,
+            pending: VecDeque::new(),
             bytes: 0,
             staging,
         })
@@ -458,10 +512,10 @@ impl Snapshot {
         Version(all.finalize().into())
     }
 
-    /// Returns the version's hash, which includes the interpreter and the hash of its secrets, and the key for "runs once
+    /// Returns the version's hash, which includes the interpreter and digests of what it gets, and the key for "runs once
     /// per content": the hash of code and own manifest only. A stored version has the key of its source, since its text
     /// may have lost carriage returns.
-    pub fn versions(&self, runtime: &str, interpreter: &Interpreter, secrets: Option<Version>) -> (Version, Version) {
+    pub fn versions(&self, runtime: &str, interpreter: &Interpreter, gets: [Option<Version>; 2]) -> (Version, Version) {
         let load_key =
             self.stored.as_ref().map_or_else(|| self.hash(|file| file.digest), |(_, origin)| origin.load_key);
         let mut digest = Sha256::new();
@@ -469,7 +523,7 @@ impl Snapshot {
         add(&mut digest, runtime.as_bytes());
         add(&mut digest, interpreter.real.as_bytes());
         interpreter.seal.iter().for_each(|part| add(&mut digest, &part.to_le_bytes()));
-        secrets.iter().for_each(|secrets| add(&mut digest, &secrets.0));
+        gets.iter().flatten().for_each(|part| add(&mut digest, &part.0));
         (Version(digest.finalize().into()), load_key)
     }
 
@@ -525,6 +579,13 @@ impl Snapshot {
                         fs::set_permissions(path, Permissions::from_mode(mode))?;
                     }
                     content => write(&path, &self.installed(file, plan, content.front(usize::MAX)?), mode)?,
+                }
+            }
+            if let Some(tree) = &self.tree {
+                let link = |to: &Path, name| std::os::unix::fs::symlink(to, self.staging.join(name));
+                link(&Path::new("../../../deps").join(tree.hex()), "deps")?;
+                if trees::place(places, tree).join("node_modules").exists() {
+                    link(Path::new("deps/node_modules"), "node_modules")?; // Node searches above the code
                 }
             }
             give(&self.staging, group)?;

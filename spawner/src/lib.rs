@@ -39,6 +39,7 @@
 //! - `sockets`: directories of programs that serve HTTP
 //! - `source`: reads files that people wrote, without trust
 //! - `spawner`: the loop
+//! - `trees`: dependencies that functions share
 //! - `uids`: the table of functions and users
 //! - `unpacker`: has archives unpacked
 //! - `vault`: opens the files of secrets
@@ -74,6 +75,7 @@ pub mod settings;
 pub mod sockets;
 pub mod source;
 pub mod spawner;
+pub mod trees;
 pub mod uids;
 pub mod unpacker;
 pub mod vault;

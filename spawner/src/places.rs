@@ -121,7 +121,7 @@ impl Places {
     /// Returns the directories below which root makes the functions' directories, with their modes.
     fn fixed(&self) -> Vec<(PathBuf, u32)> {
         let (state, run) = (|name| (self.state.join(name), 0o711), |name| (self.run.join(name), 0o711));
-        let mut fixed: Vec<_> = ["versions", "home", "cache", "tmp"].map(state).into();
+        let mut fixed: Vec<_> = ["versions", "home", "cache", "tmp", "deps"].map(state).into();
         fixed.push((self.state.join("spawner"), 0o700));
         fixed.extend(["creds", "bindings", "api", "http", "root"].map(run));
         fixed

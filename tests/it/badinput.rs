@@ -56,9 +56,9 @@ fn manifests() {
     refused(&fnd, "double", "on_load = false\non_load = true\n", &["on_load"]);
     refused(
         &fnd,
-        "not-yet",
+        "packages",
         "dependencies = [\"requests\"]\n",
-        &["dependencies", "not supported yet"],
+        &["dependencies", "fnd installs no dependencies for runtime `bash`"],
     );
     refused(&fnd, "tiny", "[limits]\nmemory = \"1\"\n", &["memory"]);
     witness_serves(fnd);
@@ -301,8 +301,8 @@ fn a_comment_that_is_nearly_a_manifest_keeps_its_script_from_running() {
     );
     fnd.drop_file("mixed.py", "# /// script\n# on_load = false\n# ///\nprint('never')\n");
     fnd.drop_file(
-        "pep.py",
-        "# /// script\n# dependencies = [\"requests\"]\n# ///\nprint('never')\n",
+        "pep.sh",
+        "# /// script\n# dependencies = [\"requests\"]\n# ///\necho never\n",
     );
     let error = fnd.wait_error("near").error.unwrap();
     assert!(
@@ -314,7 +314,7 @@ fn a_comment_that_is_nearly_a_manifest_keeps_its_script_from_running() {
     let pep = fnd.wait_ready("pep");
     let warning = pep.warning.unwrap();
     assert!(
-        warning.contains("pep.py:1:1") && warning.contains("# /// fnd"),
+        warning.contains("pep.sh:1:1") && warning.contains("is for Python"),
         "{warning}"
     );
     assert!(

@@ -15,6 +15,7 @@
 //! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
 //! - `ctl`, `doctor`, `edit`, `new`, `run_file`, `validate`, `verify`: fndctl
 //! - `day`: a day in the life of a nightly function
+//! - `dependencies`: packages that functions need
 //! - `deploy`: functions that are uploaded
 //! - `documents`, `units`: the documents are true
 //! - `files`: files that run functions, each content once
@@ -53,6 +54,7 @@ mod corpus;
 mod crash;
 mod ctl;
 mod day;
+mod dependencies;
 mod deploy;
 mod disk_faults;
 mod doctor;

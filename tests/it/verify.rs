@@ -19,9 +19,7 @@ fn verify(fnd: &Fnd, more: &[&str]) -> Run {
 fn a_fnd_that_is_well_has_nothing_wrong_whether_it_runs_or_not() {
     require!(root, cgroup);
     let mut fnd = Fnd::start();
-    // Without quotas no measurement is under way when fnd stops: it has a directory, too.
-    let block = "# on_load = false\n# [limits]\n# home = \"none\"\n# cache = \"none\"";
-    fnd.drop_file("quick.sh", &QUICK.replace("# on_load = false", block));
+    fnd.drop_file("quick.sh", QUICK);
     fnd.wait_ready("quick");
     let id = fnd.queue("quick", "");
     let temporary = fnd.path(&format!("state/tmp/quick/{id}"));

@@ -22,8 +22,9 @@ pub const PROTOCOL_MIN: u16 = 1;
 /// [`Request::Secret`] and the variables of requests. Protocol 5 adds [`Request::Watch`]. In protocol 6 the judge answers
 /// with the sandbox of a function. Protocol 7 adds secrets of functions, and [`Reply::Masks`]. In protocol 8 the judge
 /// says where the key of encrypted secrets is. Protocol 9 adds [`Request::Measure`]. Protocol 10 adds installing from a
-/// stored version ([`STORED`]) and [`Request::Files`]. Everything else is protocol 1.
-pub const PROTOCOL_MAX: u16 = PROTOCOL_RELEASES;
+/// stored version ([`STORED`]) and [`Request::Files`]. Protocol 11 adds dependencies: [`Reply::NeedsBuild`] and
+/// [`Request::Seal`]. Everything else is protocol 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_BUILDS;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
 /// First protocol that has [`Request::Sweep`].
@@ -47,6 +48,8 @@ pub const PROTOCOL_AGE: u16 = 8;
 pub const PROTOCOL_QUOTAS: u16 = 9;
 /// First protocol in which a stored version can be installed again ([`STORED`]), and that has [`Request::Files`].
 pub const PROTOCOL_RELEASES: u16 = 10;
+/// First protocol in which functions have dependencies that are built ([`Reply::NeedsBuild`]).
+pub const PROTOCOL_BUILDS: u16 = 11;
 /// [`Install::directory`] of a stored version: `source` is its hash, and nothing else of the request is used.
 pub const STORED: u16 = u16::MAX;
 /// Largest secret in bytes.
@@ -176,6 +179,12 @@ wire_enum! {
         /// Reads the files of a stored version ([`STORED`]); from protocol 10 on. Answered by [`Reply::Files`] or
         /// [`Reply::Refused`].
         20 = Files(Install),
+        /// Makes this tree of what a build has left in the home of [`BUILD`](crate::plan::BUILD), unless there is a tree of
+        /// that name; then, as without a tree, empties that home. From protocol 11 on. Answered by [`Reply::Sealed`].
+        21 = Seal(Option<Version>),
+        /// Deletes the trees that no installed version has and that no version has got for so many seconds; from protocol
+        /// 11 on. Answered by [`Reply::Done`].
+        22 = PruneTrees(u64),
     }
 }
 
@@ -244,6 +253,24 @@ wire_structs! {
         pub function: FunctionName,
         /// Versions to keep.
         pub keep: Vec<Version>,
+    }
+
+    /// A function can be installed when its dependencies are built.
+    pub struct NeedsBuild {
+        /// The function.
+        pub function: FunctionName,
+        /// The judge's document about it.
+        pub document: Bytes,
+        /// The version of [`BUILD`](crate::plan::BUILD) that builds them. Its hash is the name of the tree.
+        pub build: Installed,
+    }
+
+    /// A version was installed that has dependencies.
+    pub struct InstalledWithTree {
+        /// The version.
+        pub installed: Installed,
+        /// The name of the tree.
+        pub tree: Version,
     }
 
     /// A worker's new adoption record.
@@ -502,6 +529,12 @@ wire_enum! {
         18 = Masks(Masked),
         /// Answers [`Request::Files`]: the files, sorted by path; a manifest that lies beside the code is the last one.
         25 = Files(Vec<StoredFile>),
+        /// Answers [`Request::Install`] from protocol 11 on: nothing was installed yet.
+        26 = NeedsBuild(NeedsBuild),
+        /// Answers [`Request::Install`] from protocol 11 on, if the version has dependencies.
+        27 = InstalledWithTree(InstalledWithTree),
+        /// Answers [`Request::Seal`]: absent if it was done, otherwise the reason.
+        28 = Sealed(Option<String>),
     }
 }
 

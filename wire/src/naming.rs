@@ -2,6 +2,7 @@
 //! that runtimes claim are not known here (`fnd_manifest::function::forms` knows them).
 
 use crate::ids::FunctionName;
+use crate::plan::BUILD;
 
 /// The functions directory of uploads, below the state directory: the last one in the list. Files in it never count as
 /// trusted, whoever owns them.
@@ -54,7 +55,7 @@ pub fn function_of(source: &str, directory: bool) -> Option<(FunctionName, Optio
         Some(group) => format!("{group}/{stem}"),
         None => stem.to_owned(),
     };
-    let name = FunctionName::new(&full).ok()?;
+    let name = FunctionName::new(&full).ok().filter(|name| name.as_str() != BUILD)?;
     Some((name, (!directory).then(|| format!("{full}.toml"))))
 }
 
@@ -95,6 +96,7 @@ mod tests {
             "node_modules/a.js",
             "a.dpkg-new",
             "a b.sh",
+            "fnd-build.py",
         ] {
             check(none, false, None);
         }

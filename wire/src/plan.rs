@@ -5,7 +5,7 @@
 //! that root owns.
 
 use crate::form::{Bytes, wire_enum, wire_structs};
-use crate::frame::{PROTOCOL_AGE, PROTOCOL_REQUESTS, PROTOCOL_SANDBOX, PROTOCOL_SECRETS};
+use crate::frame::{PROTOCOL_AGE, PROTOCOL_BUILDS, PROTOCOL_REQUESTS, PROTOCOL_SANDBOX, PROTOCOL_SECRETS};
 use crate::ids::FunctionName;
 use crate::sandbox::{Profile, Sandbox};
 use crate::trust::is_secret;
@@ -79,7 +79,7 @@ wire_structs! {
         /// The text.
         pub text: String,
         /// Whether placeholders in the text are replaced: `{code}` `{entry}` `{tmp}` `{state}` `{cache}` `{result}`
-        /// `{credentials}` `{bindings}` by paths, `{shim}` by the path in [`RunMode::Handler`], `{user}` and `{zone}`
+        /// `{credentials}` `{bindings}` `{deps}` by paths, `{shim}` by the path in [`RunMode::Handler`], `{user}` and `{zone}`
         /// by the names of user and time zone. True only for texts of [`ALWAYS`] and of a runtime's `runtime.toml`,
         /// never for texts of a manifest.
         pub template: bool,
@@ -252,6 +252,29 @@ wire_structs! {
         pub function: FunctionAndSandbox,
         /// Secrets and service bindings of the function.
         pub credentials: Credentials,
+    }
+
+    /// A function's dependencies, and how they are built. Nothing in it depends on the function's name, so functions with
+    /// the same dependencies share one tree.
+    pub struct Build {
+        /// The plan of [`BUILD`].
+        pub plan: Plan,
+        /// Its sandbox.
+        pub sandbox: Sandbox,
+        /// `fnd_manifest::judge::Verdict` about it as JSON, for fnd.
+        pub document: Bytes,
+        /// The files of the function that the build reads, at most [`INPUTS_MAX`].
+        pub inputs: Vec<String>,
+        /// Name and content of a file for the build that the judge makes.
+        pub made: (String, Bytes),
+    }
+
+    /// A verdict with everything that the function gets, and the build of its dependencies.
+    pub struct FunctionAndBuild {
+        /// Verdict, secrets, sandbox and credentials.
+        pub function: FunctionAndCredentials,
+        /// The build; absent if nothing is to be built.
+        pub build: Option<Build>,
     }
 
     /// A verdict on the settings, and the key of encrypted secrets.
@@ -442,6 +465,15 @@ pub const LAST_SETTINGS: &str = "spawner/settings";
 /// more.
 pub const ANSWER_MAX: usize = crate::frame::FRAME_MAX / 2;
 
+/// The function of fnd's own that builds dependencies. A function of people can't have this name.
+pub const BUILD: &str = "fnd-build";
+
+/// The file by which a build says that a tree is complete. A line for each package: its name, a space, its version.
+pub const COMPLETE: &str = ".fnd-packages";
+
+/// Most files of a function that its build reads.
+pub const INPUTS_MAX: usize = 32;
+
 /// Most secrets, and most service bindings, of a function.
 pub const MAPPED_MAX: usize = 64;
 
@@ -495,10 +527,12 @@ wire_enum! {
         5 = SettingsBefore8(SettingsAndSandbox),
         /// Answers [`JudgeRequest::Function`] to a spawner before protocol 7.
         6 = FunctionBefore7(Box<FunctionAndSandbox>),
-        /// Answers [`JudgeRequest::Function`].
-        7 = Function(Box<FunctionAndCredentials>),
+        /// Answers [`JudgeRequest::Function`] to a spawner before protocol 11.
+        7 = FunctionBefore11(Box<FunctionAndCredentials>),
         /// Answers [`JudgeRequest::Settings`].
         8 = Settings(SettingsAndKey),
+        /// Answers [`JudgeRequest::Function`].
+        9 = Function(Box<FunctionAndBuild>),
     }
 }
 
@@ -508,16 +542,24 @@ impl JudgeReply {
     #[must_use]
     pub fn in_protocol(self, protocol: u16) -> Self {
         match self {
+            Self::Function(all) if protocol < PROTOCOL_BUILDS => {
+                let mut function = all.function;
+                if all.build.is_some() {
+                    // Such a spawner would start it without its dependencies.
+                    function.function.function.verdict.plan = None;
+                }
+                Self::FunctionBefore11(Box::new(function)).in_protocol(protocol)
+            }
             Self::Settings(all) if protocol < PROTOCOL_REQUESTS => Self::OldSettings(all.settings.settings.verdict),
-            Self::Function(all) if protocol < PROTOCOL_REQUESTS => {
+            Self::FunctionBefore11(all) if protocol < PROTOCOL_REQUESTS => {
                 Self::OldFunction(Box::new(all.function.function.verdict))
             }
             Self::Settings(all) if protocol < PROTOCOL_SANDBOX => Self::SettingsBefore6(all.settings.settings),
-            Self::Function(all) if protocol < PROTOCOL_SANDBOX => {
+            Self::FunctionBefore11(all) if protocol < PROTOCOL_SANDBOX => {
                 Self::FunctionBefore6(Box::new(all.function.function))
             }
             Self::Settings(all) if protocol < PROTOCOL_AGE => Self::SettingsBefore8(all.settings),
-            Self::Function(all) if protocol < PROTOCOL_SECRETS => Self::FunctionBefore7(Box::new(all.function)),
+            Self::FunctionBefore11(all) if protocol < PROTOCOL_SECRETS => Self::FunctionBefore7(Box::new(all.function)),
             reply => reply,
         }
     }

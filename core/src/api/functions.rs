@@ -184,6 +184,14 @@ pub struct FunctionMore {
     /// What it keeps on the disk; null if it has no quota, or if no quota is enforced.
     #[serde(default)]
     pub storage: Option<StorageUse>,
+    /// The tree of packages that was installed for it, by its hash; null if it needs none. Functions with the same packages
+    /// share one.
+    #[serde(default, with = "text::id_or_null")]
+    #[schemars(with = "Option<String>")]
+    pub tree: Option<Version>,
+    /// The packages of the tree, each with its version.
+    #[serde(default)]
+    pub packages: Vec<String>,
     /// Errors and warnings of the newest content.
     #[schemars(with = "Vec<Diagnostic>")]
     pub diagnostics: Vec<serde_json::Value>,

@@ -59,6 +59,9 @@ pub enum Event {
         /// Why, in one line.
         error: String,
     },
+    /// New content of a function waits for its dependencies. The version before it goes on serving; without one the
+    /// function is `building`.
+    Building(FunctionName),
     /// The function's file is gone.
     Removed(FunctionName),
     /// The first scan of the functions directories is over. If all directories could be read, absent functions were

@@ -42,6 +42,8 @@ pub(super) struct Serving {
 pub(super) enum Presence {
     /// The function has no file; only its history is known.
     Absent,
+    /// The file is there, and its first version waits for its dependencies.
+    Building,
     /// The file is there, but no version of it could run.
     Invalid,
     /// A version serves.
@@ -136,7 +138,7 @@ impl Function {
     pub(super) fn serving(&self) -> Option<&Arc<Serving>> {
         match &self.presence {
             Presence::Serving(serving) => Some(serving),
-            Presence::Absent | Presence::Invalid => None,
+            Presence::Absent | Presence::Building | Presence::Invalid => None,
         }
     }
 
@@ -158,7 +160,7 @@ impl Function {
             .is_some_and(|failures| failures.looping > 0);
         match &self.presence {
             Presence::Absent if self.busy > 0 => FunctionState::Running,
-            Presence::Absent => FunctionState::Building,
+            Presence::Absent | Presence::Building => FunctionState::Building,
             Presence::Invalid => FunctionState::Invalid,
             Presence::Serving(_) if !self.is_enabled() => FunctionState::Disabled,
             Presence::Serving(_) if looping => FunctionState::CrashLooping,

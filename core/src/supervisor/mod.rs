@@ -192,6 +192,7 @@ impl Supervisor {
             Event::Restored(restored) => self.restored(now, restored, out),
             Event::Installed(installed) => self.installed(now, *installed, out),
             Event::Refused { function, error } => self.refused(&function, error, out),
+            Event::Building(function) => self.building(&function, out),
             Event::Removed(function) => self.removed(now, &function, out),
             Event::Scanned { whole } => self.scanned(now, whole, out),
             Event::Quiet(held) => self.directories_quiet(now, &held, out),

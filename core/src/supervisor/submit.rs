@@ -199,6 +199,10 @@ impl Supervisor {
         let serving = match &function.presence {
             Presence::Serving(serving) => serving,
             Presence::Absent => return Err(self.unknown(&submit.function)),
+            Presence::Building => {
+                let reason = "its dependencies are being installed".to_owned();
+                return Err(Rejection::Unavailable { reason });
+            }
             Presence::Invalid => {
                 let error = function
                     .error

@@ -25,7 +25,7 @@ impl Supervisor {
     pub(super) fn installed(&mut self, now: Now, installed: Installed, out: &mut Vec<Action>) {
         let key = self.functions.find_or_add(&installed.function);
         let function = &mut self.functions[key];
-        let first = matches!(function.presence, Presence::Absent);
+        let first = matches!(function.presence, Presence::Absent | Presence::Building);
         let known = function.serving().map(|serving| serving.version) == Some(installed.version);
         let is_service = |serving: &Serving| serving.rules.kind.is_service();
         let was_service = function.serving().map(|serving| is_service(serving));
@@ -94,11 +94,23 @@ impl Supervisor {
         self.release_early(now, Some(key), out);
     }
 
+    /// Handles new content whose dependencies are being installed. A version that serves goes on.
+    pub(super) fn building(&mut self, function: &FunctionName, out: &mut Vec<Action>) {
+        let key = self.functions.find_or_add(function);
+        let function = &mut self.functions[key];
+        function.error = None;
+        if matches!(function.presence, Presence::Absent | Presence::Invalid) {
+            function.presence = Presence::Building;
+        }
+        self.announce(key, out);
+        out.push(Action::Status(self.functions[key].name.clone()));
+    }
+
     /// Handles new content that is invalid.
     pub(super) fn refused(&mut self, function: &FunctionName, error: String, out: &mut Vec<Action>) {
         let key = self.functions.find_or_add(function);
         let function = &mut self.functions[key];
-        if matches!(function.presence, Presence::Absent) {
+        if matches!(function.presence, Presence::Absent | Presence::Building) {
             function.presence = Presence::Invalid;
             function.announced = FunctionState::Invalid;
         } else if function.error.as_deref() == Some(error.as_str()) {

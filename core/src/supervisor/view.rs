@@ -8,6 +8,7 @@ use super::{FunctionState, Supervisor};
 use crate::durations;
 use crate::record::InvocationRecord;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version};
+use fnd_wire::plan::BUILD;
 use std::borrow::Cow;
 
 /// A snapshot of a function.
@@ -74,9 +75,13 @@ impl Supervisor {
         self.functions[key].is_shown().then(|| self.view(key))
     }
 
-    /// Returns every shown function, by name.
+    /// Returns every shown function, by name; not fnd's own.
     pub fn functions(&self) -> impl Iterator<Item = FunctionView<'_>> {
-        let shown = self.functions.keys().filter(|key| self.functions[*key].is_shown());
+        let is_own = |key: &FunctionKey| self.functions[*key].name.as_str() == BUILD;
+        let shown = self
+            .functions
+            .keys()
+            .filter(move |key| self.functions[*key].is_shown() && !is_own(key));
         shown.map(|key| self.view(key))
     }
 
@@ -133,6 +138,13 @@ impl Supervisor {
             .and_then(|function| function.serving())
             .map(|serving| serving.version);
         workers.map(|worker| worker.serving.version).chain(serving).collect()
+    }
+
+    /// Returns a live invocation of a function, if there is one.
+    #[must_use]
+    pub fn live_of(&self, name: &FunctionName) -> Option<InvocationId> {
+        let key = self.functions.find(name)?;
+        self.functions[key].queue.live().first().copied()
     }
 
     /// Returns how many attempts run or are being started.

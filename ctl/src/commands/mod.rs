@@ -7,6 +7,7 @@
 //! - `audit`: who did what
 //! - `history`, `dead_letters`, `report`: many runs
 //! - `logs`, `events`: what is printed and what happens
+//! - `build`: the dependencies of a function
 //! - `releases`, `diff`: the releases of a function
 //! - `deploy`, `remove`: uploaded functions
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
@@ -35,6 +36,7 @@
 pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod binding;
+pub(crate) mod build;
 pub(crate) mod bundle;
 pub(crate) mod cancel;
 pub(crate) mod cat;

@@ -93,6 +93,7 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
         ),
         ("memory", or_dash(memory(status))),
         ("disk", or_dash(disk(detail, now))),
+        ("packages", or_dash(detail.more.packages.join(", "))),
         ("last run", last),
         (
             "next attempt",

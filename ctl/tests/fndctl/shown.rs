@@ -102,6 +102,8 @@ fn answers() {
         &["pin", "hello"],
         &["unpin", "hello"],
         &["unpin", "full"],
+        &["build", "hello"],
+        &["build", "fails"],
         &["diff", "hello"],
         &["diff", "hello", "ab", "9a", "-o", "json"],
         &["history", "--id", ENDED],

@@ -117,6 +117,13 @@ impl FunctionBackend for Control {
         self.list_releases(name)
     }
 
+    fn build(&self, name: &FunctionName) -> Option<Pending<Result<(), String>>> {
+        let wait = self.settled().build_again(name)?;
+        Some(Box::pin(async move {
+            wait.await.unwrap_or_else(|_| Err("fnd is stopping".to_owned()))
+        }))
+    }
+
     fn hold(
         &self,
         name: &FunctionName,

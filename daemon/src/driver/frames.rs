@@ -1,6 +1,7 @@
 //! Turns frames of the spawner into events of the supervisor.
 
 use super::{Message, State, message};
+use crate::functions::dependencies;
 use crate::functions::install::Judged;
 use crate::output::Piped;
 use crate::triggers::secrets::Answer;
@@ -9,7 +10,7 @@ use crate::workers::http::Server;
 use crate::workers::link::Incoming;
 use crate::workers::{Asked, Attached, Starting};
 use fnd_core::supervisor::Event;
-use fnd_wire::frame::{Exited, Reply, Spawned};
+use fnd_wire::frame::{Exited, InstalledWithTree, PROTOCOL_BUILDS, Reply, Spawned};
 use std::os::fd::OwnedFd;
 
 impl State {
@@ -21,9 +22,19 @@ impl State {
             descriptors,
         } = incoming;
         match reply {
-            Reply::Installed(installed) => self.judged(request, Judged::Installed(Box::new(installed))),
+            Reply::Installed(installed) => self.judged(request, Judged::Installed(Box::new(installed), None)),
+            Reply::InstalledWithTree(InstalledWithTree { installed, tree }) => {
+                self.judged(request, Judged::Installed(Box::new(installed), Some(tree)));
+            }
+            Reply::NeedsBuild(needs) => self.judged(request, Judged::NeedsBuild(Box::new(needs))),
+            Reply::Sealed(why) => self.sealed(request, why),
             Reply::Refused(refused) if self.release_unread(request, &refused) => {}
-            Reply::Refused(refused) => self.judged(request, Judged::Refused(Box::new(refused))),
+            Reply::Refused(mut refused) => {
+                if self.workers.welcome.protocol < PROTOCOL_BUILDS {
+                    dependencies::explain(&mut refused);
+                }
+                self.judged(request, Judged::Refused(Box::new(refused)));
+            }
             Reply::Files(files) => drop(self.release_read(request, Ok(files))),
             Reply::Spawned(spawned) | Reply::SpawnedWithChannel(spawned) => {
                 self.started(request, &spawned, descriptors);
@@ -102,6 +113,10 @@ impl State {
                 });
             }
             Some(Asked::Prune(asked)) => self.pruned(*asked, false),
+            Some(Asked::Seal(tree)) => {
+                self.workers.asked.insert(request, Asked::Seal(tree));
+                self.sealed(request, Some(message.to_owned()));
+            }
             Some(Asked::Watch(asked)) => self.watcher_failed(&asked.0, message),
             Some(Asked::Measure(worker)) => self.measurement_failed(worker, message),
             Some(Asked::Reload | Asked::Files(_)) | None => {}
@@ -114,7 +129,7 @@ impl State {
             Some(Asked::Watch(asked)) => self.watcher_runs(*asked, spawned, descriptors.into_iter()),
             Some(Asked::Measure(worker)) => self.measurement_runs(worker, spawned, descriptors.into_iter()),
             Some(Asked::Spawn(starting)) => self.spawned(*starting, spawned, descriptors.into_iter()),
-            Some(Asked::Prune(_) | Asked::Reload | Asked::Files(_)) | None => {}
+            Some(Asked::Prune(_) | Asked::Reload | Asked::Files(_) | Asked::Seal(_)) | None => {}
         }
     }
 
@@ -123,7 +138,7 @@ impl State {
         match self.workers.asked.remove(&request) {
             Some(Asked::Watch(asked)) => self.watcher_failed(&asked.0, why),
             Some(Asked::Measure(worker)) => self.measurement_failed(worker, why),
-            Some(Asked::Spawn(_) | Asked::Prune(_) | Asked::Reload | Asked::Files(_)) | None => {}
+            Some(Asked::Spawn(_) | Asked::Prune(_) | Asked::Reload | Asked::Files(_) | Asked::Seal(_)) | None => {}
         }
     }
 

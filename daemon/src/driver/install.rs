@@ -29,6 +29,7 @@ impl State {
 
     /// Handles a change of the functions.
     pub(super) fn changed(&mut self, change: Change) {
+        self.build_is_over(&change);
         match &change {
             Change::Installed(installed) => self.functions.uploads.seen(&installed.function, Seen::Installed),
             Change::Refused { function, .. } | Change::Clash { function, .. } => {
@@ -89,12 +90,21 @@ impl State {
             }
             Change::Confirmed(request, judged) => {
                 let about = judged.function().clone();
+                self.builds.forget(&about);
                 let change = match judged {
-                    Judged::Installed(installed) => {
+                    Judged::NeedsBuild(needs) => {
+                        self.needs_build(request, *needs);
+                        None
+                    }
+                    Judged::Installed(installed, tree) => {
                         let supervisor = &self.supervisor;
                         let serves = |name: &FunctionName| supervisor.version_and_error(name)?.0;
                         let (host, now_ms) = (&self.node.settings.host, self.clock.now().unix_ms);
-                        self.functions.installed(request, *installed, serves, (host, now_ms))
+                        let change = self.functions.installed(request, *installed, serves, (host, now_ms));
+                        if matches!(change, Some(Change::Installed(_))) {
+                            self.functions.registry.has_tree(&about, tree);
+                        }
+                        change
                     }
                     Judged::Refused(refused) => self.functions.refused(request, *refused, self.clock.now().mono),
                 };

@@ -2,6 +2,7 @@
 //! versions stay, the spawner deletes the others.
 
 use super::State;
+use super::builds::builder;
 use crate::ledger::Command;
 use crate::workers::Asked;
 use fnd_core::release::Releases;
@@ -73,10 +74,12 @@ impl State {
         if self.workers.welcome.protocol < PROTOCOL_SWEEP || !self.supervisor.is_scanned() {
             return;
         }
-        let functions = self.functions.registry.iter().map(|(name, _)| name.clone()).collect();
+        let functions = self.functions.registry.iter().map(|(name, _)| name.clone());
+        let functions = functions.chain([builder()]).collect();
         let invocations = self.supervisor.live_invocations().collect();
         self.workers
             .request(&Request::Sweep(Sweep { functions, invocations }), Vec::new());
+        self.prune_trees();
     }
 
     /// Returns the deleted functions that left files and have not come back since, with their names as people write

@@ -6,6 +6,7 @@
 //!
 //! Files:
 //! - `alerts`: brings facts to the alerts, and makes their calls
+//! - `builds`: has the dependencies of functions installed
 //! - `callers`: the callers that wait for answers and for the end of a drain
 //! - `configuration`: puts a configuration in force that was read while fnd runs
 //! - `ends`: the callers that wait for the end of an invocation
@@ -32,6 +33,7 @@
 //! - `view`: builds the documents of the API and the status files from the supervisor's state and the registry
 
 mod alerts;
+pub(crate) mod builds;
 pub(crate) mod callers;
 mod configuration;
 pub(crate) mod ends;
@@ -122,6 +124,7 @@ pub(crate) struct State {
     pub(crate) supervisor: Supervisor,
     pub(crate) turn: Turn,
     pub(crate) functions: Functions,
+    pub(crate) builds: builds::WaitingBuilds,
     pub(crate) workers: Workers,
     pub(crate) secrets: Secrets,
     pub(crate) schedules: schedule::Part,
@@ -155,6 +158,8 @@ pub(crate) struct Turn {
     pub(crate) watchers: VecDeque<FunctionName>,
     /// Functions that are to be measured; this waits for the same reason.
     pub(crate) measurements: VecDeque<FunctionName>,
+    /// Ends of `fnd-build`, whose functions are handled once every action is performed.
+    pub(crate) builds: VecDeque<builds::BuildEnd>,
     /// The actions of the last event that are not performed yet: no caller waits for them.
     pub(crate) rest: VecDeque<Action>,
     /// Space for the actions of one event, used again for each.
@@ -171,6 +176,7 @@ impl Turn {
         !self.rest.is_empty()
             || !self.follow_up.is_empty()
             || !self.watchers.is_empty()
+            || !self.builds.is_empty()
             || !self.measurements.is_empty()
     }
 }
@@ -343,6 +349,7 @@ impl Daemon {
     /// Waits until the spawner has answered everything. The spawner ends with the connection, so a directory that it
     /// was asked to remove last would stay otherwise.
     pub(crate) async fn last_answers(&self) {
+        self.state.borrow_mut().end_measurements();
         // An error is ignored: the connection is closed a moment later anyway.
         if tokio::time::timeout(LAST_ANSWERS, self.answers()).await.is_err() {
             tracing::warn!("fnd-spawner has not answered within {LAST_ANSWERS:?}: directories of workers may stay");
@@ -354,7 +361,7 @@ impl Daemon {
             let (socket, room) = {
                 let state = self.state.borrow();
                 let connection = state.workers.connection.as_ref().ok_or(ConnectionError::Closed)?;
-                if connection.is_answered() {
+                if connection.is_answered() && state.quotas.is_idle() {
                     return Ok(());
                 }
                 (connection.socket(), connection.room())

@@ -23,6 +23,7 @@ impl State {
             }
             // The effects of these events are seen in actions.
             Event::Installed(_)
+            | Event::Building(_)
             | Event::Refused { .. }
             | Event::Removed(_)
             | Event::Scanned { .. }

@@ -1,6 +1,7 @@
 //! Carries out what the supervisor decides: one match over [`Action`]. Results return later as an [`Event`].
 
 use super::State;
+use super::builds::BuildEnd;
 use super::records::Ended;
 use crate::ledger::Command;
 use crate::output::Meta;
@@ -49,6 +50,8 @@ impl State {
                     self.start_watcher(&function);
                 } else if let Some(function) = self.turn.measurements.pop_front() {
                     self.start_measurement(function);
+                } else if let Some(end) = self.turn.builds.pop_front() {
+                    self.build_ended(end);
                 } else {
                     return;
                 }
@@ -140,7 +143,7 @@ impl State {
                     self.report(ReportEvent::EndedWaiting(&record));
                     self.report(ReportEvent::InvocationEnded(&record));
                 }
-                self.ended(&record);
+                self.ended(&record, "");
                 match record.reason {
                     Some(Reason::Skipped(Skip::QueueFull)) => self.queue_full(&record.function),
                     Some(Reason::Skipped(Skip::Quota)) => self.quota_refused(&record.function),
@@ -183,8 +186,9 @@ impl State {
     }
 
     /// Wakes the callers that wait for an invocation's end. The ledger's reader sees what was handed to its writer.
-    fn ended(&mut self, record: &InvocationRecord) {
+    fn ended(&mut self, record: &InvocationRecord, output: &str) {
         if record.state.is_final() {
+            self.turn.builds.extend(BuildEnd::of(record, output));
             self.workers.uploads.remove(&record.id);
             self.callers.ended(record.id);
             self.files_ended(record);
@@ -200,7 +204,7 @@ impl State {
     /// Stores an ended attempt and what follows from it; `output` is the last lines that it printed.
     pub(crate) fn record(&mut self, (attempt, record): Ended, output: &str) {
         self.report_attempt_end(&attempt, &record);
-        self.ended(&record);
+        self.ended(&record, output);
         // The attempt may have been the last one on an old version.
         self.prune(&record.function);
         let parts = self.after_end(&record, output);

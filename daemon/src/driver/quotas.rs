@@ -134,6 +134,13 @@ impl State {
         is_one
     }
 
+    /// Ends what measures, since fnd stops: otherwise the directories of these processes would stay.
+    pub(super) fn end_measurements(&mut self) {
+        for worker in self.quotas.stop() {
+            self.workers.kill(worker);
+        }
+    }
+
     fn measured(&mut self, done: Done) {
         let Done { function, tmp, result } = done;
         self.workers.release_tmp(Some(tmp));

@@ -17,9 +17,15 @@ use fnd_core::supervisor::FunctionView;
 use fnd_wire::frame::Containment;
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming::UPLOADS;
+use fnd_wire::plan::COMPLETE;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
+
+/// Most bytes that are read of the list of packages.
+const PACKAGES_MAX: u64 = 256 << 10;
 
 impl State {
     /// Returns the version of a function that serves.
@@ -83,6 +89,7 @@ impl State {
                 .quotas
                 .full(name)
                 .map(|why| format!("over its quota, new runs are refused: {why}"))
+                .or_else(|| self.builds.words(name))
                 .or_else(|| {
                     self.functions
                         .releases
@@ -154,6 +161,11 @@ impl State {
             uid: serving.map(|serving| serving.uid),
             newer: self.newer(name),
             storage: self.storage(name),
+            tree: serving.and_then(|serving| serving.tree),
+            packages: serving
+                .and_then(|serving| serving.tree)
+                .map(|tree| packages(Path::new(&self.node.places.state), tree))
+                .unwrap_or_default(),
             diagnostics: function
                 .diagnostics
                 .iter()
@@ -287,6 +299,16 @@ impl State {
 }
 
 /// Returns a count in the API's type; counts are bounded far below its maximum.
+/// Returns the packages of a tree: the lines of a file that its installation wrote.
+fn packages(state: &Path, tree: Version) -> Vec<String> {
+    let path = state.join("deps").join(tree.hex()).join(COMPLETE);
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(PACKAGES_MAX).read_to_string(&mut text));
+    // Without the file they are only not shown.
+    let shown = read.map(|_| text.lines().map(str::to_owned).collect());
+    shown.unwrap_or_default()
+}
+
 fn count(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

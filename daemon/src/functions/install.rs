@@ -10,7 +10,7 @@ use fnd_core::supervisor;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::judge::{SettingsDocument, Verdict};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Install, Installed, Refused, Request, SettingsRead};
+use fnd_wire::frame::{Install, Installed, NeedsBuild, Refused, Request, SettingsRead};
 use fnd_wire::ids::{FunctionName, Version};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -18,8 +18,10 @@ use std::time::Duration;
 /// The spawner's answer about a function's files.
 #[derive(Debug)]
 pub(crate) enum Judged {
-    /// They are installed.
-    Installed(Box<Installed>),
+    /// They are installed, with the tree of their dependencies.
+    Installed(Box<Installed>, Option<Version>),
+    /// Their dependencies are to be installed first.
+    NeedsBuild(Box<NeedsBuild>),
     /// They cannot be used.
     Refused(Box<Refused>),
 }
@@ -28,7 +30,8 @@ impl Judged {
     /// Returns the function that it is about.
     pub(crate) fn function(&self) -> &FunctionName {
         match self {
-            Self::Installed(installed) => &installed.function,
+            Self::Installed(installed, _) => &installed.function,
+            Self::NeedsBuild(needs) => &needs.function,
             Self::Refused(refused) => &refused.function,
         }
     }

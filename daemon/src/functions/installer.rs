@@ -44,6 +44,17 @@ impl Installer {
         }
     }
 
+    /// Queues a candidate again whose dependencies are installed by now, unless there is a newer one.
+    pub fn again(&mut self, candidate: Candidate) {
+        if !self
+            .waiting
+            .iter()
+            .any(|waiting| waiting.function == candidate.function)
+        {
+            self.enqueue(vec![candidate]);
+        }
+    }
+
     fn enqueue(&mut self, candidates: Vec<Candidate>) {
         if !self.waiting.is_empty() {
             let newer: HashSet<_> = candidates.iter().map(|candidate| &candidate.function).collect();

@@ -2,6 +2,7 @@
 //!
 //! Files:
 //! - `catalog`: watches and scans the functions directories
+//! - `dependencies`: functions whose dependencies are being installed, or could not be
 //! - `directories`: directories that cannot be read
 //! - `hooks`: which functions call which, and functions that would close a cycle
 //! - `install`: what follows from the spawner's and the catalog's answers, as a list of changes
@@ -18,6 +19,7 @@
 //! - `subscriptions`: the table of subscriptions to events
 
 pub mod catalog;
+pub(crate) mod dependencies;
 pub(crate) mod directories;
 pub(crate) mod hooks;
 pub(crate) mod install;

@@ -6,6 +6,7 @@ use fnd_manifest::function::Manifest;
 use fnd_manifest::judge::Verdict;
 use fnd_wire::frame::{Installed, Problem, Refused};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
+use fnd_wire::plan::BUILD;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -28,6 +29,8 @@ pub struct Serving {
     pub interpreter: String,
     /// The uid it runs as.
     pub uid: u32,
+    /// The tree of its dependencies, if it has one.
+    pub tree: Option<Version>,
 }
 
 /// A function.
@@ -84,16 +87,16 @@ impl Registry {
         self.all.get(name)
     }
 
-    /// Returns all functions, by name.
+    /// Returns all functions, by name; not fnd's own.
     pub fn iter(&self) -> impl Iterator<Item = (&FunctionName, &Function)> {
-        self.all.iter()
+        self.all.iter().filter(|(name, _)| name.as_str() != BUILD)
     }
 
     /// Returns the functions that get one of these secrets; also those that are refused: perhaps for the lack of it.
     #[must_use]
     pub fn with_secrets(&self, names: &BTreeSet<String>) -> Vec<Candidate> {
         let gets = |serving: &Serving| serving.manifest.secrets.values().any(|one| names.contains(&one.secret));
-        let functions = self.all.values();
+        let functions = self.iter().map(|(_, function)| function);
         let affected =
             functions.filter(|function| function.error.is_some() || function.newest.as_ref().is_some_and(gets));
         affected.map(|function| function.candidate.clone()).collect()
@@ -147,6 +150,7 @@ impl Registry {
             runtime,
             interpreter: installed.interpreter,
             uid: installed.uid,
+            tree: None,
         };
         let name = candidate.function.clone();
         let known = self
@@ -170,6 +174,13 @@ impl Registry {
             },
         );
         self.all.get(&name).and_then(|function| function.newest.as_ref())
+    }
+
+    /// Stores the tree of the newest version of a function.
+    pub fn has_tree(&mut self, name: &FunctionName, tree: Option<Version>) {
+        if let Some(newest) = self.all.get_mut(name).and_then(|function| function.newest.as_mut()) {
+            newest.tree = tree;
+        }
     }
 
     /// Stores a version that was installed from its copy. What is known of the file stays: it has its own problems.

@@ -54,7 +54,7 @@ fn document(name: &FunctionName) -> Bytes {
     let JudgeReply::Function(verdict) = judge.answer(&JudgeRequest::Function(function)) else {
         panic!("it judges a function");
     };
-    verdict.function.function.verdict.document
+    verdict.function.function.function.verdict.document
 }
 
 fn installed(name: &FunctionName) -> Installed {
@@ -103,10 +103,10 @@ async fn an_answer_counts_when_the_files_are_still_the_same() {
         );
         let name = ask(&mut functions);
         assert!(functions.next_install().is_none());
-        functions.judged(1, Judged::Installed(Box::new(installed(&name))));
+        functions.judged(1, Judged::Installed(Box::new(installed(&name)), None));
         let changes = functions.catalog_event(CatalogEvent::Confirmed(1, same));
         assert_eq!(
-            matches!(changes[..], [Change::Confirmed(1, Judged::Installed(_))]),
+            matches!(changes[..], [Change::Confirmed(1, Judged::Installed(_, None))]),
             same
         );
         assert_eq!(

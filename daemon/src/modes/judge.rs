@@ -132,12 +132,12 @@ mod tests {
 
     #[test]
     fn requests_are_answered_in_order_until_the_end() {
-        let replies = answers(8);
+        let replies = answers(11);
         let [JudgeReply::Settings(settings), JudgeReply::Function(function)] = replies.as_slice() else {
             panic!("it answers in order: {replies:?}");
         };
-        let judged = &function.function;
-        assert!(judged.sandbox.is_some() && function.credentials.is_empty());
+        let judged = &function.function.function;
+        assert!(judged.sandbox.is_some() && function.function.credentials.is_empty() && function.build.is_none());
         assert_eq!(settings.age_key.as_deref(), Some("/k.key"));
         let (settings, function) = (&settings.settings.settings, &judged.function);
         assert!(settings.verdict.policy.is_some());
@@ -163,6 +163,8 @@ mod tests {
         assert_eq!(tags, [5, 6]);
         let tags: Vec<_> = answers(7).iter().map(|reply| reply.to_wire()[0]).collect();
         assert_eq!(tags, [5, 7]);
+        let tags: Vec<_> = answers(10).iter().map(|reply| reply.to_wire()[0]).collect();
+        assert_eq!(tags, [8, 7]);
     }
 
     #[test]

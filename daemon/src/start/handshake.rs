@@ -91,9 +91,17 @@ pub async fn with(connection: &mut Connection, colour: Colour) -> Result<Handsha
             Reply::Masks(masked) => masks.push(masked),
             Reply::Exited(exited) => exits.push(exited),
             // Answers to requests of the fnd before this one.
-            Reply::Done | Reply::Swept(_) | Reply::Secret | Reply::SecretRefused(_) | Reply::Files(_) => {}
-            Reply::Installed(_) | Reply::Refused(_) if request == 0 => {}
+            Reply::Done
+            | Reply::Swept(_)
+            | Reply::Secret
+            | Reply::SecretRefused(_)
+            | Reply::Files(_)
+            | Reply::Sealed(_) => {}
+            Reply::Installed(_) | Reply::Refused(_) | Reply::NeedsBuild(_) | Reply::InstalledWithTree(_)
+                if request == 0 => {}
             Reply::Installed(_)
+            | Reply::NeedsBuild(_)
+            | Reply::InstalledWithTree(_)
             | Reply::Refused(_)
             | Reply::Spawned(_)
             | Reply::SpawnedWithChannel(_)

@@ -9,6 +9,7 @@ use crate::clock::Ids;
 use crate::control;
 use crate::control::backend::Backend;
 use crate::control::function_sockets::{self, FunctionSockets};
+use crate::driver::builds::WaitingBuilds;
 use crate::driver::callers::Callers;
 use crate::driver::follow_ups::FollowUps;
 use crate::driver::inbox::Input;
@@ -90,6 +91,7 @@ impl Serving {
             ids: Ids::after(ledger.last_id),
             turn: Turn::default(),
             functions: Functions::new(catalog, Versions::new(ledger.versions)).with_releases(ledger.releases),
+            builds: WaitingBuilds::default(),
             function_sockets: Rc::new(FunctionSockets::new(sockets.as_deref())),
             workers: Workers::new(connection, (welcome, sockets), child.as_ref(), (clock, inbox.clone())),
             secrets: Secrets::default(),

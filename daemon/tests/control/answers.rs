@@ -78,6 +78,8 @@ fn every_route() {
         ("POST /v1/functions/fails/rollback?version=9a".to_owned(), ""),
         ("POST /v1/functions/hello/pin".to_owned(), ""),
         ("POST /v1/functions/hello/unpin".to_owned(), ""),
+        ("POST /v1/functions/hello/build".to_owned(), ""),
+        ("POST /v1/functions/fails/build".to_owned(), ""),
         ("POST /v1/functions/full/unpin".to_owned(), ""),
         ("PUT /v1/functions/new".to_owned(), "x"),
         ("DELETE /v1/functions/hello".to_owned(), ""),

@@ -170,6 +170,7 @@ fn a_role_that_is_too_small_for_a_function_is_refused() {
             ("POST /v1/functions/fails/rollback".to_owned(), 403),
             ("POST /v1/functions/fails/pin".to_owned(), 403),
             ("POST /v1/functions/fails/unpin".to_owned(), 403),
+            ("POST /v1/functions/fails/build".to_owned(), 403),
             ("POST /v1/functions/ops%2Fbackup/rollback".to_owned(), 200),
             (format!("POST /v1/invocations/{FAILED}/replay"), 403),
             (format!("POST /v1/invocations/{FAILED}/cancel"), 403),

@@ -79,8 +79,8 @@ keys! {
         data: Option<Json> = Json, example { url = "https://example.com" };
         /// Context that the function gets, as JSON in `KEPTN_CONTEXT` and `CONTEXT`.
         context: Option<Json> = JsonTable, example { appName = "shop" };
-        /// Packages that the function needs: a list, or a file of its directory.
-        dependencies = Either(&List(&Text(Form::Some)), &Text(Form::Relative)), example ["requests>=2"], not_yet [[]];
+        /// Packages that the function needs: a list, or a file of its directory. Default: what its runtime finds in the file or the directory; `[]` installs nothing.
+        dependencies = Either(&List(&Text(Form::Some)), &Text(Form::Relative)), example ["requests>=2"];
         /// Permissions that deno gets in addition to those it always has; `keptn` is `net`, `read` and `write`.
         permissions: Vec<String> = List(&Text(Form::Permission)), example ["net", "read=/srv/in"];
         /// A file of `KEY=VALUE` lines beside the code; `[env]` wins over it.

@@ -7,6 +7,7 @@ use super::forms::{self, Claims, FileForm};
 use super::project;
 use crate::diagnostic::Diagnostic;
 use fnd_wire::ids::{FunctionName, NameError};
+use fnd_wire::plan::BUILD;
 use std::collections::{BTreeMap, HashSet};
 
 /// An entry of a directory.
@@ -111,6 +112,15 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
         let shown = String::from_utf8_lossy(&entry.name).into_owned();
         let path = format!("{}/{shown}", place.path);
         let named = |name: Result<String, NameError>, problems: &mut Vec<Diagnostic>| match name {
+            Ok(name) if name == BUILD && place.group.is_none() => {
+                let message = format!("`{BUILD}` is the name of fnd's own function that installs dependencies");
+                problems.push(
+                    Diagnostic::error("bad-name", message)
+                        .in_file(&path)
+                        .with_help("rename it"),
+                );
+                None
+            }
             Ok(name) => full(place.group, &name),
             Err(error) => {
                 let problem = Diagnostic::error("bad-name", error.to_string()).in_file(&path);

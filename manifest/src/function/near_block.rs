@@ -32,7 +32,9 @@ pub(super) fn near_miss(file: &str, text: &str) -> Option<Diagnostic> {
         let line = lines.get(at)?;
         if *line == SCRIPT {
             let (below, key) = key_of_fnd(script(&lines, at)?)?;
-            let message = format!("`{key}` has no effect here: fnd does not read a block `{SCRIPT}` (PEP 723)");
+            let message = format!(
+                "`{key}` has no effect in a block `{SCRIPT}` (PEP 723), of which fnd reads only the dependencies"
+            );
             return problem(
                 at + 1 + below,
                 message,
@@ -57,6 +59,13 @@ pub(super) fn near_miss(file: &str, text: &str) -> Option<Diagnostic> {
     })
 }
 
+/// Returns the text of the metadata of a Python script, if the file has it.
+pub(super) fn metadata(text: &str) -> Option<String> {
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let at = lines.iter().position(|line| *line == SCRIPT)?;
+    Some(script(&lines, at)?.join("\n"))
+}
+
 /// Returns a warning if the file has the metadata of a Python script.
 pub(super) fn script_metadata(file: &str, text: &str) -> Option<Diagnostic> {
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
@@ -64,7 +73,7 @@ pub(super) fn script_metadata(file: &str, text: &str) -> Option<Diagnostic> {
     script(&lines, at)?;
     let number = u32::try_from(at).map_or(u32::MAX, |at| at.saturating_add(1));
     let source = Source::of_lines(file, std::iter::once((number, "", SCRIPT)));
-    let message = format!("fnd does not read the block `{SCRIPT}` (PEP 723): its dependencies are not installed");
+    let message = format!("the block `{SCRIPT}` (PEP 723) is for Python: its dependencies are not installed");
     let help = "add fnd's own block, from `# /// fnd` to `# ///`, or a manifest beside the file; until then the script \
                 does not run by itself";
     let problem = Diagnostic::warning("script-metadata", message);

@@ -5,7 +5,7 @@ use crate::diagnostic::Diagnostic;
 use crate::function::credentials;
 use crate::function::resolve::Report;
 use crate::function::{Manifest, Mode};
-use crate::runtime::Phase;
+use crate::runtime::{Phase, Runtime};
 use crate::schema::PERMISSIONS;
 use crate::schema::read::escaped;
 use crate::schema::tree::Node;
@@ -52,14 +52,14 @@ const GIVEN: [&str; 36] = [
     "FND_WORKER_KEY",
 ];
 
-fn plain(text: &str) -> Text {
+pub(super) fn plain(text: &str) -> Text {
     Text {
         text: text.to_owned(),
         template: false,
     }
 }
 
-fn template(text: &str) -> Text {
+pub(super) fn template(text: &str) -> Text {
     Text {
         text: text.to_owned(),
         template: true,
@@ -87,6 +87,25 @@ pub(super) fn arguments(
         }
     }
     result
+}
+
+/// Returns the arguments of the program that installs dependencies, after the interpreter.
+pub(super) fn installer(install: &Phase, runtime: &Runtime) -> Vec<Text> {
+    let own = |item: &String| match (item.as_str(), &runtime.installer) {
+        ("{installer}", Some(path)) => plain(path),
+        (other, _) => template(other),
+    };
+    install.command.iter().skip(1).map(own).collect()
+}
+
+/// Sets variables of an environment.
+pub(super) fn set(environment: &mut Vec<(String, Text)>, values: impl Iterator<Item = (String, Text)>) {
+    for (name, text) in values {
+        match environment.iter_mut().find(|(found, _)| *found == name) {
+            Some((_, found)) => *found = text,
+            None => environment.push((name, text)),
+        }
+    }
 }
 
 /// Returns the flags of the `#!` line without those that the command line already has. A program cannot grant itself
@@ -263,9 +282,16 @@ pub fn package(id: &str) -> &str {
 
 /// Returns the environment: fixed variables, then those of the runtime, the manifest and Kubeless. The last value of a
 /// name counts.
-pub(super) fn environment(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<(String, Text)> {
+pub(super) fn environment(
+    choice: &Choice<'_>,
+    phase: &Phase,
+    manifest: &Manifest,
+    has_dependencies: bool,
+) -> Vec<(String, Text)> {
     let always = ALWAYS.map(|(name, value)| (name.to_owned(), template(value)));
-    let runtime = phase.env.iter().map(|(name, value)| (name.clone(), template(value)));
+    let installed = choice.runtime.dependencies.env.iter().filter(|_| has_dependencies);
+    let runtime = phase.env.iter().chain(installed);
+    let runtime = runtime.map(|(name, value)| (name.clone(), template(value)));
     let arguments = std::iter::once(("CMD_ARGS".to_owned(), plain(&manifest.interpreter_args.join(" "))));
     let own = manifest.env.iter().map(|(name, value)| (name.clone(), plain(value)));
     let handler = (manifest.mode == Mode::Handler).then(|| handler_values(choice, manifest));
@@ -280,12 +306,7 @@ pub(super) fn environment(choice: &Choice<'_>, phase: &Phase, manifest: &Manifes
         (WATCHED.to_owned(), plain(&rules))
     });
     let socket = (!manifest.access.is_empty()).then(|| (SOCKET.0.to_owned(), template(SOCKET.1)));
-    for (name, text) in all.chain(handler).chain(watched).chain(socket) {
-        match result.iter_mut().find(|(found, _)| *found == name) {
-            Some((_, found)) => *found = text,
-            None => result.push((name, text)),
-        }
-    }
+    set(&mut result, all.chain(handler).chain(watched).chain(socket));
     result
 }
 

@@ -12,7 +12,7 @@ use crate::schema::read::{list, read};
 use crate::schema::source::Source;
 use crate::schema::tree::{Node, Table, Value, find};
 use crate::settings::resolve::unknown_size;
-use fnd_wire::plan::{Form, JudgeFunction, JudgedFile, Limits, Plan, RunMode, Text, User};
+use fnd_wire::plan::{Build, Form, JudgeFunction, JudgedFile, Limits, Plan, RunMode, Text, User};
 use fnd_wire::units::counted;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,6 +27,8 @@ pub struct Judged {
     pub plan: Option<Plan>,
     /// The verdict for fnd and people.
     pub verdict: Verdict,
+    /// How its dependencies are installed; absent if there are none.
+    pub build: Option<Build>,
 }
 
 impl Judge {
@@ -67,11 +69,7 @@ impl Judge {
                 early.extend(problems);
                 (own, Some(block))
             }
-            (None, sidecar) => {
-                let code = entry.filter(|_| sidecar.is_none());
-                early.extend(code.and_then(|file| inline::script_metadata(&shown(function, file), &file.bytes.0)));
-                (own, sidecar)
-            }
+            (None, sidecar) => (own, sidecar),
         };
         let sources: Vec<&Source> = self.configuration.sources.iter().chain(&source).collect();
         let mut report = Report {
@@ -85,14 +83,15 @@ impl Judge {
             }
         }
         let refused = report.refused();
-        let (mode_reason, versions, manifest, plan) = match decided {
+        let (mode_reason, versions, manifest, plan, build) = match decided {
             Some(decided) => (
                 decided.mode_reason,
                 decided.versions,
                 Some(decided.manifest),
                 Some(decided.plan),
+                decided.build,
             ),
-            None => (String::new(), (None, None), None, None),
+            None => (String::new(), (None, None), None, None, None),
         };
         let runtime = manifest.as_ref().map(|manifest: &Manifest| manifest.runtime.as_str());
         let code = entry.filter(|_| !function.form.is_tree()).zip(runtime);
@@ -100,6 +99,7 @@ impl Judge {
         let interpreters = plan.as_ref().map(|plan| plan.interpreters.clone());
         Judged {
             plan: plan.filter(|_| !refused),
+            build: build.filter(|_| !refused),
             verdict: Verdict {
                 function: function.name.clone(),
                 manifest: manifest.filter(|_| !refused),
@@ -143,6 +143,12 @@ impl Judge {
         };
         let env_file = self.env_file(function, own, report);
         let mut choice = self.choose(own, &file, report)?;
+        if choice.runtime.install.is_none() && own.is_empty() && function.manifest.is_none() {
+            report
+                .problems
+                .extend(inline::script_metadata(&file.path, &file.bytes.0));
+        }
+        let dependencies = self.dependencies(function, (&file, choice.runtime), own, report);
         let (mode, mode_reason, phase) = self.mode(own, &choice, &file, report)?;
         let serves = mode == Mode::Http && choice.runtime.serve.as_ref() == Some(phase);
         choice.only(&phase.names, &file, report);
@@ -163,7 +169,7 @@ impl Judge {
         let mut manifest = manifest(own, &self.configuration, subject, report);
         read_schemas(&mut manifest, function, own, report);
         let argv = command::arguments(&choice, phase, &manifest, &file.path, report);
-        let environment = command::environment(&choice, phase, &manifest);
+        let environment = command::environment(&choice, phase, &manifest, dependencies.is_some());
         let mut plan = plan(function, &choice, &manifest, (argv, environment));
         let commands = [
             (
@@ -180,11 +186,13 @@ impl Judge {
                 command::replace(&mut plan, (path, command), function, (node, report));
             }
         }
+        let build = dependencies.and_then(|dependencies| self.build(&dependencies, choice.runtime, &plan));
         Some(Decided {
             mode_reason,
             versions: (choice.version, choice.unchecked),
             manifest,
             plan,
+            build,
         })
     }
 
@@ -442,6 +450,7 @@ struct Decided {
     versions: (Option<String>, Option<String>),
     manifest: Manifest,
     plan: Plan,
+    build: Option<Build>,
 }
 
 /// Says whether a file can be the entry without being named: the module's file, else `main.*`, `handler.*` or

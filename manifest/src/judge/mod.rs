@@ -4,13 +4,17 @@
 //! finds out whether an interpreter, a user or a group exists.
 //!
 //! Files:
+//! - `build`: the plan that installs dependencies
 //! - `choose`: the runtime of a file and the order of its interpreters
 //! - `command`: command line and environment of a plan
+//! - `dependencies`: finds the dependencies of a function
 //! - `function`: judges one function
 //! - `sandbox`: makes the sandbox of a plan
 
+mod build;
 mod choose;
 mod command;
+mod dependencies;
 mod function;
 mod sandbox;
 #[cfg(test)]
@@ -24,8 +28,8 @@ use crate::settings::resolve::{Configuration, configuration};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{
-    FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, FunctionVerdict, JudgeFunction, JudgeReply,
-    JudgeRequest, JudgeSettings, JudgedFile, Policy, SettingsAndKey, SettingsAndSandbox, SettingsAndTls,
+    FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, FunctionVerdict, JudgeFunction,
+    JudgeReply, JudgeRequest, JudgeSettings, JudgedFile, Policy, SettingsAndKey, SettingsAndSandbox, SettingsAndTls,
     SettingsVerdict,
 };
 use serde::{Deserialize, Serialize};
@@ -129,7 +133,7 @@ impl Judge {
                 JudgeReply::Settings(SettingsAndKey { settings, age_key })
             }
             JudgeRequest::Function(function) => {
-                let Judged { plan, verdict } = self.function(function);
+                let Judged { plan, verdict, build } = self.function(function);
                 let manifest = plan.as_ref().and(verdict.manifest.as_ref());
                 let sandbox = manifest.map(|manifest| sandbox::of(manifest, is_trusted(function)));
                 let function = FunctionAndSecrets {
@@ -141,7 +145,8 @@ impl Judge {
                 };
                 let credentials = manifest.map(credentials::of).unwrap_or_default();
                 let function = FunctionAndSandbox { function, sandbox };
-                JudgeReply::Function(Box::new(FunctionAndCredentials { function, credentials }))
+                let function = FunctionAndCredentials { function, credentials };
+                JudgeReply::Function(Box::new(FunctionAndBuild { function, build }))
             }
         }
     }

@@ -43,6 +43,10 @@ keys! {
         versions: BTreeMap<String, Version> = Map(Form::Name, &Table(Version::KEYS));
         /// Commands.
         phases: Phases = Table(Phases::KEYS);
+        /// The program beside this file that installs dependencies; `{installer}` in `[phases.install] command`.
+        installer: Option<String> = Text(Form::Relative), example "install.py";
+        /// How functions get at dependencies that were installed for them.
+        dependencies: Dependencies = Table(Dependencies::KEYS);
         /// Values that are always granted, for each permission.
         permissions: Option<BTreeMap<String, Vec<String>>>
             = Map(Form::Permission, &List(&Text(Form::Some))), example { read = ["{code}"] };
@@ -74,8 +78,8 @@ keys! {
     /// `[phases]`.
     #[derive(Debug)]
     pub(crate) struct Phases {
-        /// Fetches dependencies.
-        install = Table(Phase::KEYS);
+        /// Installs dependencies. Without it the runtime has none.
+        install: Option<Phase> = Table(Phase::KEYS);
         /// Compiles.
         compile = Table(Phase::KEYS);
         /// Checks.
@@ -102,6 +106,21 @@ keys! {
         /// Values that are granted in this phase in addition to `[permissions]`.
         permissions: BTreeMap<String, Vec<String>>
             = Map(Form::Permission, &List(&Text(Form::Some))), example { net = ["127.0.0.1:0"] };
+    }
+}
+
+keys! {
+    /// `[dependencies]`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Dependencies {
+        /// Files of a function that list its dependencies. The first one that lists any is used.
+        files: Vec<String> = List(&Text(Form::Relative)), example ["requirements.txt"];
+        /// Other files that are read while dependencies are installed, where a function has them.
+        beside: Vec<String> = List(&Text(Form::Relative)), example ["package-lock.json"];
+        /// A directory of the function that already has its dependencies: then nothing is installed.
+        copied: Option<String> = Text(Form::Relative), example "node_modules";
+        /// Environment of a function with dependencies; `{deps}` is the directory that has them.
+        env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any)), example { PYTHONPATH = "{deps}/site" };
     }
 }
 

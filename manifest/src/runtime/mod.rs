@@ -11,7 +11,7 @@ pub mod read;
 pub mod shebang;
 pub mod shipped;
 
-pub use keys::Phase;
+pub use keys::{Dependencies, Phase};
 
 use crate::function::Mode;
 use crate::settings::RuntimeSettings;
@@ -87,6 +87,12 @@ pub struct Runtime {
     /// Path of the program that serves handlers, in the directory of `runtime.toml`; absent: the entry itself uses the
     /// worker protocol.
     pub shim: Option<String>,
+    /// Installs dependencies; absent: the runtime has none.
+    pub install: Option<Phase>,
+    /// Path of the program that installs dependencies, in the directory of `runtime.toml`.
+    pub installer: Option<String>,
+    /// How functions get at dependencies that were installed.
+    pub dependencies: Dependencies,
     /// Command that prints the version, with `{interpreter}` in it; empty where there is none.
     pub probe: Vec<String>,
     /// Permissions that are always granted: the word after `--allow-`, then templates. Absent: the runtime has no

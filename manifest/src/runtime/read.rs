@@ -9,7 +9,8 @@ use crate::schema::source::Source;
 use crate::schema::tree::{Node, Table as Tree, find};
 use fnd_wire::archive::Format;
 
-/// Names that may be in braces in a command line or environment; `{shim}` is allowed in `[phases.handle]` as well.
+/// Names that may be in braces in a command line or environment. `{shim}` is allowed in `[phases.handle]` as well, and
+/// `{installer}` in `[phases.install]`.
 const TEMPLATES: &[&str] = &[
     "interpreter",
     "interpreter_args",
@@ -23,6 +24,7 @@ const TEMPLATES: &[&str] = &[
     "result",
     "credentials",
     "bindings",
+    "deps",
 ];
 
 /// Returns the runtime that a file describes.
@@ -80,7 +82,21 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
             problems.push(bad(node, message));
         }
     }
+    if let Some(node) = pick.written("phases.install.command") {
+        let installer = pick.written("installer").is_some();
+        if node.value.text().contains("{installer}") != installer {
+            let message = "`installer` and `{installer}` in `phases.install.command`: expected both or none";
+            problems.push(bad(node, message.to_owned()));
+        }
+        if first("phases.install.command").as_deref() != Some("{interpreter}") {
+            let message = "`phases.install.command`: expected `{interpreter}` as the first item";
+            problems.push(bad(node, message.to_owned()));
+        }
+    }
     for path in [
+        "phases.install.command",
+        "phases.install.env",
+        "dependencies.env",
         "phases.run.command",
         "phases.run.env",
         "phases.handle.command",
@@ -92,7 +108,9 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         let Some(node) = find(tree, path) else { continue };
         let text = node.value.text();
         let shim = ["phases.handle.command", "phases.serve.command"].contains(&path);
-        let known = |name: &str| TEMPLATES.contains(&name) || (name == "shim" && shim);
+        let installer = path == "phases.install.command";
+        let known =
+            |name: &str| TEMPLATES.contains(&name) || (name == "shim" && shim) || (name == "installer" && installer);
         for piece in text.split('{').skip(1) {
             let name = piece.split('}').next().unwrap_or_default();
             if !known(name) && piece.contains('}') {
@@ -118,6 +136,10 @@ fn build(file: &str, tree: &Tree) -> Runtime {
         versions.push(RuntimeVersion::new(name, interpreter));
     }
     versions.sort_by_key(|version| std::cmp::Reverse(rank(&version.name)));
+    let beside = |program: String| match file.rsplit_once('/') {
+        Some((directory, _)) => format!("{directory}/{program}"),
+        None => program,
+    };
     Runtime {
         summary: RuntimeSummary {
             id: description.id,
@@ -133,10 +155,10 @@ fn build(file: &str, tree: &Tree) -> Runtime {
         run: description.phases.run,
         handle: description.phases.handle,
         serve: description.phases.serve,
-        shim: description.shim.map(|shim| match file.rsplit_once('/') {
-            Some((directory, _)) => format!("{directory}/{shim}"),
-            None => shim,
-        }),
+        shim: description.shim.map(beside),
+        install: description.phases.install,
+        installer: description.installer.map(beside),
+        dependencies: description.dependencies,
         probe: description.probe,
         permissions: description.permissions,
         unix_text: description.text == TextForm::Unix,

@@ -313,10 +313,13 @@ mod tests {
         assert_eq!(timeout["examples"], json!(["30s"]));
         let meaning = timeout["description"].as_str().unwrap();
         assert!(meaning.starts_with("Longest time of one attempt"), "{meaning}");
-        let dependencies = schema["properties"]["dependencies"]["description"].as_str().unwrap();
+        let settings = self::schema(File::Configuration);
+        let ui = settings["properties"]["ui"]["properties"]["enabled"]["description"]
+            .as_str()
+            .unwrap();
         assert!(
-            dependencies.ends_with("Not supported yet with other values than the default."),
-            "{dependencies}"
+            ui.ends_with("Not supported yet with other values than the default."),
+            "{ui}"
         );
         let tmp = schema["properties"]["limits"]["properties"]["tmp"]["description"]
             .as_str()

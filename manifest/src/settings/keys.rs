@@ -62,8 +62,8 @@ keys! {
         logs: Logs = Table(Logs::KEYS);
         /// Access to status files.
         status: Status = Table(Status::KEYS);
-        /// Install and compile phases.
-        build = Table(BUILD);
+        /// How dependencies are installed.
+        build: Build [default] = Table(Build::KEYS);
         /// Interpreters of runtimes, and whether a runtime is enabled.
         runtimes: BTreeMap<String, RuntimeSettings> = Map(Form::Name, &Table(RuntimeSettings::KEYS));
         /// How CloudEvents are accepted.
@@ -270,16 +270,26 @@ keys! {
 }
 
 keys! {
-    const BUILD {
-        /// Longest time of one phase.
-        timeout = Duration(Zero::Refused), default "30m", example "1h", not_yet ["30m"];
-        /// Memory of one phase.
-        memory = Size(MIB..=(1 << 50)), default "2G", example "4G", not_yet ["2G"];
-        /// Environment of the phases.
-        env = Map(Form::Variable, &Text(Form::Any)),
-            example { PIP_INDEX_URL = "https://pypi.example.com/simple" }, not_yet [{}];
-        /// Secrets that the phases get.
+    /// `[build]`: how dependencies are installed.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Build {
+        /// Longest time of one installation; then it fails.
+        timeout: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30m", example "1h";
+        /// Memory of one installation.
+        memory: u64 [with = "text::size"] = Size(MIB..=(1 << 50)), default "2G", example "4G";
+        /// Environment of installations, such as the index of packages or a proxy. A change installs everything anew.
+        env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any)),
+            example { PIP_INDEX_URL = "https://pypi.example.com/simple" };
+        /// Secrets that installations get.
         secrets = NAMES, example ["npmrc"], not_yet [[]];
+        /// How long installed dependencies are kept after no version has them any more.
+        keep: Duration [with = "text::duration"] = Duration(Zero::Fine), default "7d", example "1d";
+    }
+}
+
+impl Default for Build {
+    fn default() -> Self {
+        Self::from_value(None).expect("a table of defaults")
     }
 }
 

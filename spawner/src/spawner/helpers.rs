@@ -48,6 +48,8 @@ pub(super) enum After {
     Stored(Rc<Snapshot>, u32, Box<Installed>),
     /// The secrets of a function were read.
     Gathered(Box<Waiting>),
+    /// A tree was made of a build, or could not be; the report says so.
+    Sealed(u32, PathBuf),
     /// The directory of a socket was emptied; now the spawner removes the directory.
     Emptied(PathBuf),
 }
@@ -168,7 +170,10 @@ impl Helpers {
         let waiting = self.waiting.iter_mut().map(|task| &mut task.after);
         for after in self.running.values_mut().map(|helper| &mut helper.after).chain(waiting) {
             match after {
-                After::Done(request) | After::Released(request, ..) | After::Stored(_, request, _) => *request = 0,
+                After::Done(request)
+                | After::Released(request, ..)
+                | After::Stored(_, request, _)
+                | After::Sealed(request, _) => *request = 0,
                 After::Copied(snapshot) => snapshot.request = 0,
                 After::Gathered(waiting) => waiting.snapshot.request = 0,
                 After::Emptied(_) => {}

@@ -1,6 +1,7 @@
 //! Runs the spawner's loop: it handles one event at a time and never waits in between.
 //!
 //! Files:
+//! - `building`: dependencies of functions
 //! - `configuration`: the last good one is kept
 //! - `gathering`: secrets of functions, before an install
 //! - `helpers`: copies of the spawner for work that takes long
@@ -9,6 +10,7 @@
 //! - `requests`: connections and requests of fnd
 //! - `verdicts`: verdicts of the judge, and installing
 
+mod building;
 mod configuration;
 mod gathering;
 mod helpers;

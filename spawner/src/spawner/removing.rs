@@ -136,6 +136,7 @@ impl Spawner {
                 Ok(()) => self.copied.push_back(*snapshot),
                 Err(problem) => self.refuse_unread(*snapshot, problem),
             },
+            After::Sealed(request, report) => self.sealed(request, &report),
             After::Gathered(waiting) => self.gathered(*waiting),
             After::Stored(snapshot, request, installed) => {
                 let written = install::read_report(&snapshot.report());

@@ -127,6 +127,8 @@ impl Spawner {
             Request::Release(release) => return self.release(number, &release),
             Request::Prune(prune) => return self.prune(number, &prune),
             Request::Sweep(sweep) => return self.sweep(number, &sweep),
+            Request::Seal(tree) => return self.seal(number, tree),
+            Request::PruneTrees(keep_s) => return self.prune_trees(number, Duration::from_secs(keep_s)),
             Request::Acknowledge(worker) => return self.workers.acknowledge(worker),
             Request::Remove(function) => {
                 self.secrets.forget(&function);

@@ -3,7 +3,8 @@
 use super::*;
 use crate::credentials::Gathered;
 use crate::install::{Planned, Work};
-use fnd_wire::plan::{FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, Plan};
+use fnd_wire::frame::InstalledWithTree;
+use fnd_wire::plan::{FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, Plan};
 use fnd_wire::sandbox::Sandbox;
 use std::rc::Rc;
 
@@ -188,8 +189,9 @@ impl Spawner {
             (Subject::Settings(request, trusted, refused), Some(JudgeReply::Settings(settings))) => {
                 self.settings_judged((request, trusted, refused), settings);
             }
-            (Subject::Function(snapshot), Some(JudgeReply::Function(judged))) => {
-                let FunctionAndCredentials { function, credentials } = *judged;
+            (Subject::Function(mut snapshot), Some(JudgeReply::Function(judged))) => {
+                let FunctionAndBuild { function: FunctionAndCredentials { function, credentials }, build } = *judged;
+                snapshot.build = build;
                 let plan = function.function.verdict.plan.as_ref();
                 // A stored version asks for nothing: only the files may let a function have more.
                 if !snapshot.is_stored_version() {
@@ -211,14 +213,22 @@ impl Spawner {
     }
 
     /// Decides about a function whose secrets and service bindings, if it gets any, were gathered.
-    pub(super) fn decide(&mut self, snapshot: Snapshot, function: FunctionAndSandbox, gathered: Option<Gathered>) {
+    pub(super) fn decide(&mut self, mut snapshot: Snapshot, function: FunctionAndSandbox, gathered: Option<Gathered>) {
         let FunctionAndSandbox { function: FunctionAndSecrets { verdict, secrets }, sandbox } = function;
         let name = snapshot.install.function.clone();
         let digest = gathered.as_ref().map(|gathered| gathered.head.digest);
-        let result = match verdict.plan.zip(sandbox) {
-            Some(plan) => self.check_secrets(&snapshot, &secrets).and_then(|()| self.install(&snapshot, plan, digest)),
-            None => Err(Vec::new()),
+        let build = snapshot.build.take().filter(|_| verdict.plan.is_some());
+        let tree = match build.map(|build| self.tree(&snapshot, build)).transpose() {
+            Ok(Some(Err(build))) => return self.needs_build(snapshot, verdict.document, *build),
+            Ok(tree) => Ok(tree.and_then(Result::ok)),
+            Err(problems) => Err(problems),
         };
+        let result = tree.and_then(|tree| {
+            snapshot.tree = tree;
+            let plan = verdict.plan.zip(sandbox).ok_or_else(Vec::new)?;
+            self.check_secrets(&snapshot, &secrets)?;
+            self.install(&snapshot, plan, [digest, tree])
+        });
         self.secrets.judged(&name, result.is_ok().then_some(secrets), snapshot.stamps.clone());
         match result {
             Ok((plan, installed, group)) => {
@@ -268,12 +278,12 @@ impl Spawner {
         Err(vec![problem(&snapshot.shown, message, "run `chown root` for code and manifest")])
     }
 
-    /// Decides how a function is installed; returns the plan, the answer, and the group that gets the files.
-    fn install(
+    /// Decides how a function is installed, with the digests of its secrets and dependencies; returns the plan, the answer, and the group that gets the files.
+    pub(super) fn install(
         &mut self,
         snapshot: &Snapshot,
         (mut plan, sandbox): (Plan, Sandbox),
-        secrets: Option<Version>,
+        [secrets, tree]: [Option<Version>; 2],
     ) -> Result<(Planned, Installed, Option<u32>), Vec<Problem>> {
         let shown = &snapshot.shown;
         let one = |message: String, help: &str| vec![problem(shown, message, help)];
@@ -324,7 +334,7 @@ impl Spawner {
         let (identity, _) =
             granted.map_err(|why| one(why, "remove `user` and `groups` from the manifest, or allow them"))?;
         drop(host.name(&plan, uid)); // so that people can use it before the first start
-        let (version, load_key) = snapshot.versions(&plan.runtime, &interpreter, secrets);
+        let (version, load_key) = snapshot.versions(&plan.runtime, &interpreter, [secrets, tree]);
         // The stored plan holds only the chosen interpreter, by the path that is executed.
         plan.interpreters = Some(interpreter.given).filter(|given| !given.is_empty()).into_iter().collect();
         plan.asked_interpreters = 0;
@@ -382,6 +392,10 @@ impl Spawner {
         }
         // The plan may change while the version stays the same: by the configuration, or by a runtime's description.
         self.workers.retire(installed.id, (!written).then_some(installed.version));
-        self.reply(request, &Reply::Installed(installed), Vec::new());
+        let reply = match snapshot.tree {
+            Some(tree) => Reply::InstalledWithTree(InstalledWithTree { installed, tree }),
+            None => Reply::Installed(installed),
+        };
+        self.reply(request, &reply, Vec::new());
     }
 }

@@ -86,6 +86,7 @@ impl Workers {
             ("{cache}", text(&dirs.cache)),
             ("{credentials}", text(&dirs.credentials)),
             ("{bindings}", text(&dirs.bindings)),
+            ("{deps}", text(&dirs.version(&spawn.version).join("deps"))),
             ("{api}", text(&self.host.places.api(spawn.function))),
             ("{shim}", launcher.plan.mode.handler().unwrap_or_default().to_owned()),
             ("{user}", launcher.user.clone()),

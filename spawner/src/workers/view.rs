@@ -18,10 +18,11 @@ impl Host {
         if bare && (sandbox.profile, sandbox.syscalls) == (Profile::Off, Profile::Off) {
             return None;
         }
-        let read = [dirs.version(&version), dirs.credentials.clone(), dirs.bindings.clone()];
+        let tree = fs::canonicalize(dirs.version(&version).join("deps")).ok();
+        let read = [dirs.version(&version), dirs.credentials.clone(), dirs.bindings.clone()].into_iter().chain(tree);
         let write = [dirs.home.clone(), dirs.cache.clone(), dirs.tmp.clone(), self.places.http()];
         let api = plan.calls().then(|| self.places.api(function));
-        let read = read.into_iter().chain(api).chain(self.tools()).map(|path| (path, Use::Read));
+        let read = read.chain(api).chain(self.tools()).map(|path| (path, Use::Read));
         let own = Identity { uid: self.myself.uid, gid: self.myself.gid, groups: Vec::new() };
         let identity = identity.unwrap_or(&own);
         Some(View {

@@ -62,13 +62,13 @@ pub(super) const ALL: &[Mistake] = &[
         &["main(event, context)"],
     ),
     saved(
-        "a Python script with a list of packages (PEP 723)",
+        "packages for a language whose packages fnd does not install",
         &[(
-            "deps.py",
-            "# /// script\n# dependencies = [\"requests\"]\n# ///\nimport requests\n",
+            "deps.rb",
+            "# /// fnd\n# dependencies = [\"sinatra\"]\n# ///\nrequire 'sinatra'\n",
             0o644,
         )],
-        &["# /// fnd"],
+        &["fnd installs no dependencies for runtime `ruby`", "remove the key"],
     ),
     saved(
         "a Python project that was copied",

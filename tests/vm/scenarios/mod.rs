@@ -10,6 +10,7 @@
 //! - `killing`: nothing outlives its end
 //! - `limits`: enforced by cgroup v2
 //! - `modes`: HTTP programs and services
+//! - `packages`: packages that functions need
 //! - `power`: reboots and power cuts
 //! - `sandbox`: what a function can reach
 //! - `schedules`: slots over a reboot and steps of the clock
@@ -27,6 +28,7 @@ mod install;
 mod killing;
 mod limits;
 mod modes;
+mod packages;
 mod power;
 mod sandbox;
 mod schedules;
@@ -76,6 +78,7 @@ pub(crate) const ALL: &[Scenario] = &[
     then("limits: fork bomb", limits::fork_bomb),
     then("limits: io", limits::io),
     then("sandbox: layers", sandbox::layers),
+    then("packages: installed", packages::installed),
     then("strangers: secrets", strangers::secrets),
     then("strangers: calls", strangers::calls),
     then("killing: timeout", killing::timeout),

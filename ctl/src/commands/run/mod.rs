@@ -204,6 +204,7 @@ async fn perform(
 ) -> Result<Exit, Failure> {
     process.ready().await?;
     let context = &private.context;
+    install(private, subject).await?;
     check(private, subject, wanted.again).await?;
     if let Some(shown) = shown {
         return shown.insert(Shown::open(private, subject).await?).run(private).await;
@@ -223,6 +224,24 @@ async fn perform(
         follow(context, request, |line| private.text_of_the_person(line)),
     )
     .await
+}
+
+/// Waits until the packages of the function are installed.
+async fn install(private: &Private, subject: &Subject) -> Result<(), Failure> {
+    let client = &private.context.client;
+    let path = super::function_path(subject.name())?;
+    // A function that does not exist is told later, with the reason.
+    let Ok(reply) = client.get(&path).await else {
+        return Ok(());
+    };
+    let detail: FunctionDetail = crate::output::parse(&reply.body)?;
+    if detail.status.state != FunctionState::Building {
+        return Ok(());
+    }
+    private.context.out.progress("installing its packages");
+    // A failure is a problem of the function, which is told later.
+    let _ = client.post(&format!("{path}/build")).await;
+    Ok(())
 }
 
 /// The limits that every function has by default.

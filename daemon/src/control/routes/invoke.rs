@@ -14,11 +14,12 @@ use crate::http::response::{Answered, Refusal, refuse};
 use crate::invoke::answer::{of_passed, of_run, wait};
 use crate::invoke::payload::put;
 use crate::invoke::refusal::rejected;
+use fnd_core::api::FunctionDetail;
 use fnd_core::api::problem::Code;
 use fnd_core::outcome::Trigger;
 use fnd_core::protocol::HttpRequest;
 use fnd_core::record::Payload;
-use fnd_core::supervisor::{Answer, Rejection, Submit};
+use fnd_core::supervisor::{Answer, FunctionState, Rejection, Submit};
 use fnd_core::trace::Trace;
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -147,6 +148,10 @@ async fn pass(call: &Call, request: Submit, limit: u64) -> Result<Answered, Refu
 /// Returns the refusal for a function that has no version that can run.
 fn cannot_run(call: &Call, function: &FunctionName) -> Refusal {
     match call.backend.function(function) {
+        Some(FunctionDetail { status, .. }) if status.state == FunctionState::Building => {
+            let reason = "its dependencies are being installed".to_owned();
+            rejected(&Rejection::Unavailable { reason }, function)
+        }
         Some(detail) => {
             let error = detail
                 .status

@@ -8,6 +8,7 @@
 //! Files:
 //! - `audit`: `GET /v1/audit`, and the entry that each call makes
 //! - `backup`: `GET /v1/backup[?of=state]`
+//! - `build`: `POST /v1/functions/F/build`
 //! - `cancel`: `POST /v1/invocations/ID/cancel`
 //! - `config`: `GET /v1/config`
 //! - `dead_letters`: `GET /v1/dead-letters[/ID]`, `POST /v1/dead-letters/ID/redrive`, `DELETE /v1/dead-letters/ID`
@@ -44,6 +45,7 @@
 
 mod audit;
 mod backup;
+mod build;
 mod cancel;
 mod config;
 mod dead_letters;
@@ -166,6 +168,7 @@ static ROUTES: &[Route] = &[
     route!(GET "/v1/functions/{function}/versions/{version}/files" Function OPERATOR "diff", releases::files),
     route!(POST "/v1/functions/{function}/rollback" Function OPERATOR "rollback", releases::rollback),
     route!(POST "/v1/functions/{function}/pin" Function OPERATOR "pin", releases::pin),
+    route!(POST "/v1/functions/{function}/build" Function OPERATOR "build", build::answer),
     route!(POST "/v1/functions/{function}/unpin" Function OPERATOR "unpin", releases::unpin),
     route!(POST "/v1/events" List OPERATOR "emit", events::publish),
     route!(POST "/publish" List OPERATOR "emit", events::publish),

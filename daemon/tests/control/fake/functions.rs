@@ -142,6 +142,8 @@ impl FunctionBackend for Fake {
         NAMES.contains(&function.as_str()).then(|| FunctionDetail {
             status: status(function.as_str()),
             more: fnd_core::api::FunctionMore {
+                tree: None,
+                packages: Vec::new(),
                 mode: "script".to_owned(),
                 mode_reason: "no handler found".to_owned(),
                 newer: None,
@@ -252,6 +254,15 @@ impl FunctionBackend for Fake {
                 waiting: Some(Version([0xbc; 32])),
             }),
         })
+    }
+
+    fn build(&self, name: &FunctionName) -> Option<Pending<Result<(), String>>> {
+        let outcome = match name.as_str() {
+            "hello" => Ok(()),
+            "fails" => Err("exit 65".to_owned()),
+            _ => return None,
+        };
+        Some(Box::pin(async move { outcome }))
     }
 
     fn hold(

@@ -12,7 +12,7 @@ fn answer(manifest: &str, trusted: bool) -> (Credentials, Vec<String>) {
     let JudgeReply::Function(reply) = judge.answer(&JudgeRequest::Function(function)) else {
         panic!("another answer");
     };
-    (reply.credentials, problems)
+    (reply.function.credentials, problems)
 }
 
 fn mapped(name: &str, secret: &str, variable: bool) -> Mapped {

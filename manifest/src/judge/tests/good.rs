@@ -54,7 +54,7 @@ fn a_script_in_doubt_does_not_run_by_itself() {
     const METADATA: &[u8] = b"# /// script\n# dependencies = [\"requests\"]\n# ///\nimport requests\n";
     const WITH_MANIFEST: &[u8] = b"# /// script\n# dependencies = []\n# ///\n# /// fnd\n# ///\n";
     for (code, manifest, expected) in [
-        (METADATA, None, (false, vec!["script-metadata"])),
+        (METADATA, None, (true, vec![])),
         (METADATA, Some("description = \"x\"\n"), (true, vec![])),
         (WITH_MANIFEST, None, (true, vec![])),
         (b"def main(args):\n    return 1\n", None, (false, vec!["not-called"])),
@@ -74,7 +74,8 @@ fn a_script_in_doubt_does_not_run_by_itself() {
         let codes: Vec<_> = judged.diagnostics.iter().map(|problem| problem.code.as_str()).collect();
         assert_eq!((judged.manifest.unwrap().on_load, codes), expected, "{manifest:?}");
     }
-    let judged = judge("[defaults]\non_load = true\n").function(&single(file("/f/x.py", METADATA), None));
+    let judged = judge("[defaults]\non_load = true\n")
+        .function(&single(file("/f/x.py", b"def main(args):\n    return 1\n"), None));
     assert!(
         !judged.verdict.manifest.unwrap().on_load,
         "the default knows nothing of this file"

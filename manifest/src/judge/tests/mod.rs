@@ -3,6 +3,7 @@
 //! Files:
 //! - `bad`: what is refused
 //! - `credentials`: secrets and service bindings
+//! - `dependencies`: where dependencies are found, and their build
 //! - `good`: what is accepted
 //! - `handlers`: handlers, HTTP programs and services
 //! - `random`: arbitrary bytes
@@ -23,6 +24,7 @@ macro_rules! snapshot {
 
 mod bad;
 mod credentials;
+mod dependencies;
 mod good;
 mod handlers;
 mod random;

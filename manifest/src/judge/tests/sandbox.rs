@@ -13,7 +13,7 @@ fn answer(judge: &mut Judge, manifest: &str, trusted: bool) -> (Option<Sandbox>,
     let JudgeReply::Function(reply) = judge.answer(&JudgeRequest::Function(function)) else {
         panic!("another answer");
     };
-    let judged = reply.function;
+    let judged = reply.function.function;
     assert_eq!(judged.sandbox.is_some(), judged.function.verdict.plan.is_some());
     (judged.sandbox, diagnostics)
 }

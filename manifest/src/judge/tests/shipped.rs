@@ -183,5 +183,5 @@ fn values_of_keys_that_are_not_built_are_of_their_kind() {
         };
         keys.iter().map(count).sum()
     }
-    assert!(check(crate::function::Manifest::KEYS) > 0 && check(crate::settings::Settings::KEYS) > 0);
+    assert!(check(crate::function::Manifest::KEYS) + check(crate::settings::Settings::KEYS) > 0);
 }

@@ -1,0 +1,24 @@
+//! `POST /v1/functions/F/build`: installs the dependencies of a function again, if they are not there.
+
+use super::deploy::tagged;
+use crate::control::call::Call;
+use crate::http::response::{Answered, Refusal, Refused};
+use crate::invoke::refusal::no_function;
+use fnd_core::api::Problem;
+use fnd_core::api::problem::Code;
+
+/// Answers with the function once it is installed; the caller may go away before.
+pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let function = call.function()?;
+    let built = call.backend.build(&function).ok_or_else(|| no_function(&function))?;
+    if let Err(why) = built.await {
+        let problem = Problem::new(Code::Release, format!("`{function}`: {why}"));
+        return Err(Box::new(Refused {
+            problem: problem.of(&function),
+            retry_after: None,
+            allow: None,
+        }));
+    }
+    tagged(&call.backend.function(&function).ok_or_else(|| no_function(&function))?)
+}

@@ -1,0 +1,275 @@
+//! Has the dependencies of functions installed, by fnd's own function `fnd-build`. What is built next is decided in
+//! [`fnd_core::builds`].
+
+use super::State;
+use crate::functions::catalog::Candidate;
+use crate::functions::install::{Change, read_document};
+use crate::functions::rules::rules;
+use crate::workers::Asked;
+use fnd_core::builds::{Builds, Order};
+use fnd_core::instant;
+use fnd_core::outcome::{State as InvocationState, Trigger};
+use fnd_core::record::InvocationRecord;
+use fnd_core::supervisor::{self, Event, Submit};
+use fnd_manifest::judge::Verdict;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{Installed, NeedsBuild, PROTOCOL_BUILDS, Prune, Request, STORED};
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use fnd_wire::plan::BUILD;
+use std::collections::HashMap;
+use tokio::sync::oneshot;
+
+/// How many of the last lines of a failed installation are shown with the function.
+const LINES: usize = 5;
+
+/// The functions that wait for their dependencies.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingBuilds {
+    books: Builds,
+    waiting: HashMap<FunctionName, Waiting>,
+    /// The versions of `fnd-build` that build the wanted trees.
+    versions: HashMap<Version, Installed>,
+    /// Callers that wait until a function is installed, or cannot be.
+    callers: Vec<(FunctionName, oneshot::Sender<Result<(), String>>)>,
+}
+
+/// A function that waits.
+#[derive(Debug)]
+struct Waiting {
+    candidate: Candidate,
+    document: Bytes,
+    since_ms: u64,
+}
+
+/// The end of an invocation of `fnd-build`.
+#[derive(Debug)]
+pub(crate) struct BuildEnd {
+    id: InvocationId,
+    outcome: Result<(), String>,
+}
+
+impl BuildEnd {
+    /// Returns the end of an invocation, if it is one of `fnd-build`; `output` is the last lines that it printed.
+    pub(super) fn of(record: &InvocationRecord, output: &str) -> Option<Self> {
+        if record.function.as_str() != BUILD || !record.state.is_final() {
+            return None;
+        }
+        let lines: Vec<_> = output.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default();
+        let reason = record.reason.map(|reason| reason.to_string()).unwrap_or_default();
+        let why = format!(
+            "the installation of its dependencies failed ({reason}): {}\n{}",
+            record.message.replace('\n', " "),
+            last.join("\n")
+        );
+        Some(Self {
+            id: record.id,
+            outcome: (record.state == InvocationState::Succeeded).then_some(()).ok_or(why),
+        })
+    }
+}
+
+/// Returns the name of the function that installs dependencies.
+pub(crate) fn builder() -> FunctionName {
+    FunctionName::new(BUILD).expect("a name")
+}
+
+impl WaitingBuilds {
+    /// Says that a function waits for its dependencies, if it does.
+    pub(super) fn words(&self, function: &FunctionName) -> Option<String> {
+        let since = instant::text(self.waiting.get(function)?.since_ms);
+        let step = match self.books.invocation_for(function) {
+            Some(_) => "are being installed",
+            None => "wait for another installation",
+        };
+        Some(format!(
+            "its dependencies {step} since {since}: `fndctl logs {BUILD} -f`"
+        ))
+    }
+
+    /// Forgets a function that is gone, or whose files were judged anew.
+    pub(super) fn forget(&mut self, function: &FunctionName) {
+        if self.waiting.remove(function).is_some() {
+            self.books.forget(function);
+        }
+    }
+}
+
+impl State {
+    /// Handles the answer that a function's dependencies have to be installed first.
+    pub(super) fn needs_build(&mut self, request: u32, needs: NeedsBuild) {
+        let NeedsBuild {
+            function,
+            document,
+            build,
+        } = needs;
+        let Some(candidate) = self.functions.waits_for_build(request, &document) else {
+            return;
+        };
+        let tree = build.version;
+        tracing::info!(
+            "{function}  waits for its dependencies {}",
+            fnd_core::release::short(tree)
+        );
+        // A build of an earlier fnd may run: it must not count as one of a deleted function.
+        if self.functions.registry.get(&builder()).is_none() {
+            self.install_builder(&build);
+        }
+        self.builds.versions.insert(tree, build);
+        let is_file = candidate.copy().is_none();
+        let waiting = Waiting {
+            candidate,
+            document,
+            since_ms: self.clock.now().unix_ms,
+        };
+        self.builds.waiting.insert(function.clone(), waiting);
+        let order = self.builds.books.want(function.clone(), tree);
+        if is_file {
+            self.step(Event::Building(function));
+        }
+        self.build_orders(order);
+    }
+
+    /// Handles the answer that there is a tree, or why there is none.
+    pub(super) fn sealed(&mut self, request: u32, why: Option<String>) {
+        if let Some(Asked::Seal(tree)) = self.workers.asked.remove(&request) {
+            let orders = self.builds.books.sealed(tree, why.map_or(Ok(()), Err));
+            self.build_orders(orders);
+        }
+    }
+
+    /// Handles the end of an invocation of `fnd-build`.
+    pub(super) fn build_ended(&mut self, end: BuildEnd) {
+        let orders = self.builds.books.ended(end.id, end.outcome);
+        self.build_orders(orders);
+    }
+
+    fn build_orders(&mut self, orders: impl IntoIterator<Item = Order>) {
+        for order in orders {
+            match order {
+                Order::Clear(tree) => self.seal(tree, None),
+                Order::Seal(tree) => self.seal(tree, Some(tree)),
+                Order::Build(tree) => self.build(tree),
+                Order::Install(functions) => {
+                    for function in functions {
+                        if let Some(waiting) = self.builds.waiting.remove(&function) {
+                            self.functions.installer.again(waiting.candidate);
+                        }
+                    }
+                    self.prune_builds();
+                    self.settle();
+                }
+                Order::Refuse(functions, why) => {
+                    for function in functions {
+                        let Some(waiting) = self.builds.waiting.remove(&function) else {
+                            continue;
+                        };
+                        let dirs = &self.workers.welcome.functions_dirs;
+                        let change = self
+                            .functions
+                            .build_failed(waiting.candidate, &waiting.document, &why, dirs);
+                        if let Some(change) = change {
+                            self.changed(change);
+                        }
+                    }
+                    self.prune_builds();
+                }
+            }
+        }
+    }
+
+    fn seal(&mut self, current: Version, tree: Option<Version>) {
+        if let Some(number) = self.workers.send(&Request::Seal(tree), Vec::new()) {
+            self.workers.asked.insert(number, Asked::Seal(current));
+        }
+    }
+
+    /// Starts the build of a tree. If a build of an earlier fnd still runs, its end is waited for.
+    fn build(&mut self, tree: Version) {
+        let Some(installed) = self.builds.versions.get(&tree).cloned() else {
+            return; // it cannot be: each wanted tree has one
+        };
+        self.install_builder(&installed);
+        if let Some(id) = self.supervisor.live_of(&builder()) {
+            self.builds.books.started(id, false);
+            return;
+        }
+        let id = self.ids.next(self.clock.now().unix_ms);
+        self.builds.books.started(id, true);
+        let submit = Submit::new(id, builder(), Trigger::Manual);
+        self.step(Event::Submit(Box::new(submit)));
+    }
+
+    /// Lets a version of `fnd-build` serve.
+    fn install_builder(&mut self, installed: &Installed) {
+        let verdict = read_document::<Verdict>(&installed.document)
+            .inspect_err(|error| tracing::error!("the verdict on `{BUILD}` cannot be read: {error}"));
+        let Ok(verdict) = verdict else { return };
+        let candidate = Candidate {
+            function: builder(),
+            directory: STORED,
+            source: installed.version.hex(),
+            sidecar: None,
+            directory_form: false,
+        };
+        let registry = &mut self.functions.registry;
+        let Some(serving) = registry.installed(candidate, installed.clone(), verdict, None) else {
+            return;
+        };
+        let rules = rules(&serving.manifest, &self.node.settings.host);
+        self.step(Event::Installed(Box::new(supervisor::Installed {
+            function: builder(),
+            id: installed.id,
+            version: installed.version,
+            load_key: installed.load_key,
+            load_id: InvocationId(0),
+            rules,
+        })));
+    }
+
+    /// Lets the spawner delete the versions of `fnd-build` that are not needed any more.
+    fn prune_builds(&mut self) {
+        let mut keep = self.builds.books.trees();
+        self.builds.versions.retain(|tree, _| keep.contains(tree));
+        let serving = self.functions.registry.get(&builder());
+        keep.extend(serving.and_then(|known| Some(known.newest.as_ref()?.version)));
+        let function = builder();
+        self.workers
+            .request(&Request::Prune(Prune { function, keep }), Vec::new());
+    }
+
+    /// Lets the spawner delete dependencies that no version has.
+    pub(super) fn prune_trees(&mut self) {
+        if self.workers.welcome.protocol >= PROTOCOL_BUILDS {
+            let keep = self.node.settings.settings.build.keep.as_secs();
+            self.workers.request(&Request::PruneTrees(keep), Vec::new());
+        }
+    }
+
+    /// Installs a function again, and its dependencies if they are not there. Resolves when it is installed or cannot be;
+    /// nothing if there is no function of that name.
+    pub(crate) fn build_again(&mut self, function: &FunctionName) -> Option<oneshot::Receiver<Result<(), String>>> {
+        let candidate = self.functions.registry.get(function)?.candidate.clone();
+        let (send, wait) = oneshot::channel();
+        self.builds.callers.push((function.clone(), send));
+        self.functions.installer.again(candidate);
+        self.settle();
+        Some(wait)
+    }
+
+    /// Tells the callers that wait for a function what has become of it.
+    pub(super) fn build_is_over(&mut self, change: &Change) {
+        let (function, outcome) = match change {
+            Change::Installed(installed) => (&installed.function, Ok(())),
+            Change::Refused { function, error, .. } => (function, Err(error.clone())),
+            Change::Removed(function) => (function, Err("it was removed".to_owned())),
+            _ => return,
+        };
+        if matches!(change, Change::Removed(_)) {
+            self.builds.forget(function);
+        }
+        for (_, caller) in self.builds.callers.extract_if(.., |(name, _)| name == function) {
+            let _ = caller.send(outcome.clone()); // an error: nobody waits any more
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Functions whose dependencies are being installed, or could not be.
+
+use super::Functions;
+use super::catalog::Candidate;
+use super::install::{Change, read_document};
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::judge::Verdict;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{Problem, Refused};
+
+impl Functions {
+    /// Notes that a function waits for its dependencies. Returns what is to be installed once they are there.
+    pub(crate) fn waits_for_build(&mut self, request: u32, document: &Bytes) -> Option<Candidate> {
+        let candidate = self.installer.answered(request)?;
+        if candidate.copy().is_some() {
+            return Some(candidate);
+        }
+        self.installer.is_final(&candidate.function);
+        let verdict = read_document::<Verdict>(document)
+            .inspect_err(|error| tracing::error!("the verdict on `{}` cannot be read: {error}", candidate.function));
+        self.registry.waits(candidate.clone(), verdict.ok()?);
+        Some(candidate)
+    }
+
+    /// Notes that the dependencies of a function cannot be installed; its serving version goes on. The first line of `why`
+    /// is the reason, the others are the last ones that were printed.
+    pub(crate) fn build_failed(
+        &mut self,
+        candidate: Candidate,
+        document: &Bytes,
+        why: &str,
+        dirs: &[String],
+    ) -> Option<Change> {
+        let function = candidate.function.clone();
+        let mut lines = why.lines();
+        let reason = lines.next().unwrap_or_default();
+        if let Some(asked) = candidate.copy() {
+            return self.copy_refused(&function, asked, reason);
+        }
+        let dir = dirs.get(usize::from(candidate.directory));
+        let path = format!("{}/{}", dir.map_or("", String::as_str), candidate.source);
+        let help = format!("`fndctl logs fnd-build` shows all of it; `fndctl build {function}` tries again");
+        let problem = Diagnostic::error("dependencies", reason).in_file(&path).with_help(help);
+        let problem = lines.fold(problem, Diagnostic::with_note);
+        let verdict = read_document::<Verdict>(document).ok();
+        let (mut diagnostics, interpreters) = verdict
+            .map(|verdict| (verdict.diagnostics, verdict.interpreters))
+            .unwrap_or_default();
+        diagnostics.insert(0, problem);
+        let error = self.registry.unusable(candidate, interpreters, diagnostics);
+        self.decide_refused(&function);
+        let serving = self.registry.get(&function).is_some_and(|known| known.newest.is_some());
+        Some(Change::Refused {
+            function,
+            error,
+            report: true,
+            serving,
+        })
+    }
+}
+
+/// Adds the reason if an older spawner refuses a function because it knows nothing of dependencies: its judge accepts the
+/// function, and gives it no plan.
+pub(crate) fn explain(refused: &mut Refused) {
+    let verdict = refused.document.as_ref().filter(|_| refused.problems.is_empty());
+    let verdict = verdict.and_then(|document| read_document::<Verdict>(document).ok());
+    if verdict.is_some_and(|verdict| verdict.manifest.is_some()) {
+        refused.problems.push(Problem {
+            file: refused.function.to_string(),
+            message: "the running fnd-spawner is older than dependencies".to_owned(),
+            help: "start it again: `systemctl stop fnd && systemctl start fnd`".to_owned(),
+        });
+    }
+}

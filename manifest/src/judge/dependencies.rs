@@ -1,0 +1,219 @@
+//! Finds the dependencies of a function: in its manifest, in the metadata of a Python script (PEP 723), or in a file that
+//! its runtime names. It installs nothing and asks no index.
+
+use super::Judge;
+use crate::diagnostic::Diagnostic;
+use crate::function::inline;
+use crate::function::resolve::Report;
+use crate::runtime::Runtime;
+use crate::schema::tree::{Node, Table, Value};
+use fnd_wire::plan::{INPUTS_MAX, JudgeFunction, JudgedFile};
+use serde::Serialize;
+
+/// The dependencies of a function, as the installer of its runtime reads them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Dependencies {
+    /// The packages, if they are a list.
+    pub(super) list: Vec<String>,
+    /// The file that lists them, if they are none.
+    pub(super) file: Option<String>,
+    /// The versions of the language that they need, `>=3.11`.
+    pub(super) language: Option<String>,
+    /// The files that the installer reads, `file` among them.
+    #[serde(skip)]
+    pub(super) inputs: Vec<String>,
+}
+
+impl Judge {
+    /// Returns the dependencies of a function; nothing if none are to be installed.
+    pub(super) fn dependencies(
+        &self,
+        function: &JudgeFunction,
+        (entry, runtime): (&JudgedFile, &Runtime),
+        own: &Table,
+        report: &mut Report<'_>,
+    ) -> Option<Dependencies> {
+        let written = own.get("dependencies");
+        if let Some(node) = written.or_else(|| self.configuration.defaults.get("dependencies")) {
+            return of_manifest(function, runtime, node, report);
+        }
+        runtime.install.as_ref()?;
+        if runtime.summary.id == "python"
+            && let Some(text) = inline::metadata_of_script(&entry.bytes.0)
+        {
+            return match text.parse::<toml::Table>() {
+                Ok(table) => listed(&table),
+                Err(error) => {
+                    let message = format!("the block `# /// script` (PEP 723) is not valid: {}", error.message());
+                    report
+                        .problems
+                        .push(Diagnostic::error("script-metadata", message).in_file(&entry.path));
+                    None
+                }
+            };
+        }
+        let copied = runtime.dependencies.copied.as_ref().map(|name| format!("{name}/"));
+        let is_copied = |file: &JudgedFile| copied.as_ref().is_some_and(|copied| file.path.starts_with(copied));
+        if !function.form.is_tree() || function.files.iter().any(is_copied) {
+            return None;
+        }
+        let files = runtime.dependencies.files.iter();
+        files
+            .filter_map(|name| find(function, name))
+            .find_map(|file| of_file(function, runtime, file))
+    }
+}
+
+/// Returns the dependencies that a manifest names.
+fn of_manifest(
+    function: &JudgeFunction,
+    runtime: &Runtime,
+    node: &Node,
+    report: &mut Report<'_>,
+) -> Option<Dependencies> {
+    let list: Vec<String> = match &node.value {
+        Value::List(items) => items.iter().map(|item| item.value.text()).collect(),
+        _ => Vec::new(),
+    };
+    let is_list = matches!(node.value, Value::List(_));
+    if is_list && list.is_empty() {
+        return None;
+    }
+    let mut refuse = |problem: Diagnostic| report.add(Some(&node.at), problem);
+    if runtime.install.is_none() {
+        let message = format!("fnd installs no dependencies for runtime `{}`", runtime.summary.id);
+        refuse(Diagnostic::error("impossible", message).with_help("remove the key"));
+        return None;
+    }
+    if is_list {
+        // The installers pass them on to programs: an option among them could name any file or index.
+        if let Some(option) = list
+            .iter()
+            .find(|item| item.starts_with('-') || item.contains(['\n', '\r', '\0']))
+        {
+            let message = format!("`dependencies`: `{}` is no package", option.escape_debug());
+            refuse(Diagnostic::error("bad-value", message).with_help("name packages only, such as `name>=1.2`"));
+            return None;
+        }
+        return Some(Dependencies {
+            list,
+            ..Dependencies::default()
+        });
+    }
+    let name = node.value.text();
+    if !function.form.is_tree() {
+        let message = "a file of `dependencies` is only for the directory form (`NAME/function.toml`)";
+        let help = "write the packages as a list, or make the function a directory";
+        refuse(Diagnostic::error("impossible", message).with_help(help));
+        return None;
+    }
+    let Some(file) = find(function, &name) else {
+        let message = format!(
+            "`dependencies`: there is no file `{name}` in the {}",
+            function.form.word()
+        );
+        refuse(Diagnostic::error("no-dependencies", message));
+        return None;
+    };
+    of_file(function, runtime, file)
+}
+
+/// Returns the dependencies that a file lists; nothing if it lists none.
+fn of_file(function: &JudgeFunction, runtime: &Runtime, file: &JudgedFile) -> Option<Dependencies> {
+    let text = String::from_utf8_lossy(&file.bytes.0);
+    let base = file.path.rsplit('/').next().unwrap_or(&file.path);
+    let lists_some = match base {
+        "pyproject.toml" => return listed(text.parse::<toml::Table>().ok()?.get("project")?.as_table()?),
+        "package.json" | "composer.json" | "deno.json" | "deno.jsonc" => lists_packages(base, &text),
+        _ => text
+            .lines()
+            .map(str::trim)
+            .any(|line| !line.is_empty() && !line.starts_with('#')),
+    };
+    if !lists_some {
+        return None;
+    }
+    let mut inputs = vec![file.path.clone()];
+    let beside = file.path.rsplit_once('/').map(|(dir, _)| dir);
+    let in_dir = |name: &str| beside.map_or_else(|| name.to_owned(), |dir| format!("{dir}/{name}"));
+    // Requirements may name further files: `-r base.txt`, `-c constraints.txt`.
+    let mut next = 0;
+    while let Some(path) = inputs.get(next).cloned() {
+        next += 1;
+        let text = find(function, &path).map(|file| String::from_utf8_lossy(&file.bytes.0).into_owned());
+        let named = text
+            .iter()
+            .flat_map(|text| text.lines())
+            .filter_map(included)
+            .map(in_dir);
+        let found: Vec<_> = named.filter(|name| find(function, name).is_some()).collect();
+        for name in found {
+            if !inputs.contains(&name) && inputs.len() < INPUTS_MAX {
+                inputs.push(name);
+            }
+        }
+    }
+    // A list of requirements says everything itself.
+    let others = runtime.dependencies.beside.iter().filter(|_| !base.ends_with(".txt"));
+    for name in others.map(|name| in_dir(name)) {
+        if !inputs.contains(&name) && find(function, &name).is_some() && inputs.len() < INPUTS_MAX {
+            inputs.push(name);
+        }
+    }
+    Some(Dependencies {
+        file: Some(file.path.clone()),
+        inputs,
+        ..Dependencies::default()
+    })
+}
+
+/// Returns the dependencies in the metadata of a script, or in `[project]` of `pyproject.toml`.
+fn listed(table: &toml::Table) -> Option<Dependencies> {
+    let items = table.get("dependencies").and_then(toml::Value::as_array);
+    let list: Vec<String> = items
+        .into_iter()
+        .flatten()
+        .filter_map(|item| item.as_str())
+        .filter(|item| !item.starts_with('-') && !item.contains(['\n', '\r', '\0']))
+        .map(str::to_owned)
+        .collect();
+    let language = table.get("requires-python").and_then(toml::Value::as_str);
+    (!list.is_empty()).then(|| Dependencies {
+        list,
+        language: language.map(str::to_owned),
+        ..Dependencies::default()
+    })
+}
+
+/// Says whether a JSON file lists packages. A file that cannot be read is left to the installer, which says why.
+fn lists_packages(base: &str, text: &str) -> bool {
+    let Ok(json) = serde_json::from_str::<serde_json::Value>(text) else {
+        return true;
+    };
+    let names = |key: &str| {
+        let table = json.get(key).and_then(serde_json::Value::as_object);
+        table.into_iter().flat_map(|table| table.keys())
+    };
+    match base {
+        "package.json" => names("dependencies")
+            .chain(names("optionalDependencies"))
+            .next()
+            .is_some(),
+        // PHP itself and its extensions are the machine's.
+        "composer.json" => names("require").any(|name| name.contains('/')),
+        _ => names("imports").next().is_some(),
+    }
+}
+
+/// Returns the file that a line of requirements includes.
+fn included(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let options = ["-r", "-c", "--requirement", "--constraint"];
+    let rest = options.iter().find_map(|option| line.strip_prefix(option))?;
+    let rest = rest.strip_prefix('=').unwrap_or(rest).trim();
+    (!rest.is_empty() && !rest.starts_with('/') && !rest.contains("..")).then_some(rest)
+}
+
+fn find<'f>(function: &'f JudgeFunction, path: &str) -> Option<&'f JudgedFile> {
+    function.files.iter().find(|file| file.path == path)
+}

@@ -1,0 +1,176 @@
+//! Dependencies: where they are found, and the build that installs them.
+
+use super::*;
+use fnd_wire::plan::{BUILD, Build};
+
+const SCRIPT: &[u8] =
+    b"# /// script\n# requires-python = \">=3.11\"\n# dependencies = [\"requests\"]\n# ///\nimport requests\n";
+
+fn build_of(function: &JudgeFunction) -> Option<Build> {
+    let judged = judge("").function(function);
+    assert!(judged.plan.is_some(), "{:?}", reported(&judged.verdict.diagnostics));
+    judged.build
+}
+
+/// Returns what the installer reads, and the files that it gets.
+fn found(function: &JudgeFunction) -> Option<(serde_json::Value, Vec<String>)> {
+    let build = build_of(function)?;
+    Some((serde_json::from_slice(&build.made.1.0).unwrap(), build.inputs))
+}
+
+fn list(items: &[&str]) -> serde_json::Value {
+    serde_json::json!({ "list": items, "file": null, "language": null })
+}
+
+fn named(file: &str) -> serde_json::Value {
+    serde_json::json!({ "list": [], "file": file, "language": null })
+}
+
+#[test]
+fn a_list_of_the_manifest_is_used_before_everything_else() {
+    let with = |manifest: &str| found(&single(file("/f/x.py", SCRIPT), Some(manifest)));
+    let inputs = Vec::new();
+    assert_eq!(
+        with("dependencies = [\"six>=1\", \"idna\"]"),
+        Some((list(&["six>=1", "idna"]), inputs.clone()))
+    );
+    assert_eq!(with("dependencies = []"), None);
+    let metadata = serde_json::json!({ "list": ["requests"], "file": null, "language": ">=3.11" });
+    assert_eq!(with(""), Some((metadata, inputs)));
+}
+
+#[test]
+fn a_file_of_the_directory_is_used_if_it_lists_something() {
+    let with = |name: &str, files: &[(&str, &str)], manifest: &str| {
+        let mut all = vec![file(name, b"")];
+        all.extend(files.iter().map(|(path, text)| file(path, text.as_bytes())));
+        found(&directory(all, manifest))
+    };
+    let inputs = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let requirements = [
+        ("requirements.txt", "# all\n-r more.txt\nsix==1.16.0\n"),
+        ("more.txt", "-c limits.txt\n"),
+        ("limits.txt", "idna<4\n"),
+    ];
+    assert_eq!(
+        with("main.py", &requirements, ""),
+        Some((
+            named("requirements.txt"),
+            inputs(&["requirements.txt", "more.txt", "limits.txt"])
+        ))
+    );
+    assert_eq!(with("main.py", &requirements, "dependencies = []"), None);
+    assert_eq!(with("main.py", &[("requirements.txt", "# none\n\n")], ""), None);
+    let project = (
+        "pyproject.toml",
+        "[project]\nrequires-python = \">=3.9\"\ndependencies = [\"six\"]\n",
+    );
+    let listed = serde_json::json!({ "list": ["six"], "file": null, "language": ">=3.9" });
+    assert_eq!(with("main.py", &[project], ""), Some((listed, Vec::new())));
+    assert_eq!(with("main.py", &[("pyproject.toml", "[tool.black]\n")], ""), None);
+    assert_eq!(
+        with("main.py", &[project, ("uv.lock", "version = 1\n")], ""),
+        Some((named("uv.lock"), inputs(&["uv.lock", "pyproject.toml"])))
+    );
+    let package = ("package.json", "{\"dependencies\": {\"pad\": \"1\"}}");
+    let lock = ("package-lock.json", "{}");
+    assert_eq!(
+        with("main.cjs", &[package, lock], ""),
+        Some((named("package.json"), inputs(&["package.json", "package-lock.json"])))
+    );
+    // What came along with the code is used as it is.
+    assert_eq!(
+        with("main.cjs", &[package, ("node_modules/pad/index.js", "")], ""),
+        None
+    );
+    assert_eq!(with("main.cjs", &[("package.json", "{\"name\": \"x\"}")], ""), None);
+    // The file of another language is not this one's.
+    assert_eq!(with("main.sh", &requirements, ""), None);
+    let own = [("deps/prod.txt", "-r base.txt\n"), ("deps/base.txt", "six\n")];
+    assert_eq!(
+        with("main.py", &own, "dependencies = \"deps/prod.txt\""),
+        Some((named("deps/prod.txt"), inputs(&["deps/prod.txt", "deps/base.txt"])))
+    );
+}
+
+#[test]
+fn dependencies_that_cannot_be_are_refused() {
+    let problems = |function: &JudgeFunction| reported(&judge("").function(function).verdict.diagnostics);
+    let python = |manifest: &str| single(file("/f/x.py", b""), Some(manifest));
+    let bash = single(file("/f/x.sh", b""), Some("dependencies = [\"x\"]\n"));
+    assert_eq!(
+        problems(&bash),
+        ["1:16 impossible: fnd installs no dependencies for runtime `bash`"]
+    );
+    assert_eq!(
+        problems(&python("dependencies = \"requirements.txt\"\n")),
+        ["1:16 impossible: a file of `dependencies` is only for the directory form (`NAME/function.toml`)"]
+    );
+    assert_eq!(
+        problems(&python("dependencies = [\"six\", \"--index-url=x\"]\n")),
+        ["1:16 bad-value: `dependencies`: `--index-url=x` is no package"]
+    );
+    let absent = directory(vec![file("main.py", b"")], "dependencies = \"r.txt\"\n");
+    assert_eq!(
+        problems(&absent),
+        ["1:16 no-dependencies: `dependencies`: there is no file `r.txt` in the directory"]
+    );
+    let broken = single(file("/f/x.py", b"# /// script\n# dependencies = [\n# ///\n"), None);
+    assert!(problems(&broken)[0].starts_with("script-metadata: the block `# /// script` (PEP 723) is not valid"));
+}
+
+#[test]
+fn functions_with_the_same_dependencies_have_the_same_build() {
+    let one = build_of(&single(file("/f/x.py", b"1"), Some("dependencies = [\"six\"]\n"))).unwrap();
+    let mut other = single(
+        file("/f/y.py", b"def handler(event, context): pass"),
+        Some("dependencies = [\"six\"]\n[env]\nA = \"b\"\n[limits]\nmemory = \"1G\"\n"),
+    );
+    other.name = FunctionName::new("group/y").unwrap();
+    assert_eq!(build_of(&other).unwrap(), one);
+    assert_eq!(one.plan.function.as_str(), BUILD);
+    let texts: Vec<_> = one.plan.argv.iter().map(|text| text.text.as_str()).collect();
+    assert_eq!(texts, ["-I", "/usr/lib/fnd/runtimes/python/install.py", "{entry}"]);
+    assert_eq!(one.plan.limits.timeout_ms, Some(30 * 60 * 1000));
+}
+
+#[test]
+fn settings_and_defaults_reach_a_build_only_through_its_own_table() {
+    let settings = "[build]\ntimeout = \"1m\"\nmemory = \"3G\"\nenv = { PIP_INDEX_URL = \"http://x/{state}\" }\n\
+                    [defaults]\nenv = { A = \"b\" }\n[defaults.limits]\nmemory = \"64M\"\n";
+    let function = single(file("/f/x.py", b"1"), Some("dependencies = [\"six\"]\n"));
+    let build = judge(settings).function(&function).build.unwrap();
+    assert_eq!(
+        (build.plan.limits.timeout_ms, build.plan.limits.memory),
+        (Some(60_000), 3 << 30)
+    );
+    let value = |name: &str| build.plan.environment.iter().find(|(found, _)| found == name);
+    assert_eq!(value("A"), None);
+    let index = value("PIP_INDEX_URL").map(|(_, text)| (text.text.as_str(), text.template));
+    assert_eq!(
+        index,
+        Some(("http://x/{state}", false)),
+        "no text of a person is a template"
+    );
+}
+
+#[test]
+fn a_function_with_dependencies_finds_them() {
+    let plan = |manifest: &str| {
+        judge("")
+            .function(&single(file("/f/x.py", b"1"), Some(manifest)))
+            .plan
+            .unwrap()
+    };
+    let path = |plan: &fnd_wire::plan::Plan| {
+        let found = plan.environment.iter().find(|(name, _)| name == "PYTHONPATH");
+        found.map(|(_, text)| (text.text.clone(), text.template))
+    };
+    assert_eq!(
+        path(&plan("dependencies = [\"six\"]\n")),
+        Some(("{deps}/site".to_owned(), true))
+    );
+    assert_eq!(path(&plan("")), None);
+    let own = "dependencies = [\"six\"]\n[env]\nPYTHONPATH = \"lib\"\n";
+    assert_eq!(path(&plan(own)), Some(("lib".to_owned(), false)));
+}

@@ -1,0 +1,72 @@
+//! Dependencies: finds the tree of a function, and installs the version of fnd's own function that builds it.
+
+use super::*;
+use crate::install::{read_report, write_report};
+use crate::trees;
+use fnd_wire::frame::{NeedsBuild, PROTOCOL_BUILDS};
+use fnd_wire::plan::{BUILD, Build};
+use sha2::{Digest as _, Sha256};
+
+/// The tree of a function, or the version that builds it.
+pub(super) type Tree = Result<Version, Box<Installed>>;
+
+impl Spawner {
+    /// Returns the tree of a function's dependencies. If there is none, the version that builds it is installed.
+    pub(super) fn tree(&mut self, snapshot: &Snapshot, build: Build) -> Result<Tree, Vec<Problem>> {
+        let one = |why: &str, help: &str| vec![problem(&snapshot.shown, why, help)];
+        if self.protocol < PROTOCOL_BUILDS {
+            return Err(one("it has dependencies, and this fnd is older than fnd-spawner", "restart fnd"));
+        }
+        // All that decides what a build does, but not its limits: a tree stays good when those change.
+        let Build { plan, sandbox, document, inputs, made } = build;
+        let decisive = ((plan.argv.clone(), plan.environment.clone()), sandbox.clone()).to_wire();
+        let staging = self.workers.host().places.state.join(format!("versions/.new-build-{}", self.snapshots));
+        let unread = |error: io::Error| one(&format!("failed to read it: {error}"), "try again");
+        let inner = snapshot.of_build(trees::builder(), &inputs, made, staging).map_err(unread)?;
+        let digest = Version(Sha256::digest(decisive).into());
+        let (mut planned, mut installed, group) = self.install(&inner, (plan, sandbox), [Some(digest), None])?;
+        planned.1.1 = false; // the digest is no digest of secrets
+        installed.document = document;
+        let tree = installed.version;
+        let places = &self.workers.host().places;
+        if trees::touch(places, &tree) {
+            return Ok(Ok(tree));
+        }
+        let stored = inner.store(&planned, &tree, places, group);
+        stored.map_err(|error| one(&format!("failed to store its build: {error}"), "check the free space"))?;
+        Ok(Err(Box::new(installed)))
+    }
+
+    /// Answers that a function's dependencies have to be built first.
+    pub(super) fn needs_build(&mut self, snapshot: Snapshot, document: Bytes, build: Installed) {
+        let function = snapshot.install.function.clone();
+        self.secrets.judged(&function, None, snapshot.stamps.clone());
+        self.reply(snapshot.request, &Reply::NeedsBuild(NeedsBuild { function, document, build }), Vec::new());
+        self.put_away(snapshot);
+    }
+
+    /// Has a helper make a tree of what a build has left, and empty the home of builds: an install script must not leave
+    /// anything there for the build of another tree.
+    pub(super) fn seal(&mut self, request: u32, tree: Option<Version>) {
+        let places = self.workers.host().places.clone();
+        let report = places.state.join(format!("versions/.new-seal-{request}.report"));
+        let owner = fs::symlink_metadata(places.of(BUILD).home).map(|meta| (meta.uid(), meta.gid())).ok();
+        let owner = owner.filter(|_| self.sources.myself.root());
+        let written = report.clone();
+        let body = move || {
+            let sealed = tree.map_or(Ok(()), |tree| trees::seal(&places, &tree, owner));
+            write_report(&written, sealed.map(|()| true)) | trees::clear(&places, owner.is_some())
+        };
+        self.helpers.add(Lane::Write, After::Sealed(request, report), Box::new(body));
+    }
+
+    pub(super) fn sealed(&mut self, request: u32, report: &std::path::Path) {
+        let why = read_report::<bool>(report).err();
+        self.reply(request, &Reply::Sealed(why), Vec::new());
+    }
+
+    pub(super) fn prune_trees(&mut self, request: u32, keep: Duration) {
+        let places = self.workers.host().places.clone();
+        self.helpers.add(Lane::Write, After::Done(request), Box::new(move || trees::prune(&places, keep)));
+    }
+}

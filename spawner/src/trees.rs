@@ -1,0 +1,256 @@
+//! Trees of dependencies: directories below `deps` that root owns, that nobody changes, and that functions share.
+//!
+//! A build leaves its files in its home. They are copied, not renamed: a process that still has one of them open could
+//! change it later. Links may not lead out of a tree, and nothing but directories, files and links is copied.
+
+use crate::clock;
+use crate::places::{self, Places};
+use crate::removal;
+use crate::sandbox::identity;
+use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::plan::{BUILD, COMPLETE};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, readlinkat, statat};
+use std::collections::BTreeSet;
+use std::ffi::CStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Most entries, bytes and levels of a tree.
+const ENTRIES_MAX: u64 = 200_000;
+const BYTES_MAX: u64 = 4 << 30;
+const DEPTH_MAX: usize = 100;
+
+/// Returns the name of the function that builds trees.
+///
+/// # Panics
+/// Never: it is a name.
+pub fn builder() -> FunctionName {
+    FunctionName::new(BUILD).expect("a name")
+}
+
+/// Returns the directory of a tree.
+pub fn place(places: &Places, tree: &Version) -> PathBuf {
+    places.state.join("deps").join(tree.hex())
+}
+
+/// Marks a tree as used now, and returns whether it exists.
+pub fn touch(places: &Places, tree: &Version) -> bool {
+    let Ok(dir) = File::open(place(places, tree)) else { return false };
+    // If this fails, the tree only looks older than it is.
+    let _ = dir.set_modified(SystemTime::UNIX_EPOCH + Duration::from_millis(clock::unix_ms()));
+    true
+}
+
+/// Makes a tree of what a build has left; the build has this owner. Call it in a helper only.
+///
+/// # Errors
+/// If the build is not complete or has left something that no tree may have, or if copying fails.
+pub fn seal(places: &Places, tree: &Version, owner: Option<(u32, u32)>) -> io::Result<()> {
+    let target = place(places, tree);
+    if target.exists() {
+        return Ok(());
+    }
+    let built = places.of(BUILD).home.join(tree.hex());
+    let fresh = target.with_file_name(format!(".new-{}", tree.hex()));
+    let _ = fs::remove_dir_all(&fresh); // of a spawner that was killed, or absent
+    let mut copy = Copy { owner, entries: 0, bytes: 0 };
+    let top = copy.open(CWD, &built, OFlags::DIRECTORY)?;
+    if statat(&top, COMPLETE, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+        return Err(io::Error::other("its build is not complete"));
+    }
+    let copied = copy.directory(&top, &fresh, 0).and_then(|()| {
+        rustix::fs::syncfs(File::open(&fresh)?)?;
+        fs::rename(&fresh, &target)
+    });
+    copied.inspect_err(|_| drop(fs::remove_dir_all(&fresh)))
+}
+
+/// Removes what builds have left. Call it as the last step of a helper: it gives the rights of root away.
+pub fn clear(places: &Places, root: bool) -> i32 {
+    let home = places.of(BUILD).home;
+    // Absent before the first build.
+    if home.exists() { removal::empty(&home, root) } else { 0 }
+}
+
+/// Removes the trees that no version has and that were not used for a time. Call it in a helper only.
+pub fn prune(places: &Places, keep: Duration) -> i32 {
+    let entries = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
+    let functions = entries(places.state.join("versions"));
+    let versions = functions.flat_map(|function| entries(function.path()));
+    let links = versions.filter_map(|version| fs::read_link(version.path().join("deps")).ok());
+    let used: BTreeSet<_> = links.filter_map(|link| Some(link.file_name()?.to_owned())).collect();
+    let now = SystemTime::UNIX_EPOCH + Duration::from_millis(clock::unix_ms());
+    let is_old = |entry: &fs::DirEntry| {
+        let modified = entry.metadata().and_then(|meta| meta.modified());
+        modified.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age >= keep))
+    };
+    let unused = entries(places.state.join("deps")).filter(|entry| !used.contains(&entry.file_name()));
+    unused.filter(is_old).map(|entry| i32::from(fs::remove_dir_all(entry.path()).is_err())).sum()
+}
+
+struct Copy {
+    owner: Option<(u32, u32)>,
+    entries: u64,
+    bytes: u64,
+}
+
+impl Copy {
+    /// Opens a file or directory with the rights of its owner, and follows no link.
+    fn open(&self, at: impl std::os::fd::AsFd, name: impl rustix::path::Arg, flags: OFlags) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let open = || openat(at, name, flags, Mode::empty());
+        Ok(match self.owner {
+            Some(owner) => identity::with_files_of(owner, open)??,
+            None => open()?,
+        })
+    }
+
+    fn directory(&mut self, from: &OwnedFd, to: &Path, depth: usize) -> io::Result<()> {
+        if depth > DEPTH_MAX {
+            return Err(io::Error::other(format!("it has more than {DEPTH_MAX} levels")));
+        }
+        places::make(to, 0o755)?;
+        for entry in Dir::read_from(from)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            self.entries += 1;
+            if self.entries > ENTRIES_MAX {
+                return Err(io::Error::other(format!("it has more than {ENTRIES_MAX} files")));
+            }
+            let path = to.join(name.to_str().map_err(|_| io::Error::other("a name in it is not UTF-8"))?);
+            match FileType::from_raw_mode(statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {
+                FileType::Directory => {
+                    let below = self.open(from, name, OFlags::DIRECTORY)?;
+                    self.directory(&below, &path, depth + 1)?;
+                }
+                FileType::Symlink => link(from, name, &path, depth)?,
+                FileType::RegularFile => self.file(from, name, &path)?,
+                _ => return Err(io::Error::other(format!("`{}` is no file", shown(name)))),
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, from: &OwnedFd, name: &CStr, to: &Path) -> io::Result<()> {
+        let from = self.open(from, name, OFlags::RDONLY)?;
+        let meta = fstat(&from)?;
+        if FileType::from_raw_mode(meta.st_mode) != FileType::RegularFile {
+            return Err(io::Error::other(format!("`{}` is no file", shown(name))));
+        }
+        let mode = if meta.st_mode & 0o111 == 0 { 0o644 } else { 0o755 };
+        let mut to = OpenOptions::new().write(true).create_new(true).mode(mode).open(to)?;
+        let room = BYTES_MAX - self.bytes;
+        self.bytes += io::copy(&mut File::from(from).take(room + 1), &mut to)?;
+        if self.bytes > BYTES_MAX {
+            return Err(io::Error::other("it is larger than 4 GiB"));
+        }
+        Ok(())
+    }
+}
+
+/// Copies a link of a directory `depth` levels below the top. Its `..` come first, so that they lead through real
+/// directories.
+fn link(from: &OwnedFd, name: &CStr, to: &Path, depth: usize) -> io::Result<()> {
+    let target = readlinkat(from, name, Vec::new())?;
+    let text = target.to_str().map_err(|_| io::Error::other("a link in it is not UTF-8"))?;
+    let ups = text.split('/').take_while(|part| *part == "..").count();
+    if text.starts_with('/') || ups > depth || text.split('/').skip(ups).any(|part| part == "..") {
+        return Err(io::Error::other(format!("the link `{}` leads out of it: {text}", shown(name))));
+    }
+    std::os::unix::fs::symlink(text, to)
+}
+
+fn shown(name: &CStr) -> String {
+    name.to_string_lossy().escape_debug().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    const TREE: Version = Version([7; 32]);
+
+    /// Returns places with a build that `fill` has left, and the directory of its files.
+    fn built(fill: impl FnOnce(&Path)) -> (tempfile::TempDir, Places) {
+        let root = tempfile::tempdir().unwrap();
+        let places = Places::prepare(&root.path().join("state"), &root.path().join("run"), false).unwrap();
+        let dir = places.of(BUILD).home.join(TREE.hex());
+        fs::create_dir_all(&dir).unwrap();
+        fill(&dir);
+        (root, places)
+    }
+
+    fn complete(dir: &Path) {
+        fs::write(dir.join(COMPLETE), "six 1.16.0\n").unwrap();
+    }
+
+    #[test]
+    fn a_complete_build_becomes_a_tree_once() {
+        let (_root, places) = built(|dir| {
+            fs::create_dir_all(dir.join("site/pkg")).unwrap();
+            fs::write(dir.join("site/pkg/a.py"), "1").unwrap();
+            fs::set_permissions(dir.join("site/pkg/a.py"), fs::Permissions::from_mode(0o6777)).unwrap();
+            symlink("../pkg/a.py", dir.join("site/pkg/up")).unwrap();
+            complete(dir);
+        });
+        assert!(!touch(&places, &TREE));
+        seal(&places, &TREE, None).unwrap();
+        assert_eq!(clear(&places, false), 0);
+        let tree = place(&places, &TREE);
+        let mode = fs::metadata(tree.join("site/pkg/a.py")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o755, "no file is setuid, or writable for others");
+        assert_eq!(fs::read_to_string(tree.join("site/pkg/up")).unwrap(), "1");
+        assert!(touch(&places, &TREE));
+        let left = fs::read_dir(places.of(BUILD).home).unwrap().count();
+        assert_eq!(left, 0, "the home of builds does not grow");
+        seal(&places, &TREE, None).unwrap();
+    }
+
+    #[test]
+    fn what_no_tree_may_have_is_refused_and_leaves_nothing() {
+        let refused = |fill: &dyn Fn(&Path)| {
+            let (_root, places) = built(|dir| {
+                fs::create_dir(dir.join("d")).unwrap();
+                complete(dir);
+                fill(dir);
+            });
+            let why = seal(&places, &TREE, None).unwrap_err().to_string();
+            assert_eq!(fs::read_dir(places.state.join("deps")).unwrap().count(), 0, "{why}");
+            why
+        };
+        let linked = |target: &'static str| refused(&move |dir| symlink(target, dir.join("d/l")).unwrap());
+        for target in ["/etc", "../../x", "a/../../../x", "../../../../etc/passwd"] {
+            assert_eq!(linked(target), format!("the link `l` leads out of it: {target}"));
+        }
+        let fifo = |dir: &Path| nix::unistd::mkfifo(&dir.join("d/f"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(refused(&fifo), "`f` is no file");
+        let incomplete = |dir: &Path| fs::remove_file(dir.join(COMPLETE)).unwrap();
+        assert_eq!(refused(&incomplete), "its build is not complete");
+        let deep = |dir: &Path| fs::create_dir_all(dir.join("d/".repeat(DEPTH_MAX + 2))).unwrap();
+        assert_eq!(refused(&deep), format!("it has more than {DEPTH_MAX} levels"));
+    }
+
+    #[test]
+    fn a_tree_goes_when_no_version_has_it_for_long_enough() {
+        let (_root, places) = built(complete);
+        seal(&places, &TREE, None).unwrap();
+        let version = places.of("f").version(&Version([1; 32]));
+        fs::create_dir_all(&version).unwrap();
+        symlink(Path::new("../../../deps").join(TREE.hex()), version.join("deps")).unwrap();
+        prune(&places, Duration::ZERO);
+        assert!(place(&places, &TREE).exists());
+        fs::remove_dir_all(version).unwrap();
+        prune(&places, Duration::from_secs(3600));
+        assert!(place(&places, &TREE).exists());
+        prune(&places, Duration::ZERO);
+        assert!(!place(&places, &TREE).exists());
+    }
+}

@@ -1,0 +1,120 @@
+//! Installations that fail, hang or are ended: the version before serves.
+
+use super::*;
+
+const BEFORE: &str = "def handler(event, context):\n    return 'before'\n";
+
+/// Returns an fnd whose function `pads` serves, and the text with dependencies that is to replace it.
+fn serving(setup: &Setup) -> (Fnd, String) {
+    let fnd = Fnd::start_with(setup);
+    fnd.drop_file("pads.py", BEFORE);
+    answers(&fnd, "pads", "before");
+    (fnd, with_list(PYTHON))
+}
+
+/// Waits until a function has an error with these words.
+fn error_with(fnd: &Fnd, function: &str, words: &str) -> String {
+    wait_until(words, PATIENCE, || {
+        let error = fnd.function(function)?.error?;
+        error.contains(words).then_some(error)
+    })
+}
+
+#[test]
+fn the_version_before_serves_until_the_packages_are_there() {
+    require!(root, cgroup);
+    let index = Index::start();
+    index.mode("hang");
+    let (fnd, after) = serving(&index.setup("", ""));
+    fnd.drop_file("pads.py", &after);
+    index.wait_request();
+    assert_eq!(fnd.invoke("pads", "\"Ada\"").text(), "before");
+    let said = fnd.ctl(&["status"]).expect_code(0).out();
+    assert!(said.contains("pads: its dependencies are being installed"), "{said}");
+    // A function that is new.
+    fnd.drop_file("new.py", &after);
+    let status = fnd.wait_function("new", "building", |new| {
+        new.state == fnd_core::supervisor::FunctionState::Building
+    });
+    assert_eq!(status.error, None);
+    let refused = fnd.invoke("new", "1");
+    assert_eq!(refused.status, 503);
+    assert!(
+        refused.text().contains("its dependencies are being installed"),
+        "{}",
+        refused.text()
+    );
+    index.mode("ok");
+    answers(&fnd, "pads", "one .....Ada");
+    answers(&fnd, "new", "one .....Ada");
+    assert_eq!(builds(&fnd), 1);
+    fnd.finish();
+}
+
+#[test]
+fn an_index_that_fails_is_asked_again_and_a_wrong_file_is_refused() {
+    require!(root, cgroup);
+    let index = Index::start();
+    index.mode("500");
+    let (fnd, after) = serving(&index.setup("", ""));
+    fnd.drop_file("pads.py", &after);
+    let build = wait_until("a failed attempt", PATIENCE, || {
+        let build = fnd.history("fnd-build").pop()?;
+        fnd.invocation(build.id).next_attempt_at.is_some().then_some(build.id)
+    });
+    index.mode("damaged");
+    let error = error_with(&fnd, "pads", "installation of its dependencies failed");
+    assert!(error.contains("HASH") || error.contains("hash"), "{error}");
+    assert_eq!(fnd.invocation(build).attempts, 2);
+    assert_eq!(fnd.invoke("pads", "\"Ada\"").text(), "before");
+    assert_eq!(trees(&fnd), <[PathBuf; 0]>::default());
+    let shown = fnd.ctl(&["show", "pads"]).out();
+    assert!(shown.contains("fndctl logs fnd-build"), "{shown}");
+    // The same files again, once the index is well.
+    index.mode("ok");
+    let _ = fnd.ctl(&["build", "pads"]).expect_code(0);
+    answers(&fnd, "pads", "one .....Ada");
+    fnd.finish();
+}
+
+#[test]
+fn an_installation_ends_at_its_timeout_or_when_somebody_cancels_it() {
+    require!(root, cgroup);
+    let index = Index::start();
+    index.mode("hang");
+    let (fnd, after) = serving(&index.setup("timeout = \"3s\"", ""));
+    fnd.drop_file("pads.py", &after);
+    let _ = error_with(&fnd, "pads", "timeout");
+    fnd.drop_file("pads.py", &after.replace("fndpad\"", "fndpad>=1\""));
+    wait_until("a second installation", PATIENCE, || (builds(&fnd) == 2).then_some(()));
+    let _ = fnd.ctl(&["cancel", "--all", "fnd-build"]).expect_code(0);
+    let _ = error_with(&fnd, "pads", "cancelled");
+    assert_eq!(fnd.invoke("pads", "\"Ada\"").text(), "before");
+    fnd.finish();
+}
+
+#[test]
+fn a_fnd_that_is_killed_during_an_installation_ends_it_later() {
+    require!(root, cgroup);
+    let index = Index::start();
+    index.mode("hang");
+    let (mut fnd, after) = serving(&index.setup("", "").detached());
+    fnd.drop_file("pads.py", &after);
+    index.wait_request();
+    fnd.kill();
+    index.mode("ok");
+    fnd.launch();
+    answers(&fnd, "pads", "one .....Ada");
+    assert_eq!(trees(&fnd).len(), 1);
+    fnd.finish();
+}
+
+#[test]
+fn the_name_of_fnds_own_function_is_refused() {
+    require!(root, cgroup);
+    let fnd = Fnd::start();
+    fnd.drop_file("fnd-build.sh", "echo mine\n");
+    let problem = fnd.wait_problem("fnd-build");
+    assert!(problem.contains("fnd's own"), "{problem}");
+    fnd.finish();
+}

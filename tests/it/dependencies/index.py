@@ -1,0 +1,103 @@
+"""An index of Python packages and a registry of npm packages for tests: `index.py DIRECTORY`.
+
+It prints its port. Each request is a line of DIRECTORY/requests. DIRECTORY/mode says how it answers: `ok`, `500`, `hang`
+(until the mode changes) or `damaged` (files whose bytes are not those that were promised).
+"""
+
+import base64, hashlib, http.server, io, json, pathlib, sys, tarfile, time, zipfile
+
+directory = pathlib.Path(sys.argv[1])
+HOSTILE = """
+const fs = require("fs"), { spawn } = require("child_process");
+for (const path of process.env.OUTSIDE.split(":")) {
+  try { fs.writeFileSync(path + "/written", ""); } catch {}
+}
+fs.writeFileSync("made", "by the script");
+spawn("/bin/sleep", [process.env.MARK], { detached: true, stdio: "ignore" }).unref();
+"""
+
+
+def wheel(name, version, source):
+    info, out = f"{name}-{version}.dist-info", io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for path, text in {
+            f"{name}.py": source,
+            f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+            f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            f"{info}/RECORD": "",
+        }.items():
+            archive.writestr(zipfile.ZipInfo(path, (2026, 1, 1, 0, 0, 0)), text)
+    return out.getvalue()
+
+
+def tarball(files):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for path, text in files.items():
+            info = tarfile.TarInfo(f"package/{path}")
+            info.size = len(text.encode())
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return out.getvalue()
+
+
+def npm(name, **more):
+    files = {"package.json": json.dumps({"name": name, "version": "1.0.0", **more})}
+    files["index.js"] = "module.exports = (text) => String(text).padStart(8, '.');\n"
+    return tarball({**files, "hostile.js": HOSTILE})
+
+
+WHEELS = {"fndpad": wheel("fndpad", "1.0", "def pad(text):\n    return text.rjust(8, '.')\n")}
+TARBALLS = {"fndpad": npm("fndpad"), "fndhostile": npm("fndhostile", scripts={"postinstall": "node hostile.js"})}
+
+
+class Index(http.server.BaseHTTPRequestHandler):
+    def mode(self):
+        return (directory / "mode").read_text().strip()
+
+    def do_GET(self):
+        with open(directory / "requests", "a") as log:
+            log.write(self.path + "\n")
+        while self.mode() == "hang":
+            time.sleep(0.05)
+        if self.mode() == "500":
+            return self.answer(500, "text/plain", b"broken")
+        parts = self.path.strip("/").split("/")
+        if parts[0] == "simple" and parts[1] in WHEELS:
+            name = parts[1]
+            digest = hashlib.sha256(WHEELS[name]).hexdigest()
+            link = f'<a href="/wheels/{name}-1.0-py3-none-any.whl#sha256={digest}">{name}-1.0-py3-none-any.whl</a>'
+            return self.answer(200, "text/html", f"<!DOCTYPE html><html><body>{link}</body></html>".encode())
+        if parts[0] == "wheels":
+            return self.file(WHEELS[parts[1].split("-")[0]])
+        if parts[0] in TARBALLS:
+            name, found = parts[0], TARBALLS[parts[0]]
+            if len(parts) > 1:
+                return self.file(found)
+            integrity = "sha512-" + base64.b64encode(hashlib.sha512(found).digest()).decode()
+            url = f"http://{self.headers['host']}/{name}/-/{name}-1.0.0.tgz"
+            scripts = {"postinstall": "node hostile.js"} if name == "fndhostile" else {}
+            dist = {"tarball": url, "integrity": integrity}
+            one = {"name": name, "version": "1.0.0", "dist": dist, "scripts": scripts, "hasInstallScript": bool(scripts)}
+            whole = {"name": name, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": one}}
+            return self.answer(200, "application/json", json.dumps(whole).encode())
+        return self.answer(404, "application/json", b"{}")
+
+    def file(self, content):
+        damaged = content[:-1] + bytes([content[-1] ^ 1]) if self.mode() == "damaged" else content
+        self.answer(200, "application/octet-stream", damaged)
+
+    def answer(self, status, kind, body):
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
+server.daemon_threads = True
+print(server.server_address[1], hashlib.sha256(WHEELS["fndpad"]).hexdigest(), sep="\n", flush=True)
+server.serve_forever()

@@ -1,0 +1,178 @@
+//! Dependencies of functions are installed by real `pip` and `npm` from an index of the test.
+
+mod failures;
+
+use fnd_tests::fnd::Setup;
+use fnd_tests::programs::repository;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, require, wait_until};
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// An index of packages, which ends with the test.
+struct Index {
+    directory: tempfile::TempDir,
+    program: Child,
+    port: u16,
+    /// The SHA-256 of the only Python package.
+    digest: String,
+}
+
+impl Index {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("mode"), "ok").unwrap();
+        let mut program = Command::new("/usr/bin/python3")
+            .arg("-I")
+            .arg(repository().join("tests/it/dependencies/index.py"))
+            .arg(directory.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
+        let mut line = || lines.next().unwrap().unwrap();
+        Self {
+            port: line().parse().unwrap(),
+            digest: line(),
+            directory,
+            program,
+        }
+    }
+
+    fn mode(&self, mode: &str) {
+        let fresh = self.directory.path().join("new-mode");
+        fs::write(&fresh, mode).unwrap();
+        fs::rename(fresh, self.directory.path().join("mode")).unwrap();
+    }
+
+    /// Waits until somebody asks for something.
+    fn wait_request(&self) {
+        let log = self.directory.path().join("requests");
+        wait_until("a request", PATIENCE, || log.exists().then_some(()));
+    }
+
+    /// Returns an fnd that installs packages from this index, with more keys of `[build]` and `[build] env`.
+    fn setup(&self, keys: &str, env: &str) -> Setup {
+        let at = format!("http://127.0.0.1:{}", self.port);
+        Setup::default().config(&format!(
+            "[build]\n{keys}\n[build.env]\nPIP_INDEX_URL = \"{at}/simple\"\nPIP_RETRIES = \"1\"\n\
+             npm_config_registry = \"{at}/\"\nnpm_config_fetch_retries = \"0\"\n{env}\n"
+        ))
+    }
+}
+
+impl Drop for Index {
+    fn drop(&mut self) {
+        // It has not ended: nothing but this ends it.
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+const PYTHON: &str = "import fndpad\n\ndef handler(event, context):\n    return 'one ' + fndpad.pad(event['data'])\n";
+
+fn with_list(code: &str) -> String {
+    format!("# /// fnd\n# dependencies = [\"fndpad\"]\n# ///\n{code}")
+}
+
+fn answers(fnd: &Fnd, function: &str, expected: &str) {
+    wait_until(expected, PATIENCE, || {
+        fnd.invoke(function, "\"Ada\"").text().contains(expected).then_some(())
+    });
+}
+
+/// Returns how many installations there were.
+fn builds(fnd: &Fnd) -> usize {
+    fnd.history("fnd-build").len()
+}
+
+fn trees(fnd: &Fnd) -> Vec<PathBuf> {
+    let found = fs::read_dir(fnd.path("state/deps")).unwrap();
+    found.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn functions_in_python_with_the_same_packages_share_one_installation() {
+    require!(root, cgroup);
+    let index = Index::start();
+    let fnd = Fnd::start_with(&index.setup("", ""));
+    // Metadata of the script (PEP 723), as `uv run` and `pipx run` read it.
+    let metadata = format!("# /// script\n# dependencies = [\"fndpad\"]\n# ///\n{PYTHON}");
+    fnd.drop_file("script.py", &metadata);
+    answers(&fnd, "script", "one .....Ada");
+    fnd.drop_file("list.py", &with_list(PYTHON));
+    answers(&fnd, "list", "one .....Ada");
+    fnd.drop_file("list.py", &with_list(PYTHON).replace("one", "two"));
+    answers(&fnd, "list", "two .....Ada");
+    assert_eq!(
+        (builds(&fnd), trees(&fnd).len()),
+        (1, 1),
+        "the same packages, and an edit of the code"
+    );
+    // A list with hashes.
+    fnd.drop_file(
+        "locked/requirements.txt",
+        &format!("fndpad==1.0 --hash=sha256:{}\n", index.digest),
+    );
+    fnd.drop_file("locked/main.py", PYTHON);
+    fnd.drop_file("locked/function.toml", "");
+    answers(&fnd, "locked", "one .....Ada");
+    assert_eq!((builds(&fnd), trees(&fnd).len()), (2, 2));
+    let shown = fnd.ctl(&["show", "list"]).expect_code(0).out();
+    assert!(shown.contains("fndpad 1.0"), "{shown}");
+    let listed = fnd.ctl(&["list", "-q"]).expect_code(0).out();
+    assert_eq!(listed.lines().count(), 3, "fnd's own function is not listed: {listed}");
+    let logs = fnd.ctl(&["logs", "fnd-build"]).expect_code(0).out();
+    assert!(logs.contains("installed fndpad 1.0"), "{logs}");
+    fnd.finish();
+}
+
+#[test]
+fn scripts_of_packages_in_node_run_without_rights() {
+    require!(root, cgroup);
+    let index = Index::start();
+    let outside = tempfile::tempdir().unwrap();
+    let mark = 1_000_000 + u32::from(index.port);
+    fs::set_permissions(outside.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let fnd = Fnd::start_with(&index.setup(
+        "",
+        &format!("OUTSIDE = \"{}\"\nMARK = \"{mark}\"", outside.path().display()),
+    ));
+    let package =
+        r#"{"dependencies": {"fndpad": "^1.0.0", "fndhostile": "1.0.0"}, "allowScripts": {"fndhostile": true}}"#;
+    fnd.drop_file("web/package.json", package);
+    let code = "const pad = require('fndpad');\nmodule.exports.handler = (event) => 'one ' + pad(event.data);\n";
+    fnd.drop_file("web/main.cjs", code);
+    fnd.drop_file("web/function.toml", "");
+    answers(&fnd, "web", "one .....Ada");
+    let [tree] = trees(&fnd).try_into().unwrap();
+    let made = tree.join("node_modules/fndhostile/made");
+    let meta = fs::metadata(&made).unwrap();
+    assert_eq!(
+        (meta.uid(), meta.mode() & 0o7777),
+        (0, 0o644),
+        "nobody but root changes it"
+    );
+    assert_eq!(
+        fs::read_dir(outside.path()).unwrap().count(),
+        0,
+        "it is hidden from the script"
+    );
+    let survivor = fs::read_dir("/proc").unwrap().flatten().find(|entry| {
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        command == format!("/bin/sleep\0{mark}\0").as_bytes()
+    });
+    assert!(
+        survivor.is_none(),
+        "what a script starts ends with the installation: {survivor:?}"
+    );
+    // The list form.
+    let listed = code.replace("one", "two");
+    let listed = format!("// /// fnd\n// dependencies = [\"fndpad@1\"]\n// ///\n{listed}");
+    fnd.drop_file("list.cjs", &listed);
+    answers(&fnd, "list", "two .....Ada");
+    fnd.finish();
+}
