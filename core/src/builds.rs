@@ -14,6 +14,15 @@
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What waits for a tree: the file of a function, or the copy of a release that is to serve in its place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Waiter {
+    /// The function.
+    pub function: FunctionName,
+    /// Whether it is a copy.
+    pub copy: bool,
+}
+
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
@@ -23,10 +32,10 @@ pub enum Order {
     Seal(Version),
     /// Build; [`Builds::started`] must follow, then [`Builds::ended`].
     Build(Version),
-    /// The tree is there: install these functions.
-    Install(BTreeSet<FunctionName>),
-    /// The tree cannot be built, for this reason: these functions keep their old version.
-    Refuse(BTreeSet<FunctionName>, String),
+    /// The tree is there: install them.
+    Install(BTreeSet<Waiter>),
+    /// The tree cannot be built, for this reason: what serves goes on.
+    Refuse(BTreeSet<Waiter>, String),
 }
 
 /// The step of the tree that is built now.
@@ -45,17 +54,17 @@ enum Step {
 /// The trees that are wanted.
 #[derive(Debug, Default)]
 pub struct Builds {
-    wanted: BTreeMap<Version, BTreeSet<FunctionName>>,
+    wanted: BTreeMap<Version, BTreeSet<Waiter>>,
     /// The wanted trees, in the order in which they are built; the current one is not among them.
     waiting: Vec<Version>,
     current: Option<(Version, Step)>,
 }
 
 impl Builds {
-    /// Adds a function that needs a tree, in place of the one that it needed before.
-    pub fn want(&mut self, function: FunctionName, tree: Version) -> Option<Order> {
-        self.forget(&function);
-        self.wanted.entry(tree).or_default().insert(function);
+    /// Adds what needs a tree, in place of the one that it needed before.
+    pub fn want(&mut self, waiter: Waiter, tree: Version) -> Option<Order> {
+        self.forget(&waiter);
+        self.wanted.entry(tree).or_default().insert(waiter);
         let is_current = self.current.as_ref().is_some_and(|(current, _)| *current == tree);
         if !is_current && !self.waiting.contains(&tree) {
             self.waiting.push(tree);
@@ -63,11 +72,11 @@ impl Builds {
         self.next()
     }
 
-    /// Removes a function that is gone, or has changed. A build that has begun goes on.
-    pub fn forget(&mut self, function: &FunctionName) {
-        self.wanted.retain(|_, functions| {
-            functions.remove(function);
-            !functions.is_empty()
+    /// Removes what is gone, or has changed. A build that has begun goes on.
+    pub fn forget(&mut self, waiter: &Waiter) {
+        self.wanted.retain(|_, waiters| {
+            waiters.remove(waiter);
+            !waiters.is_empty()
         });
         self.waiting.retain(|tree| self.wanted.contains_key(tree));
     }
@@ -95,7 +104,7 @@ impl Builds {
             }
             Some((_, Step::Sealing)) => match sealed {
                 Ok(()) => self.over(Order::Install),
-                Err(why) => self.over(|functions| Order::Refuse(functions, why)),
+                Err(why) => self.over(|waiters| Order::Refuse(waiters, why)),
             },
             _ => Vec::new(),
         }
@@ -121,7 +130,7 @@ impl Builds {
                 self.current = Some((tree, Step::Sealing));
                 vec![Order::Seal(tree)]
             }
-            (Err(why), true) => self.over(|functions| Order::Refuse(functions, why)),
+            (Err(why), true) => self.over(|waiters| Order::Refuse(waiters, why)),
             (_, false) => {
                 self.current = Some((tree, Step::Clearing));
                 vec![Order::Clear(tree)]
@@ -130,27 +139,27 @@ impl Builds {
     }
 
     /// Ends the current tree, and begins with the next one.
-    fn over(&mut self, end: impl FnOnce(BTreeSet<FunctionName>) -> Order) -> Vec<Order> {
+    fn over(&mut self, end: impl FnOnce(BTreeSet<Waiter>) -> Order) -> Vec<Order> {
         let tree = self.current.take().map(|(tree, _)| tree);
         // Absent: nobody wants it any more.
-        let functions = tree.and_then(|tree| self.wanted.remove(&tree));
-        functions.map(end).into_iter().chain(self.next()).collect()
+        let waiters = tree.and_then(|tree| self.wanted.remove(&tree));
+        waiters.map(end).into_iter().chain(self.next()).collect()
     }
 
-    /// Returns the tree that a function waits for.
+    /// Returns the tree that it waits for.
     #[must_use]
-    pub fn of(&self, function: &FunctionName) -> Option<Version> {
+    pub fn of(&self, waiter: &Waiter) -> Option<Version> {
         let mut wanted = self.wanted.iter();
         wanted
-            .find(|(_, functions)| functions.contains(function))
+            .find(|(_, waiters)| waiters.contains(waiter))
             .map(|(tree, _)| *tree)
     }
 
-    /// Returns the invocation that builds the tree of a function, if it has begun.
+    /// Returns the invocation that builds the tree for it, if it has begun.
     #[must_use]
-    pub fn invocation_for(&self, function: &FunctionName) -> Option<InvocationId> {
+    pub fn invocation_for(&self, waiter: &Waiter) -> Option<InvocationId> {
         match &self.current {
-            Some((tree, Step::Building { id, .. })) if self.of(function) == Some(*tree) => Some(*id),
+            Some((tree, Step::Building { id, .. })) if self.of(waiter) == Some(*tree) => Some(*id),
             _ => None,
         }
     }
@@ -168,11 +177,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn name(text: &str) -> FunctionName {
-        FunctionName::new(text).unwrap()
+    fn name(text: &str) -> Waiter {
+        let function = FunctionName::new(text).unwrap();
+        Waiter { function, copy: false }
     }
 
-    fn names(texts: &[&str]) -> BTreeSet<FunctionName> {
+    fn names(texts: &[&str]) -> BTreeSet<Waiter> {
         texts.iter().map(|text| name(text)).collect()
     }
 
@@ -260,17 +270,34 @@ mod tests {
         assert_eq!(builds.sealed(ONE, none()), [Order::Build(ONE)]);
     }
 
+    #[test]
+    fn a_file_and_the_copy_that_serves_meanwhile_wait_beside_each_other() {
+        let (file, copy) = (
+            name("a"),
+            Waiter {
+                copy: true,
+                ..name("a")
+            },
+        );
+        let mut builds = Builds::default();
+        builds.want(file.clone(), ONE);
+        assert_eq!(builds.want(copy.clone(), TWO), None);
+        assert_eq!((builds.of(&file), builds.of(&copy)), (Some(ONE), Some(TWO)));
+        builds.forget(&copy);
+        assert_eq!((builds.of(&file), builds.of(&copy)), (Some(ONE), None));
+    }
+
     proptest! {
         /// Whatever happens, each function that wants a tree is installed or refused once the builds have ended; and a tree
         /// is made only of what its own build has left.
         #[test]
         fn nobody_waits_for_ever(steps in proptest::collection::vec((0_u8..4, 0_u8..4, any::<bool>()), 1..60)) {
             let mut builds = Builds::default();
-            let mut waiting: BTreeMap<FunctionName, Version> = BTreeMap::new();
+            let mut waiting: BTreeMap<Waiter, Version> = BTreeMap::new();
             let mut orders: Vec<Order> = Vec::new();
             let mut next_id = 0;
             // As in fnd: functions are installed or refused at once.
-            let take = |orders: &mut Vec<Order>, waiting: &mut BTreeMap<FunctionName, Version>, more: Vec<Order>| {
+            let take = |orders: &mut Vec<Order>, waiting: &mut BTreeMap<Waiter, Version>, more: Vec<Order>| {
                 for order in more {
                     match order {
                         Order::Install(functions) | Order::Refuse(functions, _) => {

@@ -6,7 +6,7 @@ use crate::functions::catalog::Candidate;
 use crate::functions::install::{Change, read_document};
 use crate::functions::rules::rules;
 use crate::workers::Asked;
-use fnd_core::builds::{Builds, Order};
+use fnd_core::builds::{Builds, Order, Waiter};
 use fnd_core::instant;
 use fnd_core::outcome::{State as InvocationState, Trigger};
 use fnd_core::record::InvocationRecord;
@@ -26,7 +26,7 @@ const LINES: usize = 5;
 #[derive(Debug, Default)]
 pub(crate) struct WaitingBuilds {
     books: Builds,
-    waiting: HashMap<FunctionName, Waiting>,
+    waiting: HashMap<Waiter, Waiting>,
     /// The versions of `fnd-build` that build the wanted trees.
     versions: HashMap<Version, Installed>,
     /// Callers that wait until a function is installed, or cannot be.
@@ -75,10 +75,14 @@ pub(crate) fn builder() -> FunctionName {
 }
 
 impl WaitingBuilds {
-    /// Says that a function waits for its dependencies, if it does.
+    /// Says that the file of a function waits for its dependencies, if it does.
     pub(super) fn words(&self, function: &FunctionName) -> Option<String> {
-        let since = instant::text(self.waiting.get(function)?.since_ms);
-        let step = match self.books.invocation_for(function) {
+        let file = Waiter {
+            function: function.clone(),
+            copy: false,
+        };
+        let since = instant::text(self.waiting.get(&file)?.since_ms);
+        let step = match self.books.invocation_for(&file) {
             Some(_) => "are being installed",
             None => "wait for another installation",
         };
@@ -87,10 +91,10 @@ impl WaitingBuilds {
         ))
     }
 
-    /// Forgets a function that is gone, or whose files were judged anew.
-    pub(super) fn forget(&mut self, function: &FunctionName) {
-        if self.waiting.remove(function).is_some() {
-            self.books.forget(function);
+    /// Forgets what is gone, or was judged anew.
+    pub(super) fn forget(&mut self, waiter: &Waiter) {
+        if self.waiting.remove(waiter).is_some() {
+            self.books.forget(waiter);
         }
     }
 }
@@ -116,14 +120,18 @@ impl State {
             self.install_builder(&build);
         }
         self.builds.versions.insert(tree, build);
-        let is_file = candidate.copy().is_none();
+        let waiter = Waiter {
+            function: function.clone(),
+            copy: candidate.copy().is_some(),
+        };
         let waiting = Waiting {
             candidate,
             document,
             since_ms: self.clock.now().unix_ms,
         };
-        self.builds.waiting.insert(function.clone(), waiting);
-        let order = self.builds.books.want(function.clone(), tree);
+        self.builds.waiting.insert(waiter.clone(), waiting);
+        let is_file = !waiter.copy;
+        let order = self.builds.books.want(waiter, tree);
         if is_file {
             self.step(Event::Building(function));
         }
@@ -150,18 +158,18 @@ impl State {
                 Order::Clear(tree) => self.seal(tree, None),
                 Order::Seal(tree) => self.seal(tree, Some(tree)),
                 Order::Build(tree) => self.build(tree),
-                Order::Install(functions) => {
-                    for function in functions {
-                        if let Some(waiting) = self.builds.waiting.remove(&function) {
+                Order::Install(waiters) => {
+                    for waiter in waiters {
+                        if let Some(waiting) = self.builds.waiting.remove(&waiter) {
                             self.functions.installer.again(waiting.candidate);
                         }
                     }
                     self.prune_builds();
                     self.settle();
                 }
-                Order::Refuse(functions, why) => {
-                    for function in functions {
-                        let Some(waiting) = self.builds.waiting.remove(&function) else {
+                Order::Refuse(waiters, why) => {
+                    for waiter in waiters {
+                        let Some(waiting) = self.builds.waiting.remove(&waiter) else {
                             continue;
                         };
                         let dirs = &self.workers.welcome.functions_dirs;
@@ -266,7 +274,10 @@ impl State {
             _ => return,
         };
         if matches!(change, Change::Removed(_)) {
-            self.builds.forget(function);
+            for copy in [false, true] {
+                let function = function.clone();
+                self.builds.forget(&Waiter { function, copy });
+            }
         }
         for (_, caller) in self.builds.callers.extract_if(.., |(name, _)| name == function) {
             let _ = caller.send(outcome.clone()); // an error: nobody waits any more

@@ -7,6 +7,7 @@ use crate::functions::install::{Change, Judged};
 use crate::start::systemd;
 use crate::uploads::under_way::Seen;
 use crate::workers::Asked;
+use fnd_core::builds::Waiter;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
 use fnd_wire::frame::Request;
@@ -90,7 +91,10 @@ impl State {
             }
             Change::Confirmed(request, judged) => {
                 let about = judged.function().clone();
-                self.builds.forget(&about);
+                let candidate = self.functions.installer.candidate(request);
+                let copy = candidate.is_some_and(|candidate| candidate.copy().is_some());
+                let function = about.clone();
+                self.builds.forget(&Waiter { function, copy });
                 let change = match judged {
                     Judged::NeedsBuild(needs) => {
                         self.needs_build(request, *needs);

@@ -19,6 +19,8 @@ impl Functions {
         let verdict = read_document::<Verdict>(document)
             .inspect_err(|error| tracing::error!("the verdict on `{}` cannot be read: {error}", candidate.function));
         self.registry.waits(candidate.clone(), verdict.ok()?);
+        // Until then the release serves that served last, also if fnd was started meanwhile.
+        self.decide_refused(&candidate.function);
         Some(candidate)
     }
 

@@ -44,15 +44,10 @@ impl Installer {
         }
     }
 
-    /// Queues a candidate again whose dependencies are installed by now, unless there is a newer one.
+    /// Queues a candidate again whose dependencies are installed by now, as [`Installer::want_copy`] does: a file that waits
+    /// is newer, and a copy that waits is asked for again after the file.
     pub fn again(&mut self, candidate: Candidate) {
-        if !self
-            .waiting
-            .iter()
-            .any(|waiting| waiting.function == candidate.function)
-        {
-            self.enqueue(vec![candidate]);
-        }
+        self.want_copy(candidate);
     }
 
     fn enqueue(&mut self, candidates: Vec<Candidate>) {

@@ -118,3 +118,23 @@ fn the_name_of_fnds_own_function_is_refused() {
     assert!(problem.contains("fnd's own"), "{problem}");
     fnd.finish();
 }
+
+#[test]
+fn after_a_restart_the_version_before_serves_until_the_packages_are_there() {
+    require!(root, cgroup);
+    let index = Index::start();
+    let (mut fnd, after) = serving(&index.setup("", ""));
+    fnd.drop_file("pads.py", &after);
+    answers(&fnd, "pads", "one .....Ada");
+    fnd.stop();
+    index.mode("hang");
+    let newer = after.replace("fndpad\"", "fndpad>=1\"").replace("one", "two");
+    fnd.drop_file("pads.py", &newer);
+    fnd.launch();
+    answers(&fnd, "pads", "one .....Ada");
+    let said = fnd.ctl(&["status"]).expect_code(0).out();
+    assert!(said.contains("pads: its dependencies are being installed"), "{said}");
+    index.mode("ok");
+    answers(&fnd, "pads", "two .....Ada");
+    fnd.finish();
+}
