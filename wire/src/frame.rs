@@ -322,7 +322,8 @@ wire_structs! {
         pub version: Version,
         /// Hash of code and own manifest only; "runs once per content" uses it as its key.
         pub load_key: Version,
-        /// Real path of the interpreter; empty if the entry is executed itself.
+        /// Path of the interpreter, as it is executed (a spawner before protocol 11 sends the real path); empty if the entry is
+        /// executed itself.
         pub interpreter: String,
         /// Uid the function runs as.
         pub uid: u32,

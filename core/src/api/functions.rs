@@ -173,7 +173,7 @@ pub struct FunctionMore {
     /// The manifest with every key, defaults filled in.
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub manifest: serde_json::Value,
-    /// Real path of the interpreter.
+    /// Path of the interpreter, as it is started; empty where the file is executed itself.
     pub interpreter: String,
     /// Uid that runs the function; null where no version was ever installed.
     pub uid: Option<u32>,

@@ -25,7 +25,7 @@ pub struct Serving {
     pub mode_reason: String,
     /// The runtime for people: `python 3.11`.
     pub runtime: String,
-    /// The real path of the interpreter; empty where the entry is executed itself.
+    /// The path of the interpreter, as it is started; empty where the entry is executed itself.
     pub interpreter: String,
     /// The uid it runs as.
     pub uid: u32,
@@ -136,7 +136,9 @@ impl Registry {
                 .map(|problem| diagnostic(problem, Severity::Warning)),
         );
         let manifest = Rc::new(verdict.manifest?);
-        let version = verdict.runtime_version.or_else(|| version_in(&installed.interpreter));
+        let version = verdict
+            .runtime_version
+            .or_else(|| version_in(&real(&installed.interpreter)));
         let runtime = match version {
             Some(version) => format!("{} {version}", manifest.runtime),
             None => manifest.runtime.clone(),
@@ -292,7 +294,12 @@ pub(crate) fn diagnostic(problem: Problem, severity: Severity) -> Diagnostic {
     }
 }
 
-/// Returns the version in an interpreter's file name: `3.11` of `/usr/bin/python3.11`.
+/// Returns the real path of an interpreter. Where fnd may not see the interpreter, the given path has to do.
+fn real(interpreter: &str) -> String {
+    std::fs::canonicalize(interpreter).map_or_else(|_| interpreter.to_owned(), |path| path.display().to_string())
+}
+
+/// Returns the version in the name of an interpreter's real file: `3.11` of `/usr/bin/python3.11`.
 fn version_in(interpreter: &str) -> Option<String> {
     let name = interpreter.rsplit('/').next()?;
     let version = name.trim_start_matches(|c: char| !c.is_ascii_digit());

@@ -336,7 +336,7 @@ impl Spawner {
         drop(host.name(&plan, uid)); // so that people can use it before the first start
         let (version, load_key) = snapshot.versions(&plan.runtime, &interpreter, [secrets, tree]);
         // The stored plan holds only the chosen interpreter, by the path that is executed.
-        plan.interpreters = Some(interpreter.given).filter(|given| !given.is_empty()).into_iter().collect();
+        plan.interpreters = Some(interpreter.given.clone()).filter(|given| !given.is_empty()).into_iter().collect();
         plan.asked_interpreters = 0;
         let group = identity.as_ref().map(|identity| identity.gid);
         if plan.calls() {
@@ -350,7 +350,7 @@ impl Spawner {
             id,
             version,
             load_key,
-            interpreter: interpreter.real,
+            interpreter: interpreter.given,
             uid: identity.map_or(self.sources.myself.uid, |identity| identity.uid),
             warnings,
             document: Bytes::default(),
