@@ -53,6 +53,7 @@ if [[ ${1:-} == --ci ]]; then
     need mmdebstrap command_there mmdebstrap
     need php-cli test -x /usr/bin/php
     need ruby test -x /usr/bin/ruby
+    need ruby-bundler test -x /usr/bin/bundle
     need shellcheck command_there shellcheck
     need systemd command_there systemd-analyze
     # The virtual machine of `make test-vm`.

@@ -74,6 +74,7 @@ fn missing(need: &str) -> Option<&'static str> {
         "java" => (!Path::new("/usr/bin/java").exists()).then_some("no java: run scripts/setup.sh --ci"),
         "lua" => (!Path::new("/usr/bin/lua5.4").exists()).then_some("no lua: run scripts/setup.sh --ci"),
         "php" => (!Path::new("/usr/bin/php").exists()).then_some("no php: run scripts/setup.sh --ci"),
+        "bundler" => (!Path::new("/usr/bin/bundle").exists()).then_some("no bundler: run scripts/setup.sh --ci"),
         "ruby" => (!Path::new("/usr/bin/ruby").exists()).then_some("no ruby: run scripts/setup.sh --ci"),
         "chromium" => programs::chromium()
             .is_none()

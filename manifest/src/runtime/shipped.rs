@@ -52,6 +52,7 @@ pub const FILES: &[(&str, &[u8])] = files![
     "python/lib/python_sdk_rafay_workflow/state_client.py"
     "python/runtime.toml"
     "python/shim.py"
+    "ruby/install.rb"
     "ruby/lib/fnd.rb"
     "ruby/lib/fnd_worker/answer.rb"
     "ruby/lib/fnd_worker/event.rb"

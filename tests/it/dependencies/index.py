@@ -1,10 +1,10 @@
-"""An index of Python packages and a registry of npm packages for tests: `index.py DIRECTORY`.
+"""An index of Python packages, of gems and of npm packages for tests: `index.py DIRECTORY [gems]`.
 
 It prints its port. Each request is a line of DIRECTORY/requests. DIRECTORY/mode says how it answers: `ok`, `500`, `hang`
 (until the mode changes) or `damaged` (files whose bytes are not those that were promised).
 """
 
-import base64, hashlib, http.server, io, json, pathlib, sys, tarfile, time, zipfile
+import base64, hashlib, http.server, io, json, pathlib, subprocess, sys, tarfile, time, zipfile
 
 directory = pathlib.Path(sys.argv[1])
 HOSTILE = """
@@ -50,6 +50,26 @@ WHEELS = {"fndpad": wheel("fndpad", "1.0", "def pad(text):\n    return text.rjus
 TARBALLS = {"fndpad": npm("fndpad"), "fndhostile": npm("fndhostile", scripts={"postinstall": "node hostile.js"})}
 
 
+def gems():
+    """Writes a gem and the index of gems below the directory."""
+    source, root = directory / "gem", directory / "gem-index"
+    (source / "lib").mkdir(parents=True)
+    (root / "gems").mkdir(parents=True)
+    (source / "lib/fndpad.rb").write_text("module Fndpad\n  def self.pad(text) = text.rjust(8, '.')\nend\n")
+    (source / "fndpad.gemspec").write_text(
+        "Gem::Specification.new do |s|\n  s.name, s.version, s.summary = 'fndpad', '1.0.0', 'pads'\n"
+        "  s.authors, s.files, s.license, s.homepage = ['fnd'], ['lib/fndpad.rb'], 'MIT', 'http://localhost'\nend\n"
+    )
+    gem = ["/usr/bin/ruby", "/usr/bin/gem"]
+    run = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([*gem, "build", "-o", str(root / "gems/fndpad-1.0.0.gem"), "fndpad.gemspec"], cwd=source, **run)
+    subprocess.run([*gem, "generate_index", "-d", str(root)], **run)
+    return root
+
+
+GEMS = gems() if "gems" in sys.argv else None
+
+
 class Index(http.server.BaseHTTPRequestHandler):
     def mode(self):
         return (directory / "mode").read_text().strip()
@@ -80,6 +100,9 @@ class Index(http.server.BaseHTTPRequestHandler):
             one = {"name": name, "version": "1.0.0", "dist": dist, "scripts": scripts, "hasInstallScript": bool(scripts)}
             whole = {"name": name, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": one}}
             return self.answer(200, "application/json", json.dumps(whole).encode())
+        gem = GEMS and parts[0] == "gem" and GEMS.joinpath(*parts[1:])
+        if gem and gem.is_file():
+            return self.answer(200, "application/octet-stream", gem.read_bytes())
         return self.answer(404, "application/json", b"{}")
 
     def file(self, content):

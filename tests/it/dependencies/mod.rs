@@ -23,12 +23,18 @@ struct Index {
 
 impl Index {
     fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// `gems` among the parts: it has a gem, too.
+    fn with(parts: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("mode"), "ok").unwrap();
         let mut program = Command::new("/usr/bin/python3")
             .arg("-I")
             .arg(repository().join("tests/it/dependencies/index.py"))
             .arg(directory.path())
+            .args(parts)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -59,7 +65,7 @@ impl Index {
         let at = format!("http://127.0.0.1:{}", self.port);
         Setup::default().config(&format!(
             "[build]\n{keys}\n[build.env]\nPIP_INDEX_URL = \"{at}/simple\"\nPIP_RETRIES = \"1\"\n\
-             npm_config_registry = \"{at}/\"\nnpm_config_fetch_retries = \"0\"\n{env}\n"
+             GEM_SOURCE = \"{at}/gem\"\nnpm_config_registry = \"{at}/\"\nnpm_config_fetch_retries = \"0\"\n{env}\n"
         ))
     }
 }
@@ -174,5 +180,26 @@ fn scripts_of_packages_in_node_run_without_rights() {
     let listed = format!("// /// fnd\n// dependencies = [\"fndpad@1\"]\n// ///\n{listed}");
     fnd.drop_file("list.cjs", &listed);
     answers(&fnd, "list", "two .....Ada");
+    fnd.finish();
+}
+
+#[test]
+fn functions_in_ruby_get_gems_by_a_list_or_a_gemfile() {
+    require!(root, cgroup, ruby, bundler);
+    let index = Index::with(&["gems"]);
+    let fnd = Fnd::start_with(&index.setup("", ""));
+    let code = "require 'fndpad'\ndef handler(event, context)\n  'one ' + Fndpad.pad(event['data'])\nend\n";
+    let list = format!("# /// fnd\n# dependencies = [\"fndpad >= 1\"]\n# ///\n{code}");
+    fnd.drop_file("list.rb", &list);
+    answers(&fnd, "list", "one .....Ada");
+    let gemfile = format!("source 'http://127.0.0.1:{}/gem'\ngem 'fndpad', '~> 1.0'\n", index.port);
+    fnd.drop_file("project/Gemfile", &gemfile);
+    fnd.drop_file("project/main.rb", &code.replace("one", "two"));
+    fnd.drop_file("project/function.toml", "");
+    answers(&fnd, "project", "two .....Ada");
+    for function in ["list", "project"] {
+        let shown = fnd.ctl(&["show", function]).expect_code(0).out();
+        assert!(shown.contains("fndpad 1.0.0"), "{shown}");
+    }
     fnd.finish();
 }

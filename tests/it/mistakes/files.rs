@@ -64,11 +64,11 @@ pub(super) const ALL: &[Mistake] = &[
     saved(
         "packages for a language whose packages fnd does not install",
         &[(
-            "deps.rb",
-            "# /// fnd\n# dependencies = [\"sinatra\"]\n# ///\nrequire 'sinatra'\n",
+            "deps.pl",
+            "# /// fnd\n# dependencies = [\"Mojolicious\"]\n# ///\nuse Mojolicious;\n",
             0o644,
         )],
-        &["fnd installs no dependencies for runtime `ruby`", "remove the key"],
+        &["fnd installs no dependencies for runtime `perl`", "remove the key"],
     ),
     saved(
         "a Python project that was copied",
