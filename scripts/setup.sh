@@ -52,6 +52,7 @@ if [[ ${1:-} == --ci ]]; then
     need nodejs command_there node
     need mmdebstrap command_there mmdebstrap
     need php-cli test -x /usr/bin/php
+    need composer test -x /usr/bin/composer
     need ruby test -x /usr/bin/ruby
     need ruby-bundler test -x /usr/bin/bundle
     need shellcheck command_there shellcheck

@@ -23,6 +23,10 @@ impl Cron {
     /// # Errors
     /// A sentence that says why the line is none.
     pub fn parse(line: &str, seed: u64) -> Result<Self, String> {
+        // croner takes `,` for a field without values, and then looks for its next slot for many seconds.
+        if line.split_whitespace().any(|field| field.split(',').any(str::is_empty)) {
+            return Err("an item of a list is empty: write `1,2`".to_owned());
+        }
         let spread = spread(line, seed)?;
         let parser = CronParser::builder()
             .seconds(Seconds::Optional)
@@ -265,6 +269,8 @@ mod tests {
             ("H(5-1) * * * *", "not within 0-59"),
             ("HX * * * *", "`HX` is none of"),
             ("é * * * *", "illegal character"),
+            (", */4 * * *", "an item of a list is empty"),
+            ("0 9 * * MON,", "an item of a list is empty"),
         ] {
             let error = Cron::parse(line, 1).unwrap_err();
             assert!(error.contains(why), "{line}: {error}");

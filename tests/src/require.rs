@@ -75,6 +75,7 @@ fn missing(need: &str) -> Option<&'static str> {
         "lua" => (!Path::new("/usr/bin/lua5.4").exists()).then_some("no lua: run scripts/setup.sh --ci"),
         "php" => (!Path::new("/usr/bin/php").exists()).then_some("no php: run scripts/setup.sh --ci"),
         "bundler" => (!Path::new("/usr/bin/bundle").exists()).then_some("no bundler: run scripts/setup.sh --ci"),
+        "composer" => (!Path::new("/usr/bin/composer").exists()).then_some("no composer: run scripts/setup.sh --ci"),
         "ruby" => (!Path::new("/usr/bin/ruby").exists()).then_some("no ruby: run scripts/setup.sh --ci"),
         "chromium" => programs::chromium()
             .is_none()

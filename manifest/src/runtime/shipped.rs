@@ -28,6 +28,7 @@ pub const FILES: &[(&str, &[u8])] = files![
     "node/runtime.toml"
     "node/shim.mjs"
     "perl/runtime.toml"
+    "php/install.php"
     "php/lib/answer.php"
     "php/lib/event.php"
     "php/lib/fnd.php"

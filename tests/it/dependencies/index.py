@@ -1,4 +1,4 @@
-"""An index of Python packages, of gems and of npm packages for tests: `index.py DIRECTORY [gems]`.
+"""An index of Python packages, of gems, of npm and of PHP packages for tests: `index.py DIRECTORY [gems]`.
 
 It prints its port. Each request is a line of DIRECTORY/requests. DIRECTORY/mode says how it answers: `ok`, `500`, `hang`
 (until the mode changes) or `damaged` (files whose bytes are not those that were promised).
@@ -40,6 +40,15 @@ def tarball(files):
     return out.getvalue()
 
 
+def tar(path, text):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        info = tarfile.TarInfo(path)
+        info.size = len(text)
+        archive.addfile(info, io.BytesIO(text.encode()))
+    return out.getvalue()
+
+
 def npm(name, **more):
     files = {"package.json": json.dumps({"name": name, "version": "1.0.0", **more})}
     files["index.js"] = "module.exports = (text) => String(text).padStart(8, '.');\n"
@@ -47,6 +56,7 @@ def npm(name, **more):
 
 
 WHEELS = {"fndpad": wheel("fndpad", "1.0", "def pad(text):\n    return text.rjust(8, '.')\n")}
+PHP = tar("pad.php", "<?php\nfunction fndpad($text) { return str_pad($text, 8, '.', STR_PAD_LEFT); }\n")
 TARBALLS = {"fndpad": npm("fndpad"), "fndhostile": npm("fndhostile", scripts={"postinstall": "node hostile.js"})}
 
 
@@ -100,6 +110,13 @@ class Index(http.server.BaseHTTPRequestHandler):
             one = {"name": name, "version": "1.0.0", "dist": dist, "scripts": scripts, "hasInstallScript": bool(scripts)}
             whole = {"name": name, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": one}}
             return self.answer(200, "application/json", json.dumps(whole).encode())
+        if parts[0] == "php":
+            if parts[1] == "pad.tar":
+                return self.file(PHP)
+            url = f"http://{self.headers['host']}/php/pad.tar"
+            dist = {"type": "tar", "url": url, "shasum": hashlib.sha1(PHP).hexdigest()}
+            one = {"name": "fnd/pad", "version": "1.0.0", "dist": dist, "autoload": {"files": ["pad.php"]}}
+            return self.answer(200, "application/json", json.dumps({"packages": {"fnd/pad": {"1.0.0": one}}}).encode())
         gem = GEMS and parts[0] == "gem" and GEMS.joinpath(*parts[1:])
         if gem and gem.is_file():
             return self.answer(200, "application/octet-stream", gem.read_bytes())

@@ -65,7 +65,7 @@ impl Index {
         let at = format!("http://127.0.0.1:{}", self.port);
         Setup::default().config(&format!(
             "[build]\n{keys}\n[build.env]\nPIP_INDEX_URL = \"{at}/simple\"\nPIP_RETRIES = \"1\"\n\
-             GEM_SOURCE = \"{at}/gem\"\nnpm_config_registry = \"{at}/\"\nnpm_config_fetch_retries = \"0\"\n{env}\n"
+             GEM_SOURCE = \"{at}/gem\"\nCOMPOSER_REPOSITORY = \"{at}/php\"\nnpm_config_registry = \"{at}/\"\nnpm_config_fetch_retries = \"0\"\n{env}\n"
         ))
     }
 }
@@ -201,5 +201,38 @@ fn functions_in_ruby_get_gems_by_a_list_or_a_gemfile() {
         let shown = fnd.ctl(&["show", function]).expect_code(0).out();
         assert!(shown.contains("fndpad 1.0.0"), "{shown}");
     }
+    fnd.finish();
+}
+
+#[test]
+fn functions_in_php_get_packages_by_a_list_or_a_composer_json() {
+    require!(root, cgroup, php, composer);
+    let index = Index::start();
+    let fnd = Fnd::start_with(&index.setup("", ""));
+    let code = "function handler($event, $context) {\n    return 'one ' . fndpad($event->data);\n}\n";
+    let list = format!("<?php\n// /// fnd\n// dependencies = [\"fnd/pad ^1\"]\n// ///\n{code}");
+    fnd.drop_file("list.php", &list);
+    answers(&fnd, "list", "one .....Ada");
+    let repository = format!(
+        r#"{{"type": "composer", "url": "http://127.0.0.1:{}/php"}}"#,
+        index.port
+    );
+    let composer = format!(
+        r#"{{"require": {{"fnd/pad": "*"}}, "repositories": [{repository}, {{"packagist.org": false}}], "config": {{"secure-http": false}}}}"#
+    );
+    fnd.drop_file("project/composer.json", &composer);
+    // As projects do it; the file is found by PHP's include_path.
+    let project = format!("<?php\nrequire 'vendor/autoload.php';\n{}", code.replace("one", "two"));
+    fnd.drop_file("project/main.php", &project);
+    fnd.drop_file("project/function.toml", "");
+    answers(&fnd, "project", "two .....Ada");
+    let script =
+        "<?php\n// /// fnd\n// on_load = false\n// dependencies = [\"fnd/pad ^1\"]\n// ///\necho fndpad('script');\n";
+    fnd.drop_file("script.php", script);
+    wait_until("the script", PATIENCE, || {
+        fnd.invoke("script", "").text().contains("..script").then_some(())
+    });
+    let shown = fnd.ctl(&["show", "project"]).expect_code(0).out();
+    assert!(shown.contains("fnd/pad 1.0.0"), "{shown}");
     fnd.finish();
 }
