@@ -24,8 +24,10 @@ pub(crate) fn installed(machine: &mut VirtualMachine) {
         .ok("systemd-run --quiet --unit=wheels python3 -m http.server --bind 127.0.0.1 --directory /srv/wheels 8099");
     machine.wait_until("the index", PATIENCE, "curl -sf http://127.0.0.1:8099/");
     let build = "[build]\nenv = { PIP_NO_INDEX = \"1\", PIP_FIND_LINKS = \"http://127.0.0.1:8099/\" }\n";
-    machine.ok("cp -p /etc/fnd/fnd.toml /root/fnd.toml");
-    let written = machine.run_with("cat >>/etc/fnd/fnd.toml && fndctl reload", build);
+    let written = machine.run_with(
+        "mkdir -p /etc/fnd/conf.d && cat >/etc/fnd/conf.d/build.toml && fndctl reload",
+        build,
+    );
     assert_eq!(written.code, 0, "{written}");
     machine.drop_file("pads.toml", "dependencies = [\"fndpad\"]\n");
     machine.drop_file("pads.py", PADS);
@@ -37,7 +39,5 @@ pub(crate) fn installed(machine: &mut VirtualMachine) {
     assert!(shown.contains("fndpad 1.0"), "{shown}");
     let left = machine.ok("ls -A /var/lib/fnd/home/fnd-build");
     assert_eq!(left, "", "the home of builds is emptied");
-    machine.ok(
-        "cp -p /root/fnd.toml /etc/fnd/fnd.toml && fndctl reload; systemctl stop wheels; rm /etc/fnd/functions/pads.*",
-    );
+    machine.ok("rm /etc/fnd/conf.d/build.toml /etc/fnd/functions/pads.* && fndctl reload; systemctl stop wheels");
 }
