@@ -206,6 +206,14 @@ impl State {
         self.builds.books.started(id, true);
         let submit = Submit::new(id, builder(), Trigger::Manual);
         self.step(Event::Submit(Box::new(submit)));
+        if self.supervisor.live_of(&builder()).is_none() {
+            let known = self.supervisor.version_and_error(&builder());
+            let why = known
+                .and_then(|(_, error)| error)
+                .unwrap_or("fnd takes no new work now");
+            let outcome = Err(format!("its dependencies cannot be installed: {why}"));
+            self.turn.builds.push_back(BuildEnd { id, outcome });
+        }
     }
 
     /// Lets a version of `fnd-build` serve.
@@ -224,7 +232,9 @@ impl State {
         let Some(serving) = registry.installed(candidate, installed.clone(), verdict, None) else {
             return;
         };
-        let rules = rules(&serving.manifest, &self.node.settings.host);
+        let mut rules = rules(&serving.manifest, &self.node.settings.host);
+        // What it reserves must leave room for functions that run, also on a machine with less than `[build] memory`.
+        rules.memory = rules.memory.min(self.node.settings.budget().memory / 4);
         self.step(Event::Installed(Box::new(supervisor::Installed {
             function: builder(),
             id: installed.id,

@@ -25,7 +25,8 @@ fn the_version_before_serves_until_the_packages_are_there() {
     require!(root, cgroup);
     let index = Index::start();
     index.mode("hang");
-    let (fnd, after) = serving(&index.setup("", ""));
+    // The machine has less memory than `[build] memory`.
+    let (fnd, after) = serving(&index.setup("", "[node]\nmemory = \"1G\""));
     fnd.drop_file("pads.py", &after);
     index.wait_request();
     assert_eq!(fnd.invoke("pads", "\"Ada\"").text(), "before");
