@@ -23,7 +23,7 @@ pub struct Waiter {
     pub copy: bool,
 }
 
-/// What is to be done.
+/// An order for the shell around this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     /// Remove what builds have left; [`Builds::sealed`] must follow.
@@ -97,7 +97,7 @@ impl Builds {
             // An answer to a request of an earlier connection.
             Some((current, _)) if *current != tree => Vec::new(),
             Some((_, Step::Clearing)) if !self.wanted.contains_key(&tree) => self.over(Order::Install),
-            // What could not be removed is found by the build, which fails.
+            // The build finds files that could not be removed, and fails.
             Some((_, Step::Clearing)) => {
                 self.current = Some((tree, Step::Starting));
                 vec![Order::Build(tree)]

@@ -17,15 +17,15 @@ pub const KEYS_MAX: u64 = 100_000;
 /// Most characters of the beginning by which keys are listed.
 pub const PREFIX_MAX: usize = fnd_manifest::state_key::KEY_MAX;
 
-/// What a change requires of the key.
+/// The requirement of a change on the thing that it changes: a key, or the files of a function.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Condition {
-    /// Nothing.
+pub enum Condition<V = u64> {
+    /// None.
     #[default]
     Any,
     /// It has this version.
-    Version(u64),
-    /// It has no value.
+    Version(V),
+    /// It does not exist.
     New,
 }
 

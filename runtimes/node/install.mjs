@@ -9,7 +9,7 @@ import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, realpat
 import { basename, dirname, join } from "node:path";
 
 const [TRANSIENT, FAILED] = [75, 65];
-// What npm prints if the network or the registry is the reason.
+// Messages of npm about the network or the registry.
 const NETWORK = /\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ENOTFOUND|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|EIDLETIMEOUT|E5\d\d)\b|socket hang up|network timeout/;
 
 const request = realpathSync(process.argv[2]);

@@ -9,7 +9,7 @@ declare(strict_types=1);
 
 const TRANSIENT = 75;
 const FAILED = 65;
-// What composer prints if the network or the index is the reason.
+// Messages of composer about the network or the index.
 const NETWORK = '~curl error (6|7|16|18|28|35|52|55|56)\b|Could not resolve host|Connection (refused|timed out|reset)'
     . '|Failed to open stream|HTTP/\S+ 5\d\d|HTTP 5\d\d~i';
 const COMPOSER = ['/usr/bin/composer', '/usr/local/bin/composer'];

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 TRANSIENT, FAILED = 75, 65
-# What pip and uv print if the network or the index is the reason.
+# Messages of pip and uv about the network or the index.
 NETWORK = re.compile(
     r"too many \d+ error responses|Retrying \(Retry|NewConnectionError|ConnectTimeout|Read ?Timeout|Connection (refused|reset|broken|aborted)"
     r"|name resolution|dns error|error sending request|operation timed out|HTTP error 5\d\d|HTTP status (server|5)"

@@ -10,7 +10,7 @@ require "open3"
 require "rbconfig"
 
 TRANSIENT, FAILED = 75, 65
-# What gem and bundler print if the network or the index is the reason.
+# Messages of gem and bundler about the network or the index.
 NETWORK = /ECONNREFUSED|ECONNRESET|ENETUNREACH|EHOSTUNREACH|ETIMEDOUT|getaddrinfo|(Open|Read)Timeout|execution expired
   |bad response .* 5\d\d|HTTPError|Network error|Could not (reach|connect)/x
 PROGRAMS = %w[/usr/bin /usr/local/bin].freeze

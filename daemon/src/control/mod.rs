@@ -12,6 +12,7 @@
 //! - `backend`: the interface of the daemon for the control server, cut by resource, in plain types of core, so that
 //!   the server can be tested with a fake
 //! - `call`: a request whose route was found, with all that its route needs
+//! - `condition`: the headers `If-Match` and `If-None-Match`
 //! - `function_sockets`: the sockets of functions that may do something here
 //! - `granted`: what a function may do at its socket
 //! - `limits`: the limits of the control socket; `http/limits.rs` has those of every server
@@ -23,6 +24,7 @@
 
 pub mod backend;
 mod call;
+mod condition;
 pub(crate) mod function_sockets;
 mod granted;
 pub mod limits;

@@ -1,5 +1,5 @@
-//! Has the dependencies of functions installed, by fnd's own function `fnd-build`. What is built next is decided in
-//! [`fnd_core::builds`].
+//! Has the dependencies of functions installed, by fnd's own function `fnd-build`. [`fnd_core::builds`] decides which tree is built
+//! next.
 
 use super::State;
 use crate::functions::catalog::Candidate;
@@ -161,7 +161,7 @@ impl State {
                 Order::Install(waiters) => {
                     for waiter in waiters {
                         if let Some(waiting) = self.builds.waiting.remove(&waiter) {
-                            self.functions.installer.again(waiting.candidate);
+                            self.functions.installer.want_again(waiting.candidate);
                         }
                     }
                     self.prune_builds();
@@ -233,7 +233,7 @@ impl State {
             return;
         };
         let mut rules = rules(&serving.manifest, &self.node.settings.host);
-        // What it reserves must leave room for functions that run, also on a machine with less than `[build] memory`.
+        // Its reservation must leave room for functions that run, also on a machine with less than `[build] memory`.
         rules.memory = rules.memory.min(self.node.settings.budget().memory / 4);
         self.step(Event::Installed(Box::new(supervisor::Installed {
             function: builder(),
@@ -270,7 +270,7 @@ impl State {
         let candidate = self.functions.registry.get(function)?.candidate.clone();
         let (send, wait) = oneshot::channel();
         self.builds.callers.push((function.clone(), send));
-        self.functions.installer.again(candidate);
+        self.functions.installer.want_again(candidate);
         self.settle();
         Some(wait)
     }

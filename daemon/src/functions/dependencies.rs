@@ -51,13 +51,7 @@ impl Functions {
         diagnostics.insert(0, problem);
         let error = self.registry.unusable(candidate, interpreters, diagnostics);
         self.decide_refused(&function);
-        let serving = self.registry.get(&function).is_some_and(|known| known.newest.is_some());
-        Some(Change::Refused {
-            function,
-            error,
-            report: true,
-            serving,
-        })
+        Some(self.change_refused(function, error, true))
     }
 }
 

@@ -251,11 +251,16 @@ impl Functions {
         let function = candidate.function.clone();
         let error = self.registry.unusable(candidate, interpreters, vec![problem]);
         self.decide_refused(&function);
+        self.change_refused(function, error, true)
+    }
+
+    /// Returns the change of a function that was refused; `report` says whether people are told.
+    pub(super) fn change_refused(&self, function: FunctionName, error: String, report: bool) -> Change {
         let serving = self.registry.get(&function).is_some_and(|known| known.newest.is_some());
         Change::Refused {
             function,
             error,
-            report: true,
+            report,
             serving,
         }
     }
@@ -279,13 +284,7 @@ impl Functions {
         };
         let error = self.registry.refused(candidate, refused, verdict);
         self.decide_refused(&function);
-        let serving = self.registry.get(&function).is_some_and(|known| known.newest.is_some());
-        Some(Change::Refused {
-            function,
-            error,
-            report: !known,
-            serving,
-        })
+        Some(self.change_refused(function, error, !known))
     }
 
     /// Handles the answer that an installation failed for a reason outside of the files.

@@ -33,21 +33,16 @@ impl Installer {
         self.enqueue(candidates);
     }
 
-    /// Queues a copy, unless the function's file waits: the answer about the file asks for the copy again.
-    pub fn want_copy(&mut self, copy: Candidate) {
+    /// Queues a copy, or a file whose dependencies are installed by now, unless the function's file waits: that is newer, and
+    /// the answer about it asks for the copy again.
+    pub fn want_again(&mut self, candidate: Candidate) {
         if !self
             .waiting
             .iter()
-            .any(|waiting| waiting.function == copy.function && waiting.copy().is_none())
+            .any(|waiting| waiting.function == candidate.function && waiting.copy().is_none())
         {
-            self.enqueue(vec![copy]);
+            self.enqueue(vec![candidate]);
         }
-    }
-
-    /// Queues a candidate again whose dependencies are installed by now, as [`Installer::want_copy`] does: a file that waits
-    /// is newer, and a copy that waits is asked for again after the file.
-    pub fn again(&mut self, candidate: Candidate) {
-        self.want_copy(candidate);
     }
 
     fn enqueue(&mut self, candidates: Vec<Candidate>) {

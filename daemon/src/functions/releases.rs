@@ -118,7 +118,7 @@ impl Functions {
 
     /// Queues a copy. If the file is to be installed as well, nothing is queued: its answer asks for the copy again.
     pub(crate) fn want_copy(&mut self, function: &FunctionName, version: Version) {
-        self.installer.want_copy(Candidate {
+        self.installer.want_again(Candidate {
             function: function.clone(),
             directory: STORED,
             source: version.hex(),
@@ -156,12 +156,7 @@ impl Functions {
         let name = fnd_core::release::short(asked);
         let error = format!("release {name}, which is to serve, cannot be installed: {why}");
         let error = self.registry.copy_refused(function, error)?;
-        Some(Change::Refused {
-            function: function.clone(),
-            error,
-            report: true,
-            serving: self.registry.get(function).is_some_and(|known| known.newest.is_some()),
-        })
+        Some(self.change_refused(function.clone(), error, true))
     }
 }
 

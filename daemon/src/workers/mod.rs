@@ -161,7 +161,7 @@ pub(crate) enum Asked {
     Measure(WorkerId),
     /// The function, and the versions to keep.
     Prune(Box<(FunctionName, Vec<Version>)>),
-    /// What a build has left is removed, or made this tree.
+    /// The files of a build are removed, or made this tree.
     Seal(Version),
     /// The files of a stored release; who waits for them.
     Files(oneshot::Sender<Result<Vec<StoredFile>, String>>),

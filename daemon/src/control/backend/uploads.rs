@@ -31,18 +31,10 @@ pub struct Upload {
     pub dry_run: bool,
 }
 
-/// What a request requires of the version that serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Condition {
-    /// Nothing.
-    Any,
-    /// There is no function of that name.
-    New,
-    /// This version serves.
-    Version(Version),
-}
+/// The requirement of a request on the version that serves.
+pub type Condition = fnd_core::state::Condition<Version>;
 
-/// What a deployment led to.
+/// The result of a deployment.
 #[derive(Debug)]
 pub enum Deployed {
     /// The function is new.

@@ -2,8 +2,8 @@
 
 use crate::control::backend::{Condition, Deployed, NotDone, Upload};
 use crate::control::call::Call;
+use crate::control::condition::{Words, condition};
 use crate::control::limits::UPLOAD_MAX;
-use crate::http::request::short;
 use crate::http::response::{Answered, Refusal, header, internal, json, refuse, refuse_for_now};
 use crate::invoke::refusal::no_function;
 use crate::uploads::form::Form;
@@ -18,7 +18,7 @@ use hyper::header::{ETAG, LOCATION};
 pub(super) async fn put(call: Call) -> Result<Answered, Refusal> {
     let dry_run = call.request.query(&["dry_run"])?.switch("dry_run")?;
     let function = named(&call)?;
-    let condition = condition(&call)?;
+    let condition = condition(&call, Version::parse, &CONDITION)?;
     let form = Form::of(call.request.header("content-type")?).map_err(|what| refuse(Code::BadRequest, what))?;
     let body = call.read_body(UPLOAD_MAX, "the largest upload").await?;
     let upload = Upload {
@@ -53,7 +53,7 @@ pub(super) async fn put(call: Call) -> Result<Answered, Refusal> {
 pub(super) async fn delete(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let function = named(&call)?;
-    let condition = condition(&call)?;
+    let condition = condition(&call, Version::parse, &CONDITION)?;
     if condition == Condition::New {
         let detail = "`If-None-Match` has no meaning for DELETE: `If-Match: \"VERSION\"` removes only that version";
         return Err(refuse(Code::BadRequest, detail));
@@ -77,30 +77,11 @@ pub(super) fn tagged(detail: &FunctionDetail) -> Result<Answered, Refusal> {
     Ok(answer)
 }
 
-/// Returns what the request requires of the function.
-fn condition(call: &Call) -> Result<Condition, Refusal> {
-    let (matching, none) = (call.request.header("if-match")?, call.request.header("if-none-match")?);
-    let wrong = |detail: String| Err(refuse(Code::BadRequest, detail));
-    match (matching, none) {
-        (None, None) => Ok(Condition::Any),
-        (None, Some("*")) => Ok(Condition::New),
-        (None, Some(other)) => wrong(format!(
-            "`If-None-Match: {}`: only `*` is possible, which uploads a function only if there is none of that name",
-            short(other)
-        )),
-        (Some(_), Some(_)) => wrong("`If-Match` and `If-None-Match` exclude each other".to_owned()),
-        (Some(text), None) => {
-            let inside = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-            match inside.and_then(Version::parse) {
-                Some(version) => Ok(Condition::Version(version)),
-                None => wrong(format!(
-                    "`If-Match: {}`: expected a version in quotes, such as `If-Match: \"sha256:...\"`, as the header `ETag` has it",
-                    short(text)
-                )),
-            }
-        }
-    }
-}
+/// The words about conditions on the function.
+const CONDITION: Words = Words {
+    new: "uploads a function only if there is none of that name",
+    example: "sha256:...",
+};
 
 fn refused(why: NotDone, function: &FunctionName) -> Refusal {
     let about = |code: Code, detail: String| Problem::new(code, detail).of(function);

@@ -2,6 +2,7 @@
 //! and people share. The key is the rest of the path, each segment percent-encoded.
 
 use crate::control::call::Call;
+use crate::control::condition::{Words, condition};
 use crate::control::limits::PAGE;
 use crate::http::query::decode;
 use crate::http::request::short;
@@ -45,7 +46,7 @@ pub(super) async fn get(call: Call) -> Result<Answered, Refusal> {
 pub(super) async fn put(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let key = call.state_key()?;
-    let condition = condition(&call)?;
+    let condition = condition(&call, |number| number.parse().ok(), &CONDITION)?;
     let body = call.read_body(VALUE_MAX, "the largest value of the state").await?;
     let bytes = body
         .bytes()
@@ -63,7 +64,7 @@ pub(super) async fn put(call: Call) -> Result<Answered, Refusal> {
 pub(super) async fn delete(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let key = call.state_key()?;
-    let condition = condition(&call)?;
+    let condition = condition(&call, |number| number.parse().ok(), &CONDITION)?;
     if condition == Condition::New {
         let detail = "`If-None-Match` has no meaning for DELETE: `If-Match: \"VERSION\"` deletes only that version";
         return Err(refuse(Code::BadRequest, detail));
@@ -118,30 +119,11 @@ fn value(body: &[u8]) -> Result<String, Refusal> {
     }
 }
 
-/// Returns what the request requires of the key.
-fn condition(call: &Call) -> Result<Condition, Refusal> {
-    let (matching, none) = (call.request.header("if-match")?, call.request.header("if-none-match")?);
-    let wrong = |detail: String| Err(refuse(Code::BadRequest, detail));
-    match (matching, none) {
-        (None, None) => Ok(Condition::Any),
-        (None, Some("*")) => Ok(Condition::New),
-        (None, Some(other)) => wrong(format!(
-            "`If-None-Match: {}`: only `*` is possible, which sets a value only if the key has none",
-            short(other)
-        )),
-        (Some(_), Some(_)) => wrong("`If-Match` and `If-None-Match` exclude each other".to_owned()),
-        (Some(text), None) => {
-            let number = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-            match number.and_then(|number| number.parse().ok()) {
-                Some(version) => Ok(Condition::Version(version)),
-                None => wrong(format!(
-                    "`If-Match: {}`: expected a version in quotes, such as `If-Match: \"7\"`, as the header `ETag` has it",
-                    short(text)
-                )),
-            }
-        }
-    }
-}
+/// The words about conditions on the key.
+const CONDITION: Words = Words {
+    new: "sets a value only if the key has none",
+    example: "7",
+};
 
 /// Asks, and returns the answer. `about` is the key, if the request is about one, and what it requires.
 async fn told(call: &Call, ask: Ask, about: Option<(&StateKey, Condition)>) -> Result<Answered, Refusal> {

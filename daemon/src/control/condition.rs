@@ -1,0 +1,46 @@
+//! The headers `If-Match` and `If-None-Match` of a change.
+
+use super::call::Call;
+use crate::http::request::short;
+use crate::http::response::{Refusal, refuse};
+use fnd_core::api::problem::Code;
+use fnd_core::state::Condition;
+
+/// Words for a refused header.
+pub(super) struct Words {
+    /// The meaning of `If-None-Match: *`.
+    pub(super) new: &'static str,
+    /// A version, as an example.
+    pub(super) example: &'static str,
+}
+
+/// Returns the requirement of the request. `version` reads the text between the quotes of `If-Match`.
+pub(super) fn condition<V>(
+    call: &Call,
+    version: impl FnOnce(&str) -> Option<V>,
+    words: &Words,
+) -> Result<Condition<V>, Refusal> {
+    let (matching, none) = (call.request.header("if-match")?, call.request.header("if-none-match")?);
+    let wrong = |detail: String| Err(refuse(Code::BadRequest, detail));
+    match (matching, none) {
+        (None, None) => Ok(Condition::Any),
+        (None, Some("*")) => Ok(Condition::New),
+        (None, Some(other)) => wrong(format!(
+            "`If-None-Match: {}`: only `*` is possible, which {}",
+            short(other),
+            words.new
+        )),
+        (Some(_), Some(_)) => wrong("`If-Match` and `If-None-Match` exclude each other".to_owned()),
+        (Some(text), None) => {
+            let inside = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+            match inside.and_then(version) {
+                Some(version) => Ok(Condition::Version(version)),
+                None => wrong(format!(
+                    "`If-Match: {}`: expected a version in quotes, such as `If-Match: \"{}\"`, as the header `ETag` has it",
+                    short(text),
+                    words.example
+                )),
+            }
+        }
+    }
+}
