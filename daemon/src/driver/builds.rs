@@ -279,7 +279,11 @@ impl State {
     pub(super) fn build_is_over(&mut self, change: &Change) {
         let (function, outcome) = match change {
             Change::Installed(installed) => (&installed.function, Ok(())),
-            Change::Refused { function, error, .. } => (function, Err(error.clone())),
+            // A release is held: the file is installed, and does not serve.
+            Change::Waits { function, .. } => (function, Ok(())),
+            Change::Refused { function, error, .. } | Change::Clash { function, error } => {
+                (function, Err(error.clone()))
+            }
             Change::Removed(function) => (function, Err("it was removed".to_owned())),
             _ => return,
         };

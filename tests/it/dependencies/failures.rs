@@ -139,3 +139,18 @@ fn after_a_restart_the_version_before_serves_until_the_packages_are_there() {
     answers(&fnd, "pads", "two .....Ada");
     fnd.finish();
 }
+
+#[test]
+fn the_file_of_a_pinned_function_is_installed_and_waits() {
+    require!(root, cgroup);
+    let index = Index::start();
+    let (fnd, after) = serving(&index.setup("", ""));
+    let _ = fnd.ctl(&["pin", "pads"]).expect_code(0);
+    fnd.drop_file("pads.py", &after);
+    wait_until("an installation", PATIENCE, || (builds(&fnd) == 1).then_some(()));
+    let _ = fnd.ctl(&["build", "pads"]).expect_code(0);
+    assert_eq!(fnd.invoke("pads", "\"Ada\"").text(), "before");
+    let _ = fnd.ctl(&["unpin", "pads"]).expect_code(0);
+    answers(&fnd, "pads", "one .....Ada");
+    fnd.finish();
+}
