@@ -1,13 +1,12 @@
 //! One bash invocation: bare, through the socket, through `fndctl`; one after the other and eight at once.
 
 use crate::http::{Caller, Server};
-use crate::load::{run as load, timed};
-use crate::table::{Table, Times};
+use crate::load::{in_turns, run as load};
+use crate::table::Table;
 use fnd_tests::Fnd;
 use fnd_tests::programs::program;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// The request to fnd.
 pub(crate) const INVOKE: &str = "/v1/functions/noop/invoke";
@@ -50,22 +49,18 @@ pub(crate) fn measure(fnd: &Fnd, rounds: usize, table: &mut Table) {
     let server = Server::Unix(path.clone());
     let mut caller = Caller::open(&server, INVOKE);
     let mut open = Caller::open(&server, "/v1/functions/open/invoke");
-    for _ in 0..20 {
-        // Until caches are warm and the functions' launchers stand.
-        caller.call();
-        open.call();
-        bare();
-    }
-    let mut times: [Vec<Duration>; 5] = Default::default();
-    for _ in 0..rounds {
-        // In turns, so that whatever disturbs the machine disturbs all of them.
-        times[0].push(timed(bare));
-        times[1].push(timed(bare_like_a_function));
-        times[2].push(timed(|| caller.call()));
-        times[3].push(timed(|| open.call()));
-        times[4].push(timed(|| through_fndctl(&fndctl, &path)));
-    }
-    let [bare_times, floor, by_socket, without_sandbox, by_fndctl] = times.map(Times::new);
+    let times = in_turns(
+        rounds,
+        &mut [
+            Box::new(bare),
+            Box::new(bare_like_a_function),
+            Box::new(|| caller.call()),
+            Box::new(|| open.call()),
+            Box::new(|| through_fndctl(&fndctl, &path)),
+        ],
+    );
+    let [bare_times, floor, by_socket, without_sandbox, by_fndctl]: [_; 5] =
+        times.try_into().expect("each action has its times");
     table.times("bash -c :, a function's environment", &floor, &floor);
     table.times("bash -c :, the environment of this shell", &bare_times, &floor);
     table.times("fnd: bash script, control socket", &by_socket, &floor);
