@@ -9,12 +9,12 @@ use crate::places::{self, Places};
 use crate::policy::{Interpreter, problem};
 use crate::source::{DEPTH_MAX, Kind, Opened, PATH_MAX, SHALLOWER, Sources};
 use crate::trees;
-use crate::unpacker::{Contents, Unpacker};
+use crate::unpacker::{ArchivedFile, Contents, Unpacker};
 use fnd_wire::archive::{BYTES_MAX, ENTRIES_MAX as FILES_MAX, Format};
 use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::{Install, Origin, Problem, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
-use fnd_wire::plan::{Build, CODE_MAX, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan};
+use fnd_wire::plan::{Build, CODE_MAX, COMPLETE, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan};
 use fnd_wire::sandbox::Sandbox;
 use rustix::fs::{Dir, FileType};
 use rustix::process::getpid;
@@ -92,6 +92,17 @@ pub enum Progress {
     Read,
 }
 
+/// Why the files of a function are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To install it.
+    Install,
+    /// The same, and code of a source is fetched again.
+    Fetch,
+    /// To hand the files of a stored version to fnd.
+    Files,
+}
+
 /// A function's files, partly or completely read.
 pub struct Snapshot {
     /// The request's number.
@@ -106,12 +117,16 @@ pub struct Snapshot {
     pub shown: String,
     /// The state of manifest and code file when they were read.
     pub stamps: Stamps,
-    /// Whether only the files are asked for.
-    pub only_files: bool,
-    /// How its dependencies are built, until their tree is found.
+    /// Why the files are read.
+    pub purpose: Purpose,
+    /// How its dependencies are built or its code is fetched, until that tree is found.
     pub build: Option<Build>,
     /// The tree of its dependencies.
     pub tree: Option<Version>,
+    /// The tree that its code was fetched to.
+    pub source: Option<Version>,
+    /// The format of the archive that its source is, until it is unpacked.
+    fetched: Option<Format>,
     /// The stored version that is read: its directory in place of the functions directories, and its origin.
     stored: Option<(Sources, Origin)>,
     manifest: Option<JudgedFile>,
@@ -142,6 +157,7 @@ impl Snapshot {
             Some((_, origin)) => origin.manifest.clone(),
             None => manifest(install, sources, &mut stamps)?,
         };
+        let stored_source = stored.as_ref().and_then(|(sources, _)| trees::linked(sources.dirs.first()?, "source"));
         let origin = stored.as_ref().map(|(_, origin)| origin);
         let install = origin.map_or(install, |origin| &origin.install).clone();
         let is_archive = Format::of(&install.source).is_some() && !install.directory_form;
@@ -153,9 +169,11 @@ impl Snapshot {
             shown: origin.map_or(String::new(), |origin| origin.shown.clone()),
             install,
             stamps,
-            only_files: false,
+            purpose: Purpose::Install,
             build: None,
             tree: None,
+            source: stored_source,
+            fetched: None,
             stored,
             manifest,
             large: None,
@@ -200,9 +218,11 @@ impl Snapshot {
             owner: self.owner,
             shown: self.shown.clone(),
             stamps: Stamps::new(),
-            only_files: false,
+            purpose: Purpose::Install,
             build: None,
             tree: None,
+            source: None,
+            fetched: None,
             stored: None,
             manifest: None,
             large: None,
@@ -314,7 +334,25 @@ impl Snapshot {
 
     /// Returns the format of an archive that is to be unpacked. A stored version is unpacked.
     fn packed(&self) -> Option<Format> {
-        self.format().filter(|_| self.stored.is_none())
+        self.fetched.or_else(|| self.format().filter(|_| self.stored.is_none()))
+    }
+
+    /// Goes on with code that was fetched to a tree: one file, to be [copied](Self::copier) or [unpacked](Self::unpacker).
+    ///
+    /// # Errors
+    /// If it can't be opened, or if there is none.
+    pub fn add_source(&mut self, tree: Version, places: &Places) -> Result<(), Problem> {
+        let dir = trees::place(places, &tree);
+        let failed = |why: String| problem(&self.shown, format!("failed to open its code: {why}"), "fetch it again");
+        let names = fs::read_dir(&dir).map_err(|error| failed(error.to_string()))?;
+        let mut names = names.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let name = names.find(|name| name != COMPLETE).ok_or_else(|| failed("there is none".to_owned()))?;
+        let shown = dir.join(&name).display().to_string();
+        let opened = File::open(&shown).and_then(|file| Ok((file.metadata()?, file)));
+        let (meta, file) = opened.map_err(|error| failed(error.to_string()))?;
+        (self.source, self.fetched) = (Some(tree), Format::of(&name));
+        self.large = Some((name, Opened { file, meta, shown, trusted: self.trusted }));
+        Ok(())
     }
 
     /// Takes the result of the helper that unpacked the archive.
@@ -325,7 +363,8 @@ impl Snapshot {
         if let Some((message, help)) = refused.map(|refusal| refusal.words()) {
             return Err(problem(&opened.shown, message, help));
         }
-        for file in files {
+        let is_new = |file: &ArchivedFile| self.source.is_none() || file.relative != "function.toml";
+        for file in files.into_iter().filter(is_new) {
             let staged = || Content::Staged(self.staged(&file.relative));
             let content = file.held.map_or_else(staged, |held| Content::Held(held.0));
             let (shown, trusted) = (format!("{}/{}", opened.shown, file.relative), opened.trusted);
@@ -358,7 +397,9 @@ impl Snapshot {
     pub fn copied(&mut self) -> Result<(), Problem> {
         let Some((relative, opened)) = self.large.take() else { return Ok(()) };
         if self.packed().is_some() {
-            return self.unpacked(&opened);
+            self.unpacked(&opened)?;
+            self.fetched = None;
+            return Ok(());
         }
         let copied = read_report::<(u64, [u8; 32])>(&self.report());
         let (length, digest) = copied.map_err(|why| uncopied(&opened, &why))?;
@@ -450,6 +491,7 @@ impl Snapshot {
     pub fn question(&self) -> JudgeRequest {
         let form = match self.format() {
             Some(_) => Form::Archive(self.shown.clone()),
+            None if self.source.is_some() => Form::Source,
             None if self.install.directory_form => Form::Directory,
             None => Form::File,
         };
@@ -587,6 +629,10 @@ impl Snapshot {
                 if trees::place(places, tree).join("node_modules").exists() {
                     link(Path::new("deps/node_modules"), "node_modules")?; // Node searches above the code
                 }
+            }
+            if let Some(tree) = &self.source {
+                // So that the tree stays.
+                std::os::unix::fs::symlink(Path::new("../../../deps").join(tree.hex()), self.staging.join("source"))?;
             }
             give(&self.staging, group)?;
             fs::rename(&self.staging, &target)?;

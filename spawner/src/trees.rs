@@ -9,9 +9,9 @@ use crate::removal;
 use crate::sandbox::identity;
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::plan::{BUILD, COMPLETE};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fstat, openat, readlinkat, statat};
 use std::collections::BTreeSet;
-use std::ffi::CStr;
+use std::ffi::{CStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
@@ -45,16 +45,31 @@ pub fn touch(places: &Places, tree: &Version) -> bool {
     true
 }
 
-/// Makes a tree of what a build has left; the build has this owner. Call it in a helper only.
+/// Says whether a tree exists and was made at most so many seconds ago.
+pub fn is_fresh(places: &Places, tree: &Version, seconds: Option<u64>) -> bool {
+    let Ok(made) = fs::metadata(place(places, tree)).and_then(|meta| meta.modified()) else { return false };
+    let now = SystemTime::UNIX_EPOCH + Duration::from_millis(clock::unix_ms());
+    // A second more, since clock and files may differ a little. A time after that is of a clock that was set.
+    let age = (now + Duration::from_secs(1)).duration_since(made);
+    seconds.is_none_or(|most| age.is_ok_and(|age| age.as_secs() <= most))
+}
+
+/// Returns the tree that a link in a version's directory names.
+pub fn linked(version: &Path, name: &str) -> Option<Version> {
+    Version::parse(fs::read_link(version.join(name)).ok()?.file_name()?.to_str()?)
+}
+
+/// Makes a tree of what a build has left; the build has this owner. A tree of other content takes the place of the one that
+/// is there. Call it in a helper only.
 ///
 /// # Errors
 /// If the build is not complete or has left something that no tree may have, or if copying fails.
 pub fn seal(places: &Places, tree: &Version, owner: Option<(u32, u32)>) -> io::Result<()> {
     let target = place(places, tree);
-    if target.exists() {
-        return Ok(());
-    }
     let built = places.of(BUILD).home.join(tree.hex());
+    if target.exists() && !built.exists() {
+        return Ok(()); // asked again after it was done
+    }
     let fresh = target.with_file_name(format!(".new-{}", tree.hex()));
     let _ = fs::remove_dir_all(&fresh); // of a spawner that was killed, or absent
     let mut copy = Copy { owner, entries: 0, bytes: 0 };
@@ -63,7 +78,15 @@ pub fn seal(places: &Places, tree: &Version, owner: Option<(u32, u32)>) -> io::R
         return Err(io::Error::other("its build is not complete"));
     }
     let copied = copy.directory(&top, &fresh, 0).and_then(|()| {
+        let said = |dir: &Path| fs::read(dir.join(COMPLETE));
+        if said(&target).ok() == Some(said(&fresh)?) && touch(places, tree) {
+            return fs::remove_dir_all(&fresh);
+        }
         rustix::fs::syncfs(File::open(&fresh)?)?;
+        if target.exists() {
+            rustix::fs::renameat_with(CWD, &fresh, CWD, &target, RenameFlags::EXCHANGE)?;
+            return fs::remove_dir_all(&fresh);
+        }
         fs::rename(&fresh, &target)
     });
     copied.inspect_err(|_| drop(fs::remove_dir_all(&fresh)))
@@ -81,8 +104,8 @@ pub fn prune(places: &Places, keep: Duration) -> i32 {
     let entries = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
     let functions = entries(places.state.join("versions"));
     let versions = functions.flat_map(|function| entries(function.path()));
-    let links = versions.filter_map(|version| fs::read_link(version.path().join("deps")).ok());
-    let used: BTreeSet<_> = links.filter_map(|link| Some(link.file_name()?.to_owned())).collect();
+    let linked = |version: fs::DirEntry| ["deps", "source"].map(|name| linked(&version.path(), name));
+    let used: BTreeSet<_> = versions.flat_map(linked).flatten().map(|tree| OsString::from(tree.hex())).collect();
     let now = SystemTime::UNIX_EPOCH + Duration::from_millis(clock::unix_ms());
     let is_old = |entry: &fs::DirEntry| {
         let modified = entry.metadata().and_then(|meta| meta.modified());
@@ -215,6 +238,30 @@ mod tests {
     }
 
     #[test]
+    fn another_content_takes_the_place_of_a_tree_and_the_same_makes_it_new() {
+        let (_root, places) = built(complete);
+        assert!(!is_fresh(&places, &TREE, None));
+        seal(&places, &TREE, None).unwrap();
+        assert!(is_fresh(&places, &TREE, None) && is_fresh(&places, &TREE, Some(60)));
+        let age = || {
+            let dir = File::open(place(&places, &TREE)).unwrap();
+            dir.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+            assert!(is_fresh(&places, &TREE, None) && !is_fresh(&places, &TREE, Some(60)));
+        };
+        age();
+        seal(&places, &TREE, None).unwrap();
+        assert!(is_fresh(&places, &TREE, Some(60)), "the same content");
+        age();
+        let dir = places.of(BUILD).home.join(TREE.hex());
+        fs::write(dir.join(COMPLETE), "commit 2").unwrap();
+        fs::write(dir.join("source.tar"), "2").unwrap();
+        seal(&places, &TREE, None).unwrap();
+        assert!(is_fresh(&places, &TREE, Some(60)));
+        assert_eq!(fs::read_to_string(place(&places, &TREE).join("source.tar")).unwrap(), "2");
+        assert_eq!(fs::read_dir(places.state.join("deps")).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
     fn what_no_tree_may_have_is_refused_and_leaves_nothing() {
         let refused = |fill: &dyn Fn(&Path)| {
             let (_root, places) = built(|dir| {
@@ -245,6 +292,10 @@ mod tests {
         let version = places.of("f").version(&Version([1; 32]));
         fs::create_dir_all(&version).unwrap();
         symlink(Path::new("../../../deps").join(TREE.hex()), version.join("deps")).unwrap();
+        prune(&places, Duration::ZERO);
+        assert!(place(&places, &TREE).exists());
+        fs::rename(version.join("deps"), version.join("source")).unwrap();
+        assert_eq!((linked(&version, "source"), linked(&version, "deps")), (Some(TREE), None));
         prune(&places, Duration::ZERO);
         assert!(place(&places, &TREE).exists());
         fs::remove_dir_all(version).unwrap();

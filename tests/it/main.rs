@@ -94,6 +94,7 @@ mod secrets_of_functions;
 mod secrets_restored;
 mod service_mode;
 mod shortage;
+mod sources;
 mod state;
 mod status_file;
 mod storm;

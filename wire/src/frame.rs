@@ -22,8 +22,8 @@ pub const PROTOCOL_MIN: u16 = 1;
 /// [`Request::Secret`] and the variables of requests. Protocol 5 adds [`Request::Watch`]. In protocol 6 the judge answers
 /// with the sandbox of a function. Protocol 7 adds secrets of functions, and [`Reply::Masks`]. In protocol 8 the judge
 /// says where the key of encrypted secrets is. Protocol 9 adds [`Request::Measure`]. Protocol 10 adds installing from a
-/// stored version ([`STORED`]) and [`Request::Files`]. Protocol 11 adds dependencies: [`Reply::NeedsBuild`] and
-/// [`Request::Seal`]. Everything else is protocol 1.
+/// stored version ([`STORED`]) and [`Request::Files`]. Protocol 11 adds dependencies: [`Reply::NeedsBuild`],
+/// [`Request::Seal`] and [`Request::Fetch`]. Everything else is protocol 1.
 pub const PROTOCOL_MAX: u16 = PROTOCOL_BUILDS;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
@@ -185,6 +185,9 @@ wire_enum! {
         /// Deletes the trees that no installed version has and that no version has got for so many seconds; from protocol
         /// 11 on. Answered by [`Reply::Done`].
         22 = PruneTrees(u64),
+        /// Installs a function as [`Request::Install`] does, and has its code fetched again if it has a source; from protocol 11
+        /// on. Answered like [`Request::Install`].
+        23 = Fetch(Install),
     }
 }
 

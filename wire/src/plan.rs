@@ -42,6 +42,8 @@ wire_enum! {
         1 = Directory,
         /// The code is the archive of this path, and the paths of its files are those in the function.
         2 = Archive(String),
+        /// The code was fetched (`[source]`) and lies beside `function.toml`, as in a directory.
+        3 = Source,
     }
 }
 
@@ -58,6 +60,7 @@ impl Form {
         match self {
             Self::File | Self::Directory => "directory",
             Self::Archive(_) => "archive",
+            Self::Source => "source",
         }
     }
 }
@@ -255,7 +258,7 @@ wire_structs! {
     }
 
     /// A function's dependencies, and how they are built. Nothing in it depends on the function's name, so functions with
-    /// the same dependencies share one tree.
+    /// the same dependencies share one tree. In a verdict without a plan, it is the code itself that is fetched.
     pub struct Build {
         /// The plan of [`BUILD`].
         pub plan: Plan,
@@ -267,6 +270,8 @@ wire_structs! {
         pub inputs: Vec<String>,
         /// Name and content of a file for the build that the judge makes.
         pub made: (String, Bytes),
+        /// For how many seconds fetched code is new enough; absent: for ever.
+        pub fresh_for: Option<u64>,
     }
 
     /// A verdict with everything that the function gets, and the build of its dependencies.

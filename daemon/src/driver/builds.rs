@@ -39,6 +39,8 @@ struct Waiting {
     candidate: Candidate,
     document: Bytes,
     since_ms: u64,
+    /// Whether its code is fetched, and not its dependencies.
+    is_source: bool,
 }
 
 /// The end of an invocation of `fnd-build`.
@@ -46,6 +48,8 @@ struct Waiting {
 pub(crate) struct BuildEnd {
     id: InvocationId,
     outcome: Result<(), String>,
+    /// The last line that it printed.
+    last: String,
 }
 
 impl BuildEnd {
@@ -57,14 +61,11 @@ impl BuildEnd {
         let lines: Vec<_> = output.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default();
         let reason = record.reason.map(|reason| reason.to_string()).unwrap_or_default();
-        let why = format!(
-            "the installation of its dependencies failed ({reason}): {}\n{}",
-            record.message.replace('\n', " "),
-            last.join("\n")
-        );
+        let why = format!("({reason}): {}\n{}", record.message.replace('\n', " "), last.join("\n"));
         Some(Self {
             id: record.id,
             outcome: (record.state == InvocationState::Succeeded).then_some(()).ok_or(why),
+            last: last.last().copied().unwrap_or_default().to_owned(),
         })
     }
 }
@@ -81,14 +82,16 @@ impl WaitingBuilds {
             function: function.clone(),
             copy: false,
         };
-        let since = instant::text(self.waiting.get(&file)?.since_ms);
-        let step = match self.books.invocation_for(&file) {
-            Some(_) => "are being installed",
-            None => "wait for another installation",
+        let waiting = self.waiting.get(&file)?;
+        let since = instant::text(waiting.since_ms);
+        let has_begun = self.books.invocation_for(&file).is_some();
+        let step = match (waiting.is_source, has_begun) {
+            (false, true) => "dependencies are being installed",
+            (false, false) => "dependencies wait for another installation",
+            (true, true) => "code is being fetched",
+            (true, false) => "code waits for an installation",
         };
-        Some(format!(
-            "its dependencies {step} since {since}: `fndctl logs {BUILD} -f`"
-        ))
+        Some(format!("its {step} since {since}: `fndctl logs {BUILD} -f`"))
     }
 
     /// Forgets what is gone, or was judged anew.
@@ -111,10 +114,12 @@ impl State {
             return;
         };
         let tree = build.version;
-        tracing::info!(
-            "{function}  waits for its dependencies {}",
-            fnd_core::release::short(tree)
-        );
+        let verdict = read_document::<Verdict>(&document);
+        let is_source = verdict.is_ok_and(|verdict| verdict.source.is_some() && verdict.manifest.is_none());
+        if !is_source {
+            let tree = fnd_core::release::short(tree);
+            tracing::info!("{function}  waits for its dependencies {tree}");
+        }
         // A build of an earlier fnd may run: it must not count as one of a deleted function.
         if self.functions.registry.get(&builder()).is_none() {
             self.install_builder(&build);
@@ -128,6 +133,7 @@ impl State {
             candidate,
             document,
             since_ms: self.clock.now().unix_ms,
+            is_source,
         };
         self.builds.waiting.insert(waiter.clone(), waiting);
         let is_file = !waiter.copy;
@@ -148,6 +154,14 @@ impl State {
 
     /// Handles the end of an invocation of `fnd-build`.
     pub(super) fn build_ended(&mut self, end: BuildEnd) {
+        if end.outcome.is_ok() {
+            let fetched = self.builds.waiting.iter().filter(|(waiter, waiting)| {
+                waiting.is_source && !waiter.copy && self.builds.books.invocation_for(waiter) == Some(end.id)
+            });
+            for (waiter, _) in fetched {
+                self.functions.sources.fetched(&waiter.function, end.last.clone());
+            }
+        }
         let orders = self.builds.books.ended(end.id, end.outcome);
         self.build_orders(orders);
     }
@@ -173,9 +187,10 @@ impl State {
                             continue;
                         };
                         let dirs = &self.workers.welcome.functions_dirs;
-                        let change = self
-                            .functions
-                            .build_failed(waiting.candidate, &waiting.document, &why, dirs);
+                        let Waiting {
+                            candidate, document, ..
+                        } = waiting;
+                        let change = self.functions.build_failed(candidate, &document, &why, dirs);
                         if let Some(change) = change {
                             self.changed(change);
                         }
@@ -211,8 +226,9 @@ impl State {
             let why = known
                 .and_then(|(_, error)| error)
                 .unwrap_or("fnd takes no new work now");
-            let outcome = Err(format!("its dependencies cannot be installed: {why}"));
-            self.turn.builds.push_back(BuildEnd { id, outcome });
+            let outcome = Err(format!("(not started): {why}"));
+            let last = String::new();
+            self.turn.builds.push_back(BuildEnd { id, outcome, last });
         }
     }
 
@@ -270,6 +286,7 @@ impl State {
         let candidate = self.functions.registry.get(function)?.candidate.clone();
         let (send, wait) = oneshot::channel();
         self.builds.callers.push((function.clone(), send));
+        self.functions.sources.ask(function);
         self.functions.installer.want_again(candidate);
         self.settle();
         Some(wait)

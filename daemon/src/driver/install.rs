@@ -115,6 +115,15 @@ impl State {
                 if let Some(change) = change {
                     self.changed(change);
                 }
+                if !copy {
+                    let source = self
+                        .functions
+                        .registry
+                        .get(&about)
+                        .and_then(|known| known.source.as_ref());
+                    let every_s = source.and_then(|source| source.every_s);
+                    self.functions.sources.judged(&about, every_s, self.clock.now().mono);
+                }
                 self.ask_for_secrets(&about);
             }
         }
@@ -147,6 +156,10 @@ impl State {
         let mono = self.clock.now().mono;
         if self.functions.installer.next_due().is_some_and(|due| due <= mono) {
             self.functions.installer.try_again(mono);
+            self.settle();
+        }
+        for function in self.functions.sources.due(mono) {
+            self.functions.want_file(&function);
             self.settle();
         }
     }

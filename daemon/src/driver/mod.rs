@@ -214,6 +214,7 @@ impl State {
             self.supervisor.next_deadline(),
             self.reporter.status_files.next_due(),
             self.functions.installer.next_due(),
+            self.functions.sources.next_due(),
             self.alerts_next_due(),
             self.secrets.next_due(),
             self.watchers.next_due(),

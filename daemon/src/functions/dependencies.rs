@@ -34,17 +34,31 @@ impl Functions {
         dirs: &[String],
     ) -> Option<Change> {
         let function = candidate.function.clone();
+        let verdict = read_document::<Verdict>(document).ok();
+        let origin = verdict.as_ref().filter(|verdict| verdict.manifest.is_none());
+        let origin = origin.and_then(|verdict| verdict.source.clone());
         let mut lines = why.lines();
         let reason = lines.next().unwrap_or_default();
+        // The end of an invocation says its reason in parentheses.
+        let colon = if reason.starts_with('(') { "" } else { ":" };
+        let (code, reason) = match &origin {
+            Some(origin) => (
+                "source",
+                format!("fetching its code from {} failed{colon} {reason}", origin.from),
+            ),
+            None => (
+                "dependencies",
+                format!("the installation of its dependencies failed{colon} {reason}"),
+            ),
+        };
         if let Some(asked) = candidate.copy() {
-            return self.copy_refused(&function, asked, reason);
+            return self.copy_refused(&function, asked, &reason);
         }
         let dir = dirs.get(usize::from(candidate.directory));
         let path = format!("{}/{}", dir.map_or("", String::as_str), candidate.source);
         let help = format!("`fndctl logs fnd-build` shows all of it; `fndctl build {function}` tries again");
-        let problem = Diagnostic::error("dependencies", reason).in_file(&path).with_help(help);
+        let problem = Diagnostic::error(code, reason).in_file(&path).with_help(help);
         let problem = lines.fold(problem, Diagnostic::with_note);
-        let verdict = read_document::<Verdict>(document).ok();
         let (mut diagnostics, interpreters) = verdict
             .map(|verdict| (verdict.diagnostics, verdict.interpreters))
             .unwrap_or_default();

@@ -114,6 +114,7 @@ impl Functions {
                     self.subscriptions_changed(name);
                     self.registry.remove(name);
                     self.releases.remove(name);
+                    self.sources.remove(name);
                     let mut free = self.routes.set(name, []);
                     free.extend(self.hooks.set(name, []));
                     self.installer.want(free);
@@ -314,13 +315,19 @@ impl Functions {
         let candidate = self
             .installer
             .next_request(|function| self.versions.is_pruning(function))?;
-        let request = Request::Install(Install {
+        let install = Install {
             directory: candidate.directory,
             function: candidate.function.clone(),
             source: candidate.source.clone(),
             sidecar: candidate.sidecar.clone(),
             directory_form: candidate.directory_form,
-        });
+        };
+        let fetches = candidate.copy().is_none() && self.sources.is_asked(&candidate.function);
+        let request = if fetches {
+            Request::Fetch(install)
+        } else {
+            Request::Install(install)
+        };
         Some((request, candidate))
     }
 

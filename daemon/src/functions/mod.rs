@@ -16,6 +16,7 @@
 //! - `retention_policy`: how much history and output are kept
 //! - `routes`: the table of routes, and functions whose route another one or `[http] events` has
 //! - `rules`: what the supervisor has to know of a manifest
+//! - `sources`: when code that comes from a source is fetched again
 //! - `subscriptions`: the table of subscriptions to events
 
 pub mod catalog;
@@ -33,6 +34,7 @@ mod reported;
 pub(crate) mod retention_policy;
 pub(crate) mod routes;
 pub mod rules;
+pub(crate) mod sources;
 mod subscriptions;
 
 use crate::functions::catalog::{Catalog, Unclaimed, Versions};
@@ -61,6 +63,7 @@ pub(crate) struct Functions {
     /// The table of the subscriptions that serve; absent: something has changed since it was made.
     subscriptions: Option<Rc<Subscriptions>>,
     pub(crate) hooks: hooks::FunctionHooks,
+    pub(crate) sources: sources::Sources,
     /// Whether the directories have been quiet since the last change in them.
     quiet: bool,
     /// Whether a version was installed since the supervisor learned that they are quiet.
@@ -98,6 +101,7 @@ impl Functions {
             routes: routes::FunctionRoutes::default(),
             subscriptions: None,
             hooks: hooks::FunctionHooks::default(),
+            sources: sources::Sources::default(),
             quiet: false,
             unsettled: false,
             catalog,

@@ -3,7 +3,7 @@
 use crate::functions::catalog::Candidate;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::function::Manifest;
-use fnd_manifest::judge::Verdict;
+use fnd_manifest::judge::{Origin, Verdict};
 use fnd_wire::frame::{Installed, Problem, Refused};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
 use fnd_wire::plan::BUILD;
@@ -48,6 +48,8 @@ pub struct Function {
     pub imports: Vec<String>,
     /// Whether its own manifest says whether it runs by itself.
     pub says_on_load: bool,
+    /// Where the newest content comes from, if its manifest has a source.
+    pub source: Option<Origin>,
     /// Problems and warnings of the newest content.
     pub diagnostics: Vec<Diagnostic>,
     /// Why the newest content does not serve, in one line.
@@ -171,6 +173,7 @@ impl Registry {
                 interpreters: verdict.interpreters,
                 imports: verdict.imports,
                 says_on_load: verdict.says_on_load,
+                source: verdict.source.clone(),
                 diagnostics,
                 error: None,
             },
@@ -205,8 +208,8 @@ impl Registry {
                 .interpreters
                 .extend(others.filter(|other| !known.contains(other)));
             function.imports = file.imports;
-            (function.says_on_load, function.diagnostics, function.error) =
-                (file.says_on_load, file.diagnostics, file.error);
+            (function.says_on_load, function.source) = (file.says_on_load, file.source);
+            (function.diagnostics, function.error) = (file.diagnostics, file.error);
         }
     }
 
@@ -232,6 +235,7 @@ impl Registry {
                 interpreters: verdict.interpreters,
                 imports: verdict.imports,
                 says_on_load: verdict.says_on_load,
+                source: verdict.source,
                 diagnostics: verdict.diagnostics,
                 error: None,
             },
@@ -273,6 +277,7 @@ impl Registry {
                 interpreters,
                 imports: Vec::new(),
                 says_on_load: false,
+                source: None,
                 diagnostics,
                 error: error_line,
             },

@@ -99,8 +99,9 @@ impl Functions {
     ) -> Next {
         let tried = manifest.is_some_and(|manifest| matches!(manifest.mode, Mode::Handler | Mode::Http));
         let version = (installed.version, installed.load_key);
+        let source = self.sources.name(&candidate.function, &candidate.source);
         let next = self.releases.change(&candidate.function, |releases| {
-            releases.file_installed(now_ms, version, (&candidate.source, tried))
+            releases.file_installed(now_ms, version, (&source, tried))
         });
         match next {
             Next::Serve => {}

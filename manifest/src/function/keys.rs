@@ -7,6 +7,7 @@
 //! - `follow_ups`: `[hooks]` and `[alert]`
 //! - `limits`: `[limits]`
 //! - `runs`: `[retry]`, `[poll]`, `[pool]`, `[queue]`
+//! - `source`: `[source]`
 //! - `triggers`: `[[schedule]]`, `[[http]]`, `[[event]]`, `[[file]]`
 
 mod access;
@@ -14,6 +15,7 @@ mod around;
 mod follow_ups;
 mod limits;
 mod runs;
+mod source;
 mod triggers;
 
 pub use access::{Access, names_functions};
@@ -21,6 +23,7 @@ pub use around::{History, HttpServer, Listen, Logs, Sandbox, Service};
 pub use follow_ups::{Alert, AlertOn, Call, Hooks, OnHookFailure};
 pub use limits::Limits;
 pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};
+pub use source::Source;
 pub use triggers::{EventSubscription, FileTrigger, HttpRoute, Schedule};
 
 use super::{MappedSecret, Mode};
@@ -81,6 +84,8 @@ keys! {
         context: Option<Json> = JsonTable, example { appName = "shop" };
         /// Packages that the function needs: a list, or a file of its directory. Default: what its runtime finds in the file or the directory; `[]` installs nothing.
         dependencies = Either(&List(&Text(Form::Some)), &Text(Form::Relative)), example ["requests>=2"];
+        /// Where its code comes from: a repository, or a file of a web server.
+        source: Option<Source> [default, skip_serializing_if = "Option::is_none"] = Table(Source::KEYS);
         /// Permissions that deno gets in addition to those it always has; `keptn` is `net`, `read` and `write`.
         permissions: Vec<String> = List(&Text(Form::Permission)), example ["net", "read=/srv/in"];
         /// A file of `KEY=VALUE` lines beside the code; `[env]` wins over it.

@@ -1,36 +1,78 @@
-//! Makes the plan that installs dependencies: that of a script of fnd's own, [`BUILD`], which is judged like any other.
+//! Makes the plan that installs dependencies or fetches code: that of a script of fnd's own, [`BUILD`], which is judged like
+//! any other.
 
 use super::dependencies::Dependencies;
 use super::{Judge, Verdict, command, json, sandbox};
-use crate::runtime::Runtime;
+use crate::runtime::{Phase, Runtime};
 use crate::schema::tree::Table;
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{BUILD, Build, Form, JudgeFunction, JudgedFile, Plan};
 use fnd_wire::units::{print_duration, print_size};
 
-/// The file that the judge makes: the dependencies as JSON.
+/// The file that the judge makes: the task as JSON.
 const MADE: &str = "fnd-build.json";
+
+/// What [`BUILD`] has to do.
+pub(super) struct Task<'a> {
+    /// What that is, for people.
+    pub(super) description: &'static str,
+    /// The task as JSON.
+    pub(super) made: Vec<u8>,
+    /// The files of the function that it reads.
+    pub(super) inputs: Vec<String>,
+    /// How it is started.
+    pub(super) phase: &'a Phase,
+    /// Arguments behind those of the phase.
+    pub(super) arguments: Vec<String>,
+    /// A path that it sees although the sandbox hides it.
+    pub(super) shown: Option<String>,
+    /// As [`Build::fresh_for`].
+    pub(super) fresh_for: Option<u64>,
+}
 
 impl Judge {
     /// Returns the build of a function's dependencies. `plan` is the function's: both use the same interpreter.
+    pub(super) fn dependencies_build(
+        &self,
+        dependencies: &Dependencies,
+        runtime: &Runtime,
+        plan: &Plan,
+    ) -> Option<Build> {
+        let task = Task {
+            description: "Installs the dependencies of functions",
+            made: serde_json::to_vec(dependencies).expect("texts only"),
+            inputs: dependencies.inputs.clone(),
+            phase: runtime.install.as_ref()?,
+            arguments: Vec::new(),
+            shown: None,
+            fresh_for: None,
+        };
+        self.build(task, runtime, Some(plan))
+    }
+
+    /// Returns the build of a task; with the interpreter of `like`, if there is one.
     ///
     /// # Panics
     /// Never: the manifest is made here, and a test judges it.
-    pub(super) fn build(&self, dependencies: &Dependencies, runtime: &Runtime, plan: &Plan) -> Option<Build> {
-        let install = runtime.install.as_ref()?;
+    pub(super) fn build(&self, task: Task<'_>, runtime: &Runtime, like: Option<&Plan>) -> Option<Build> {
         let settings = &self.configuration.settings.build;
+        let shown = task
+            .shown
+            .map(|path| format!("read_only = [{}]\n", toml::Value::String(path)));
         let manifest = format!(
-            "description = \"Installs the dependencies of functions\"\n\
+            "description = \"{}\"\n\
              runtime = \"{}\"\nmode = \"script\"\non_load = false\nentry = \"{MADE}\"\n\
              [limits]\ntimeout = \"{}\"\nmemory = \"{}\"\ncpu_weight = 20\npids = 512\nopen_files = 65536\n\
              home = \"none\"\ncache = \"none\"\n\
              [retry]\nretries = 3\ninterval = \"5s\"\non = [\"transient\"]\n\
              [pool]\nmax = 1\n\
-             [sandbox]\nprofile = \"strict\"\nnetwork = \"host\"\n",
+             [sandbox]\nprofile = \"strict\"\nnetwork = \"host\"\n{}",
+            task.description,
             runtime.summary.id,
             print_duration(settings.timeout),
             print_size(settings.memory),
+            shown.unwrap_or_default(),
         );
         // Defaults are for functions of people.
         let mut configuration = self.configuration.clone();
@@ -39,7 +81,7 @@ impl Judge {
             configuration,
             runtimes: vec![runtime.clone()],
         };
-        let made = Bytes(serde_json::to_vec(dependencies).expect("texts only"));
+        let made = Bytes(task.made);
         let file = |path: &str, bytes: Bytes| JudgedFile {
             path: path.to_owned(),
             bytes,
@@ -52,12 +94,17 @@ impl Judge {
             manifest: Some(file(BUILD, Bytes(manifest.into_bytes()))),
             form: Form::Directory,
         });
-        let (mut made_plan, manifest) = judged.plan.zip(judged.verdict.manifest.clone())?;
-        made_plan.interpreters.clone_from(&plan.interpreters);
-        made_plan.asked_interpreters = 0;
-        made_plan.interpreter_help.clone_from(&plan.interpreter_help);
-        made_plan.argv = command::installer(install, runtime);
-        let environment = install
+        let (mut plan, manifest) = judged.plan.zip(judged.verdict.manifest.clone())?;
+        if let Some(like) = like {
+            plan.interpreters.clone_from(&like.interpreters);
+            plan.interpreter_help.clone_from(&like.interpreter_help);
+        }
+        plan.asked_interpreters = 0;
+        plan.argv = command::installer(task.phase, runtime);
+        plan.argv
+            .extend(task.arguments.iter().map(|argument| command::plain(argument)));
+        let environment = task
+            .phase
             .env
             .iter()
             .map(|(name, value)| (name.clone(), command::template(value)));
@@ -66,16 +113,17 @@ impl Judge {
             .iter()
             .map(|(name, value)| (name.clone(), command::plain(value)));
         // The last value of a name counts.
-        command::set(&mut made_plan.environment, environment.chain(own));
+        command::set(&mut plan.environment, environment.chain(own));
         Some(Build {
-            plan: made_plan,
+            plan,
             sandbox: sandbox::of(&manifest, true),
             document: json(&Verdict {
-                mode_reason: "it installs dependencies".to_owned(),
+                mode_reason: task.description.to_owned(),
                 ..judged.verdict
             }),
-            inputs: dependencies.inputs.clone(),
+            inputs: task.inputs,
             made: (MADE.to_owned(), made),
+            fresh_for: task.fresh_for,
         })
     }
 }

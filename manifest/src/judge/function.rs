@@ -47,7 +47,11 @@ impl Judge {
             .map(|source| read(source, number, SCHEMA))
             .unwrap_or_default();
         early.extend(problems);
-        let entry = self.entry(function, &own, sidecar.as_ref(), &mut early);
+        // The code of a source is not there before it is fetched.
+        let is_here = !own.contains_key("source") || function.form == Form::Source;
+        let entry = is_here
+            .then(|| self.entry(function, &own, sidecar.as_ref(), &mut early))
+            .flatten();
         let block = entry.and_then(|file| {
             keep(
                 inline::block(&shown(function, file), &file.bytes.0).map(Option::into_iter),
@@ -76,6 +80,8 @@ impl Judge {
             sources: &sources,
             problems: early,
         };
+        let source = self.source(function, &own, &mut report);
+        let (origin, fetched) = source.map_or((None, None), |(origin, build)| (Some(origin), build));
         let decided = entry.and_then(|entry| self.decide(function, entry, &own, &mut report));
         if let Form::Archive(archive) = &function.form {
             for problem in &mut report.problems {
@@ -99,7 +105,7 @@ impl Judge {
         let interpreters = plan.as_ref().map(|plan| plan.interpreters.clone());
         Judged {
             plan: plan.filter(|_| !refused),
-            build: build.filter(|_| !refused),
+            build: build.or(fetched).filter(|_| !refused),
             verdict: Verdict {
                 function: function.name.clone(),
                 manifest: manifest.filter(|_| !refused),
@@ -108,6 +114,7 @@ impl Judge {
                 unchecked_version: versions.1,
                 interpreters: interpreters.unwrap_or_default(),
                 imports: imports.unwrap_or_default(),
+                source: origin,
                 says_on_load: own.contains_key("on_load"),
                 diagnostics: report.problems,
             },
@@ -186,7 +193,7 @@ impl Judge {
                 command::replace(&mut plan, (path, command), function, (node, report));
             }
         }
-        let build = dependencies.and_then(|dependencies| self.build(&dependencies, choice.runtime, &plan));
+        let build = dependencies.and_then(|dependencies| self.dependencies_build(&dependencies, choice.runtime, &plan));
         Some(Decided {
             mode_reason,
             versions: (choice.version, choice.unchecked),
@@ -231,6 +238,10 @@ impl Judge {
                 ));
             }
             return found;
+        }
+        let fetched = || function.files.iter().filter(|file| file.path != MANIFEST);
+        if function.form == Form::Source && fetched().count() == 1 {
+            return fetched().next(); // one file of a web server, whatever its name is
         }
         let claims = crate::function::forms::Claims::of(self.runtimes.iter().map(|runtime| &runtime.summary));
         // The module of `handler` names the file, as in Kubeless.
@@ -485,7 +496,7 @@ fn shown(function: &JudgeFunction, file: &JudgedFile) -> String {
     ) {
         (Form::Archive(archive), _) => format!("{archive}/{}", file.path),
         (Form::Directory, Some((directory, _))) => format!("{directory}/{}", file.path),
-        (Form::Directory | Form::File, _) => file.path.clone(),
+        (Form::Directory | Form::File | Form::Source, _) => file.path.clone(),
     }
 }
 

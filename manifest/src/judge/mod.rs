@@ -10,6 +10,7 @@
 //! - `dependencies`: finds the dependencies of a function
 //! - `function`: judges one function
 //! - `sandbox`: makes the sandbox of a plan
+//! - `source`: finds where code comes from, and makes the plan that fetches it
 
 mod build;
 mod choose;
@@ -17,6 +18,7 @@ mod command;
 mod dependencies;
 mod function;
 mod sandbox;
+mod source;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -36,6 +38,7 @@ use serde::{Deserialize, Serialize};
 
 pub use command::package;
 pub use function::Judged;
+pub use source::Origin;
 
 /// The verdict on a function; [`fnd_wire::plan::FunctionVerdict::document`] holds it as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,6 +62,9 @@ pub struct Verdict {
     /// The modules that a single Python file imports, without those of Python itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub imports: Vec<String>,
+    /// Where its code comes from, if it has a source. Without a manifest beside it, the code is still to be fetched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Origin>,
     /// Whether the function's own manifest says whether it runs by itself.
     #[serde(default)]
     pub says_on_load: bool,

@@ -43,7 +43,7 @@ keys! {
         versions: BTreeMap<String, Version> = Map(Form::Name, &Table(Version::KEYS));
         /// Commands.
         phases: Phases = Table(Phases::KEYS);
-        /// The program beside this file that installs dependencies; `{installer}` in `[phases.install] command`.
+        /// The program beside this file that installs dependencies, or fetches code; `{installer}` in the command of `[phases.install]` or `[phases.fetch]`.
         installer: Option<String> = Text(Form::Relative), example "install.py";
         /// How functions get at dependencies that were installed for them.
         dependencies: Dependencies = Table(Dependencies::KEYS);
@@ -80,6 +80,8 @@ keys! {
     pub(crate) struct Phases {
         /// Installs dependencies. Without it the runtime has none.
         install: Option<Phase> = Table(Phase::KEYS);
+        /// Fetches code for functions of any runtime. One runtime has it.
+        fetch: Option<Phase> = Table(Phase::KEYS);
         /// Compiles.
         compile = Table(Phase::KEYS);
         /// Checks.

@@ -89,7 +89,9 @@ pub struct Runtime {
     pub shim: Option<String>,
     /// Installs dependencies; absent: the runtime has none.
     pub install: Option<Phase>,
-    /// Path of the program that installs dependencies, in the directory of `runtime.toml`.
+    /// Fetches the code of functions with `[source]`; absent: the runtime cannot.
+    pub fetch: Option<Phase>,
+    /// Path of the program that installs dependencies or fetches code, in the directory of `runtime.toml`.
     pub installer: Option<String>,
     /// How functions get at dependencies that were installed.
     pub dependencies: Dependencies,

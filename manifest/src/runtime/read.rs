@@ -10,7 +10,7 @@ use crate::schema::tree::{Node, Table as Tree, find};
 use fnd_wire::archive::Format;
 
 /// Names that may be in braces in a command line or environment. `{shim}` is allowed in `[phases.handle]` as well, and
-/// `{installer}` in `[phases.install]`.
+/// `{installer}` in `[phases.install]` and `[phases.fetch]`.
 const TEMPLATES: &[&str] = &[
     "interpreter",
     "interpreter_args",
@@ -82,20 +82,23 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
             problems.push(bad(node, message));
         }
     }
-    if let Some(node) = pick.written("phases.install.command") {
+    for path in ["phases.install.command", "phases.fetch.command"] {
+        let Some(node) = pick.written(path) else { continue };
         let installer = pick.written("installer").is_some();
         if node.value.text().contains("{installer}") != installer {
-            let message = "`installer` and `{installer}` in `phases.install.command`: expected both or none";
-            problems.push(bad(node, message.to_owned()));
+            let message = format!("`installer` and `{{installer}}` in `{path}`: expected both or none");
+            problems.push(bad(node, message));
         }
-        if first("phases.install.command").as_deref() != Some("{interpreter}") {
-            let message = "`phases.install.command`: expected `{interpreter}` as the first item";
-            problems.push(bad(node, message.to_owned()));
+        if first(path).as_deref() != Some("{interpreter}") {
+            let message = format!("`{path}`: expected `{{interpreter}}` as the first item");
+            problems.push(bad(node, message));
         }
     }
     for path in [
         "phases.install.command",
         "phases.install.env",
+        "phases.fetch.command",
+        "phases.fetch.env",
         "dependencies.env",
         "phases.run.command",
         "phases.run.env",
@@ -108,7 +111,7 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         let Some(node) = find(tree, path) else { continue };
         let text = node.value.text();
         let shim = ["phases.handle.command", "phases.serve.command"].contains(&path);
-        let installer = path == "phases.install.command";
+        let installer = ["phases.install.command", "phases.fetch.command"].contains(&path);
         let known =
             |name: &str| TEMPLATES.contains(&name) || (name == "shim" && shim) || (name == "installer" && installer);
         for piece in text.split('{').skip(1) {
@@ -157,6 +160,7 @@ fn build(file: &str, tree: &Tree) -> Runtime {
         serve: description.phases.serve,
         shim: description.shim.map(beside),
         install: description.phases.install,
+        fetch: description.phases.fetch,
         installer: description.installer.map(beside),
         dependencies: description.dependencies,
         probe: description.probe,

@@ -16,6 +16,7 @@ macro_rules! files {
 
 /// Each file that a running function needs, by its path below a directory of runtimes.
 pub const FILES: &[(&str, &[u8])] = files![
+    "bash/fetch.sh"
     "bash/runtime.toml"
     "bash/shim.sh"
     "deno/http.mjs"

@@ -1,24 +1,39 @@
 //! Dependencies: finds the tree of a function, and installs the version of fnd's own function that builds it.
 
 use super::*;
-use crate::install::{read_report, write_report};
+use crate::install::{Purpose, read_report, write_report};
 use crate::trees;
 use fnd_wire::frame::{NeedsBuild, PROTOCOL_BUILDS};
-use fnd_wire::plan::{BUILD, Build};
+use fnd_wire::plan::{BUILD, Build, FunctionAndSandbox};
 use sha2::{Digest as _, Sha256};
 
 /// The tree of a function, or the version that builds it.
 pub(super) type Tree = Result<Version, Box<Installed>>;
 
 impl Spawner {
-    /// Returns the tree of a function's dependencies. If there is none, the version that builds it is installed.
-    pub(super) fn tree(&mut self, snapshot: &Snapshot, build: Build) -> Result<Tree, Vec<Problem>> {
+    /// Goes on with a function whose code comes from a source: with the code, or by having it fetched.
+    pub(super) fn fetch(&mut self, mut snapshot: Snapshot, function: FunctionAndSandbox, build: Build) {
+        let document = function.function.verdict.document.clone();
+        let found = match self.tree(&snapshot, build, true) {
+            Ok(Err(build)) => return self.needs_build(snapshot, document, *build),
+            Ok(Ok(tree)) => snapshot.add_source(tree, &self.workers.host().places).map_err(|problem| vec![problem]),
+            Err(problems) => Err(problems),
+        };
+        match found {
+            Ok(()) => self.copy(snapshot),
+            Err(problems) => self.refuse_judged(snapshot, function, problems),
+        }
+    }
+
+    /// Returns the tree of a function's dependencies, or of its code. If there is none, or an old one of code, the version
+    /// that builds it is installed.
+    pub(super) fn tree(&mut self, snapshot: &Snapshot, build: Build, is_source: bool) -> Result<Tree, Vec<Problem>> {
         let one = |why: &str, help: &str| vec![problem(&snapshot.shown, why, help)];
         if self.protocol < PROTOCOL_BUILDS {
             return Err(one("it has dependencies, and this fnd is older than fnd-spawner", "restart fnd"));
         }
         // All that decides what a build does, but not its limits: a tree stays good when those change.
-        let Build { plan, sandbox, document, inputs, made } = build;
+        let Build { plan, sandbox, document, inputs, made, fresh_for } = build;
         let decisive = ((plan.argv.clone(), plan.environment.clone()), sandbox.clone()).to_wire();
         let staging = self.workers.host().places.state.join(format!("versions/.new-build-{}", self.snapshots));
         let unread = |error: io::Error| one(&format!("failed to read it: {error}"), "try again");
@@ -29,7 +44,12 @@ impl Spawner {
         installed.document = document;
         let tree = installed.version;
         let places = &self.workers.host().places;
-        if trees::touch(places, &tree) {
+        let is_there = match is_source {
+            // Its time is that of the fetching.
+            true => snapshot.purpose != Purpose::Fetch && trees::is_fresh(places, &tree, fresh_for),
+            false => trees::touch(places, &tree),
+        };
+        if is_there {
             return Ok(Ok(tree));
         }
         let stored = inner.store(&planned, &tree, places, group);

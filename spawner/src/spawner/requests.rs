@@ -1,6 +1,7 @@
 //! Talks with fnd: connections, requests, replies.
 
 use super::*;
+use crate::install::Purpose;
 
 /// Largest number of waiting requests to read or install, more than there are users for functions; and the longest path
 /// in one.
@@ -102,13 +103,17 @@ impl Spawner {
         if !self.welcomed && !matches!(request, Request::Hello(_)) {
             return self.failed(number, "the first request must be Hello".to_owned());
         }
-        let only_files = matches!(request, Request::Files(_));
+        let purpose = match request {
+            Request::Files(_) => Purpose::Files,
+            Request::Fetch(_) => Purpose::Fetch,
+            _ => Purpose::Install,
+        };
         match request {
             Request::Hello(hello) => return self.hello = Some((number, hello, now() + STARTS)),
             Request::Reload if self.jobs.len() < JOBS_MAX => return self.jobs.push_back(Job::Reload(number)),
             Request::Reload => return self.failed(number, TOO_MANY.to_owned()),
-            Request::Install(mut install) | Request::Files(mut install) => {
-                if only_files {
+            Request::Install(mut install) | Request::Files(mut install) | Request::Fetch(mut install) => {
+                if purpose == Purpose::Files {
                     install.directory = fnd_wire::frame::STORED; // fnd may not read what only root can
                 }
                 let paths = [Some(&install.source), install.sidecar.as_ref()];
@@ -119,7 +124,7 @@ impl Spawner {
                     let problem = problem(install.source.get(..PATH_MAX).unwrap_or(&install.source), wrong, help);
                     return self.refuse(number, install.function, vec![problem], None);
                 }
-                return self.jobs.push_back(Job::Install(number, install, only_files));
+                return self.jobs.push_back(Job::Install(number, install, purpose));
             }
             Request::Spawn(spawn) => return self.spawn((number, Program::Attempt), spawn, descriptors),
             Request::Watch(spawn) => return self.spawn((number, Program::Watcher), spawn, descriptors),

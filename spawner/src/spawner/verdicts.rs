@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::credentials::Gathered;
-use crate::install::{Planned, Work};
+use crate::install::{Planned, Purpose, Work};
 use fnd_wire::frame::InstalledWithTree;
 use fnd_wire::plan::{FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, Plan};
 use fnd_wire::sandbox::Sandbox;
@@ -24,8 +24,7 @@ pub(super) enum Job {
     Reload(u32),
     /// The last good configuration, in place of a newer one that was refused.
     LastGood(u32, JudgeSettings, SettingsRead),
-    /// With whether only the files are asked for.
-    Install(u32, Install, bool),
+    Install(u32, Install, Purpose),
 }
 
 /// The subject of a question to the judge.
@@ -112,12 +111,12 @@ impl Spawner {
                     let subject = Subject::Settings(request, configuration::trusted(&settings), Some(refused));
                     return Some((subject, JudgeRequest::Settings(settings)));
                 }
-                Job::Install(request, install, only_files) => {
+                Job::Install(request, install, purpose) => {
                     self.snapshots += 1;
                     let staging = self.workers.host().places.state.join(format!("versions/.new-{}", self.snapshots));
                     match Snapshot::new(request, &install, &self.sources, staging) {
                         Ok(mut snapshot) => {
-                            snapshot.only_files = only_files;
+                            snapshot.purpose = purpose;
                             snapshot
                         }
                         Err(problem) => {
@@ -131,14 +130,8 @@ impl Spawner {
         match snapshot.read(&self.sources, install::TURN) {
             Err(problem) => self.refuse_unread(snapshot, problem),
             Ok(Progress::More) => self.reading = Some(snapshot),
-            Ok(Progress::Copy) => match self.copier(&snapshot) {
-                Ok((lane, body)) => self.helpers.add_with(lane, After::Copied(Box::new(snapshot)), body),
-                Err(error) => {
-                    let problem = problem(&snapshot.shown, format!("failed to copy it: {error}"), "try again");
-                    self.refuse_unread(snapshot, problem);
-                }
-            },
-            Ok(Progress::Read) if snapshot.only_files => {
+            Ok(Progress::Copy) => self.copy(snapshot),
+            Ok(Progress::Read) if snapshot.purpose == Purpose::Files => {
                 self.reply(snapshot.request, &Reply::Files(snapshot.stored_files()), Vec::new());
                 self.put_away(snapshot);
             }
@@ -148,6 +141,17 @@ impl Spawner {
             }
         }
         None
+    }
+
+    /// Has a helper copy the large file, or unpack the archive.
+    pub(super) fn copy(&mut self, snapshot: Snapshot) {
+        match self.copier(&snapshot) {
+            Ok((lane, body)) => self.helpers.add_with(lane, After::Copied(Box::new(snapshot)), body),
+            Err(error) => {
+                let problem = problem(&snapshot.shown, format!("failed to copy it: {error}"), "try again");
+                self.refuse_unread(snapshot, problem);
+            }
+        }
     }
 
     fn copier(&self, snapshot: &Snapshot) -> io::Result<(Lane, Work)> {
@@ -193,6 +197,12 @@ impl Spawner {
                 let FunctionAndBuild { function: FunctionAndCredentials { function, credentials }, build } = *judged;
                 snapshot.build = build;
                 let plan = function.function.verdict.plan.as_ref();
+                if plan.is_none()
+                    && snapshot.source.is_none()
+                    && let Some(build) = snapshot.build.take()
+                {
+                    return self.fetch(*snapshot, function, build);
+                }
                 // A stored version asks for nothing: only the files may let a function have more.
                 if !snapshot.is_stored_version() {
                     self.grants.judged(&snapshot.install.function, plan, snapshot.stamps.clone());
@@ -218,7 +228,7 @@ impl Spawner {
         let name = snapshot.install.function.clone();
         let digest = gathered.as_ref().map(|gathered| gathered.head.digest);
         let build = snapshot.build.take().filter(|_| verdict.plan.is_some());
-        let tree = match build.map(|build| self.tree(&snapshot, build)).transpose() {
+        let tree = match build.map(|build| self.tree(&snapshot, build, false)).transpose() {
             Ok(Some(Err(build))) => return self.needs_build(snapshot, verdict.document, *build),
             Ok(tree) => Ok(tree.and_then(Result::ok)),
             Err(problems) => Err(problems),

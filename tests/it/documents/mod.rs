@@ -121,8 +121,7 @@ fn no_command_is_left_out_silently() {
                     assert!(PAGES.contains(&page.as_str()), "{page} is not executed");
                 }
                 Use::Skip(why) => {
-                    let need = block.kind.trim_start_matches("console needs-").to_owned();
-                    let need = NEEDS.iter().find(|(name, _)| name.ends_with(&need)).unwrap().0;
+                    let need = NEEDS.iter().find(|(name, _)| block.kind.ends_with(name)).unwrap().0;
                     skipped
                         .entry((need.trim_start_matches("needs-"), why))
                         .or_default()

@@ -75,10 +75,8 @@ impl Block {
             ["console"] => Use::Execute,
             ["console", SYSTEMD] => Use::Systemd,
             ["ini", file] if *file != "before" => Use::Unit((*file).to_owned()),
-            ["console", need] => match NEEDS.iter().find(|(name, _)| name == need) {
-                Some((_, why)) => Use::Skip(why),
-                None => panic!("{}: `{need}` is no reason that the test knows", self.place),
-            },
+            [_, need] if let Some((_, why)) = NEEDS.iter().find(|(name, _)| name == need) => Use::Skip(why),
+            ["console", need] => panic!("{}: `{need}` is no reason that the test knows", self.place),
             ["toml", "fnd.toml"] => Use::Configure { applied: false },
             ["toml", "fnd.toml", "applied"] => Use::Configure { applied: true },
             // The runtime of docs/new-runtime.md: tests/conformance.

@@ -10,6 +10,7 @@
 //! - `sandbox`: `[sandbox]`
 //! - `shipped`: the files in `config/`
 //! - `snapshot`: every key, and the documents
+//! - `source`: code that is fetched
 
 /// Compares a text with the file in `snapshots/` that has the name of the test; CONTRIBUTING.md says how to accept a
 /// change.
@@ -31,6 +32,7 @@ mod random;
 mod sandbox;
 pub(crate) mod shipped;
 mod snapshot;
+mod source;
 
 use super::*;
 use fnd_wire::plan::{Form, JudgeFunction, Text};

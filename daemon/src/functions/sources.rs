@@ -1,0 +1,115 @@
+//! Functions whose code comes from a source (`[source]`): when it is fetched again, and what was fetched. This module reads
+//! no clock.
+
+use fnd_wire::ids::FunctionName;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+/// The functions with a source.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    /// Those that are fetched again by themselves.
+    scheduled: HashMap<FunctionName, Scheduled>,
+    /// Those that are fetched again by their next installation, however new their code is.
+    asked: HashSet<FunctionName>,
+    /// What was fetched last: `commit 1f2e3d`.
+    fetched: HashMap<FunctionName, String>,
+}
+
+#[derive(Debug)]
+struct Scheduled {
+    every: Duration,
+    at: Duration,
+}
+
+impl Sources {
+    /// Handles the answer about a function that was installed: how often it is fetched again; absent: it is not.
+    pub(crate) fn judged(&mut self, function: &FunctionName, every_s: Option<u64>, mono: Duration) {
+        self.asked.remove(function);
+        let Some(every) = every_s.map(Duration::from_secs) else {
+            self.scheduled.remove(function);
+            return;
+        };
+        let at = mono + every;
+        self.scheduled.insert(function.clone(), Scheduled { every, at });
+    }
+
+    /// Forgets a function that is gone.
+    pub(crate) fn remove(&mut self, function: &FunctionName) {
+        self.scheduled.remove(function);
+        self.asked.remove(function);
+        self.fetched.remove(function);
+    }
+
+    /// Returns when [`due`](Self::due) has something to return.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        self.scheduled.values().map(|scheduled| scheduled.at).min()
+    }
+
+    /// Returns the functions to install again now; each is due again after its pause.
+    pub(crate) fn due(&mut self, mono: Duration) -> Vec<FunctionName> {
+        let is_due = self.scheduled.iter_mut().filter(|(_, scheduled)| scheduled.at <= mono);
+        let due = is_due.map(|(function, scheduled)| {
+            scheduled.at = mono + scheduled.every;
+            function.clone()
+        });
+        due.collect()
+    }
+
+    /// Has a function fetched by its next installation that is answered.
+    pub(crate) fn ask(&mut self, function: &FunctionName) {
+        self.asked.insert(function.clone());
+    }
+
+    /// Returns whether a function that is installed now is to be fetched.
+    pub(crate) fn is_asked(&self, function: &FunctionName) -> bool {
+        self.asked.contains(function)
+    }
+
+    /// Notes what was fetched.
+    pub(crate) fn fetched(&mut self, function: &FunctionName, what: String) {
+        self.fetched.insert(function.clone(), what);
+    }
+
+    /// Returns the name of a function's code for people: its file, and what was fetched.
+    pub(crate) fn name(&self, function: &FunctionName, file: &str) -> String {
+        match self.fetched.get(function) {
+            Some(what) => format!("{file} ({what})"),
+            None => file.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_due_after_each_of_its_pauses_until_it_has_none() {
+        let at = Duration::from_secs;
+        let function = FunctionName::new("shop").unwrap();
+        let mut sources = Sources::default();
+        assert_eq!((sources.next_due(), sources.due(at(9)).len()), (None, 0));
+        sources.judged(&function, Some(60), at(5));
+        assert_eq!((sources.next_due(), sources.due(at(64)).len()), (Some(at(65)), 0));
+        assert_eq!(sources.due(at(70)).as_slice(), std::slice::from_ref(&function));
+        assert_eq!(sources.next_due(), Some(at(130)));
+        sources.judged(&function, None, at(71));
+        assert_eq!(sources.next_due(), None);
+    }
+
+    #[test]
+    fn a_person_asks_for_one_answer_and_a_name_has_what_was_fetched() {
+        let function = FunctionName::new("shop").unwrap();
+        let mut sources = Sources::default();
+        sources.ask(&function);
+        assert!(sources.is_asked(&function));
+        sources.judged(&function, None, Duration::ZERO);
+        assert!(!sources.is_asked(&function));
+        assert_eq!(sources.name(&function, "shop"), "shop");
+        sources.fetched(&function, "commit 1f2e".to_owned());
+        assert_eq!(sources.name(&function, "shop"), "shop (commit 1f2e)");
+        sources.remove(&function);
+        assert_eq!(sources.name(&function, "shop"), "shop");
+    }
+}

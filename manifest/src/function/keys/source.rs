@@ -1,0 +1,29 @@
+//! Keys of `[source]`.
+
+use crate::schema::keys::keys;
+use crate::text;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+keys! {
+    /// `[source]`: where the code of a function comes from, whose directory has nothing but `function.toml`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Source {
+        /// The repository: `https://`, `ssh://`, `USER@HOST:PATH`, or an absolute path.
+        git: Option<String> = Text(Form::Some), example "https://git.example.com/shop.git";
+        /// The branch, the tag or the commit. Default: the branch that the repository names.
+        r#ref: Option<String> = Text(Form::Name), example "main";
+        /// The directory of the repository that is the function's. Default: all of it.
+        dir: Option<String> = Text(Form::Relative), example "functions/shop";
+        /// How often the repository is asked for a new commit. Default: only when the function is installed, and by `fndctl build F`.
+        every: Option<Duration> [with = "text::duration_or_none"] = DurationOrNone(Zero::Refused), example "5m";
+        /// A file or an archive. `http://` only with `sha256`.
+        url: Option<String> = Text(Form::Some), example "https://example.com/shop.tar.gz";
+        /// The SHA-256 of that file, in hexadecimal digits.
+        sha256: Option<String> = Text(Form::Some), example "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+        /// Whether a push hook asks for a new commit.
+        hook = Bool, example true, not_yet [false];
+        /// The secret with the key that opens the repository.
+        key = Text(Form::Name), example "deploy-key", not_yet [];
+    }
+}

@@ -1,0 +1,89 @@
+# Fetches the code of a function (docs/sources.md): `bash fetch.sh ENTRY git REPOSITORY REF DIRECTORY`, or
+# `bash fetch.sh ENTRY url URL SHA256 FILE`.
+#
+# fnd runs it as the function `fnd-build`. It leaves one file in `$STATE_DIRECTORY/NAME`, and tells by the file
+# `.fnd-packages` that it is complete, and what it is; NAME is that of the directory above the entry's. Exit 75: the network
+# is the reason, and another attempt may succeed. Exit 65: it is not.
+set -u -o pipefail
+export LC_ALL=C.UTF-8
+
+# Fails with a message; the network is the reason (75) or not (65).
+fail() {
+    printf '%s\n' "$2" >&2
+    exit "$1"
+}
+
+# Prints why git failed, and ends.
+git_failed() {
+    local why
+    cat "$TMPDIR/said" >&2
+    why=$(sed -n 's/^\(fatal\|error\|remote\): //p' "$TMPDIR/said" | head -n 1)
+    if grep -qiE 'could not resolve|timed out|connection|unable to access|early EOF|hung up|RPC failed|error: 5[0-9][0-9]' "$TMPDIR/said" &&
+        ! grep -qiE 'error: 4[0-9][0-9]|not found|denied' "$TMPDIR/said"; then
+        fail 75 "${why:-git failed}"
+    fi
+    fail 65 "${why:-git failed}"
+}
+
+# Fetches a commit. Nothing is kept from one time to the next: other builds run as this user.
+fetch_git() {
+    local url=$1 ref=$2 directory=$3 repository=$TMPDIR/repository commit module
+    command -v git >/dev/null || fail 65 'there is no git: `apt install git`'
+    export GIT_CONFIG_GLOBAL=$HOME/gitconfig GIT_CONFIG_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=https:ssh:file
+    export GIT_SSH_COMMAND='ssh -o BatchMode=yes'
+    # Only the branches and the files of the repository are used, whoever owns it.
+    printf '[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n' >"$GIT_CONFIG_GLOBAL"
+    git init -q --bare "$repository" || fail 65 'git failed'
+    echo "+ git fetch $url ${ref:-HEAD}"
+    # Not every server gives a part of a repository, or a commit by its name.
+    if ! git -C "$repository" fetch -q --depth 1 --no-tags -- "$url" "${ref:-HEAD}" >"$TMPDIR/said" 2>&1; then
+        git -C "$repository" fetch -q --tags -- "$url" '+refs/heads/*:refs/heads/*' >"$TMPDIR/said" 2>&1 || git_failed
+        commit=$(git -C "$repository" rev-parse -q --verify "${ref:-HEAD}^{commit}") ||
+            fail 65 "the repository has no branch, tag or commit \`$ref\`"
+    else
+        commit=$(git -C "$repository" rev-parse -q --verify 'FETCH_HEAD^{commit}') || fail 65 "\`$ref\` is no commit"
+    fi
+    git -C "$repository" rev-parse -q --verify "$commit:$directory" >/dev/null ||
+        fail 65 "commit ${commit:0:12} has no directory \`$directory\`"
+    [[ $(git -C "$repository" cat-file -t "$commit:$directory") == tree ]] ||
+        fail 65 "\`$directory\` is no directory in commit ${commit:0:12}"
+    module=$(git -C "$repository" ls-tree -r "$commit:$directory" | sed -n 's/^160000 [^\t]*\t//p' | head -n 1)
+    [[ -z $module ]] || fail 65 "\`$module\` is a submodule, and fnd fetches none"
+    git -C "$repository" archive --format=tar --prefix=source/ -o "$tree/source.tar" "$commit:$directory" ||
+        fail 65 'git failed to write the files'
+    echo "commit $commit"
+    printf 'commit %s\n' "$commit" >"$tree/.fnd-packages"
+}
+
+# Fetches a file.
+fetch_url() {
+    local url=$1 expected=$2 file=$tree/$3 status why found
+    command -v curl >/dev/null || fail 65 'there is no curl: `apt install curl`'
+    echo "+ curl $url"
+    why=$(curl -sS -f -L --proto '=http,https' --max-redirs 5 --connect-timeout 20 --max-filesize 536870912 -o "$file" \
+        -- "$url" 2>&1)
+    status=$?
+    case $status in
+        0) ;;
+        # A name, a connection, a part of a file, a time limit.
+        5 | 6 | 7 | 16 | 18 | 28 | 35 | 52 | 55 | 56 | 92) fail 75 "$why" ;;
+        22) [[ $why =~ error:\ (5..|408|429) ]] && fail 75 "$why" || fail 65 "$why" ;;
+        63) fail 65 'the file is larger than 512 MiB' ;;
+        *) fail 65 "$why" ;;
+    esac
+    found=$(sha256sum <"$file")
+    found=${found%% *}
+    [[ -z $expected || $found == "$expected" ]] ||
+        fail 65 "the SHA-256 of the file is $found, and the manifest says $expected"
+    echo "sha256 $found"
+    printf 'sha256 %s\n' "$found" >"$tree/.fnd-packages"
+}
+
+code=$(cd "$(dirname "$1")" && pwd -P)
+tree=$STATE_DIRECTORY/$(basename "$(dirname "$code")")
+export HOME=$STATE_DIRECTORY/home TMPDIR=$STATE_DIRECTORY/tmp
+mkdir -p "$tree" "$HOME" "$TMPDIR"
+case $2 in
+    git) fetch_git "$3" "$4" "$5" ;;
+    *) fetch_url "$3" "$4" "$5" ;;
+esac
