@@ -55,8 +55,9 @@ lines=$(code_lines)
 # 115 for releases: only root can read the copy of a version and say whose files it was made of. It is read by the code that reads files; the
 # rest keeps and checks its origin, and answers with its files.
 # 8 for the directory of uploads, whose files are never trusted: fnd, which could be taken over, writes them.
-# 76 for code from repositories and web servers: only root can write the trees where it lies. What reads them is the code for archives.
-ceiling=7735
+# 106 for code from repositories and web servers, and secrets of builds: only root can write the trees where it lies, and read the secrets.
+# What unpacks it is the code for archives.
+ceiling=7761
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

@@ -15,11 +15,17 @@ fail() {
 
 # Prints why git failed, and ends.
 git_failed() {
-    local why
+    local said why
     cat "$TMPDIR/said" >&2
-    why=$(sed -n 's/^\(fatal\|error\|remote\): //p' "$TMPDIR/said" | head -n 1)
-    if grep -qiE 'could not resolve|timed out|connection|unable to access|early EOF|hung up|RPC failed|error: 5[0-9][0-9]' "$TMPDIR/said" &&
-        ! grep -qiE 'error: 4[0-9][0-9]|not found|denied' "$TMPDIR/said"; then
+    said=$(grep -E '^(fatal|error|remote|ssh|.*@.*): ' "$TMPDIR/said")
+    why=$(sed -n 's/^\(fatal\|error\|remote\): //p' <<<"$said" | head -n 1)
+    why=${why:-${said%%$'\n'*}}
+    if grep -qiE 'could not read (username|password)|authentication failed|permission denied|error: 40[13]' <<<"$said"; then
+        fail 65 "the repository does not let fnd in: name a secret with its key (\`key\` in \`[source]\`): ${why:-git failed}"
+    elif grep -q 'Host key verification failed' "$TMPDIR/said"; then
+        fail 65 "ssh does not know the server: add its key to /etc/ssh/ssh_known_hosts (\`ssh-keyscan\` prints it; compare it with what the server's owner says)"
+    elif grep -qiE 'could not resolve|timed out|connection|unable to access|early EOF|hung up|RPC failed|error: 5[0-9][0-9]' <<<"$said" &&
+        ! grep -qiE 'error: 4[0-9][0-9]|not found' <<<"$said"; then
         fail 75 "${why:-git failed}"
     fi
     fail 65 "${why:-git failed}"
@@ -30,9 +36,18 @@ fetch_git() {
     local url=$1 ref=$2 directory=$3 repository=$TMPDIR/repository commit module
     command -v git >/dev/null || fail 65 'there is no git: `apt install git`'
     export GIT_CONFIG_GLOBAL=$HOME/gitconfig GIT_CONFIG_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=https:ssh:file
-    export GIT_SSH_COMMAND='ssh -o BatchMode=yes'
+    export GIT_SSH_COMMAND='ssh -o BatchMode=yes' KEY=$CREDENTIALS_DIRECTORY/key
     # Only the branches and the files of the repository are used, whoever owns it.
     printf '[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n' >"$GIT_CONFIG_GLOBAL"
+    if [[ -e $KEY ]] && grep -q '^-----BEGIN ' "$KEY"; then
+        # ssh wants a line feed at the end, which a secret may lack.
+        (umask 077 && { cat "$KEY" && echo; } >"$HOME/key")
+        GIT_SSH_COMMAND+=" -o IdentitiesOnly=yes -i $HOME/key"
+    elif [[ -e $KEY ]]; then
+        # git asks this program for user and password; no command line has them.
+        # shellcheck disable=SC2016
+        printf '[credential]\n\thelper = "!f() { IFS=: read -r user password <\\"$KEY\\"; echo \\"username=$user\\"; echo \\"password=$password\\"; }; f"\n' >>"$GIT_CONFIG_GLOBAL"
+    fi
     git init -q --bare "$repository" || fail 65 'git failed'
     echo "+ git fetch $url ${ref:-HEAD}"
     # Not every server gives a part of a repository, or a commit by its name.

@@ -37,6 +37,10 @@ const env = {
   TMPDIR: tmp,
 };
 
+// A secret of `[build] secrets`: settings of npm, with the token of an index.
+const npmrc = join(process.env.CREDENTIALS_DIRECTORY, "npmrc");
+if (existsSync(npmrc)) env.npm_config_userconfig = npmrc;
+
 function fail(why, status = FAILED) {
   console.error(why);
   process.exit(status);

@@ -65,6 +65,11 @@ $env = getenv() + [
     'KUBELESS_FUNC_NAME' => (string) getenv('FND_FUNCTION'),
 ];
 $env = ['HOME' => "$state/home", 'TMPDIR' => "$state/tmp", 'COMPOSER_HOME' => "$state/home/composer"] + $env;
+// A secret of `[build] secrets`: passwords of indexes.
+$auth = getenv('CREDENTIALS_DIRECTORY') . '/auth.json';
+if (is_file($auth)) {
+    $env['COMPOSER_AUTH'] = file_get_contents($auth);
+}
 
 if ($wanted['file'] !== null) {
     $from = dirname("$code/{$wanted['file']}");

@@ -86,6 +86,11 @@ def environment(home, tmp, tree, listing):
         "UV_PYTHON_DOWNLOADS": "never",
     }.items():
         os.environ.setdefault(name, value)
+    # Secrets of `[build] secrets`: files that pip and uv read.
+    for secret, name in {"pip.conf": "PIP_CONFIG_FILE", "netrc": "NETRC"}.items():
+        path = pathlib.Path(os.environ["CREDENTIALS_DIRECTORY"], secret)
+        if path.exists():
+            os.environ[name] = str(path)
 
 
 def run(command):

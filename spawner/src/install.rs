@@ -4,6 +4,7 @@
 //! copied to a staging directory and read from there. A helper copies a file above 1 MiB, and stores a staged function.
 
 use crate::clock::now;
+use crate::credentials::Gathered;
 use crate::grants::{self, Stamps};
 use crate::places::{self, Places};
 use crate::policy::{Interpreter, problem};
@@ -121,6 +122,8 @@ pub struct Snapshot {
     pub purpose: Purpose,
     /// How its dependencies are built or its code is fetched, until that tree is found.
     pub build: Option<Build>,
+    /// The secrets that the build gets.
+    pub given: Option<Gathered>,
     /// The tree of its dependencies.
     pub tree: Option<Version>,
     /// The tree that its code was fetched to.
@@ -171,6 +174,7 @@ impl Snapshot {
             stamps,
             purpose: Purpose::Install,
             build: None,
+            given: None,
             tree: None,
             source: stored_source,
             fetched: None,
@@ -220,6 +224,7 @@ impl Snapshot {
             stamps: Stamps::new(),
             purpose: Purpose::Install,
             build: None,
+            given: None,
             tree: None,
             source: None,
             fetched: None,

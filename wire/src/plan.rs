@@ -270,6 +270,8 @@ wire_structs! {
         pub inputs: Vec<String>,
         /// Name and content of a file for the build that the judge makes.
         pub made: (String, Bytes),
+        /// The secrets that the build gets.
+        pub credentials: Credentials,
         /// For how many seconds fetched code is new enough; absent: for ever.
         pub fresh_for: Option<u64>,
     }

@@ -7,7 +7,7 @@ use crate::runtime::{Phase, Runtime};
 use crate::schema::tree::Table;
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{BUILD, Build, Form, JudgeFunction, JudgedFile, Plan};
+use fnd_wire::plan::{BUILD, Build, Credentials, Form, JudgeFunction, JudgedFile, Mapped, Plan};
 use fnd_wire::units::{print_duration, print_size};
 
 /// The file that the judge makes: the task as JSON.
@@ -25,6 +25,8 @@ pub(super) struct Task<'a> {
     pub(super) phase: &'a Phase,
     /// Arguments behind those of the phase.
     pub(super) arguments: Vec<String>,
+    /// Secrets that it gets: the name that each has for it, and the name of the secret.
+    pub(super) secrets: Vec<(String, String)>,
     /// A path that it sees although the sandbox hides it.
     pub(super) shown: Option<String>,
     /// As [`Build::fresh_for`].
@@ -32,19 +34,23 @@ pub(super) struct Task<'a> {
 }
 
 impl Judge {
-    /// Returns the build of a function's dependencies. `plan` is the function's: both use the same interpreter.
+    /// Returns the build of a function's dependencies; `trusted`: whether root owns all of the function's files. `plan` is the
+    /// function's: both use the same interpreter.
     pub(super) fn dependencies_build(
         &self,
         dependencies: &Dependencies,
-        runtime: &Runtime,
+        (runtime, trusted): (&Runtime, bool),
         plan: &Plan,
     ) -> Option<Build> {
+        // Whoever names the packages can have them read the secrets.
+        let secrets = self.configuration.settings.build.secrets.iter().filter(|_| trusted);
         let task = Task {
             description: "Installs the dependencies of functions",
             made: serde_json::to_vec(dependencies).expect("texts only"),
             inputs: dependencies.inputs.clone(),
             phase: runtime.install.as_ref()?,
             arguments: Vec::new(),
+            secrets: secrets.map(|name| (name.clone(), name.clone())).collect(),
             shown: None,
             fresh_for: None,
         };
@@ -112,6 +118,11 @@ impl Judge {
             .env
             .iter()
             .map(|(name, value)| (name.clone(), command::plain(value)));
+        let mapped = |(name, secret)| Mapped {
+            name,
+            secret,
+            variable: false,
+        };
         // The last value of a name counts.
         command::set(&mut plan.environment, environment.chain(own));
         Some(Build {
@@ -123,6 +134,10 @@ impl Judge {
             }),
             inputs: task.inputs,
             made: (MADE.to_owned(), made),
+            credentials: Credentials {
+                secrets: task.secrets.into_iter().map(mapped).collect(),
+                bindings: Vec::new(),
+            },
             fresh_for: task.fresh_for,
         })
     }

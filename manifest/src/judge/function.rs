@@ -193,7 +193,9 @@ impl Judge {
                 command::replace(&mut plan, (path, command), function, (node, report));
             }
         }
-        let build = dependencies.and_then(|dependencies| self.dependencies_build(&dependencies, choice.runtime, &plan));
+        let build = dependencies.and_then(|dependencies| {
+            self.dependencies_build(&dependencies, (choice.runtime, super::is_trusted(function)), &plan)
+        });
         Some(Decided {
             mode_reason,
             versions: (choice.version, choice.unchecked),

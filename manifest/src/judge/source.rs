@@ -78,6 +78,7 @@ impl Judge {
             inputs: Vec::new(),
             phase,
             arguments: fetch.arguments,
+            secrets: source.key.iter().map(|key| ("key".to_owned(), key.clone())).collect(),
             shown: fetch.path,
             fresh_for: source.git.is_some().then_some(fetch.origin.every_s).flatten(),
         };
@@ -108,6 +109,7 @@ fn fetch(source: &Source, (own, table): (&Table, &At), report: &mut Report<'_>) 
         }
     };
     let of_git = [
+        written(source.key.is_some(), "key"),
         written(source.r#ref.is_some(), "ref"),
         written(source.dir.is_some(), "dir"),
         written(source.every.is_some(), "every"),

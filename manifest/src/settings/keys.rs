@@ -280,8 +280,8 @@ keys! {
         /// Environment of installations, such as the index of packages or a proxy. A change installs everything anew.
         env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any)),
             example { PIP_INDEX_URL = "https://pypi.example.com/simple" };
-        /// Secrets that installations get.
-        secrets = NAMES, example ["npmrc"], not_yet [[]];
+        /// Secrets that the installations of functions of root get: `npmrc`, `pip.conf`, `netrc`, `auth.json`, or others.
+        secrets: Vec<String> = NAMES, example ["npmrc"];
         /// How long installed dependencies are kept after no version has them any more.
         keep: Duration [with = "text::duration"] = Duration(Zero::Fine), default "7d", example "1d";
     }

@@ -14,7 +14,7 @@ impl Spawner {
     /// Goes on with a function whose code comes from a source: with the code, or by having it fetched.
     pub(super) fn fetch(&mut self, mut snapshot: Snapshot, function: FunctionAndSandbox, build: Build) {
         let document = function.function.verdict.document.clone();
-        let found = match self.tree(&snapshot, build, true) {
+        let found = match self.tree(&mut snapshot, build, true) {
             Ok(Err(build)) => return self.needs_build(snapshot, document, *build),
             Ok(Ok(tree)) => snapshot.add_source(tree, &self.workers.host().places).map_err(|problem| vec![problem]),
             Err(problems) => Err(problems),
@@ -27,20 +27,26 @@ impl Spawner {
 
     /// Returns the tree of a function's dependencies, or of its code. If there is none, or an old one of code, the version
     /// that builds it is installed.
-    pub(super) fn tree(&mut self, snapshot: &Snapshot, build: Build, is_source: bool) -> Result<Tree, Vec<Problem>> {
-        let one = |why: &str, help: &str| vec![problem(&snapshot.shown, why, help)];
+    pub(super) fn tree(
+        &mut self,
+        snapshot: &mut Snapshot,
+        build: Build,
+        is_source: bool,
+    ) -> Result<Tree, Vec<Problem>> {
+        let (given, shown) = (snapshot.given.take(), snapshot.shown.clone());
+        let one = |why: &str, help: &str| vec![problem(&shown, why, help)];
         if self.protocol < PROTOCOL_BUILDS {
             return Err(one("it has dependencies, and this fnd is older than fnd-spawner", "restart fnd"));
         }
         // All that decides what a build does, but not its limits: a tree stays good when those change.
-        let Build { plan, sandbox, document, inputs, made, fresh_for } = build;
+        let Build { plan, sandbox, document, inputs, made, credentials: _, fresh_for } = build;
         let decisive = ((plan.argv.clone(), plan.environment.clone()), sandbox.clone()).to_wire();
         let staging = self.workers.host().places.state.join(format!("versions/.new-build-{}", self.snapshots));
         let unread = |error: io::Error| one(&format!("failed to read it: {error}"), "try again");
         let inner = snapshot.of_build(trees::builder(), &inputs, made, staging).map_err(unread)?;
         let digest = Version(Sha256::digest(decisive).into());
         let (mut planned, mut installed, group) = self.install(&inner, (plan, sandbox), [Some(digest), None])?;
-        planned.1.1 = false; // the digest is no digest of secrets
+        planned.1.1 = given.is_some(); // the digest is no digest of secrets
         installed.document = document;
         let tree = installed.version;
         let places = &self.workers.host().places;
@@ -54,6 +60,7 @@ impl Spawner {
         }
         let stored = inner.store(&planned, &tree, places, group);
         stored.map_err(|error| one(&format!("failed to store its build: {error}"), "check the free space"))?;
+        self.workers.give(installed.id, installed.version, given);
         Ok(Err(Box::new(installed)))
     }
 

@@ -12,6 +12,8 @@ use std::os::fd::AsRawFd as _;
 pub(super) struct Waiting {
     pub(super) snapshot: Snapshot,
     function: FunctionAndSandbox,
+    /// The secrets to read next.
+    then: Option<Credentials>,
     memory: File,
 }
 
@@ -40,35 +42,47 @@ impl Spawner {
         Ok((Gatherer { vault: self.secrets.vault.clone(), decrypter, credentials, key }, memory.into()))
     }
 
-    /// Has a helper read the secrets.
+    /// Has a helper read secrets: those of the build, and `then` those of the function. Without any, the function is decided
+    /// about at once.
     pub(super) fn gather(
         &mut self,
         snapshot: Snapshot,
         function: FunctionAndSandbox,
-        gatherer: Gatherer,
-        memory: File,
+        (credentials, then): (Credentials, Option<Credentials>),
     ) {
-        let written = match memory.try_clone() {
-            Ok(written) => written,
-            Err(error) => {
-                let why = format!("failed to open a memory file again: {error}");
-                let problem = problem(&snapshot.shown, why, "reload fnd");
-                return self.refuse_judged(snapshot, function, vec![problem]);
-            }
+        if credentials.is_empty() {
+            return self.decide(snapshot, function, None);
+        }
+        let gatherer = self.gatherer(&snapshot, credentials);
+        let started = gatherer.and_then(|(gatherer, memory)| {
+            let failed = |error| format!("failed to open a memory file again: {error}");
+            let written = memory.try_clone().map_err(|error| problem(&snapshot.shown, failed(error), "reload fnd"))?;
+            Ok((gatherer, memory, written))
+        });
+        let (gatherer, memory, written) = match started {
+            Ok(started) => started,
+            Err(problem) => return self.refuse_judged(snapshot, function, vec![problem]),
         };
         let kept = written.as_raw_fd();
         let body = move || i32::from(gatherer.gather(&written).is_err());
-        let after = After::Gathered(Box::new(Waiting { snapshot, function, memory }));
+        let after = After::Gathered(Box::new(Waiting { snapshot, function, then, memory }));
         self.helpers.add_with(Lane::Write, after, (kept, Box::new(body)));
     }
 
-    /// Continues with a function whose secrets were read.
+    /// Continues with a function for which secrets were read.
     pub(super) fn gathered(&mut self, waiting: Waiting) {
-        let Waiting { snapshot, function, memory } = waiting;
+        let Waiting { mut snapshot, function, then, memory } = waiting;
         let unread = |why| vec![problem(&snapshot.shown, format!("failed to read its secrets: {why}"), "reload fnd")];
         match credentials::head(&memory) {
             Ok(head) if head.problems.is_empty() => {
-                self.decide(snapshot, function, Some(Gathered { head, memory }));
+                let gathered = Gathered { head, memory };
+                match then {
+                    Some(then) => {
+                        snapshot.given = Some(gathered);
+                        self.gather(snapshot, function, (then, None));
+                    }
+                    None => self.decide(snapshot, function, Some(gathered)),
+                }
             }
             Ok(head) => self.refuse_judged(snapshot, function, head.problems),
             Err(why) => {

@@ -4,7 +4,9 @@ use super::*;
 use crate::credentials::Gathered;
 use crate::install::{Planned, Purpose, Work};
 use fnd_wire::frame::InstalledWithTree;
-use fnd_wire::plan::{FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, Plan};
+use fnd_wire::plan::{
+    Credentials, FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, Plan,
+};
 use fnd_wire::sandbox::Sandbox;
 use std::rc::Rc;
 
@@ -197,22 +199,16 @@ impl Spawner {
                 let FunctionAndBuild { function: FunctionAndCredentials { function, credentials }, build } = *judged;
                 snapshot.build = build;
                 let plan = function.function.verdict.plan.as_ref();
-                if plan.is_none()
-                    && snapshot.source.is_none()
-                    && let Some(build) = snapshot.build.take()
-                {
-                    return self.fetch(*snapshot, function, build);
-                }
+                let is_fetched = plan.is_none() && snapshot.source.is_none() && snapshot.build.is_some();
                 // A stored version asks for nothing: only the files may let a function have more.
-                if !snapshot.is_stored_version() {
+                if !snapshot.is_stored_version() && !is_fetched {
                     self.grants.judged(&snapshot.install.function, plan, snapshot.stamps.clone());
                 }
-                if plan.is_none() || credentials.is_empty() {
-                    return self.decide(*snapshot, function, None);
-                }
-                match self.gatherer(&snapshot, credentials) {
-                    Ok((gatherer, memory)) => self.gather(*snapshot, function, gatherer, memory),
-                    Err(problem) => self.refuse_judged(*snapshot, function, vec![problem]),
+                let credentials = if plan.is_some() { credentials } else { Credentials::default() };
+                let of_build = snapshot.build.as_ref().map(|build| build.credentials.clone()).unwrap_or_default();
+                match of_build.is_empty() {
+                    true => self.gather(*snapshot, function, (credentials, None)),
+                    false => self.gather(*snapshot, function, (of_build, Some(credentials))),
                 }
             }
             (subject, _) => {
@@ -225,10 +221,17 @@ impl Spawner {
     /// Decides about a function whose secrets and service bindings, if it gets any, were gathered.
     pub(super) fn decide(&mut self, mut snapshot: Snapshot, function: FunctionAndSandbox, gathered: Option<Gathered>) {
         let FunctionAndSandbox { function: FunctionAndSecrets { verdict, secrets }, sandbox } = function;
+        if verdict.plan.is_none()
+            && snapshot.source.is_none()
+            && let Some(build) = snapshot.build.take()
+        {
+            let function = FunctionAndSecrets { verdict, secrets };
+            return self.fetch(snapshot, FunctionAndSandbox { function, sandbox }, build);
+        }
         let name = snapshot.install.function.clone();
         let digest = gathered.as_ref().map(|gathered| gathered.head.digest);
         let build = snapshot.build.take().filter(|_| verdict.plan.is_some());
-        let tree = match build.map(|build| self.tree(&snapshot, build, false)).transpose() {
+        let tree = match build.map(|build| self.tree(&mut snapshot, build, false)).transpose() {
             Ok(Some(Err(build))) => return self.needs_build(snapshot, verdict.document, *build),
             Ok(tree) => Ok(tree.and_then(Result::ok)),
             Err(problems) => Err(problems),

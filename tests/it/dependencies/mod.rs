@@ -2,6 +2,7 @@
 
 mod failures;
 
+use super::secrets::secret;
 use fnd_tests::fnd::Setup;
 use fnd_tests::programs::repository;
 use fnd_tests::wait::PATIENCE;
@@ -98,6 +99,36 @@ fn builds(fnd: &Fnd) -> usize {
 fn trees(fnd: &Fnd) -> Vec<PathBuf> {
     let found = fs::read_dir(fnd.path("state/deps")).unwrap();
     found.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn an_index_is_named_by_a_secret_that_only_functions_of_root_get() {
+    require!(root, cgroup);
+    let index = Index::start();
+    let at = format!("127.0.0.1:{}", index.port);
+    let fnd = Fnd::start_with(&Setup::default().config(
+        "[build]\nsecrets = [\"npmrc\", \"pip.conf\"]\n[build.env]\nnpm_config_fetch_retries = \"0\"\nPIP_RETRIES = \"0\"\n",
+    ));
+    let npmrc = format!("registry=http://{at}/\n//{at}/:_authToken=never-to-be-seen\n");
+    let _ = secret(&fnd, &["set", "npmrc"], &npmrc).expect_code(0);
+    fnd.drop_file("pads.py", &with_list(PYTHON));
+    wait_until("the error", PATIENCE, || {
+        let error = fnd.function("pads")?.error?;
+        error
+            .contains("secrets/pip.conf: there is no such secret")
+            .then_some(())
+    });
+    let pip = format!("[global]\nindex-url = http://{at}/simple\n");
+    let _ = secret(&fnd, &["set", "pip.conf"], &pip).expect_code(0);
+    answers(&fnd, "pads", "one .....Ada");
+    fnd.drop_file("web/package.json", r#"{"dependencies": {"fndpad": "^1.0.0"}}"#);
+    let code = "const pad = require('fndpad');\nmodule.exports.handler = (event) => 'one ' + pad(event.data);\n";
+    fnd.drop_file("web/main.cjs", code);
+    fnd.drop_file("web/function.toml", "");
+    answers(&fnd, "web", "one .....Ada");
+    let logs = fnd.ctl(&["logs", "fnd-build"]).out();
+    assert!(!logs.contains("never-to-be-seen"), "{logs}");
+    fnd.finish();
 }
 
 #[test]

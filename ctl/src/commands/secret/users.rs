@@ -54,7 +54,8 @@ fn beside(source: &str, function: &str, name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Returns the secrets that a manifest names: in `auth` of its routes, a list of `SCHEME:SECRET`, and in `secrets`.
+/// Returns the secrets that a manifest names: in `auth` of its routes, a list of `SCHEME:SECRET`, in `secrets`, and
+/// as the `key` of its source.
 pub(super) fn secrets(manifest: &serde_json::Value) -> Vec<String> {
     let routes = manifest.get("http").and_then(|routes| routes.as_array());
     let auth = routes
@@ -68,7 +69,8 @@ pub(super) fn secrets(manifest: &serde_json::Value) -> Vec<String> {
         .into_iter()
         .flat_map(|mapped| mapped.values())
         .filter_map(|mapped| Some(mapped.get("secret")?.as_str()?.to_owned()));
-    of_routes.chain(own).collect()
+    let source = manifest.get("source").and_then(|source| source.get("key")?.as_str());
+    of_routes.chain(own).chain(source.map(str::to_owned)).collect()
 }
 
 /// Returns the service bindings that a manifest names.

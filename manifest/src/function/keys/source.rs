@@ -23,7 +23,7 @@ keys! {
         sha256: Option<String> = Text(Form::Some), example "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
         /// Whether a push hook asks for a new commit.
         hook = Bool, example true, not_yet [false];
-        /// The secret with the key that opens the repository.
-        key = Text(Form::Name), example "deploy-key", not_yet [];
+        /// The secret that opens the repository: a private SSH key, or `USER:PASSWORD` for `https://`.
+        key: Option<String> = Text(Form::Name), example "deploy-key";
     }
 }

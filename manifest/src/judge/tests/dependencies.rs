@@ -135,6 +135,26 @@ fn functions_with_the_same_dependencies_have_the_same_build() {
 }
 
 #[test]
+fn only_functions_of_root_get_the_secrets_of_builds() {
+    let secrets = |function: &JudgeFunction| {
+        let build = judge("[build]\nsecrets = [\"npmrc\"]\n")
+            .function(function)
+            .build
+            .unwrap();
+        let named = build
+            .credentials
+            .secrets
+            .into_iter()
+            .map(|mapped| (mapped.name, mapped.secret));
+        named.collect::<Vec<_>>()
+    };
+    let mut function = single(file("/f/x.py", b"1"), Some("dependencies = [\"six\"]\n"));
+    assert_eq!(secrets(&function), [("npmrc".to_owned(), "npmrc".to_owned())]);
+    function.files[0].trusted = false;
+    assert_eq!(secrets(&function), []);
+}
+
+#[test]
 fn settings_and_defaults_reach_a_build_only_through_its_own_table() {
     let settings = "[build]\ntimeout = \"1m\"\nmemory = \"3G\"\nenv = { PIP_INDEX_URL = \"http://x/{state}\" }\n\
                     [defaults]\nenv = { A = \"b\" }\n[defaults.limits]\nmemory = \"64M\"\n";

@@ -100,7 +100,7 @@ fn mistakes_are_named_where_they_are() {
         "url = \"https://x/\"\n".to_owned(),
         "url = \"https://x/.hidden\"\n".to_owned(),
         "git = \"/a\"\nhook = true\n".to_owned(),
-        "git = \"/a\"\nkey = \"deploy\"\n".to_owned(),
+        "url = \"https://x/a.py\"\nkey = \"deploy\"\n".to_owned(),
     ] {
         let judged = judged(Form::Directory, &source, &[]);
         assert!(judged.build.is_none() && judged.plan.is_none(), "{source}");

@@ -1,5 +1,8 @@
 //! Functions whose code comes from a repository or from a web server (`[source]`), with real `git` and `curl`.
 
+use super::secrets::secret;
+use fnd_tests::fnd::Setup;
+use fnd_tests::programs::repository;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 use std::fs;
@@ -173,18 +176,42 @@ struct Server {
 impl Server {
     fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut program = Command::new("/usr/bin/python3")
-            .args(["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory"])
-            .arg(directory.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(program.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
+        let arguments = ["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory"];
+        let mut program = Command::new("/usr/bin/python3");
+        let (program, line) = started(program.args(arguments).arg(directory.path()));
         let at = line.split(['(', ')']).nth(1).unwrap().trim_end_matches('/').to_owned();
+        Self { directory, program, at }
+    }
+
+    /// Serves a directory by HTTPS to one user, `USER:PASSWORD`.
+    fn private(served: &Path, user: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let certificate = directory.path().join("both.pem");
+        let path = certificate.to_str().unwrap();
+        let made = Command::new("openssl")
+            .args([
+                "req",
+                "-x509",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-days",
+                "2",
+                "-subj",
+                "/CN=localhost",
+            ])
+            .args(["-keyout", path, "-out", &format!("{path}.crt")])
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let mut both = fs::read(&certificate).unwrap();
+        both.extend(fs::read(directory.path().join("both.pem.crt")).unwrap());
+        fs::write(&certificate, both).unwrap();
+        let script = repository().join("tests/it/sources/server.py");
+        let mut program = Command::new("/usr/bin/python3");
+        let program = program.arg(script).arg(served).arg(&certificate).arg(user);
+        let (program, port) = started(program);
+        let at = format!("https://127.0.0.1:{}", port.trim());
         Self { directory, program, at }
     }
 
@@ -195,6 +222,16 @@ impl Server {
         let output = Command::new("sha256sum").arg(path).output().unwrap();
         String::from_utf8(output.stdout).unwrap()[..64].to_owned()
     }
+}
+
+/// Starts a server; returns it and the first line that it prints.
+fn started(command: &mut Command) -> (Child, String) {
+    let mut program = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(program.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    (program, line)
 }
 
 impl Drop for Server {
@@ -250,6 +287,87 @@ fn a_function_comes_from_a_web_server_as_a_file_or_an_archive() {
     let _ = error_with(&fnd, "file", "404");
     assert_eq!(fnd.invoke("file", "").text(), "a file");
     fnd.finish();
+}
+
+#[test]
+fn a_private_repository_is_opened_with_a_secret_that_nobody_sees() {
+    require!(root, cgroup);
+    let repository = Repository::new();
+    repository.write("main.py", &says("private"));
+    repository.commit();
+    repository.git(&["update-server-info"]);
+    let server = Server::private(Path::new(repository.path()), "ada:never-to-be-seen-1815");
+    // The certificate is one that nobody signed.
+    let setup = Setup::default().config("[build.env]\nGIT_SSL_NO_VERIFY = \"1\"\n");
+    let fnd = Fnd::start_with(&setup);
+    let at = &server.at;
+    let manifest = format!("[source]\ngit = \"{at}/.git\"\n");
+    fnd.drop_file("shop/function.toml", &manifest);
+    let error = error_with(&fnd, "shop", "fetching its code");
+    assert!(
+        error.contains("(failed): the repository does not let fnd in"),
+        "{error}"
+    );
+    let keyed = format!("{manifest}key = \"deploy\"\n");
+    fnd.drop_file("shop/function.toml", &keyed);
+    let _ = error_with(&fnd, "shop", "deploy");
+    let _ = secret(&fnd, &["set", "deploy"], "ada:never-to-be-seen-1815").expect_code(0);
+    answers(&fnd, "shop", "private");
+    for arguments in [
+        &["logs", "fnd-build"][..],
+        &["history", "fnd-build", "-o", "json"],
+        &["show", "shop"],
+    ] {
+        let shown = fnd.ctl(arguments);
+        assert!(!shown.out().contains("never-to-be-seen"), "{shown}");
+    }
+    fnd.finish();
+}
+
+/// The arguments of ssh, since no server is there; the rest of a fetch by ssh is git's.
+#[test]
+fn a_private_ssh_key_is_given_to_ssh() {
+    let repository = Repository::new();
+    repository.write("main.py", &says("by ssh"));
+    let commit = repository.commit();
+    let home = tempfile::tempdir().unwrap();
+    let dir = |name: &str| {
+        let dir = home.path().join(name);
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    };
+    let (bin, code, state, given) = (dir("bin"), dir("TREE/code"), dir("state"), dir("given"));
+    let ssh = "#!/bin/bash\nprintf '%s\\n' \"$@\" >\"$STATE_DIRECTORY/arguments\"\nwhile [[ $1 == -* ]]; do\n  \
+               if [[ $1 == -i ]]; then stat -c '%a' \"$2\" >\"$STATE_DIRECTORY/mode\"; fi\n  shift 2\ndone\nexec bash -c \"$2\"\n";
+    fs::write(bin.join("ssh"), ssh).unwrap();
+    fs::set_permissions(bin.join("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(given.join("key"), "-----BEGIN OPENSSH PRIVATE KEY-----\nx").unwrap();
+    let script = fnd_tests::programs::repository().join("runtimes/bash/fetch.sh");
+    let output = Command::new("/bin/bash")
+        .arg(script)
+        .arg(code.join("fnd-build.json"))
+        .args([
+            "git",
+            &format!("ssh://git@example.com{}", repository.path()),
+            "main",
+            "",
+        ])
+        .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()))
+        .env("STATE_DIRECTORY", &state)
+        .env("CREDENTIALS_DIRECTORY", &given)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let marker = fs::read_to_string(state.join("TREE/.fnd-packages")).unwrap();
+    assert_eq!(marker, format!("commit {commit}\n"));
+    let arguments = fs::read_to_string(state.join("arguments")).unwrap();
+    assert!(
+        arguments.contains("BatchMode=yes\n-o\nIdentitiesOnly=yes\n-i\n"),
+        "{arguments}"
+    );
+    assert_eq!(fs::read_to_string(state.join("mode")).unwrap(), "600\n");
+    let key = fs::read_to_string(state.join("home/key")).unwrap();
+    assert!(key.ends_with("x\n"), "ssh wants a line feed: {key}");
 }
 
 #[test]
