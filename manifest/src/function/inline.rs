@@ -97,10 +97,10 @@ pub fn script_metadata(file: &str, bytes: &[u8]) -> Option<Diagnostic> {
     near_block::script_metadata(file, &lossy(head(without_mark(bytes))))
 }
 
-/// Returns the TOML text of the metadata of a Python script (PEP 723), if the file has it.
+/// Returns the metadata of a Python script (PEP 723), if the file has it.
 #[must_use]
-pub fn metadata_of_script(bytes: &[u8]) -> Option<String> {
-    near_block::metadata(&lossy(head(without_mark(bytes))))
+pub fn metadata_of_script(file: &str, bytes: &[u8]) -> Option<Source> {
+    near_block::metadata(file, &lossy(head(without_mark(bytes))))
 }
 
 /// Beginnings of comments in all known runtimes: TypeScript has `//`, the shells have `#`, Lua has `--`.

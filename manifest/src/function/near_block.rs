@@ -31,7 +31,7 @@ pub(super) fn near_miss(file: &str, text: &str) -> Option<Diagnostic> {
     (0..lines.len()).find_map(|at| {
         let line = lines.get(at)?;
         if *line == SCRIPT {
-            let (below, key) = key_of_fnd(script(&lines, at)?)?;
+            let (below, key) = key_of_fnd(script(&lines, at, COMPARED_LINES)?)?;
             let message = format!(
                 "`{key}` has no effect in a block `{SCRIPT}` (PEP 723), of which fnd reads only the dependencies"
             );
@@ -42,7 +42,7 @@ pub(super) fn near_miss(file: &str, text: &str) -> Option<Diagnostic> {
             );
         }
         let (prefix, slashes, word) = first_line(line)?;
-        let mut below = comment(&lines, at, prefix);
+        let mut below = comment(&lines, at, prefix).take(COMPARED_LINES);
         let meant = if word.eq_ignore_ascii_case("fnd") {
             below.any(|line| key(line).is_some() || matches!(line, "//" | "///" | "////"))
         } else {
@@ -59,18 +59,27 @@ pub(super) fn near_miss(file: &str, text: &str) -> Option<Diagnostic> {
     })
 }
 
-/// Returns the text of the metadata of a Python script, if the file has it.
-pub(super) fn metadata(text: &str) -> Option<String> {
+/// Returns the metadata of a Python script, if the file has it.
+pub(super) fn metadata(file: &str, text: &str) -> Option<Source> {
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     let at = lines.iter().position(|line| *line == SCRIPT)?;
-    Some(script(&lines, at)?.join("\n"))
+    let toml: Vec<_> = script(&lines, at, usize::MAX)?
+        .into_iter()
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let whole = lines.iter().zip(1..).skip(at + 1).zip(&toml);
+    let from = whole.map(|((line, number), toml)| {
+        let prefix = line.strip_suffix(toml.trim_end_matches('\n')).unwrap_or_default();
+        (number, prefix, toml.as_str())
+    });
+    Some(Source::of_lines(file, from))
 }
 
 /// Returns a warning if the file has the metadata of a Python script.
 pub(super) fn script_metadata(file: &str, text: &str) -> Option<Diagnostic> {
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     let at = lines.iter().position(|line| *line == SCRIPT)?;
-    script(&lines, at)?;
+    script(&lines, at, usize::MAX)?;
     let number = u32::try_from(at).map_or(u32::MAX, |at| at.saturating_add(1));
     let source = Source::of_lines(file, std::iter::once((number, "", SCRIPT)));
     let message = format!("the block `{SCRIPT}` (PEP 723) is for Python: its dependencies are not installed");
@@ -82,9 +91,10 @@ pub(super) fn script_metadata(file: &str, text: &str) -> Option<Diagnostic> {
 
 const SCRIPT: &str = "# /// script";
 
-/// Returns the lines of the script metadata that begins at line `at`, without their `#`; nothing if the block has no end.
-fn script<'t>(lines: &[&'t str], at: usize) -> Option<Vec<&'t str>> {
-    let below: Vec<&str> = comment(lines, at, "#").collect();
+/// Returns the lines of the script metadata that begins at line `at`, without their `#`; nothing if the block has no end
+/// within so many lines.
+fn script<'t>(lines: &[&'t str], at: usize, most: usize) -> Option<Vec<&'t str>> {
+    let below: Vec<&str> = comment(lines, at, "#").take(most).collect();
     let end = below.iter().position(|line| *line == "///")?;
     Some(below.into_iter().take(end).collect())
 }
@@ -114,7 +124,7 @@ fn first_line(line: &str) -> Option<(&'static str, usize, &str)> {
 
 /// Returns the lines of a comment after its line `at`, without the prefix.
 fn comment<'t>(lines: &[&'t str], at: usize, prefix: &'static str) -> impl Iterator<Item = &'t str> {
-    let below = lines.iter().skip(at + 1).take(COMPARED_LINES);
+    let below = lines.iter().skip(at + 1);
     below.map_while(move |line| line.strip_prefix(prefix)).map(str::trim)
 }
 

@@ -6,6 +6,7 @@ use crate::diagnostic::Diagnostic;
 use crate::function::inline;
 use crate::function::resolve::Report;
 use crate::runtime::Runtime;
+use crate::schema::read::list as names;
 use crate::schema::tree::{Node, Table, Value};
 use fnd_wire::plan::{INPUTS_MAX, JudgeFunction, JudgedFile};
 use serde::Serialize;
@@ -39,15 +40,16 @@ impl Judge {
         }
         runtime.install.as_ref()?;
         if runtime.summary.id == "python"
-            && let Some(text) = inline::metadata_of_script(&entry.bytes.0)
+            && let Some(block) = inline::metadata_of_script(&entry.path, &entry.bytes.0)
         {
-            return match text.parse::<toml::Table>() {
+            return match block.toml.parse::<toml::Table>() {
                 Ok(table) => listed(&table),
                 Err(error) => {
                     let message = format!("the block `# /// script` (PEP 723) is not valid: {}", error.message());
-                    report
-                        .problems
-                        .push(Diagnostic::error("script-metadata", message).in_file(&entry.path));
+                    let at = error.span().unwrap_or(0..block.toml.len());
+                    let problem = Diagnostic::error("script-metadata", message).at(&block, at);
+                    let help = "write TOML, such as `dependencies = [\"requests\"]`";
+                    report.problems.push(problem.with_help(help));
                     None
                 }
             };
@@ -112,7 +114,12 @@ fn of_manifest(
             "`dependencies`: there is no file `{name}` in the {}",
             function.form.word()
         );
-        refuse(Diagnostic::error("no-dependencies", message));
+        let lists = runtime.dependencies.files.iter().map(String::as_str);
+        let help = format!(
+            "add the file, or write the packages as a list; without the key fnd reads {}",
+            names(&lists.collect::<Vec<_>>())
+        );
+        refuse(Diagnostic::error("no-dependencies", message).with_help(help));
         return None;
     };
     of_file(function, runtime, file)

@@ -116,7 +116,19 @@ fn dependencies_that_cannot_be_are_refused() {
         ["1:16 no-dependencies: `dependencies`: there is no file `r.txt` in the directory"]
     );
     let broken = single(file("/f/x.py", b"# /// script\n# dependencies = [\n# ///\n"), None);
-    assert!(problems(&broken)[0].starts_with("script-metadata: the block `# /// script` (PEP 723) is not valid"));
+    assert!(
+        problems(&broken)[0].starts_with("2:19 script-metadata: the block `# /// script` (PEP 723) is not valid"),
+        "{:?}",
+        problems(&broken)
+    );
+}
+
+#[test]
+fn metadata_of_a_script_may_have_many_lines() {
+    let packages: String = (0..500).map(|number| format!("#   \"package{number}\",\n")).collect();
+    let text = format!("# /// script\n# dependencies = [\n{packages}# ]\n# ///\n");
+    let build = build_of(&single(file("/f/x.py", text.as_bytes()), None)).unwrap();
+    assert!(String::from_utf8(build.made.1.0).unwrap().contains("package499"));
 }
 
 #[test]
