@@ -10,7 +10,7 @@
 //! - `killing`: nothing outlives its end
 //! - `limits`: enforced by cgroup v2
 //! - `modes`: HTTP programs and services
-//! - `packages`: packages that functions need
+//! - `packages`: packages that functions need, and code that is fetched
 //! - `power`: reboots and power cuts
 //! - `sandbox`: what a function can reach
 //! - `schedules`: slots over a reboot and steps of the clock
@@ -79,6 +79,7 @@ pub(crate) const ALL: &[Scenario] = &[
     then("limits: io", limits::io),
     then("sandbox: layers", sandbox::layers),
     then("packages: installed", packages::installed),
+    then("packages: fetched", packages::fetched),
     then("strangers: secrets", strangers::secrets),
     then("strangers: calls", strangers::calls),
     then("killing: timeout", killing::timeout),

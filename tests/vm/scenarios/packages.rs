@@ -1,4 +1,4 @@
-//! Packages that functions need, under the units.
+//! Packages that functions need, and code that is fetched, under the units.
 
 use crate::guest::PATIENCE;
 use crate::machine::VirtualMachine;
@@ -40,4 +40,42 @@ pub(crate) fn installed(machine: &mut VirtualMachine) {
     let left = machine.ok("ls -A /var/lib/fnd/home/fnd-build");
     assert_eq!(left, "", "the home of builds is emptied");
     machine.ok("rm /etc/fnd/conf.d/build.toml /etc/fnd/functions/pads.* && fndctl reload; systemctl stop wheels");
+}
+
+/// Code of a web server is fetched by a user of its own, and serves; another content serves when a person asks for it.
+pub(crate) fn fetched(machine: &mut VirtualMachine) {
+    machine.ok("mkdir -p /srv/code /etc/fnd/functions/fetched");
+    let serve = |text: &str| {
+        let code = format!("def handler(event, context):\n    return '{text}'\n");
+        let run = machine.run_with(
+            "cat >/srv/code/main.py && tar -C /srv/code -czf /srv/code/code.tar.gz main.py",
+            &code,
+        );
+        assert_eq!(run.code, 0, "{run}");
+        machine.ok("sha256sum /srv/code/code.tar.gz | cut -c 1-64")
+    };
+    let manifest = |sum: &str| {
+        let url = "http://127.0.0.1:8098/code.tar.gz";
+        machine.drop_file(
+            "fetched/function.toml",
+            &format!("[source]\nurl = \"{url}\"\nsha256 = \"{sum}\"\n"),
+        );
+    };
+    machine.ok("systemd-run --quiet --unit=code python3 -m http.server --bind 127.0.0.1 --directory /srv/code 8098");
+    machine.wait_until("the server", PATIENCE, "curl -sf http://127.0.0.1:8098/");
+    let first = serve("one");
+    manifest(&first);
+    let said = machine.wait_until("the code", PATIENCE, "fndctl invoke fetched");
+    assert_eq!(said.trim(), "one");
+    let second = serve("two");
+    let refused = machine.run("fndctl build fetched");
+    let said = refused.to_string();
+    assert!(
+        refused.code != 0 && said.contains(&second) && said.contains(&first),
+        "{said}"
+    );
+    assert_eq!(machine.ok("fndctl invoke fetched"), "one");
+    manifest(&second);
+    machine.wait_until("the new code", PATIENCE, "fndctl invoke fetched | grep two");
+    machine.ok("rm -r /etc/fnd/functions/fetched && fndctl reload; systemctl stop code");
 }
