@@ -36,9 +36,9 @@ fetch_git() {
     local url=$1 ref=$2 directory=$3 repository=$TMPDIR/repository commit module
     command -v git >/dev/null || fail 65 'there is no git: `apt install git`'
     export GIT_CONFIG_GLOBAL=$HOME/gitconfig GIT_CONFIG_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=https:ssh:file
-    export GIT_SSH_COMMAND='ssh -o BatchMode=yes' KEY=$CREDENTIALS_DIRECTORY/key
+    export GIT_SSH_COMMAND='ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=20' KEY=$CREDENTIALS_DIRECTORY/key
     # Only the branches and the files of the repository are used, whoever owns it.
-    printf '[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n' >"$GIT_CONFIG_GLOBAL"
+    printf '[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n[http]\n\tlowSpeedLimit = 100\n\tlowSpeedTime = 60\n' >"$GIT_CONFIG_GLOBAL"
     if [[ -e $KEY ]] && grep -q '^-----BEGIN ' "$KEY"; then
         # ssh wants a line feed at the end, which a secret may lack.
         (umask 077 && { cat "$KEY" && echo; } >"$HOME/key")
@@ -72,11 +72,13 @@ fetch_git() {
 
 # Fetches a file.
 fetch_url() {
-    local url=$1 expected=$2 file=$tree/$3 status why found
+    local url=$1 expected=$2 file=$tree/$3 protocols='=https' status why found
     command -v curl >/dev/null || fail 65 'there is no curl: `apt install curl`'
     echo "+ curl $url"
-    why=$(curl -sS -f -L --proto '=http,https' --max-redirs 5 --connect-timeout 20 --max-filesize 536870912 -o "$file" \
-        -- "$url" 2>&1)
+    # Without a sum, a server that sends on to `http://` is not followed.
+    [[ -z $expected ]] || protocols='=http,https'
+    why=$(curl -sS -f -L --globoff --proto "$protocols" --max-redirs 5 --connect-timeout 20 --speed-limit 100 --speed-time 60 \
+        --max-filesize 536870912 -o "$file" -- "$url" 2>&1)
     status=$?
     case $status in
         0) ;;

@@ -310,6 +310,9 @@ impl State {
                 self.builds.forget(&Waiter { function, copy });
             }
         }
+        if self.functions.sources.is_asked(function) {
+            return; // the answer that they wait for is still to come
+        }
         for (_, caller) in self.builds.callers.extract_if(.., |(name, _)| name == function) {
             let _ = caller.send(outcome.clone()); // an error: nobody waits any more
         }

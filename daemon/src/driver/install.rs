@@ -112,9 +112,6 @@ impl State {
                     }
                     Judged::Refused(refused) => self.functions.refused(request, *refused, self.clock.now().mono),
                 };
-                if let Some(change) = change {
-                    self.changed(change);
-                }
                 if !copy {
                     let source = self
                         .functions
@@ -123,6 +120,9 @@ impl State {
                         .and_then(|known| known.source.as_ref());
                     let every_s = source.and_then(|source| source.every_s);
                     self.functions.sources.judged(&about, every_s, self.clock.now().mono);
+                }
+                if let Some(change) = change {
+                    self.changed(change);
                 }
                 self.ask_for_secrets(&about);
             }

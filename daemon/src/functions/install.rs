@@ -322,7 +322,7 @@ impl Functions {
             sidecar: candidate.sidecar.clone(),
             directory_form: candidate.directory_form,
         };
-        let fetches = candidate.copy().is_none() && self.sources.is_asked(&candidate.function);
+        let fetches = candidate.copy().is_none() && self.sources.sent(&candidate.function);
         let request = if fetches {
             Request::Fetch(install)
         } else {

@@ -2,7 +2,7 @@
 //! no clock.
 
 use fnd_wire::ids::FunctionName;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// The functions with a source.
@@ -10,8 +10,9 @@ use std::time::Duration;
 pub(crate) struct Sources {
     /// Those that are fetched again by themselves.
     scheduled: HashMap<FunctionName, Scheduled>,
-    /// Those that are fetched again by their next installation, however new their code is.
-    asked: HashSet<FunctionName>,
+    /// Those that are fetched again by their next installation, however new their code is; and whether the spawner was asked
+    /// for it since. An answer to an earlier request is not the one that a person waits for.
+    asked: HashMap<FunctionName, bool>,
     /// What was fetched last: `commit 1f2e3d`.
     fetched: HashMap<FunctionName, String>,
 }
@@ -25,7 +26,7 @@ struct Scheduled {
 impl Sources {
     /// Handles the answer about a function that was installed: how often it is fetched again; absent: it is not.
     pub(crate) fn judged(&mut self, function: &FunctionName, every_s: Option<u64>, mono: Duration) {
-        self.asked.remove(function);
+        self.asked.retain(|asked, is_sent| asked != function || !*is_sent);
         let Some(every) = every_s.map(Duration::from_secs) else {
             self.scheduled.remove(function);
             return;
@@ -58,12 +59,18 @@ impl Sources {
 
     /// Has a function fetched by its next installation that is answered.
     pub(crate) fn ask(&mut self, function: &FunctionName) {
-        self.asked.insert(function.clone());
+        self.asked.insert(function.clone(), false);
     }
 
-    /// Returns whether a function that is installed now is to be fetched.
+    /// Returns whether a person waits until a function is fetched.
     pub(crate) fn is_asked(&self, function: &FunctionName) -> bool {
-        self.asked.contains(function)
+        self.asked.contains_key(function)
+    }
+
+    /// Returns whether a function that the spawner is asked to install now is to be fetched.
+    pub(crate) fn sent(&mut self, function: &FunctionName) -> bool {
+        let asked = self.asked.get_mut(function);
+        asked.map(|is_sent| *is_sent = true).is_some()
     }
 
     /// Notes what was fetched.
@@ -103,9 +110,11 @@ mod tests {
         let function = FunctionName::new("shop").unwrap();
         let mut sources = Sources::default();
         sources.ask(&function);
-        assert!(sources.is_asked(&function));
         sources.judged(&function, None, Duration::ZERO);
-        assert!(!sources.is_asked(&function));
+        assert!(sources.is_asked(&function), "that was an answer to an earlier request");
+        assert!(sources.sent(&function) && sources.is_asked(&function));
+        sources.judged(&function, None, Duration::ZERO);
+        assert!(!sources.is_asked(&function) && !sources.sent(&function));
         assert_eq!(sources.name(&function, "shop"), "shop");
         sources.fetched(&function, "commit 1f2e".to_owned());
         assert_eq!(sources.name(&function, "shop"), "shop (commit 1f2e)");

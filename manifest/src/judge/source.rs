@@ -7,7 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::function::keys::Source;
 use crate::function::resolve::Report;
 use crate::schema::pick::Pick;
-use crate::schema::tree::{At, Table, Value, find};
+use crate::schema::tree::{Table, Value, find};
 use fnd_wire::plan::{Build, Form, JudgeFunction};
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,15 @@ impl Judge {
             table,
             keys: Source::KEYS,
         });
-        let fetch = fetch(&source, (own, &node.at), report)?;
+        let fetch = match fetch(&source) {
+            Ok(fetch) => fetch,
+            Err((key, message, help)) => {
+                let key = find(own, &format!("source.{key}"));
+                let problem = Diagnostic::error("bad-value", message).with_help(help);
+                report.add(Some(key.map_or(&node.at, |key| &key.at)), problem);
+                return None;
+            }
+        };
         match &function.form {
             Form::Source => return Some((fetch.origin, None)),
             Form::Directory => {
@@ -87,129 +95,111 @@ impl Judge {
     }
 }
 
-/// Returns what is fetched; reports what is wrong.
-fn fetch(source: &Source, (own, table): (&Table, &At), report: &mut Report<'_>) -> Option<Fetch> {
-    let mut refuse = |key: &str, problem: Diagnostic| {
-        let node = find(own, &format!("source.{key}"));
-        report.add(Some(node.map_or(table, |node| &node.at)), problem);
-    };
-    let bad = |message: String, help: &str| Diagnostic::error("bad-value", message).with_help(help);
-    let written = |value: bool, key: &'static str| value.then_some(key);
-    let (git, url) = match (&source.git, &source.url) {
-        (Some(git), None) => (Some(git), None),
-        (None, Some(url)) => (None, Some(url)),
-        (git, _) => {
-            let message = if git.is_some() {
-                "`[source]` has both `git` and `url`"
-            } else {
-                "`[source]` names no source"
-            };
-            refuse("url", bad(message.to_owned(), "write one of `git` and `url`"));
-            return None;
-        }
-    };
-    let of_git = [
-        written(source.key.is_some(), "key"),
-        written(source.r#ref.is_some(), "ref"),
-        written(source.dir.is_some(), "dir"),
-        written(source.every.is_some(), "every"),
+/// What is wrong with `[source]`: a key, the message, and what to do.
+type Wrong = (&'static str, String, &'static str);
+
+fn fetch(source: &Source) -> Result<Fetch, Wrong> {
+    let one = "write one of `git` and `url`";
+    match (&source.git, &source.url) {
+        (Some(git), None) => of_git(git, source),
+        (None, Some(url)) => of_url(url, source),
+        (None, None) => Err(("git", "`[source]` names no source".to_owned(), one)),
+        (Some(_), Some(_)) => Err(("url", "`[source]` has both `git` and `url`".to_owned(), one)),
+    }
+}
+
+/// Refuses keys that are only for the other kind of source.
+fn foreign(other: &str, keys: &[(&'static str, bool)]) -> Result<(), Wrong> {
+    match keys.iter().find(|(_, written)| *written) {
+        Some((key, _)) => Err((
+            key,
+            format!("`source.{key}` is only for a source with `{other}`"),
+            "remove it",
+        )),
+        None => Ok(()),
+    }
+}
+
+fn of_git(git: &str, source: &Source) -> Result<Fetch, Wrong> {
+    foreign("url", &[("sha256", source.sha256.is_some())])?;
+    if has_password(git) {
+        let message = "`source.git` has a password, which everybody sees who may see the function".to_owned();
+        return Err((
+            "git",
+            message,
+            "store `USER:PASSWORD` as a secret, and name it with `key`",
+        ));
+    }
+    if !is_repository(git) {
+        let message = format!("`source.git`: `{}` is no address of a repository", git.escape_debug());
+        let help = "write `https://HOST/PATH`, `ssh://USER@HOST/PATH`, `USER@HOST:PATH` or a path";
+        return Err(("git", message, help));
+    }
+    let name = source.r#ref.as_deref().unwrap_or_default();
+    if name.starts_with('-') || name.contains("..") {
+        let message = format!("`source.ref`: `{name}` is no branch, tag or commit");
+        return Err(("ref", message, "write its name"));
+    }
+    let dir = source.dir.clone().unwrap_or_default();
+    Ok(Fetch {
+        origin: Origin {
+            from: format!("{git} {name}").trim_end().to_owned(),
+            every_s: source.every.map(|every| every.as_secs().max(1)),
+        },
+        arguments: vec!["git".to_owned(), git.to_owned(), name.to_owned(), dir],
+        path: git.starts_with('/').then(|| git.to_owned()),
+    })
+}
+
+fn of_url(url: &str, source: &Source) -> Result<Fetch, Wrong> {
+    let written = [
+        ("key", source.key.is_some()),
+        ("ref", source.r#ref.is_some()),
+        ("dir", source.dir.is_some()),
+        ("every", source.every.is_some()),
     ];
-    let foreign: Vec<_> = if git.is_some() {
-        vec![written(source.sha256.is_some(), "sha256")]
-    } else {
-        of_git.to_vec()
-    };
-    if let Some(key) = foreign.into_iter().flatten().next() {
-        let other = if git.is_some() { "url" } else { "git" };
-        let message = format!("`source.{key}` is only for a source with `{other}`");
-        refuse(key, bad(message, "remove it"));
-        return None;
+    foreign("git", &written)?;
+    if has_password(url) {
+        let message = "`source.url` has a password, which everybody sees who may see the function".to_owned();
+        return Err(("url", message, "use a server that needs none, or `git` with `key`"));
     }
-    let secs = |every: std::time::Duration| every.as_secs().max(1);
-    if let Some(git) = git {
-        if !is_repository(git) {
-            let message = format!("`source.git`: `{}` is no address of a repository", git.escape_debug());
-            refuse(
-                "git",
-                bad(
-                    message,
-                    "write `https://HOST/PATH`, `ssh://USER@HOST/PATH`, `USER@HOST:PATH` or a path",
-                ),
-            );
-            return None;
-        }
-        let name = |text: &Option<String>| text.clone().unwrap_or_default();
-        if let Some(name) = source
-            .r#ref
-            .as_ref()
-            .filter(|name| name.starts_with('-') || name.contains(".."))
-        {
-            refuse(
-                "ref",
-                bad(
-                    format!("`source.ref`: `{name}` is no branch, tag or commit"),
-                    "write its name",
-                ),
-            );
-            return None;
-        }
-        let mut from = git.clone();
-        if let Some(name) = &source.r#ref {
-            from += &format!(" {name}");
-        }
-        return Some(Fetch {
-            origin: Origin {
-                from,
-                every_s: source.every.map(secs),
-            },
-            arguments: vec!["git".to_owned(), git.clone(), name(&source.r#ref), name(&source.dir)],
-            path: git.starts_with('/').then(|| git.clone()),
-        });
-    }
-    let url = url?;
     let host = ["https://", "http://"]
         .iter()
         .find_map(|scheme| url.strip_prefix(scheme));
     let path = host.and_then(|rest| rest.split_once('/')).map(|(_, path)| path);
     let path = path.map(|path| path.split(['?', '#']).next().unwrap_or_default());
-    let base = path.and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+    let file = path.and_then(|path| path.rsplit('/').next()).unwrap_or_default();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    if base.is_empty() || base.starts_with(['.', '-']) || !base.bytes().all(is_plain) || has_control(url) {
+    if file.is_empty() || file.starts_with(['.', '-']) || !file.bytes().all(is_plain) || has_control(url) {
         let message = format!("`source.url`: `{}` names no file", url.escape_debug());
-        refuse(
-            "url",
-            bad(
-                message,
-                "write `https://HOST/PATH/FILE`; the name of the file says what it is: `.zip`, `.tar.gz`, `.py`",
-            ),
-        );
-        return None;
+        let help = "write `https://HOST/PATH/FILE`; the name of the file says what it is: `.zip`, `.tar.gz`, `.py`";
+        return Err(("url", message, help));
     }
     let sum = source.sha256.clone().unwrap_or_default().to_ascii_lowercase();
     if source.sha256.is_some() && (sum.len() != 64 || !sum.bytes().all(|byte| byte.is_ascii_hexdigit())) {
         let message = "`source.sha256`: expected 64 hexadecimal digits".to_owned();
-        refuse("sha256", bad(message, "`sha256sum FILE` prints them"));
-        return None;
+        return Err(("sha256", message, "`sha256sum FILE` prints them"));
     }
     if sum.is_empty() && url.starts_with("http://") {
         let message = "`source.url`: anybody on the way can change a file that comes by `http://`".to_owned();
-        refuse(
-            "url",
-            bad(
-                message,
-                "use `https://`, or write `sha256` (`sha256sum FILE` prints it)",
-            ),
-        );
-        return None;
+        let help = "use `https://`, or write `sha256` (`sha256sum FILE` prints it)";
+        return Err(("url", message, help));
     }
-    Some(Fetch {
+    Ok(Fetch {
         origin: Origin {
-            from: url.clone(),
+            from: url.to_owned(),
             every_s: None,
         },
-        arguments: vec!["url".to_owned(), url.clone(), sum, base.to_owned()],
+        arguments: vec!["url".to_owned(), url.to_owned(), sum, file.to_owned()],
         path: None,
     })
+}
+
+/// Says whether an address has user and password before the host.
+fn has_password(address: &str) -> bool {
+    let host = address.split_once("://").and_then(|(_, rest)| rest.split('/').next());
+    let user = host.and_then(|host| host.rsplit_once('@'));
+    user.is_some_and(|(user, _)| user.contains(':'))
 }
 
 fn has_control(text: &str) -> bool {

@@ -362,7 +362,7 @@ fn a_private_ssh_key_is_given_to_ssh() {
     assert_eq!(marker, format!("commit {commit}\n"));
     let arguments = fs::read_to_string(state.join("arguments")).unwrap();
     assert!(
-        arguments.contains("BatchMode=yes\n-o\nIdentitiesOnly=yes\n-i\n"),
+        arguments.contains("BatchMode=yes\n") && arguments.contains("IdentitiesOnly=yes\n-i\n"),
         "{arguments}"
     );
     assert_eq!(fs::read_to_string(state.join("mode")).unwrap(), "600\n");

@@ -20,7 +20,7 @@ keys! {
         /// A file or an archive. `http://` only with `sha256`.
         url: Option<String> = Text(Form::Some), example "https://example.com/shop.tar.gz";
         /// The SHA-256 of that file, in hexadecimal digits.
-        sha256: Option<String> = Text(Form::Some), example "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+        sha256: Option<String> = Text(Form::Some), example "9f86d081...";
         /// Whether a push hook asks for a new commit.
         hook = Bool, example true, not_yet [false];
         /// The secret that opens the repository: a private SSH key, or `USER:PASSWORD` for `https://`.

@@ -97,6 +97,8 @@ fn mistakes_are_named_where_they_are() {
         "url = \"https://x/a.py\"\nsha256 = \"12\"\n".to_owned(),
         "url = \"http://x/a.py\"\n".to_owned(),
         format!("url = \"file:///etc/passwd\"\n{sum}"),
+        "git = \"https://ada:secret@example.com/a\"\n".to_owned(),
+        "url = \"https://ada:secret@example.com/a.py\"\n".to_owned(),
         "url = \"https://x/\"\n".to_owned(),
         "url = \"https://x/.hidden\"\n".to_owned(),
         "git = \"/a\"\nhook = true\n".to_owned(),
