@@ -136,9 +136,10 @@ impl State {
             is_source,
         };
         self.builds.waiting.insert(waiter.clone(), waiting);
-        let is_file = !waiter.copy;
+        let known = self.functions.registry.get(&function);
+        let is_news = !waiter.copy && known.is_none_or(|known| !known.is_unfetched());
         let order = self.builds.books.want(waiter, tree);
-        if is_file {
+        if is_news {
             self.step(Event::Building(function));
         }
         self.build_orders(order);

@@ -3,6 +3,7 @@
 use super::Functions;
 use super::catalog::Candidate;
 use super::install::{Change, read_document};
+use super::registry::UNFETCHED;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::judge::Verdict;
 use fnd_wire::form::Bytes;
@@ -43,7 +44,7 @@ impl Functions {
         let colon = if reason.starts_with('(') { "" } else { ":" };
         let (code, reason) = match &origin {
             Some(origin) => (
-                "source",
+                UNFETCHED,
                 format!("fetching its code from {} failed{colon} {reason}", origin.from),
             ),
             None => (

@@ -10,6 +10,9 @@ use fnd_wire::plan::BUILD;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+/// The code of the problem that a function's code could not be fetched.
+pub(super) const UNFETCHED: &str = "source";
+
 /// An installed version.
 #[derive(Debug, Clone)]
 pub struct Serving {
@@ -57,6 +60,14 @@ pub struct Function {
 }
 
 impl Function {
+    /// Says whether its newest content does not serve because it could not be fetched.
+    #[must_use]
+    pub fn is_unfetched(&self) -> bool {
+        self.diagnostics
+            .first()
+            .is_some_and(|problem| problem.code == UNFETCHED)
+    }
+
     /// Returns the version that serves; `version` is the one that the supervisor names.
     #[must_use]
     pub fn serving(&self, version: Option<Version>) -> Option<&Serving> {
@@ -221,9 +232,16 @@ impl Registry {
         Some(error)
     }
 
-    /// Stores the file of a function whose version may not serve now; the serving version goes on.
-    pub fn waits(&mut self, candidate: Candidate, verdict: Verdict) {
+    /// Stores the file of a function whose version may not serve now; the serving version goes on. Why its code could not be
+    /// fetched stays until it is fetched: it is tried again and again, which is no news.
+    pub fn waits(&mut self, candidate: Candidate, mut verdict: Verdict) {
         let known = self.all.remove(&candidate.function);
+        let is_fetched = verdict.source.is_some() && verdict.manifest.is_none();
+        let failed = known.as_ref().filter(|known| is_fetched && known.is_unfetched());
+        let error = failed.and_then(|known| {
+            verdict.diagnostics.clone_from(&known.diagnostics);
+            known.error.clone()
+        });
         let (newest, before) = known.map(|known| (known.newest, known.before)).unwrap_or_default();
         self.changed = true;
         self.all.insert(
@@ -237,7 +255,7 @@ impl Registry {
                 says_on_load: verdict.says_on_load,
                 source: verdict.source,
                 diagnostics: verdict.diagnostics,
-                error: None,
+                error,
             },
         );
     }

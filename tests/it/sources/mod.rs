@@ -1,6 +1,7 @@
 //! Functions whose code comes from a repository or from a web server (`[source]`), with real `git` and `curl`.
 
 use super::secrets::secret;
+use fnd_core::outcome::State;
 use fnd_tests::fnd::Setup;
 use fnd_tests::programs::repository;
 use fnd_tests::wait::PATIENCE;
@@ -163,6 +164,45 @@ fn what_cannot_be_fetched_says_why_and_the_version_before_serves_also_after_a_re
     let _ = error_with(&fnd, "shop", "main.py");
     answers(&fnd, "shop", "good");
     fnd.remove("shop/function.toml");
+    fnd.finish();
+}
+
+#[test]
+fn a_repository_that_is_away_is_one_problem_until_it_is_back() {
+    require!(root, cgroup);
+    let repository = Repository::new();
+    repository.write("main.py", &says("good"));
+    repository.commit();
+    let fnd = Fnd::start();
+    let path = repository.path();
+    fnd.drop_file(
+        "shop/function.toml",
+        &format!("[source]\ngit = \"{path}\"\nevery = \"1s\"\n"),
+    );
+    answers(&fnd, "shop", "good");
+    let (here, away) = (
+        repository.directory.path().join(".git"),
+        repository.directory.path().join("git"),
+    );
+    fs::rename(&here, &away).unwrap();
+    let _ = error_with(&fnd, "shop", "fetching its code");
+    let failed = || {
+        fnd.history("fnd-build")
+            .iter()
+            .filter(|build| build.state == State::Failed)
+            .count()
+    };
+    let before = failed();
+    wait_until("more attempts", PATIENCE, || {
+        let shown = fnd.function("shop").unwrap();
+        assert!(shown.error.is_some(), "the problem is not over: {shown:?}");
+        (failed() >= before + 3).then_some(())
+    });
+    fs::rename(&away, &here).unwrap();
+    wait_until("the end of the problem", PATIENCE, || {
+        fnd.function("shop").unwrap().error.is_none().then_some(())
+    });
+    assert_eq!(fnd.invoke("shop", "").text(), "good");
     fnd.finish();
 }
 
