@@ -64,9 +64,12 @@ impl Functions {
             .map(|verdict| (verdict.diagnostics, verdict.interpreters))
             .unwrap_or_default();
         diagnostics.insert(0, problem);
+        let before = self.registry.get(&function).and_then(|known| known.error.clone());
         let error = self.registry.unusable(candidate, interpreters, diagnostics);
         self.decide_refused(&function);
-        Some(self.change_refused(function, error, true))
+        // The same again is no news: code is fetched again and again.
+        let is_news = before.as_ref() != Some(&error);
+        Some(self.change_refused(function, error, is_news))
     }
 }
 

@@ -198,6 +198,8 @@ fn a_repository_that_is_away_is_one_problem_until_it_is_back() {
         assert!(shown.error.is_some(), "the problem is not over: {shown:?}");
         (failed() >= before + 3).then_some(())
     });
+    let reports = fnd.log().matches("shop  was refused").count();
+    assert_eq!(reports, 1, "{}", fnd.log());
     fs::rename(&away, &here).unwrap();
     wait_until("the end of the problem", PATIENCE, || {
         fnd.function("shop").unwrap().error.is_none().then_some(())
