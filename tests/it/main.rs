@@ -34,6 +34,7 @@
 //! - `secrets_in_git`: secrets that lie encrypted beside functions
 //! - `secrets_of_functions`: what functions get
 //! - `secrets_restored`: secrets over the loss of a machine
+//! - `sources`: code from repositories and web servers
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
 //! - `usage`: what functions use now; a cancelled drain; reports
 //! - `users`: two fnds beside each other
