@@ -56,7 +56,7 @@ lines=$(code_lines)
 # rest keeps and checks its origin, and answers with its files.
 # 8 for the directory of uploads, whose files are never trusted: fnd, which could be taken over, writes them.
 # 106 for code from repositories and web servers, and secrets of builds: only root can write the trees where it lies, and read the secrets.
-# What unpacks it is the code for archives.
+# The code for archives unpacks it.
 ceiling=7761
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 

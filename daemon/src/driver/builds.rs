@@ -48,7 +48,7 @@ struct Waiting {
 pub(crate) struct BuildEnd {
     id: InvocationId,
     outcome: Result<(), String>,
-    /// The last line that it printed.
+    /// Its last line of output.
     last: String,
 }
 
@@ -115,7 +115,7 @@ impl State {
         };
         let tree = build.version;
         let verdict = read_document::<Verdict>(&document);
-        let is_source = verdict.is_ok_and(|verdict| verdict.source.is_some() && verdict.manifest.is_none());
+        let is_source = verdict.is_ok_and(|verdict| verdict.to_fetch().is_some());
         if !is_source {
             let tree = fnd_core::release::short(tree);
             tracing::info!("{function}  waits for its dependencies {tree}");

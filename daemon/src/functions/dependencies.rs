@@ -36,13 +36,12 @@ impl Functions {
     ) -> Option<Change> {
         let function = candidate.function.clone();
         let verdict = read_document::<Verdict>(document).ok();
-        let origin = verdict.as_ref().filter(|verdict| verdict.manifest.is_none());
-        let origin = origin.and_then(|verdict| verdict.source.clone());
+        let origin = verdict.as_ref().and_then(Verdict::to_fetch);
         let mut lines = why.lines();
         let reason = lines.next().unwrap_or_default();
         // The end of an invocation says its reason in parentheses.
         let colon = if reason.starts_with('(') { "" } else { ":" };
-        let (code, reason) = match &origin {
+        let (code, reason) = match origin {
             Some(origin) => (
                 UNFETCHED,
                 format!("fetching its code from {} failed{colon} {reason}", origin.from),

@@ -236,7 +236,7 @@ impl Registry {
     /// fetched stays until it is fetched: it is tried again and again, which is no news.
     pub fn waits(&mut self, candidate: Candidate, mut verdict: Verdict) {
         let known = self.all.remove(&candidate.function);
-        let is_fetched = verdict.source.is_some() && verdict.manifest.is_none();
+        let is_fetched = verdict.to_fetch().is_some();
         let failed = known.as_ref().filter(|known| is_fetched && known.is_unfetched());
         let error = failed.and_then(|known| {
             verdict.diagnostics.clone_from(&known.diagnostics);

@@ -10,10 +10,12 @@ use std::time::Duration;
 pub(crate) struct Sources {
     /// Those that are fetched again by themselves.
     scheduled: HashMap<FunctionName, Scheduled>,
+    /// The earliest of their times, kept because the main loop asks for it in each turn.
+    next: Option<Duration>,
     /// Those that are fetched again by their next installation, however new their code is; and whether the spawner was asked
     /// for it since. An answer to an earlier request is not the one that a person waits for.
     asked: HashMap<FunctionName, bool>,
-    /// What was fetched last: `commit 1f2e3d`.
+    /// The name of the code that was fetched last: `commit 1f2e3d`.
     fetched: HashMap<FunctionName, String>,
 }
 
@@ -28,33 +30,49 @@ impl Sources {
     pub(crate) fn judged(&mut self, function: &FunctionName, every_s: Option<u64>, mono: Duration) {
         self.asked.retain(|asked, is_sent| asked != function || !*is_sent);
         let Some(every) = every_s.map(Duration::from_secs) else {
-            self.scheduled.remove(function);
+            self.unschedule(function);
             return;
         };
         let at = mono + every;
         self.scheduled.insert(function.clone(), Scheduled { every, at });
+        self.count();
     }
 
     /// Forgets a function that is gone.
     pub(crate) fn remove(&mut self, function: &FunctionName) {
-        self.scheduled.remove(function);
+        self.unschedule(function);
         self.asked.remove(function);
         self.fetched.remove(function);
     }
 
     /// Returns when [`due`](Self::due) has something to return.
     pub(crate) fn next_due(&self) -> Option<Duration> {
-        self.scheduled.values().map(|scheduled| scheduled.at).min()
+        self.next
+    }
+
+    fn unschedule(&mut self, function: &FunctionName) {
+        if self.scheduled.remove(function).is_some() {
+            self.count();
+        }
+    }
+
+    fn count(&mut self) {
+        self.next = self.scheduled.values().map(|scheduled| scheduled.at).min();
     }
 
     /// Returns the functions to install again now; each is due again after its pause.
     pub(crate) fn due(&mut self, mono: Duration) -> Vec<FunctionName> {
+        if self.next.is_none_or(|next| next > mono) {
+            return Vec::new();
+        }
         let is_due = self.scheduled.iter_mut().filter(|(_, scheduled)| scheduled.at <= mono);
         let due = is_due.map(|(function, scheduled)| {
             scheduled.at = mono + scheduled.every;
             function.clone()
         });
-        due.collect()
+        let due = due.collect();
+        self.count();
+        due
     }
 
     /// Has a function fetched by its next installation that is answered.

@@ -13,9 +13,9 @@ use fnd_wire::units::{print_duration, print_size};
 /// The file that the judge makes: the task as JSON.
 const MADE: &str = "fnd-build.json";
 
-/// What [`BUILD`] has to do.
+/// A task of [`BUILD`].
 pub(super) struct Task<'a> {
-    /// What that is, for people.
+    /// The task in words, for people.
     pub(super) description: &'static str,
     /// The task as JSON.
     pub(super) made: Vec<u8>,
@@ -42,7 +42,7 @@ impl Judge {
         (runtime, trusted): (&Runtime, bool),
         plan: &Plan,
     ) -> Option<Build> {
-        // Whoever names the packages can have them read the secrets.
+        // An install script can read the secrets, so only root may name the packages then.
         let secrets = self.configuration.settings.build.secrets.iter().filter(|_| trusted);
         let task = Task {
             description: "Installs the dependencies of functions",

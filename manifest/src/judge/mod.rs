@@ -72,6 +72,14 @@ pub struct Verdict {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+impl Verdict {
+    /// Returns where its code is to be fetched from, if that is to be done before the function can be judged.
+    #[must_use]
+    pub fn to_fetch(&self) -> Option<&Origin> {
+        self.source.as_ref().filter(|_| self.manifest.is_none())
+    }
+}
+
 /// The verdict on the configuration; [`fnd_wire::plan::SettingsVerdict::document`] holds it as JSON.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SettingsDocument {

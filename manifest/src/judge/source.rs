@@ -20,7 +20,7 @@ pub struct Origin {
     pub every_s: Option<u64>,
 }
 
-/// What is fetched, and the arguments of the program that does it.
+/// A source, and the arguments of the program that fetches it.
 struct Fetch {
     origin: Origin,
     arguments: Vec<String>,
@@ -95,7 +95,7 @@ impl Judge {
     }
 }
 
-/// What is wrong with `[source]`: a key, the message, and what to do.
+/// A mistake in `[source]`: its key, the message, and the help.
 type Wrong = (&'static str, String, &'static str);
 
 fn fetch(source: &Source) -> Result<Fetch, Wrong> {
