@@ -36,7 +36,8 @@ if [[ ! -d $functions ]]; then
             say "without $package there are no examples of it: \`apt install $package\`, then copy *.$suffix from examples/functions/web"
             find "$functions" -name "*.$suffix" -delete
         fi
-    done <<<"java /usr/bin/java default-jdk-headless
+    done <<<"go /usr/bin/go golang-go
+java /usr/bin/java default-jdk-headless
 php /usr/bin/php php-cli
 rb /usr/bin/ruby ruby
 lua /usr/bin/lua5.4 lua5.4"

@@ -164,6 +164,17 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
         "link",
         "A symbolic link may lead only to files in the functions directories.",
     ),
+    ("no-dependencies", "The file that `dependencies` names does not exist."),
+    (
+        "dependencies",
+        "The packages of the function cannot be installed (docs/dependencies.md).",
+    ),
+    ("compile", "The code does not compile: the message says where."),
+    (
+        "source",
+        "The code cannot be fetched from its source (docs/sources.md).",
+    ),
+    ("too-many-files", "The function has more files than are compiled."),
     ("no-env-file", "The `env_file` does not exist."),
     ("no-schema", "The file of `schema` in `[[event]]` does not exist."),
     (

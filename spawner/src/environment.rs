@@ -2,7 +2,7 @@
 //! the judge can't know.
 
 use fnd_wire::form::Bytes;
-use fnd_wire::plan::{Plan, Text, WATCHED};
+use fnd_wire::plan::{INSTEAD, Plan, Text, WATCHED};
 use std::path::Path;
 
 /// The placeholders of a plan's templates (`{code}` and the like), each with its value.
@@ -31,7 +31,9 @@ pub fn lines(plan: &Plan, values: &Values, mut given: Vec<(String, Bytes)>) -> L
     let filled = |text: &Text| Bytes(fill(text, values).into_bytes());
     let entry = Text { text: "{entry}".to_owned(), template: true };
     let program = plan.interpreters.first().map_or_else(|| filled(&entry), |path| Bytes(path.clone().into_bytes()));
-    let argv = [program].into_iter().chain(plan.argv.iter().map(filled)).collect();
+    let instead = plan.argv.first().is_some_and(|first| first.template && first.text == INSTEAD);
+    let all = [program].into_iter().chain(plan.argv.iter().map(filled));
+    let argv = all.skip(if instead { 2 } else { 0 }).collect();
     let is_own = |name: &str| name != WATCHED && given.iter().all(|(found, _)| found != name);
     let own = plan.environment.iter().filter(|(name, _)| is_own(name));
     let all: Vec<_> = own.map(|(name, text)| (name.clone(), filled(text))).collect();

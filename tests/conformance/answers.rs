@@ -116,6 +116,19 @@ fn an_exception_brings_its_text_and_the_functions_own_stack() {
 }
 
 #[test]
+fn a_panic_in_go_fails_its_call_only_and_brings_its_stack() {
+    let Some(runtime) = runtimes::one("go") else { return };
+    let (mut worker, _) = Worker::serve(&runtime, &runtime.function("kinds").unwrap());
+    let Answer::Error { message, stack, .. } = worker.call(&Call::text("panic")) else {
+        panic!("it did not fail");
+    };
+    let stack = stack.unwrap();
+    assert_eq!(message, "it broke");
+    assert!(stack.contains("kinds.go:18"), "{stack}");
+    assert_eq!(worker.call(&Call::text("nothing")).text(), "fine");
+}
+
+#[test]
 fn what_execute_again_leaves_comes_back() {
     each("kinds", |runtime, worker| {
         let mut previous: Option<String> = None;

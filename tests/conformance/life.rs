@@ -46,8 +46,8 @@ fn at_the_end_of_the_socket_a_worker_exits() {
 
 #[test]
 fn code_that_does_not_load_is_an_error_of_no_call() {
-    for runtime in runtimes::all() {
-        let mut worker = Worker::start(&runtime, &runtime.function("broken").unwrap(), "");
+    for runtime in runtimes::all().iter().filter(|runtime| !runtime.compiles()) {
+        let mut worker = Worker::start(runtime, &runtime.function("broken").unwrap(), "");
         let Some(WorkerMessage::Error { call: 0, failure }) = worker.next_message() else {
             panic!("{} does not say why", runtime.id);
         };
@@ -59,7 +59,8 @@ fn code_that_does_not_load_is_an_error_of_no_call() {
 
 #[test]
 fn a_handler_that_is_not_there_is_named() {
-    for runtime in runtimes::all().iter().filter(|runtime| runtime.id != "exec") {
+    let all = runtimes::all();
+    for runtime in all.iter().filter(|runtime| runtime.id != "exec" && !runtime.compiles()) {
         let mut worker = Worker::start(runtime, &runtime.function("echo").unwrap(), "elsewhere");
         let Some(WorkerMessage::Error { call: 0, failure }) = worker.next_message() else {
             panic!("{} does not say why", runtime.id);
@@ -68,6 +69,21 @@ fn a_handler_that_is_not_there_is_named() {
         let named = failure.message.contains("elsewhere") || failure.message.contains("handler");
         assert!(named, "{}: {}", runtime.id, failure.message);
         assert_ne!(worker.exit_code(), Some(0), "{}", runtime.id);
+    }
+}
+
+#[test]
+fn what_a_compiler_says_has_its_place() {
+    for runtime in runtimes::all().iter().filter(|runtime| runtime.compiles()) {
+        for (name, handler, expected) in [
+            ("broken", "", "broken.go:3:15: "),
+            ("echo", "Elsewhere", "`handler` of the"),
+        ] {
+            let scratch = tempfile::tempdir().unwrap();
+            let compiled = runtime.compiled(&runtime.function(name).unwrap(), handler, scratch.path());
+            let why = compiled.unwrap_err();
+            assert!(why.lines().last().unwrap().contains(expected), "{why}");
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use fnd_tests::require;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
 /// Functions that every runtime must have.
@@ -26,6 +27,7 @@ struct Description {
     #[serde(default)]
     interpreters: Vec<PathBuf>,
     shim: Option<String>,
+    installer: Option<String>,
     phases: BTreeMap<String, Phase>,
     #[serde(default)]
     permissions: BTreeMap<String, Vec<String>>,
@@ -141,8 +143,67 @@ impl Runtime {
         found
     }
 
+    /// Compiles a function, and returns the path of its program; nothing if the runtime does not compile. `handler` is
+    /// the one that the manifest names.
+    ///
+    /// # Errors
+    /// What the compiler says.
+    pub(crate) fn compiled(&self, entry: &Path, handler: &str, scratch: &Path) -> Result<Option<PathBuf>, String> {
+        let Some(phase) = self.description.phases.get("compile") else {
+            return Ok(None);
+        };
+        let tree = scratch.join("state/tree");
+        let code = scratch.join("tree/code");
+        fs::create_dir_all(&tree).unwrap();
+        fs::create_dir_all(&code).unwrap();
+        let name = entry.file_name().unwrap().to_str().unwrap();
+        fs::copy(entry, code.join(name)).unwrap();
+        let program = serde_json::json!({"entry": name, "handler": handler, "mode": "handler"});
+        let request = serde_json::json!({"list": [], "file": null, "language": null, "program": program});
+        let made = code.join("fnd-build.json");
+        fs::write(&made, request.to_string()).unwrap();
+        // Kept from one run to the next, as fnd keeps it for all functions.
+        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cache-{}", self.id));
+        let state = scratch.join("state");
+        let installer = self.directory.join(self.description.installer.as_ref().unwrap());
+        let fill = |template: &String| match template.as_str() {
+            "{interpreter}" => self.interpreter.as_ref().unwrap().display().to_string(),
+            "{installer}" => installer.display().to_string(),
+            "{entry}" => made.display().to_string(),
+            other => other
+                .replace("{cache}", cache.to_str().unwrap())
+                .replace("{state}", state.to_str().unwrap()),
+        };
+        let command: Vec<String> = phase.command.iter().map(fill).collect();
+        let output = Command::new(&command[0])
+            .args(&command[1..])
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("STATE_DIRECTORY", &state)
+            .env("HOME", &state)
+            .env("GOPROXY", "off")
+            .envs(phase.env.iter().map(|(name, value)| (name, fill(value))))
+            .output()
+            .unwrap();
+        if !output.status.success() {
+            return Err(String::from_utf8(output.stderr).unwrap());
+        }
+        Ok(Some(tree.join("program")))
+    }
+
+    /// Returns whether functions are compiled before a worker can start.
+    pub(crate) fn compiles(&self) -> bool {
+        self.description.phases.contains_key("compile")
+    }
+
     /// Returns the command line of a worker, and the variables that the description adds to its environment.
-    pub(crate) fn command(&self, entry: &Path, scratch: &Path, names: &[&str]) -> (Vec<String>, Vec<(String, String)>) {
+    pub(crate) fn command(
+        &self,
+        entry: &Path,
+        program: Option<&Path>,
+        scratch: &Path,
+        names: &[&str],
+    ) -> (Vec<String>, Vec<(String, String)>) {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let shim = self
             .description
@@ -150,6 +211,7 @@ impl Runtime {
             .as_ref()
             .map(|shim| text(&self.directory.join(shim)));
         let values = [
+            ("{program}", program.map(text)),
             ("{interpreter}", self.interpreter.as_deref().map(text)),
             ("{shim}", shim),
             ("{entry}", Some(text(entry))),

@@ -145,7 +145,10 @@ impl Worker {
             ("FUNC_PORT", "8080"),
         ];
         let names: Vec<&str> = given.iter().map(|(name, _)| *name).collect();
-        let (command, env) = runtime.command(entry, scratch.path(), &names);
+        let program = runtime
+            .compiled(entry, handler, scratch.path())
+            .unwrap_or_else(|why| panic!("{why}"));
+        let (command, env) = runtime.command(entry, program.as_deref(), scratch.path(), &names);
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_read_timeout(Some(PATIENCE)).unwrap();
         ours.set_write_timeout(Some(PATIENCE)).unwrap();

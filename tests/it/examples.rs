@@ -80,7 +80,7 @@ fn reason_of(fnd: &Fnd, name: &str, payload: &Value) -> String {
 /// All examples are accepted, and those that need no other machine have run, as `make run` shows.
 #[test]
 fn all_of_them_are_accepted_and_the_local_ones_run_by_themselves() {
-    require!(deno, java, lua, php, ruby);
+    require!(deno, go, java, lua, php, ruby);
     let fnd = with_examples(&[]);
     let names = ["disk-space", "dns-check", "inventory", "load-average", "ops/heartbeat"];
     for name in names {
@@ -600,13 +600,14 @@ fn get(fnd: &Fnd, name: &str, path: &str) -> Answer {
 /// The handlers read query and method. Each is loaded once: the second call finds the state of the first.
 #[test]
 fn handlers_that_read_the_request() {
-    require!(deno, php, ruby);
+    require!(deno, go, php, ruby);
     let names = [
         "web/hello.py",
         "web/hello-deno.ts",
         "web/hello-node.cjs",
         "web/hello-ruby.rb",
         "web/hello-php.php",
+        "web/hello-go.go",
     ];
     let fnd = with_examples(&names);
     for file in names {
@@ -624,13 +625,14 @@ fn handlers_that_read_the_request() {
 
 #[test]
 fn handlers_that_take_json() {
-    require!(deno, php, ruby);
+    require!(deno, go, php, ruby);
     let names = [
         "web/order.py",
         "web/order-deno.ts",
         "web/order-node.cjs",
         "web/order-ruby.rb",
         "web/order-php.php",
+        "web/order-go.go",
     ];
     let fnd = with_examples(&names);
     for file in names {

@@ -45,6 +45,10 @@ const TEMPLATES: &[(&str, &str, &str)] = &[
     ("java", "script", ".java"),
     ("java", "http", ".java"),
     ("java", "service", ".java"),
+    ("go", "handler", ".go"),
+    ("go", "script", ".go"),
+    ("go", "http", ".go"),
+    ("go", "service", ".go"),
     ("exec", "script", ""),
     ("exec", "service", ""),
 ];
@@ -52,7 +56,7 @@ const TEMPLATES: &[(&str, &str, &str)] = &[
 /// Every template is written into the directory of a real fnd, without a warning, and does what it says.
 #[test]
 fn every_template_runs() {
-    require!(deno, java, lua, php, ruby);
+    require!(deno, go, java, lua, php, ruby);
     let fnd = Fnd::start();
     let functions = fnd.path("functions");
     for (runtime, kind, suffix) in TEMPLATES {

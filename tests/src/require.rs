@@ -72,6 +72,7 @@ fn missing(need: &str) -> Option<&'static str> {
             .is_none()
             .then_some("no deno: run scripts/setup.sh, or set FND_DENO"),
         "java" => (!Path::new("/usr/bin/java").exists()).then_some("no java: run scripts/setup.sh --ci"),
+        "go" => (!Path::new("/usr/bin/go").exists()).then_some("no go: run scripts/setup.sh --ci"),
         "lua" => (!Path::new("/usr/bin/lua5.4").exists()).then_some("no lua: run scripts/setup.sh --ci"),
         "php" => (!Path::new("/usr/bin/php").exists()).then_some("no php: run scripts/setup.sh --ci"),
         "bundler" => (!Path::new("/usr/bin/bundle").exists()).then_some("no bundler: run scripts/setup.sh --ci"),

@@ -82,7 +82,7 @@ wire_structs! {
         /// The text.
         pub text: String,
         /// Whether placeholders in the text are replaced: `{code}` `{entry}` `{tmp}` `{state}` `{cache}` `{result}`
-        /// `{credentials}` `{bindings}` `{deps}` by paths, `{shim}` by the path in [`RunMode::Handler`], `{user}` and `{zone}`
+        /// `{credentials}` `{bindings}` `{deps}` `{interpreter}` by paths, `{shim}` by the path in [`RunMode::Handler`], `{user}` and `{zone}`
         /// by the names of user and time zone. True only for texts of [`ALWAYS`] and of a runtime's `runtime.toml`,
         /// never for texts of a manifest.
         pub template: bool,
@@ -479,7 +479,10 @@ pub const BUILD: &str = "fnd-build";
 pub const COMPLETE: &str = ".fnd-packages";
 
 /// Most files of a function that its build reads.
-pub const INPUTS_MAX: usize = 32;
+pub const INPUTS_MAX: usize = 256;
+
+/// As the first argument: the second one is the program that runs, and the interpreter does not.
+pub const INSTEAD: &str = "{instead}";
 
 /// Most secrets, and most service bindings, of a function.
 pub const MAPPED_MAX: usize = 64;

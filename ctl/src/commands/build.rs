@@ -22,7 +22,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let path = format!("{}/build", function_path(&args.function)?);
     context
         .out
-        .progress("installing its dependencies; `fndctl logs fnd-build -f` shows what this prints");
+        .progress("building it; `fndctl logs fnd-build -f` shows what this prints");
     let reply = context.client.post(&path).await?;
     context.out.document(&reply.body, |detail: &FunctionDetail, out| {
         let function = &detail.status.function;

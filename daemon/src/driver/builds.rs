@@ -39,8 +39,28 @@ struct Waiting {
     candidate: Candidate,
     document: Bytes,
     since_ms: u64,
-    /// Whether its code is fetched, and not its dependencies.
-    is_source: bool,
+    task: Task,
+}
+
+/// What a build does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    /// It fetches the code.
+    Fetch,
+    /// It installs the dependencies.
+    Install,
+    /// It compiles the code.
+    Compile,
+}
+
+impl Task {
+    fn of(document: &Bytes) -> Self {
+        match read_document::<Verdict>(document) {
+            Ok(verdict) if verdict.to_fetch().is_some() => Self::Fetch,
+            Ok(verdict) if verdict.compiled => Self::Compile,
+            _ => Self::Install,
+        }
+    }
 }
 
 /// The end of an invocation of `fnd-build`.
@@ -85,11 +105,12 @@ impl WaitingBuilds {
         let waiting = self.waiting.get(&file)?;
         let since = instant::text(waiting.since_ms);
         let has_begun = self.books.invocation_for(&file).is_some();
-        let step = match (waiting.is_source, has_begun) {
-            (false, true) => "dependencies are being installed",
-            (false, false) => "dependencies wait for another installation",
-            (true, true) => "code is being fetched",
-            (true, false) => "code waits for an installation",
+        let step = match (waiting.task, has_begun) {
+            (Task::Install, true) => "dependencies are being installed",
+            (Task::Install, false) => "dependencies wait for another installation",
+            (Task::Fetch, true) => "code is being fetched",
+            (Task::Compile, true) => "code is being compiled",
+            (Task::Fetch | Task::Compile, false) => "code waits for an installation",
         };
         Some(format!("its {step} since {since}: `fndctl logs {BUILD} -f`"))
     }
@@ -114,9 +135,8 @@ impl State {
             return;
         };
         let tree = build.version;
-        let verdict = read_document::<Verdict>(&document);
-        let is_source = verdict.is_ok_and(|verdict| verdict.to_fetch().is_some());
-        if !is_source {
+        let task = Task::of(&document);
+        if task == Task::Install {
             let tree = fnd_core::release::short(tree);
             tracing::info!("{function}  waits for its dependencies {tree}");
         }
@@ -133,7 +153,7 @@ impl State {
             candidate,
             document,
             since_ms: self.clock.now().unix_ms,
-            is_source,
+            task,
         };
         self.builds.waiting.insert(waiter.clone(), waiting);
         let known = self.functions.registry.get(&function);
@@ -157,7 +177,7 @@ impl State {
     pub(super) fn build_ended(&mut self, end: BuildEnd) {
         if end.outcome.is_ok() {
             let fetched = self.builds.waiting.iter().filter(|(waiter, waiting)| {
-                waiting.is_source && !waiter.copy && self.builds.books.invocation_for(waiter) == Some(end.id)
+                waiting.task == Task::Fetch && !waiter.copy && self.builds.books.invocation_for(waiter) == Some(end.id)
             });
             for (waiter, _) in fetched {
                 self.functions.sources.fetched(&waiter.function, end.last.clone());

@@ -46,6 +46,9 @@ impl Functions {
                 UNFETCHED,
                 format!("fetching its code from {} failed{colon} {reason}", origin.from),
             ),
+            None if verdict.as_ref().is_some_and(|verdict| verdict.compiled) => {
+                ("compile", format!("compiling it failed{colon} {reason}"))
+            }
             None => (
                 "dependencies",
                 format!("the installation of its dependencies failed{colon} {reason}"),

@@ -34,7 +34,7 @@ pub(super) struct Task<'a> {
 }
 
 impl Judge {
-    /// Returns the build of a function's dependencies; `trusted`: whether root owns all of the function's files. `plan` is the
+    /// Returns the build of a function's dependencies, or of its program; `trusted`: whether root owns all of the function's files. `plan` is the
     /// function's: both use the same interpreter.
     pub(super) fn dependencies_build(
         &self,
@@ -45,10 +45,13 @@ impl Judge {
         // An install script can read the secrets, so only root may name the packages then.
         let secrets = self.configuration.settings.build.secrets.iter().filter(|_| trusted);
         let task = Task {
-            description: "Installs the dependencies of functions",
+            description: match runtime.install {
+                Some(_) => "Installs the dependencies of functions",
+                None => "Compiles functions",
+            },
             made: serde_json::to_vec(dependencies).expect("texts only"),
             inputs: dependencies.inputs.clone(),
-            phase: runtime.install.as_ref()?,
+            phase: runtime.build()?,
             arguments: Vec::new(),
             secrets: secrets.map(|name| (name.clone(), name.clone())).collect(),
             shown: None,
@@ -85,7 +88,12 @@ impl Judge {
         configuration.defaults = Table::new();
         let judge = Self {
             configuration,
-            runtimes: vec![runtime.clone()],
+            // A build has no build of its own.
+            runtimes: vec![Runtime {
+                install: None,
+                compile: None,
+                ..runtime.clone()
+            }],
         };
         let made = Bytes(task.made);
         let file = |path: &str, bytes: Bytes| JudgedFile {

@@ -9,7 +9,7 @@ use crate::runtime::{Phase, Runtime};
 use crate::schema::PERMISSIONS;
 use crate::schema::read::escaped;
 use crate::schema::tree::Node;
-use fnd_wire::plan::{ALWAYS, CGI, HANDLER_VARIABLES, JudgeFunction, JudgedFile, Plan, SOCKET, Text, WATCHED};
+use fnd_wire::plan::{ALWAYS, CGI, HANDLER_VARIABLES, INSTEAD, JudgeFunction, JudgedFile, Plan, SOCKET, Text, WATCHED};
 
 /// Names of the variables that functions get (docs/writing-functions.md). deno reads variables only by permission,
 /// and reading one of these must not fail.
@@ -75,6 +75,9 @@ pub(super) fn arguments(
     report: &mut Report<'_>,
 ) -> Vec<Text> {
     let mut result = Vec::new();
+    if choice.runtime.compile.is_some() {
+        result.extend([template(INSTEAD), template("{deps}/program")]);
+    }
     for item in phase.command.iter().skip(1) {
         match item.as_str() {
             "{interpreter_args}" => {
@@ -89,13 +92,16 @@ pub(super) fn arguments(
     result
 }
 
-/// Returns the arguments of the program that installs dependencies, after the interpreter.
-pub(super) fn installer(install: &Phase, runtime: &Runtime) -> Vec<Text> {
+/// Returns the arguments of a build, after the interpreter.
+pub(super) fn installer(build: &Phase, runtime: &Runtime) -> Vec<Text> {
     let own = |item: &String| match (item.as_str(), &runtime.installer) {
         ("{installer}", Some(path)) => plain(path),
         (other, _) => template(other),
     };
-    install.command.iter().skip(1).map(own).collect()
+    let by_interpreter = build.command.first().is_some_and(|first| first == "{interpreter}");
+    let instead = (!by_interpreter).then(|| template(INSTEAD));
+    let items = build.command.iter().skip(usize::from(by_interpreter));
+    instead.into_iter().chain(items.map(own)).collect()
 }
 
 /// Sets variables of an environment.
@@ -276,6 +282,7 @@ pub fn package(id: &str) -> &str {
         "lua" => "lua5.4",
         "php" => "php-cli",
         "java" => "default-jdk-headless",
+        "go" => "golang-go",
         other => other,
     }
 }

@@ -1,10 +1,12 @@
 //! Finds the dependencies of a function: in its manifest, in the metadata of a Python script (PEP 723), or in a file that
-//! its runtime names. It installs nothing and asks no index.
+//! its runtime names. It installs nothing and asks no index. Of a language with a compiler, all files of a function are read
+//! by its build.
 
 use super::Judge;
+use super::function::MANIFEST;
 use crate::diagnostic::Diagnostic;
-use crate::function::inline;
 use crate::function::resolve::Report;
+use crate::function::{Manifest, Mode, inline};
 use crate::runtime::Runtime;
 use crate::schema::read::list as names;
 use crate::schema::tree::{Node, Table, Value};
@@ -20,9 +22,58 @@ pub(super) struct Dependencies {
     pub(super) file: Option<String>,
     /// The versions of the language that they need, `>=3.11`.
     pub(super) language: Option<String>,
+    /// The program to make of the function's code, in a language with a compiler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) program: Option<Program>,
     /// The files that the installer reads, `file` among them.
     #[serde(skip)]
     pub(super) inputs: Vec<String>,
+}
+
+/// What a compiler has to know of a function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Program {
+    /// The file that runs.
+    entry: String,
+    /// The name of the handler that the manifest gives; empty: there is one in the code.
+    handler: String,
+    /// `handler` or `script`.
+    mode: &'static str,
+}
+
+impl Dependencies {
+    /// Adds the program of a function: all of its files are read.
+    pub(super) fn with_program(
+        mut self,
+        function: &JudgeFunction,
+        manifest: &Manifest,
+        report: &mut Report<'_>,
+    ) -> Self {
+        let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        let code = function.files.iter().filter(|file| file.path != MANIFEST);
+        self.inputs = match function.form.is_tree() {
+            true => code.map(|file| file.path.clone()).collect(),
+            false => code.map(|file| base(&file.path)).collect(),
+        };
+        if self.inputs.len() > INPUTS_MAX {
+            let message = format!(
+                "it has {} files, and at most {INPUTS_MAX} are compiled",
+                self.inputs.len()
+            );
+            report.add(None, Diagnostic::error("too-many-files", message));
+        }
+        let named = manifest.handler.as_deref().and_then(|handler| handler.split_once('.'));
+        self.program = Some(Program {
+            entry: manifest.entry.clone(),
+            handler: named.map(|(_, name)| name.to_owned()).unwrap_or_default(),
+            mode: if manifest.mode == Mode::Handler {
+                "handler"
+            } else {
+                "script"
+            },
+        });
+        self
+    }
 }
 
 impl Judge {
@@ -38,7 +89,7 @@ impl Judge {
         if let Some(node) = written.or_else(|| self.configuration.defaults.get("dependencies")) {
             return of_manifest(function, runtime, node, report);
         }
-        runtime.install.as_ref()?;
+        runtime.build()?;
         if runtime.summary.id == "python"
             && let Some(block) = inline::metadata_of_script(&entry.path, &entry.bytes.0)
         {
@@ -82,7 +133,7 @@ fn of_manifest(
         return None;
     }
     let mut refuse = |problem: Diagnostic| report.add(Some(&node.at), problem);
-    if runtime.install.is_none() {
+    if runtime.build().is_none() {
         let message = format!("fnd installs no dependencies for runtime `{}`", runtime.summary.id);
         refuse(Diagnostic::error("impossible", message).with_help("remove the key"));
         return None;

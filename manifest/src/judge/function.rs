@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The manifest in a directory or an archive.
-const MANIFEST: &str = "function.toml";
+pub(super) const MANIFEST: &str = "function.toml";
 
 /// The result of judging a function.
 #[derive(Debug)]
@@ -99,9 +99,12 @@ impl Judge {
             ),
             None => (String::new(), (None, None), None, None, None),
         };
-        let runtime = manifest.as_ref().map(|manifest: &Manifest| manifest.runtime.as_str());
-        let code = entry.filter(|_| !function.form.is_tree()).zip(runtime);
+        let id = manifest.as_ref().map(|manifest: &Manifest| manifest.runtime.as_str());
+        let code = entry.filter(|_| !function.form.is_tree()).zip(id);
         let imports = code.map(|(file, runtime)| detect::imports(runtime, &file.bytes.0));
+        let is_compiled =
+            |runtime: &&crate::runtime::Runtime| runtime.compile.is_some() && Some(runtime.summary.id.as_str()) == id;
+        let compiled = self.runtimes.iter().any(|runtime| is_compiled(&runtime));
         let interpreters = plan.as_ref().map(|plan| plan.interpreters.clone());
         Judged {
             plan: plan.filter(|_| !refused),
@@ -115,6 +118,7 @@ impl Judge {
                 interpreters: interpreters.unwrap_or_default(),
                 imports: imports.unwrap_or_default(),
                 source: origin,
+                compiled,
                 says_on_load: own.contains_key("on_load"),
                 diagnostics: report.problems,
             },
@@ -150,7 +154,7 @@ impl Judge {
         };
         let env_file = self.env_file(function, own, report);
         let mut choice = self.choose(own, &file, report)?;
-        if choice.runtime.install.is_none() && own.is_empty() && function.manifest.is_none() {
+        if choice.runtime.build().is_none() && own.is_empty() && function.manifest.is_none() {
             report
                 .problems
                 .extend(inline::script_metadata(&file.path, &file.bytes.0));
@@ -175,6 +179,14 @@ impl Judge {
         };
         let mut manifest = manifest(own, &self.configuration, subject, report);
         read_schemas(&mut manifest, function, own, report);
+        let dependencies = match choice.runtime.compile {
+            Some(_) => Some(
+                dependencies
+                    .unwrap_or_default()
+                    .with_program(function, &manifest, report),
+            ),
+            None => dependencies,
+        };
         let argv = command::arguments(&choice, phase, &manifest, &file.path, report);
         let environment = command::environment(&choice, phase, &manifest, dependencies.is_some());
         let mut plan = plan(function, &choice, &manifest, (argv, environment));

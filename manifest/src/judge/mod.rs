@@ -65,6 +65,9 @@ pub struct Verdict {
     /// Where its code comes from, if it has a source. Without a manifest beside it, the code is still to be fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Origin>,
+    /// Whether its build compiles it, and does not only install its dependencies.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub compiled: bool,
     /// Whether the function's own manifest says whether it runs by itself.
     #[serde(default)]
     pub says_on_load: bool,

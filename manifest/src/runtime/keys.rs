@@ -43,7 +43,7 @@ keys! {
         versions: BTreeMap<String, Version> = Map(Form::Name, &Table(Version::KEYS));
         /// Commands.
         phases: Phases = Table(Phases::KEYS);
-        /// The program beside this file that installs dependencies, or fetches code; `{installer}` in the command of `[phases.install]` or `[phases.fetch]`.
+        /// The program beside this file that installs dependencies, compiles, or fetches code; `{installer}` in the command of `[phases.install]`, `[phases.compile]` or `[phases.fetch]`.
         installer: Option<String> = Text(Form::Relative), example "install.py";
         /// How functions get at dependencies that were installed for them.
         dependencies: Dependencies = Table(Dependencies::KEYS);
@@ -82,8 +82,8 @@ keys! {
         install: Option<Phase> = Table(Phase::KEYS);
         /// Fetches code for functions of any runtime. One runtime has it.
         fetch: Option<Phase> = Table(Phase::KEYS);
-        /// Compiles.
-        compile = Table(Phase::KEYS);
+        /// Compiles functions: leaves `program` in the tree of dependencies, which `{program}` in the other phases names.
+        compile: Option<Phase> = Table(Phase::KEYS);
         /// Checks.
         check = Table(Phase::KEYS);
         /// Runs an attempt of a script.
@@ -99,7 +99,7 @@ keys! {
     /// A command with its environment.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Phase {
-        /// Command line; begins with `{interpreter}`, or with `{entry}` if there is no interpreter.
+        /// Command line; begins with `{interpreter}`, with `{entry}` if there is no interpreter, or with `{program}` if it is compiled.
         command: Vec<String> = TEXTS, example ["{interpreter}", "{entry}", "{args}"], required true;
         /// Environment.
         env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any)), example { PYTHONUNBUFFERED = "1" };

@@ -89,9 +89,11 @@ pub struct Runtime {
     pub shim: Option<String>,
     /// Installs dependencies; absent: the runtime has none.
     pub install: Option<Phase>,
+    /// Compiles functions, with their dependencies; absent: the runtime needs no compiler.
+    pub compile: Option<Phase>,
     /// Fetches the code of functions with `[source]`; absent: the runtime cannot.
     pub fetch: Option<Phase>,
-    /// Path of the program that installs dependencies or fetches code, in the directory of `runtime.toml`.
+    /// Path of the program that installs dependencies, compiles or fetches code, in the directory of `runtime.toml`.
     pub installer: Option<String>,
     /// How functions get at dependencies that were installed.
     pub dependencies: Dependencies,
@@ -109,6 +111,12 @@ pub struct Runtime {
 }
 
 impl Runtime {
+    /// Returns the phase that makes the tree of dependencies.
+    #[must_use]
+    pub fn build(&self) -> Option<&Phase> {
+        self.install.as_ref().or(self.compile.as_ref())
+    }
+
     /// Returns the phase that starts a function of a mode; absent where the runtime has no such functions.
     #[must_use]
     pub fn phase(&self, mode: Mode) -> Option<&Phase> {

@@ -9,8 +9,8 @@ use crate::schema::source::Source;
 use crate::schema::tree::{Node, Table as Tree, find};
 use fnd_wire::archive::Format;
 
-/// Names that may be in braces in a command line or environment. `{shim}` is allowed in `[phases.handle]` as well, and
-/// `{installer}` in `[phases.install]` and `[phases.fetch]`.
+/// Names that may be in braces in a command line or environment. `{shim}` is allowed in `[phases.handle]` as well,
+/// `{installer}` in the commands of [`BUILDS`], and `{program}` where a function that was compiled is started.
 const TEMPLATES: &[&str] = &[
     "interpreter",
     "interpreter_args",
@@ -25,6 +25,13 @@ const TEMPLATES: &[&str] = &[
     "credentials",
     "bindings",
     "deps",
+];
+
+/// Commands of builds.
+const BUILDS: [&str; 3] = [
+    "phases.install.command",
+    "phases.compile.command",
+    "phases.fetch.command",
 ];
 
 /// Returns the runtime that a file describes.
@@ -55,10 +62,14 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         }
         Some(node) => {
             let first = first("phases.run.command");
-            if first.as_deref() != Some("{interpreter}") && first.as_deref() != Some("{entry}") {
-                let message = "`phases.run.command`: expected `{interpreter}` or `{entry}` as the first item";
-                problems.push(bad(node, message.to_owned()));
-            }
+            let compiled = pick.written("phases.compile").is_some();
+            let message = match first.as_deref() {
+                Some("{program}") if compiled => None,
+                _ if compiled => Some("expected `{program}` as the first item, which `[phases.compile]` makes"),
+                Some("{interpreter}" | "{entry}") => None,
+                _ => Some("expected `{interpreter}` or `{entry}` as the first item"),
+            };
+            problems.extend(message.map(|message| bad(node, format!("`phases.run.command`: {message}"))));
         }
     }
     if let Some(node) = pick.written("suffixes") {
@@ -82,21 +93,23 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
             problems.push(bad(node, message));
         }
     }
-    for path in ["phases.install.command", "phases.fetch.command"] {
+    for path in BUILDS {
         let Some(node) = pick.written(path) else { continue };
         let installer = pick.written("installer").is_some();
         if node.value.text().contains("{installer}") != installer {
             let message = format!("`installer` and `{{installer}}` in `{path}`: expected both or none");
             problems.push(bad(node, message));
         }
-        if first(path).as_deref() != Some("{interpreter}") {
-            let message = format!("`{path}`: expected `{{interpreter}}` as the first item");
+        if !first(path).is_some_and(|first| first == "{interpreter}" || first.starts_with('/')) {
+            let message = format!("`{path}`: expected `{{interpreter}}` or a path as the first item");
             problems.push(bad(node, message));
         }
     }
     for path in [
         "phases.install.command",
         "phases.install.env",
+        "phases.compile.command",
+        "phases.compile.env",
         "phases.fetch.command",
         "phases.fetch.env",
         "dependencies.env",
@@ -111,9 +124,13 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         let Some(node) = find(tree, path) else { continue };
         let text = node.value.text();
         let shim = ["phases.handle.command", "phases.serve.command"].contains(&path);
-        let installer = ["phases.install.command", "phases.fetch.command"].contains(&path);
-        let known =
-            |name: &str| TEMPLATES.contains(&name) || (name == "shim" && shim) || (name == "installer" && installer);
+        let started = path.ends_with(".command") && !BUILDS.contains(&path);
+        let known = |name: &str| match name {
+            "shim" => shim,
+            "installer" => BUILDS.contains(&path),
+            "program" => started,
+            _ => TEMPLATES.contains(&name),
+        };
         for piece in text.split('{').skip(1) {
             let name = piece.split('}').next().unwrap_or_default();
             if !known(name) && piece.contains('}') {
@@ -160,6 +177,7 @@ fn build(file: &str, tree: &Tree) -> Runtime {
         serve: description.phases.serve,
         shim: description.shim.map(beside),
         install: description.phases.install,
+        compile: description.phases.compile,
         fetch: description.phases.fetch,
         installer: description.installer.map(beside),
         dependencies: description.dependencies,

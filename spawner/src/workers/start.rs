@@ -86,6 +86,7 @@ impl Workers {
             ("{cache}", text(&dirs.cache)),
             ("{credentials}", text(&dirs.credentials)),
             ("{bindings}", text(&dirs.bindings)),
+            ("{interpreter}", launcher.plan.interpreters.first().cloned().unwrap_or_default()),
             ("{deps}", text(&dirs.version(&spawn.version).join("deps"))),
             ("{api}", text(&self.host.places.api(spawn.function))),
             ("{shim}", launcher.plan.mode.handler().unwrap_or_default().to_owned()),

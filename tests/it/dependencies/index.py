@@ -1,4 +1,4 @@
-"""An index of Python packages, of gems, of npm and of PHP packages for tests: `index.py DIRECTORY [gems]`.
+"""An index of Python packages, of gems, of npm, of PHP packages and of Go modules for tests: `index.py DIRECTORY [gems]`.
 
 It prints its port. Each request is a line of DIRECTORY/requests. DIRECTORY/mode says how it answers: `ok`, `500`, `hang`
 (until the mode changes) or `damaged` (files whose bytes are not those that were promised).
@@ -55,6 +55,22 @@ def npm(name, **more):
     return tarball({**files, "hostile.js": HOSTILE})
 
 
+def module(path, version, files):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(zipfile.ZipInfo(f"{path}@{version}/{name}", (2026, 1, 1, 0, 0, 0)), text)
+    return out.getvalue()
+
+
+GO_MOD = "module example.com/fndpad\n\ngo 1.18\n"
+GO_CODE = 'package fndpad\n\nimport "fmt"\n\nfunc Pad(text string) string { return fmt.Sprintf("%8s", text) }\n'
+GO = {
+    "list": b"v1.0.0\n",
+    "v1.0.0.info": json.dumps({"Version": "v1.0.0", "Time": "2026-01-01T00:00:00Z"}).encode(),
+    "v1.0.0.mod": GO_MOD.encode(),
+    "v1.0.0.zip": module("example.com/fndpad", "v1.0.0", {"go.mod": GO_MOD, "pad.go": GO_CODE}),
+}
 WHEELS = {"fndpad": wheel("fndpad", "1.0", "def pad(text):\n    return text.rjust(8, '.')\n")}
 PHP = tar("pad.php", "<?php\nfunction fndpad($text) { return str_pad($text, 8, '.', STR_PAD_LEFT); }\n")
 TARBALLS = {"fndpad": npm("fndpad"), "fndhostile": npm("fndhostile", scripts={"postinstall": "node hostile.js"})}
@@ -117,6 +133,8 @@ class Index(http.server.BaseHTTPRequestHandler):
             dist = {"type": "tar", "url": url, "shasum": hashlib.sha1(PHP).hexdigest()}
             one = {"name": "fnd/pad", "version": "1.0.0", "dist": dist, "autoload": {"files": ["pad.php"]}}
             return self.answer(200, "application/json", json.dumps({"packages": {"fnd/pad": {"1.0.0": one}}}).encode())
+        if parts[:3] == ["go", "example.com", "fndpad"] and parts[-1] in GO:
+            return self.file(GO[parts[-1]])
         gem = GEMS and parts[0] == "gem" and GEMS.joinpath(*parts[1:])
         if gem and gem.is_file():
             return self.answer(200, "application/octet-stream", gem.read_bytes())

@@ -1,5 +1,10 @@
-//! Dependencies of functions are installed by real `pip` and `npm` from an index of the test.
+//! Dependencies of functions are installed by real `pip`, `npm` and their like from an index of the test.
+//!
+//! Files:
+//! - `compiled`: functions in Go, and their modules
+//! - `failures`: what happens if the index or an installation fails
 
+mod compiled;
 mod failures;
 
 use super::secrets::secret;
@@ -66,7 +71,7 @@ impl Index {
         let at = format!("http://127.0.0.1:{}", self.port);
         Setup::default().config(&format!(
             "[build]\n{keys}\n[build.env]\nPIP_INDEX_URL = \"{at}/simple\"\nPIP_RETRIES = \"1\"\n\
-             GEM_SOURCE = \"{at}/gem\"\nCOMPOSER_REPOSITORY = \"{at}/php\"\nnpm_config_registry = \"{at}/\"\nnpm_config_fetch_retries = \"0\"\n{env}\n"
+             GEM_SOURCE = \"{at}/gem\"\nCOMPOSER_REPOSITORY = \"{at}/php\"\nGOPROXY = \"{at}/go\"\nGOSUMDB = \"off\"\nnpm_config_registry = \"{at}/\"\nnpm_config_fetch_retries = \"0\"\n{env}\n"
         ))
     }
 }

@@ -83,6 +83,10 @@ pub(super) const TEMPLATES: &[Template] = &[
     template!("java", Script, "script.java", ".java", "script.toml", false),
     template!("java", Http, "http.java", ".java", "http.toml", false),
     template!("java", Service, "service.java", ".java", "service.toml", false),
+    template!("go", Handler, "handler.go", ".go", "handler.toml", false),
+    template!("go", Script, "script.go", ".go", "script.toml", false),
+    template!("go", Http, "http.go", ".go", "http.toml", false),
+    template!("go", Service, "service.go", ".go", "service.toml", false),
     template!("exec", Script, "script", "", "script.toml", true),
     template!("exec", Service, "service", "", "service.toml", true),
 ];

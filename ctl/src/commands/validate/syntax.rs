@@ -91,6 +91,10 @@ async fn check(runtime: &str, interpreter: &Path, file: &str, bytes: &[u8]) -> O
         }
         "bash" => of_shell(&run(interpreter, &["-n"], &unix(bytes)).await?.1),
         "node" => of_node(&run(interpreter, &["--check", "-"], bytes).await?.1),
+        "go" => {
+            let gofmt = interpreter.with_file_name("gofmt");
+            of_gofmt(&run(&gofmt, &["-e"], bytes).await?.1)
+        }
         "lua" => of_place(&run(interpreter, &["-e", LUA], bytes).await?.1),
         "php" => of_php(&run(interpreter, &PHP, bytes).await?.1),
         "ruby" => of_place(&run(interpreter, &["-c", "-"], bytes).await?.1),
@@ -184,6 +188,16 @@ fn of_place(errors: &str) -> Option<Found> {
     })
 }
 
+/// `<standard input>:2:7: message`.
+fn of_gofmt(errors: &str) -> Option<Found> {
+    let mut place = errors.lines().next()?.strip_prefix("<standard input>:")?.splitn(3, ':');
+    Some(Found {
+        line: place.next()?.parse().ok()?,
+        column: place.next()?.parse().ok()?,
+        message: place.next()?.trim_start().to_owned(),
+    })
+}
+
 /// `Parse error: message in Standard input code on line 2`, or `Fatal error: ...` for code that cannot be compiled.
 fn of_php(errors: &str) -> Option<Found> {
     let (what, number) = errors
@@ -240,7 +254,7 @@ mod tests {
     use super::*;
 
     /// Runtimes whose interpreters only `scripts/setup.sh --ci` installs.
-    const MAY_BE_MISSING: [&str; 3] = ["lua", "php", "ruby"];
+    const MAY_BE_MISSING: [&str; 4] = ["go", "lua", "php", "ruby"];
 
     #[tokio::test]
     async fn interpreters_name_the_place_of_an_error() {
@@ -308,6 +322,15 @@ mod tests {
                 2,
                 1,
                 "unexpected symbol",
+            ),
+            (
+                "go",
+                "/usr/bin/go",
+                "x.go",
+                "package main\n\nfunc main() { = }\n",
+                3,
+                15,
+                "expected statement",
             ),
             (
                 "ruby",

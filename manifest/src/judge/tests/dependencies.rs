@@ -206,3 +206,46 @@ fn a_function_with_dependencies_finds_them() {
     let own = "dependencies = [\"six\"]\n[env]\nPYTHONPATH = \"lib\"\n";
     assert_eq!(path(&plan(own)), Some(("lib".to_owned(), false)));
 }
+
+#[test]
+fn a_function_in_go_is_compiled_with_all_of_its_files() {
+    let handler = b"package x\nfunc Hello(e functions.Event, c functions.Context) (string, error) {";
+    let program =
+        |entry: &str, handler: &str, mode: &str| serde_json::json!({"entry": entry, "handler": handler, "mode": mode});
+    let made = |file: Option<&str>, program: serde_json::Value| serde_json::json!({"list": [], "file": file, "language": null, "program": program});
+    let single = single(file("/f/x.go", handler), None);
+    assert_eq!(
+        found(&single),
+        Some((made(None, program("x.go", "", "handler")), vec!["x.go".to_owned()]))
+    );
+    let all = vec![
+        file("main.go", b"package main"),
+        file("go.mod", b"module x"),
+        file("a/b.go", b"package a"),
+    ];
+    let tree = directory(all, "handler = \"main.Foo\"");
+    let (task, mut inputs) = found(&tree).unwrap();
+    inputs.sort_unstable();
+    assert_eq!(task, made(Some("go.mod"), program("main.go", "Foo", "handler")));
+    assert_eq!(inputs, ["a/b.go", "go.mod", "main.go"]);
+    let judged = judge("").function(&single);
+    let texts = |plan: &fnd_wire::plan::Plan| plan.argv.iter().map(|text| text.text.clone()).collect::<Vec<_>>();
+    assert_eq!(texts(judged.plan.as_ref().unwrap()), ["{instead}", "{deps}/program"]);
+    let build = texts(&judged.build.unwrap().plan);
+    assert_eq!(build[..2], ["{instead}", "/bin/sh"]);
+    assert_eq!(
+        build[4..],
+        ["{interpreter}", "/usr/lib/fnd/runtimes/go/build.go", "{entry}"]
+    );
+    assert!(judged.verdict.compiled);
+}
+
+#[test]
+fn more_files_than_a_build_reads_are_refused() {
+    let mut all: Vec<_> = (0..300).map(|n| file(&format!("f{n}.go"), b"package main")).collect();
+    all.push(file("main.go", b"package main\nfunc main() {}"));
+    let judged = judge("").function(&directory(all, ""));
+    assert!(judged.plan.is_none());
+    let expected = "too-many-files: it has 301 files, and at most 256 are compiled";
+    assert_eq!(reported(&judged.verdict.diagnostics), [expected]);
+}

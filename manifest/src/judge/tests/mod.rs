@@ -61,6 +61,7 @@ fn shipped_runtimes() -> Vec<JudgedFile> {
         read("bash", include_str!("../../../../runtimes/bash/runtime.toml")),
         read("deno", include_str!("../../../../runtimes/deno/runtime.toml")),
         read("exec", include_str!("../../../../runtimes/exec/runtime.toml")),
+        read("go", include_str!("../../../../runtimes/go/runtime.toml")),
         read("java", include_str!("../../../../runtimes/java/runtime.toml")),
         read("lua", include_str!("../../../../runtimes/lua/runtime.toml")),
         read("node", include_str!("../../../../runtimes/node/runtime.toml")),

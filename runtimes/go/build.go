@@ -1,0 +1,246 @@
+// Compiles functions: `build fnd-build.json GO` (docs/dependencies.md); GO is the path of the program `go`.
+//
+// fnd runs it as the function `fnd-build`, in a directory with the files of the function. It leaves the program and the file
+// `.fnd-packages`, which tells that the tree is complete, in `$STATE_DIRECTORY/NAME`; NAME is that of the directory above.
+// Exit 75: the network is the reason, and another attempt may succeed. Exit 65: it is not.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+)
+
+const (
+	transient, failed = 75, 65
+	// The module with the types of handlers and the worker; it is beside this file.
+	library = "github.com/kubeless/kubeless"
+)
+
+// Messages of go about the network or the proxy.
+var network = regexp.MustCompile(`dial tcp|i/o timeout|connection re(fused|set)|no such host|TLS handshake|50[0-9] |unexpected EOF|unreachable`)
+
+// What go says about its work.
+var news = regexp.MustCompile(`^(#|go: (downloading|finding|found|creating|to add|added|upgraded) )`)
+
+// Where go says what is wrong with the code: `./hello.go:5:2: undefined: x`.
+var place = regexp.MustCompile(`^\S+\.go:\d+(:\d+)?: `)
+
+// request is what fnd asks for.
+type request struct {
+	List    []string
+	File    string
+	Program struct{ Entry, Handler, Mode string }
+}
+
+func failWith(status int, why string) {
+	fmt.Fprintln(os.Stderr, why)
+	os.Exit(status)
+}
+
+func must(err error) {
+	if err != nil {
+		failWith(failed, err.Error())
+	}
+}
+
+// run runs go in a directory; shows its output, and ends with the reason if it fails. Returns the output.
+func run(dir string, arguments ...string) []string {
+	fmt.Println("+ go " + strings.Join(arguments, " "))
+	command := exec.Command(os.Args[2], arguments...)
+	command.Dir = dir
+	output, err := command.StdoutPipe()
+	must(err)
+	command.Stderr = command.Stdout
+	must(command.Start())
+	var lines []string
+	for scanner := bufio.NewScanner(output); scanner.Scan(); {
+		fmt.Println(scanner.Text())
+		lines = append(lines, scanner.Text())
+	}
+	if command.Wait() == nil {
+		return lines
+	}
+	// The first line with a place in the code, else the first one that is no news about its work.
+	why, atPlace, status := "", false, failed
+	for _, line := range lines {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "./")
+		found := place.MatchString(line)
+		if line != "" && !atPlace && (found || why == "" && !news.MatchString(line)) {
+			why, atPlace = line, found
+		}
+		if network.MatchString(line) {
+			status = transient
+		}
+	}
+	if !atPlace {
+		why = "go: " + strings.TrimPrefix(why, "go: ")
+	}
+	failWith(status, why)
+	return nil
+}
+
+// copyFiles copies the function's files.
+func copyFiles(from, to, without string) {
+	must(filepath.WalkDir(from, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || file == without {
+			return err
+		}
+		relative, err := filepath.Rel(from, file)
+		if err != nil {
+			return err
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, relative)
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(target, content, 0o644)
+	}))
+}
+
+// isHandler says whether a function has the parameters of a handler and two results.
+func isHandler(function *ast.FuncDecl) bool {
+	var types []string
+	for _, field := range function.Type.Params.List {
+		name := ""
+		switch kind := field.Type.(type) {
+		case *ast.SelectorExpr:
+			name = kind.Sel.Name
+		case *ast.Ident:
+			name = kind.Name
+		}
+		types = append(types, name)
+		for index := 1; index < len(field.Names); index++ {
+			types = append(types, name)
+		}
+	}
+	return function.Recv == nil && len(types) == 2 && types[0] == "Event" && types[1] == "Context" &&
+		function.Type.Results.NumFields() == 2
+}
+
+// find returns the name of the package and of the handler in a directory.
+func find(dir, wanted string) (string, string) {
+	packages, err := parser.ParseDir(token.NewFileSet(), dir, func(info fs.FileInfo) bool {
+		return !strings.HasSuffix(info.Name(), "_test.go")
+	}, 0)
+	if err != nil {
+		failWith(failed, strings.ReplaceAll(err.Error(), dir+"/", ""))
+	}
+	var handlers []string
+	name := ""
+	for known, content := range packages {
+		name = known
+		for _, file := range content.Files {
+			for _, declared := range file.Decls {
+				if function, is := declared.(*ast.FuncDecl); is && isHandler(function) {
+					handlers = append(handlers, function.Name.Name)
+				}
+			}
+		}
+	}
+	chosen := ""
+	for _, handler := range handlers {
+		if handler == wanted || wanted == "" && (len(handlers) == 1 || handler == "Handler") {
+			chosen = handler
+		}
+	}
+	switch {
+	case chosen == "" && wanted != "":
+		failWith(failed, fmt.Sprintf("the file has no `func %s(functions.Event, functions.Context) (string, error)`, which `handler` of the manifest names", wanted))
+	case chosen == "" && len(handlers) > 1:
+		failWith(failed, "the file has several handlers: "+strings.Join(handlers, ", ")+"; name one with `handler` in the manifest")
+	case chosen == "":
+		failWith(failed, "the file has no `func Handler(functions.Event, functions.Context) (string, error)`")
+	case name != "main" && !ast.IsExported(chosen):
+		failWith(failed, fmt.Sprintf("`%s` cannot be called from outside of package `%s`: begin its name with a capital letter", chosen, name))
+	}
+	return name, chosen
+}
+
+// writeMain writes the program that serves a handler, and returns its directory.
+func writeMain(work, dir, module, wanted string) string {
+	name, handler := find(filepath.Join(work, dir), wanted)
+	target, imported, call := dir, "", handler
+	if name != "main" {
+		target, call = "fnd-worker", "function."+handler
+		imported = fmt.Sprintf("\tfunction %q\n", path.Join(module, dir))
+	}
+	code := fmt.Sprintf("package main\n\nimport (\n%s\t%q\n)\n\nfunc main() { worker.Serve(%q, worker.Of(%s)) }\n",
+		imported, library+"/worker", handler, call)
+	must(os.MkdirAll(filepath.Join(work, target), 0o755))
+	must(os.WriteFile(filepath.Join(work, target, "fnd_worker_main.go"), []byte(code), 0o644))
+	return target
+}
+
+func main() {
+	file, err := filepath.EvalSymlinks(os.Args[1])
+	must(err)
+	content, err := os.ReadFile(file)
+	must(err)
+	var wanted request
+	must(json.Unmarshal(content, &wanted))
+	code, state := filepath.Dir(file), os.Getenv("STATE_DIRECTORY")
+	tree := filepath.Join(state, filepath.Base(filepath.Dir(code)))
+	work := filepath.Join(state, "work")
+	must(os.MkdirAll(tree, 0o755))
+	copyFiles(code, work, file)
+	entry := filepath.ToSlash(wanted.Program.Entry)
+	isFile := func(name string) bool { _, err := os.Stat(filepath.Join(work, name)); return err == nil }
+
+	if wanted.File != "" && wanted.File != "go.mod" {
+		failWith(failed, "`"+wanted.File+"`: go wants its list of modules as `go.mod` beside the code")
+	}
+	if !isFile("go.mod") {
+		run(work, "mod", "init", "function")
+	}
+	module := ""
+	for _, line := range strings.Split(string(read(filepath.Join(work, "go.mod"))), "\n") {
+		if words := strings.Fields(line); len(words) > 1 && words[0] == "module" {
+			module = strings.Trim(words[1], `"`)
+		}
+	}
+	target := path.Dir(entry)
+	if wanted.Program.Mode == "handler" {
+		_, myself, _, _ := runtime.Caller(0)
+		beside := filepath.Join(filepath.Dir(myself), "lib")
+		target = writeMain(work, target, module, wanted.Program.Handler)
+		run(work, "mod", "edit", "-require="+library+"@v0.0.0", "-replace="+library+"="+beside)
+	}
+	for _, item := range wanted.List {
+		run(work, "get", item)
+	}
+	// A lock is never changed: what it does not have is an error.
+	if !isFile("go.sum") || len(wanted.List) > 0 {
+		run(work, "mod", "tidy")
+	}
+	run(work, "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(tree, "program"), "./"+target)
+	var packages strings.Builder
+	for _, line := range run(work, "list", "-m", "-f", "{{if not .Main}}{{.Path}} {{.Version}}{{end}}", "all") {
+		if line != "" && !strings.HasPrefix(line, library+" ") {
+			packages.WriteString(line + "\n")
+		}
+	}
+	must(os.WriteFile(filepath.Join(tree, ".fnd-packages"), []byte(packages.String()), 0o644))
+	fmt.Println("compiled " + entry)
+}
+
+func read(file string) []byte {
+	content, err := os.ReadFile(file)
+	must(err)
+	return content
+}

@@ -1,0 +1,3 @@
+module github.com/kubeless/kubeless
+
+go 1.18

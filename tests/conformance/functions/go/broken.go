@@ -1,0 +1,3 @@
+package kubeless
+
+func Handler(
