@@ -4,6 +4,7 @@
 //! doubt a file is a script.
 //!
 //! Files:
+//! - `java`: handlers in Java
 //! - `javascript`: handlers in JavaScript and TypeScript
 //! - `php`: handlers in PHP
 //! - `python`: handlers in Python
@@ -13,6 +14,7 @@
 
 use super::project::is_standard;
 
+mod java;
 mod javascript;
 mod php;
 mod python;
@@ -39,6 +41,7 @@ pub fn handler(runtime: &str, code: &[u8]) -> Option<Handler> {
     match runtime {
         "python" => python::handler(text),
         "deno" | "node" => javascript::handler(text),
+        "java" => java::handler(text),
         "php" => php::handler(text),
         "ruby" => ruby::handler(text),
         "bash" => shell::handler(text),
