@@ -101,7 +101,7 @@ fn a_failure_says_of_which_kind_it_is() {
 
 #[test]
 fn an_exception_brings_its_text_and_the_functions_own_stack() {
-    for id in ["python", "node", "deno", "php", "ruby"] {
+    for id in ["python", "node", "deno", "php", "ruby", "java"] {
         let Some(runtime) = runtimes::one(id) else { continue };
         let entry = runtime.function("kinds").unwrap();
         let (mut worker, _) = Worker::serve(&runtime, &entry);

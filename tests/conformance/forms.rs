@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// A function written by a test.
-struct Written {
+pub(crate) struct Written {
     _directory: tempfile::TempDir,
-    file: PathBuf,
+    pub(crate) file: PathBuf,
 }
 
-fn written(name: &str, text: &str) -> Written {
+pub(crate) fn written(name: &str, text: &str) -> Written {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join(name);
     fs::write(&file, text).unwrap();
@@ -27,13 +27,13 @@ fn written(name: &str, text: &str) -> Written {
 
 /// Serves a function; `handler` as the manifest would name it.
 #[track_caller]
-fn serve(runtime: &Runtime, name: &str, text: &str, handler: &str) -> (Worker, Written) {
+pub(crate) fn serve(runtime: &Runtime, name: &str, text: &str, handler: &str) -> (Worker, Written) {
     let function = written(name, text);
     let (worker, _) = Worker::serve_with(runtime, &function.file, handler);
     (worker, function)
 }
 
-fn request(headers: &[(&str, &str)]) -> Option<HttpRequest> {
+pub(crate) fn request(headers: &[(&str, &str)]) -> Option<HttpRequest> {
     Some(HttpRequest {
         method: "POST".to_owned(),
         path: "/".to_owned(),
@@ -46,6 +46,7 @@ fn request(headers: &[(&str, &str)]) -> Option<HttpRequest> {
     })
 }
 
+/// Returns a runtime by its id, or ends the test if this machine does not have it.
 macro_rules! runtime {
     ($id:literal) => {
         match runtimes::one($id) {
@@ -54,6 +55,7 @@ macro_rules! runtime {
         }
     };
 }
+pub(crate) use runtime;
 
 #[test]
 fn python_kubeless_handler_with_its_names_and_types() {

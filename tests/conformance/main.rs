@@ -7,6 +7,7 @@
 
 mod answers;
 mod form_bodies;
+mod form_java;
 mod forms;
 mod life;
 mod round_trip;

@@ -42,6 +42,7 @@ const TEMPLATES: &[(&str, &str, &str)] = &[
     ("perl", "service", ".pl"),
     ("lua", "script", ".lua"),
     ("lua", "service", ".lua"),
+    ("java", "handler", ".java"),
     ("java", "script", ".java"),
     ("java", "http", ".java"),
     ("java", "service", ".java"),

@@ -1,23 +1,22 @@
-// Greets. GET of a route: the query is in a variable. Without a route: fndctl invoke web/hello-java
+// Greets; the same worker answers call after call. GET with a query: /v1/functions/web%2Fhello-java/http/?name=Ada
 // /// fnd
 // description = "Greets who is named in the query"
 // labels = { team = "web" }
-// on_load = false
 // [limits]
-// timeout = "30s"
+// timeout = "5s"
 // ///
-import java.net.URLDecoder;
-import java.nio.charset.StandardCharsets;
+import fnd.Request;
+import io.kubeless.Context;
+import io.kubeless.Event;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
 
-class Hello {
-    public static void main(String[] arguments) {
-        String query = System.getenv().getOrDefault("QUERY_STRING", "");
-        String name = "you";
-        for (String pair : query.split("&")) {
-            if (pair.startsWith("name=")) {
-                name = URLDecoder.decode(pair.substring(5), StandardCharsets.UTF_8);
-            }
-        }
-        System.out.println("hello, " + name);
+public class Hello {
+    private final AtomicInteger calls = new AtomicInteger();
+
+    public Map<String, Object> handler(Event event, Context context) {
+        Request request = event.request;
+        String name = request.query().getOrDefault("name", "you");
+        return Map.of("hello", name, "method", request.method(), "calls", calls.incrementAndGet());
     }
 }

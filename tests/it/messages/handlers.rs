@@ -140,6 +140,52 @@ fn php() {
 }
 
 #[test]
+fn java() {
+    require!(java);
+    let class = |body: &str| {
+        let imports = "import io.kubeless.Context;\nimport io.kubeless.Event;\n";
+        format!(
+            "{imports}class A {{\n  Object handler(Event event, Context context) throws Exception {{\n    {body}\n  }}\n}}\n"
+        )
+    };
+    let raised = class("throw new RuntimeException(\"broken\");");
+    let silent = class("throw new IllegalStateException();");
+    let number = class("return Integer.parseInt(event.Data);");
+    let file = class("return java.nio.file.Files.readString(java.nio.file.Path.of(\"/nope\"));");
+    let syntax = class("return 1 +;");
+    let symbol = class("return contxt;");
+    let module = class("return new nope.Thing();");
+    let start = class("return 1;").replace("class A {", "class A {\n  static int x = Integer.parseInt(\"one\");");
+    let exits = class("System.err.println(\"disk is full\");\n    System.exit(3);\n    return null;");
+    check(&[
+        ("raised.java", HANDLER, &raised, "broken"),
+        ("silent.java", HANDLER, &silent, "java.lang.IllegalStateException"),
+        ("number.java", HANDLER, &number, "For input string: \"\""),
+        ("file.java", HANDLER, &file, "NoSuchFileException: /nope"),
+        (
+            "syntax.java",
+            HANDLER,
+            &syntax,
+            "syntax.java:5:15: illegal start of expression",
+        ),
+        (
+            "symbol.java",
+            HANDLER,
+            &symbol,
+            "symbol.java:5:12: cannot find symbol; symbol: variable contxt; location: class A",
+        ),
+        (
+            "module.java",
+            HANDLER,
+            &module,
+            "module.java:5:20: package nope does not exist",
+        ),
+        ("start.java", HANDLER, &start, "For input string: \"one\""),
+        ("exits.java", HANDLER, &exits, "disk is full"),
+    ]);
+}
+
+#[test]
 fn ruby() {
     require!(ruby);
     check(&[

@@ -80,6 +80,7 @@ pub(super) const TEMPLATES: &[Template] = &[
     template!("perl", Service, "service.pl", ".pl", "service.toml", false),
     template!("lua", Script, "script.lua", ".lua", "script.toml", false),
     template!("lua", Service, "service.lua", ".lua", "service.toml", false),
+    template!("java", Handler, "handler.java", ".java", "java/handler.toml", false),
     template!("java", Script, "script.java", ".java", "script.toml", false),
     template!("java", Http, "http.java", ".java", "http.toml", false),
     template!("java", Service, "service.java", ".java", "service.toml", false),

@@ -5,6 +5,7 @@
 //!
 //! Files:
 //! - `go`: handlers in Go
+//! - `java`: handlers in Java
 //! - `javascript`: handlers in JavaScript and TypeScript
 //! - `php`: handlers in PHP
 //! - `python`: handlers in Python
@@ -15,6 +16,7 @@
 use super::project::is_standard;
 
 mod go;
+mod java;
 mod javascript;
 mod php;
 mod python;
@@ -42,6 +44,7 @@ pub fn handler(runtime: &str, code: &[u8]) -> Option<Handler> {
         "python" => python::handler(text),
         "deno" | "node" => javascript::handler(text),
         "go" => go::handler(text),
+        "java" => java::handler(text),
         "php" => php::handler(text),
         "ruby" => ruby::handler(text),
         "bash" => shell::handler(text),

@@ -60,7 +60,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_judged(bytes in toml()) {
-        for runtime in ["python", "deno", "bash"] {
+        for runtime in ["python", "deno", "bash", "java"] {
             let _ = detect::handler(runtime, &bytes);
         }
         let _ = detect::is_commonjs(&bytes);
