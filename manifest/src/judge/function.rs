@@ -1,6 +1,7 @@
 //! Judges one function.
 
 use super::choose::Choice;
+use super::source::push_route;
 use super::{Judge, Verdict, command};
 use crate::diagnostic::Diagnostic;
 use crate::function::detect::{self, Handler};
@@ -81,6 +82,7 @@ impl Judge {
             problems: early,
         };
         let source = self.source(function, &own, &mut report);
+        let push = push_route(function, &own, super::is_trusted(function), &mut report);
         let (origin, fetched) = source.map_or((None, None), |(origin, build)| (Some(origin), build));
         let decided = entry.and_then(|entry| self.decide(function, entry, &own, &mut report));
         if let Form::Archive(archive) = &function.form {
@@ -90,13 +92,11 @@ impl Judge {
         }
         let refused = report.refused();
         let (mode_reason, versions, manifest, plan, build) = match decided {
-            Some(decided) => (
-                decided.mode_reason,
-                decided.versions,
-                Some(decided.manifest),
-                Some(decided.plan),
-                decided.build,
-            ),
+            Some(mut decided) => {
+                decided.manifest.http.extend(push);
+                let (plan, manifest) = (Some(decided.plan), Some(decided.manifest));
+                (decided.mode_reason, decided.versions, manifest, plan, decided.build)
+            }
             None => (String::new(), (None, None), None, None, None),
         };
         let id = manifest.as_ref().map(|manifest: &Manifest| manifest.runtime.as_str());

@@ -4,8 +4,10 @@
 use super::Judge;
 use super::build::Task;
 use crate::diagnostic::Diagnostic;
+use crate::function::HttpRoute;
 use crate::function::keys::Source;
 use crate::function::resolve::Report;
+use crate::function::route::{Method, Per, Response};
 use crate::schema::pick::Pick;
 use crate::schema::tree::{Table, Value, find};
 use fnd_wire::plan::{Build, Form, JudgeFunction};
@@ -19,6 +21,9 @@ pub struct Origin {
     /// How often it is fetched again, in seconds; absent: only when a person asks for it.
     pub every_s: Option<u64>,
 }
+
+/// Beginning of the path at which pushes are told.
+const PUSH: &str = "/fnd/push/";
 
 /// A source, and the arguments of the program that fetches it.
 struct Fetch {
@@ -38,11 +43,7 @@ impl Judge {
         report: &mut Report<'_>,
     ) -> Option<(Origin, Option<Build>)> {
         let node = own.get("source")?;
-        let Value::Table(table) = &node.value else { return None };
-        let source = Source::read(Pick {
-            table,
-            keys: Source::KEYS,
-        });
+        let source = written(own)?;
         let fetch = match fetch(&source) {
             Ok(fetch) => fetch,
             Err((key, message, help)) => {
@@ -82,7 +83,8 @@ impl Judge {
         };
         let task = Task {
             description: "Fetches the code of functions",
-            made: serde_json::to_vec(&source).expect("texts and numbers only"),
+            // Another key is another version of the build: it must not get the secrets of the one before.
+            made: serde_json::to_vec(&(&fetch.arguments, &source.key)).expect("texts only"),
             inputs: Vec::new(),
             phase,
             arguments: fetch.arguments,
@@ -93,6 +95,87 @@ impl Judge {
         let build = self.build(task, runtime, None);
         Some((fetch.origin, build.filter(|_| !report.refused())))
     }
+}
+
+/// Returns `[source]`.
+fn written(own: &Table) -> Option<Source> {
+    let Value::Table(table) = &own.get("source")?.value else {
+        return None;
+    };
+    Some(Source::read(Pick {
+        table,
+        keys: Source::KEYS,
+    }))
+}
+
+/// Returns the route by which the server of a repository tells of pushes; `trusted`: whether root owns the manifest.
+pub(super) fn push_route(
+    function: &JudgeFunction,
+    own: &Table,
+    trusted: bool,
+    report: &mut Report<'_>,
+) -> Option<HttpRoute> {
+    let source = written(own)?;
+    let mut refuse = |key: &str, code, message: &str, help: &str| {
+        let at = find(own, key).or_else(|| own.get("source")).map(|node| &node.at);
+        report.add(at, Diagnostic::error(code, message).with_help(help));
+    };
+    let names_auth = find(own, "source.hook_auth").is_some();
+    if !source.hook {
+        if names_auth {
+            refuse(
+                "source.hook_auth",
+                "impossible",
+                "`hook_auth` has no effect without `hook = true`",
+                "add it",
+            );
+        }
+        return None;
+    }
+    if source.git.is_none() {
+        refuse(
+            "source.hook",
+            "impossible",
+            "`hook` is only for a source with `git`",
+            "remove it",
+        );
+        return None;
+    }
+    if !names_auth {
+        let help = "write `hook_auth = \"github:SECRET\"`, or another form of `auth` in `[[http]]`";
+        refuse(
+            "source.hook",
+            "missing-key",
+            "`hook` needs `hook_auth`: who may have the code fetched",
+            help,
+        );
+        return None;
+    }
+    if !trusted && !source.hook_auth.0.is_empty() {
+        let message = "only functions whose manifest belongs to root may name a secret";
+        refuse(
+            "source.hook_auth",
+            "not-trusted",
+            message,
+            "let root own the file (`chown root:root`)",
+        );
+        return None;
+    }
+    Some(HttpRoute {
+        path: format!("{PUSH}{}", function.name.as_str()),
+        host: None,
+        methods: vec![Method::Post],
+        auth: source.hook_auth,
+        when: Vec::new(),
+        r#async: true,
+        idempotency: None,
+        cors: Vec::new(),
+        rate: None,
+        per: Per::All,
+        response: Response::Result,
+        strip: false,
+        fetches: true,
+    })
 }
 
 /// A mistake in `[source]`: its key, the message, and the help.

@@ -34,6 +34,7 @@ fn table() -> Routes {
             per: Per::All,
             response: Response::Result,
             strip: false,
+            fetches: false,
         };
         let function = format!("f{number}").parse().expect("a name");
         (function, entry, 100)

@@ -117,7 +117,7 @@ fn configure(fnd: &Fnd, http: &str) {
 }
 
 /// Writes a secret as an administrator does.
-fn secret(fnd: &Fnd, name: &str, content: &str) {
+pub(crate) fn secret(fnd: &Fnd, name: &str, content: &str) {
     let directory = fnd.path("secrets");
     fs::create_dir_all(&directory).unwrap();
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o711)).unwrap();
@@ -133,7 +133,7 @@ fn route(path: &str, auth: &str, more: &str) -> String {
 }
 
 /// Returns the HMAC-SHA256 of a text in hexadecimal digits, made by openssl.
-fn hmac(secret: &str, text: &str) -> String {
+pub(crate) fn hmac(secret: &str, text: &str) -> String {
     use std::io::Write as _;
     use std::process::{Command, Stdio};
     let mut openssl = Command::new("openssl")

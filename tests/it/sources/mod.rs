@@ -1,4 +1,9 @@
 //! Functions whose code comes from a repository or from a web server (`[source]`), with real `git` and `curl`.
+//!
+//! Files:
+//! - `push`: the server of a repository tells of a push
+
+mod push;
 
 use super::secrets::secret;
 use fnd_core::outcome::State;

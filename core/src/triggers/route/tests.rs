@@ -18,6 +18,7 @@ fn entry(path: &str, methods: &[Method], auth: &[&str]) -> HttpRoute {
         per: Per::All,
         response: Response::Result,
         strip: false,
+        fetches: false,
     }
 }
 

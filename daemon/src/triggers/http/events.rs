@@ -35,6 +35,7 @@ pub(super) fn route(listener: &Listener, asked: &Asked, body: impl FnOnce() -> u
         per: Per::All,
         response: Response::Result,
         strip: false,
+        fetches: false,
     };
     Some(Route::of_events(entry, body()))
 }

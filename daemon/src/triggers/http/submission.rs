@@ -9,10 +9,10 @@ use crate::control::limits::KEY_MAX;
 use crate::http::headers::{given, joined, upgrade};
 use crate::http::paced::Paced;
 use crate::http::request::Request;
-use crate::http::response::{Answered, Refusal, internal, refuse, refuse_for_now, whole};
+use crate::http::response::{Answered, Refusal, internal, json, refuse, refuse_for_now, whole};
 use crate::invoke::answer::{of_passed, of_run, wait};
 use crate::invoke::payload::put;
-use crate::invoke::refusal::rejected;
+use crate::invoke::refusal::{no_function, rejected};
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_core::outcome::Trigger;
@@ -24,13 +24,16 @@ use fnd_core::triggers::replays::Replayed;
 use fnd_core::triggers::route::Route;
 use fnd_core::triggers::route::conditions;
 use fnd_manifest::function::route::{Per, Response, Scheme};
-use fnd_wire::ids::InvocationId;
+use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// Largest body of a request that tells of a push. GitHub's largest has 25 MiB.
+const PUSH_MAX: u64 = 32 << 20;
 
 /// Header of an answer to a request that runs nothing: why.
 const SKIPPED: HeaderName = HeaderName::from_static("fnd-skipped");
@@ -48,6 +51,9 @@ impl Public {
         access: &mut Access,
     ) -> Result<Answered, Refusal> {
         let function = &route.function;
+        if route.entry.fetches {
+            return self.pushed(request, function, (&admitted, body)).await;
+        }
         let Some(bounds) = self.control.bounds(function) else {
             let error = "it is not installed yet".to_owned();
             return Err(rejected(&Rejection::Invalid { error }, function));
@@ -150,6 +156,27 @@ impl Public {
             })?;
         }
         Ok(None)
+    }
+
+    /// Has the code of a function fetched again, since its repository has changed. The caller does not wait for it.
+    async fn pushed(
+        &self,
+        request: Request,
+        function: &FunctionName,
+        (admitted, body): (&Admitted, Option<Data>),
+    ) -> Result<Answered, Refusal> {
+        if body.is_none() {
+            // What the server tells of the push is not needed, but it has to be able to say it.
+            let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
+            request.read_body(&buffers, PUSH_MAX, "a push").await?;
+        }
+        self.first_time(admitted).await?;
+        if self.control.build(function).is_none() {
+            return Err(no_function(function));
+        }
+        let mut answer = json(&serde_json::json!({"function": function.as_str(), "fetches": true}))?;
+        *answer.status_mut() = StatusCode::ACCEPTED;
+        Ok(answer)
     }
 
     /// Returns the idempotency key of a request. A long one is shortened to its hash.

@@ -1,5 +1,6 @@
 //! Keys of `[source]`.
 
+use crate::function::route::Credentials;
 use crate::schema::keys::keys;
 use crate::text;
 use serde::{Deserialize, Serialize};
@@ -21,8 +22,10 @@ keys! {
         url: Option<String> = Text(Form::Some), example "https://example.com/shop.tar.gz";
         /// The SHA-256 of that file, in hexadecimal digits.
         sha256: Option<String> = Text(Form::Some), example "9f86d081...";
-        /// Whether a push hook asks for a new commit.
-        hook = Bool, example true, not_yet [false];
+        /// Whether a request to `/fnd/push/FUNCTION` of the public listener has the repository asked for a new commit, as the server of the repository sends one after a push.
+        hook: bool = Bool, default false, example true;
+        /// How that request proves that it may, as `auth` of `[[http]]`.
+        hook_auth: Credentials = Either(&Text(Form::Auth), &List(&Text(Form::Auth))), example "github:push-secret";
         /// The secret that opens the repository: a private SSH key, or `USER:PASSWORD` for `https://`.
         key: Option<String> = Text(Form::Name), example "deploy-key";
     }

@@ -59,6 +59,10 @@ keys! {
         response: Response = Word(Response::WORDS), default "result", example "cgi";
         /// Whether an HTTP function gets the path without the fixed beginning of the route's path.
         strip: bool = Bool, default false, example true;
+    } and {
+        /// Whether a request has the function's code fetched again (`[source] hook`), and does not run the function.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        fetches: bool,
     }
 }
 

@@ -102,6 +102,8 @@ fn mistakes_are_named_where_they_are() {
         "url = \"https://x/\"\n".to_owned(),
         "url = \"https://x/.hidden\"\n".to_owned(),
         "git = \"/a\"\nhook = true\n".to_owned(),
+        "git = \"/a\"\nhook_auth = \"token:t\"\n".to_owned(),
+        "url = \"https://x/a.py\"\nhook = true\nhook_auth = \"token:t\"\n".to_owned(),
         "url = \"https://x/a.py\"\nkey = \"deploy\"\n".to_owned(),
     ] {
         let judged = judged(Form::Directory, &source, &[]);
@@ -115,4 +117,25 @@ fn mistakes_are_named_where_they_are() {
     let beside = judged(Form::Directory, "git = \"/a\"\n", &[("main.py", "")]);
     all += &reported(&beside.verdict.diagnostics).join("\n");
     snapshot!(all);
+}
+
+#[test]
+fn a_hook_is_a_route_of_the_function() {
+    let code = "def handler(event, context):\n    pass\n";
+    let source = "git = \"/srv/shop.git\"\nhook = true\nhook_auth = \"github:push\"\n";
+    let manifest = judged(Form::Source, source, &[("main.py", code)])
+        .verdict
+        .manifest
+        .unwrap();
+    let [route] = manifest.http.as_slice() else {
+        panic!("{:?}", manifest.http);
+    };
+    assert_eq!(route.path, "/fnd/push/x");
+    assert!(route.fetches && manifest.secrets() == ["push"]);
+    let open = source.replace("github:push", "none");
+    let manifest = judged(Form::Source, &open, &[("main.py", code)])
+        .verdict
+        .manifest
+        .unwrap();
+    assert!(manifest.secrets().is_empty() && manifest.http.len() == 1);
 }
