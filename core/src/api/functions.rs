@@ -192,6 +192,11 @@ pub struct FunctionMore {
     /// The packages of the tree, each with its version.
     #[serde(default)]
     pub packages: Vec<String>,
+    /// The newest run of `fnd-build` for it, which may go on or have failed; null if there was none since fnd started, nor
+    /// for the release that serves.
+    #[serde(default, with = "text::id_or_null")]
+    #[schemars(with = "Option<String>")]
+    pub build: Option<InvocationId>,
     /// Errors and warnings of the newest content.
     #[schemars(with = "Vec<Diagnostic>")]
     pub diagnostics: Vec<serde_json::Value>,

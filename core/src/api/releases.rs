@@ -3,7 +3,7 @@
 use crate::instant;
 use crate::release::{HoldKind, Release, ReleaseState, Releases};
 use fnd_manifest::text;
-use fnd_wire::ids::Version;
+use fnd_wire::ids::{InvocationId, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,11 @@ pub struct ReleaseView {
     pub why: Option<String>,
     /// Why it could not be loaded.
     pub error: Option<String>,
+    /// The run of `fnd-build` that made what it needs: fetched its code, installed its packages or compiled it; null if it
+    /// needs nothing.
+    #[serde(default, with = "text::id_or_null")]
+    #[schemars(with = "Option<String>")]
+    pub build: Option<InvocationId>,
 }
 
 /// The release that is held.
@@ -65,6 +70,7 @@ impl ReleaseList {
             source: release.source.clone(),
             why: release.why.clone(),
             error: release.error.clone(),
+            build: release.build,
         };
         Self {
             versions: releases.list().iter().rev().map(view).collect(),

@@ -2,7 +2,7 @@
 
 use super::{Hold, HoldKind, Release, Releases, short};
 use fnd_manifest::text;
-use fnd_wire::ids::Version;
+use fnd_wire::ids::{InvocationId, Version};
 use serde::{Deserialize, Serialize};
 
 /// The content of the function's file, as it was judged last.
@@ -80,10 +80,18 @@ impl Releases {
             load_key,
             since_ms: now_ms,
             source: source.to_owned(),
-            served: known.is_some_and(|known| known.served),
+            served: known.as_ref().is_some_and(|known| known.served),
             why: None,
             error: None,
+            build: known.and_then(|known| known.build),
         });
+    }
+
+    /// Notes the invocation that made what a release needs.
+    pub fn built(&mut self, version: Version, build: InvocationId) {
+        if let Some(release) = self.list.iter_mut().find(|release| release.version == version) {
+            release.build = Some(build);
+        }
     }
 
     /// Returns the copy of the release that served last, if nothing has served since fnd started: it serves while `next` is

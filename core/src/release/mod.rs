@@ -25,7 +25,7 @@ pub use choose::{NoRelease, NotHeld, short};
 pub use decide::{File, Next};
 
 use fnd_manifest::{text, words};
-use fnd_wire::ids::Version;
+use fnd_wire::ids::{InvocationId, Version};
 use serde::{Deserialize, Serialize};
 
 words! {
@@ -71,6 +71,9 @@ pub struct Release {
     pub why: Option<String>,
     /// Why it could not be loaded.
     pub error: Option<String>,
+    /// The invocation that made what it needs: fetched its code, installed its packages or compiled it.
+    #[serde(default, with = "text::id_or_null")]
+    pub build: Option<InvocationId>,
 }
 
 /// A release that a person holds.

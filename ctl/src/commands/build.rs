@@ -1,17 +1,34 @@
 //! `fndctl build F`.
 
-use super::{Context, function_path};
+use super::{Context, Parameters, function_path};
 use crate::candidates;
 use crate::exit::{Exit, Failure};
-use fnd_core::api::FunctionDetail;
+use fnd_core::api::{FunctionDetail, LogLine};
+use jiff::Timestamp;
 
 /// Options of `build`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  fndctl build hello\n  fndctl logs fnd-build -f    what the installation prints")]
+#[command(after_help = "Examples:\n  fndctl build hello\n  fndctl logs hello --build    what it printed")]
 pub(crate) struct Args {
     /// Name of a function.
     #[arg(value_name = "FUNCTION", add = candidates::functions())]
     function: String,
+}
+
+/// Shows what builds print, until there is no more.
+async fn watch(context: &Context) {
+    let mut parameters = Parameters::default();
+    parameters.add("function", Some("fnd-build"));
+    parameters.add("since", Some(&Timestamp::now().to_string()));
+    parameters.add("follow", Some("1"));
+    let Ok(mut lines) = context.client.stream(&format!("/v1/logs{}", parameters.0)).await else {
+        return;
+    };
+    while let Ok(Some(line)) = lines.line().await {
+        if let Ok(line) = serde_json::from_slice::<LogLine>(&line) {
+            context.out.progress(&context.out.printed(&line.text));
+        }
+    }
 }
 
 /// Installs a function again, with its dependencies, and waits until that is done.
@@ -20,10 +37,13 @@ pub(crate) struct Args {
 /// Its dependencies cannot be installed, there is no such function, or the daemon cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let path = format!("{}/build", function_path(&args.function)?);
-    context
-        .out
-        .progress("building it; `fndctl logs fnd-build -f` shows what this prints");
-    let reply = context.client.post(&path).await?;
+    let built = context.client.post(&path);
+    tokio::pin!(built);
+    // Nothing is said about how it goes if its output cannot be had.
+    let reply = tokio::select! {
+        reply = &mut built => reply?,
+        () = watch(context) => built.await?,
+    };
     context.out.document(&reply.body, |detail: &FunctionDetail, out| {
         let function = &detail.status.function;
         let packages = match detail.more.packages.as_slice() {

@@ -6,7 +6,7 @@ use crate::candidates;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, parse};
-use fnd_core::api::{InvocationView, LogLine, LogList, LogStream};
+use fnd_core::api::{FunctionDetail, InvocationView, LogLine, LogList, LogStream, ReleaseList};
 use jiff::Timestamp;
 
 /// Options.
@@ -18,7 +18,8 @@ use jiff::Timestamp;
     fndctl logs hello --since 1h\n  \
     fndctl logs hello -o raw             the text only, with its escape sequences\n  \
     fndctl logs --id 456789abcdef        of one run, by the end of its id\n  \
-    fndctl logs --last hello             of the newest run of a function")]
+    fndctl logs --last hello             of the newest run of a function\n  \
+    fndctl logs hello --build            of the installation of its packages")]
 pub(crate) struct Args {
     /// Print only lines of this function.
     #[arg(add = candidates::functions())]
@@ -35,6 +36,10 @@ pub(crate) struct Args {
     /// Print only lines of the newest run, or of the newest run of this function.
     #[arg(long, value_name = "FUNCTION", num_args = 0..=1, conflicts_with_all = ["function", "id"], add = candidates::functions())]
     last: Option<Option<String>>,
+
+    /// Print what was printed while its code was fetched, its packages were installed or it was compiled: the last time, or for this release.
+    #[arg(long, value_name = "RELEASE", num_args = 0..=1, requires = "function", conflicts_with_all = ["id", "last"], add = candidates::releases())]
+    build: Option<Option<String>>,
 
     /// Print only lines since then: a duration ago such as `1h`, or an instant such as 2026-11-21T08:00:00Z.
     #[arg(long, value_name = "WHEN")]
@@ -63,12 +68,16 @@ impl Args {
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let now = Timestamp::now();
     let mut parameters = Parameters::default();
-    let run = match (&args.id, &args.last) {
-        (Some(id), _) => Some(find(context, id).await?),
-        (None, Some(function)) => Some(newest(context, function.as_deref()).await?),
-        (None, None) => None,
+    let run = match (&args.id, &args.last, &args.build) {
+        (Some(id), ..) => Some(find(context, id).await?),
+        (None, Some(function), _) => Some(newest(context, function.as_deref()).await?),
+        (None, None, Some(release)) => {
+            let function = args.function.as_deref().unwrap_or_default();
+            Some(build_of(context, function, release.as_deref()).await?)
+        }
+        (None, None, None) => None,
     };
-    if let (Some(run), Some(function)) = (&run, &args.function) {
+    if let (Some(run), Some(function), None) = (&run, &args.function, &args.build) {
         check(context, run, function).await?;
     }
     let path = match (&run, &args.function) {
@@ -117,6 +126,25 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         }
     }
     Ok(Exit::Fine)
+}
+
+/// Returns the run of fnd's own function that built a function, or a release of it.
+async fn build_of(context: &Context, function: &str, release: Option<&str>) -> Result<String, Failure> {
+    let path = function_path(function)?;
+    let Some(release) = release else {
+        let detail: FunctionDetail = parse(&context.client.get(&path).await?.body)?;
+        let message = format!("nothing was built for `{function}` since fnd started");
+        return detail.more.build.map(|id| id.to_string()).ok_or_else(|| {
+            Failure::new(Exit::NoSuchThing, message).help("`fndctl logs fnd-build` shows all builds that are kept")
+        });
+    };
+    let list: ReleaseList = parse(&context.client.get(&format!("{path}/versions")).await?.body)?;
+    let wanted = release.strip_prefix("sha256:").unwrap_or(release);
+    let found = list.versions.iter().find(|one| one.version.hex().starts_with(wanted));
+    let missing = |message| Failure::new(Exit::NoSuchThing, message).help(format!("fndctl releases {function}"));
+    let found = found.ok_or_else(|| missing(format!("`{function}` has no release `{release}`")))?;
+    let none = || missing(format!("nothing was built for release `{release}` of `{function}`"));
+    Ok(found.build.ok_or_else(none)?.to_string())
 }
 
 /// Refuses a run that is not of the function.

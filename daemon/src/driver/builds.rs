@@ -27,6 +27,10 @@ const LINES: usize = 5;
 pub(crate) struct WaitingBuilds {
     books: Builds,
     waiting: HashMap<Waiter, Waiting>,
+    /// The newest build of each function.
+    last: HashMap<FunctionName, InvocationId>,
+    /// The builds that made trees, since fnd started.
+    made: HashMap<Version, InvocationId>,
     /// The versions of `fnd-build` that build the wanted trees.
     versions: HashMap<Version, Installed>,
     /// Callers that wait until a function is installed, or cannot be.
@@ -112,7 +116,21 @@ impl WaitingBuilds {
             (Task::Compile, true) => "code is being compiled",
             (Task::Fetch | Task::Compile, false) => "code waits for an installation",
         };
-        Some(format!("its {step} since {since}: `fndctl logs {BUILD} -f`"))
+        Some(format!("its {step} since {since}: `fndctl logs {function} --build -f`"))
+    }
+
+    /// Returns the newest build of a function, since fnd started.
+    pub(super) fn last(&self, function: &FunctionName) -> Option<InvocationId> {
+        self.last.get(function).copied()
+    }
+
+    /// Notes which functions the current build is for.
+    fn note(&mut self) {
+        for waiter in self.waiting.keys() {
+            if let Some(id) = self.books.invocation_for(waiter) {
+                self.last.insert(waiter.function.clone(), id);
+            }
+        }
     }
 
     /// Forgets what is gone, or was judged anew.
@@ -159,6 +177,7 @@ impl State {
         let known = self.functions.registry.get(&function);
         let is_news = !waiter.copy && known.is_none_or(|known| !known.is_unfetched());
         let order = self.builds.books.want(waiter, tree);
+        self.builds.note();
         if is_news {
             self.step(Event::Building(function));
         }
@@ -182,6 +201,16 @@ impl State {
             for (waiter, _) in fetched {
                 self.functions.sources.fetched(&waiter.function, end.last.clone());
             }
+        }
+        let is_own = self.builds.last.values().any(|id| *id == end.id);
+        if let Some(tree) = self
+            .builds
+            .books
+            .trees()
+            .first()
+            .filter(|_| is_own && end.outcome.is_ok())
+        {
+            self.builds.made.insert(*tree, end.id);
         }
         let orders = self.builds.books.ended(end.id, end.outcome);
         self.build_orders(orders);
@@ -240,6 +269,7 @@ impl State {
         }
         let id = self.ids.next(self.clock.now().unix_ms);
         self.builds.books.started(id, true);
+        self.builds.note();
         let submit = Submit::new(id, builder(), Trigger::Manual);
         self.step(Event::Submit(Box::new(submit)));
         if self.supervisor.live_of(&builder()).is_none() {
@@ -325,7 +355,23 @@ impl State {
             Change::Removed(function) => (function, Err("it was removed".to_owned())),
             _ => return,
         };
+        if let Change::Installed(installed) = change {
+            let version = installed.version;
+            let serving = self
+                .functions
+                .registry
+                .get(function)
+                .and_then(|known| known.serving(Some(version)));
+            let tree = serving.and_then(|serving| serving.tree);
+            let made = tree.and_then(|tree| self.builds.made.get(&tree).copied());
+            if let Some(id) = made.or_else(|| self.builds.last(function)) {
+                self.functions
+                    .releases
+                    .change(function, |releases| releases.built(version, id));
+            }
+        }
         if matches!(change, Change::Removed(_)) {
+            self.builds.last.remove(function);
             for copy in [false, true] {
                 let function = function.clone();
                 self.builds.forget(&Waiter { function, copy });

@@ -166,6 +166,10 @@ impl State {
                 .and_then(|serving| serving.tree)
                 .map(|tree| packages(Path::new(&self.node.places.state), tree))
                 .unwrap_or_default(),
+            build: self.builds.last(name).or_else(|| {
+                let releases = self.functions.releases.get(name)?;
+                releases.get(releases.serving()?)?.build
+            }),
             diagnostics: function
                 .diagnostics
                 .iter()

@@ -59,7 +59,7 @@ impl Functions {
         }
         let dir = dirs.get(usize::from(candidate.directory));
         let path = format!("{}/{}", dir.map_or("", String::as_str), candidate.source);
-        let help = format!("`fndctl logs fnd-build` shows all of it; `fndctl build {function}` tries again");
+        let help = format!("`fndctl logs {function} --build` shows all of it; `fndctl build {function}` tries again");
         let problem = Diagnostic::error(code, reason).in_file(&path).with_help(help);
         let problem = lines.fold(problem, Diagnostic::with_note);
         let (mut diagnostics, interpreters) = verdict

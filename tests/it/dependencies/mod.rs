@@ -169,6 +169,16 @@ fn functions_in_python_with_the_same_packages_share_one_installation() {
     assert_eq!(listed.lines().count(), 3, "fnd's own function is not listed: {listed}");
     let logs = fnd.ctl(&["logs", "fnd-build"]).expect_code(0).out();
     assert!(logs.contains("installed fndpad 1.0"), "{logs}");
+    // The log of its own installation, also of one that another function shares.
+    let of = |arguments: &[&str]| fnd.ctl(arguments).expect_code(0).out();
+    let locked = of(&["logs", "locked", "--build"]);
+    assert!(locked.contains("installed fndpad 1.0"), "{locked}");
+    let releases = of(&["releases", "list", "-q"]);
+    let first = releases.lines().last().unwrap();
+    let logs = of(&["logs", "list", "--build", first]);
+    assert!(logs.contains("installed fndpad 1.0") && logs != locked, "{logs}");
+    let nothing = fnd.ctl(&["logs", "list", "--build", "ffffffff"]).expect_code(3);
+    assert!(nothing.to_string().contains("has no release `ffffffff`"), "{nothing}");
     fnd.finish();
 }
 

@@ -162,7 +162,7 @@ fn what_cannot_be_fetched_says_why_and_the_version_before_serves_also_after_a_re
     let _ = error_with(&fnd, "shop", "fetching its code");
     assert_eq!(fnd.invoke("shop", "").text(), "good");
     let show = fnd.ctl(&["show", "shop"]).out();
-    assert!(show.contains("fndctl logs fnd-build"), "{show}");
+    assert!(show.contains("fndctl logs shop --build"), "{show}");
     // After a restart, what was fetched last is tried again.
     fnd.stop();
     fnd.launch();

@@ -17,10 +17,12 @@ pub(super) async fn of_invocation(call: Call) -> Result<Answered, Refusal> {
     let query = call.request.query(&["since", "until", "limit", "follow"])?;
     let id = call.invocation()?;
     let view = call.backend.invocation(id).await.map_err(failed("read the history"))?;
-    view.ok_or_else(|| no_invocation(id))?;
+    let view = view.ok_or_else(|| no_invocation(id))?;
     send(
         &call,
         LogQuery {
+            // Also one that is deleted, or that is fnd's own.
+            function: Some(view.function),
             invocation: Some(id),
             ..read(&call, &query)?
         },

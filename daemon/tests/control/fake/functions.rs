@@ -158,6 +158,7 @@ impl FunctionBackend for Fake {
                 manifest: serde_json::json!({"env": {"PASSWORD": "hunter2"}, "limits": {"memory": "256M"}, "written": ["env.PASSWORD"]}),
                 interpreter: "/usr/bin/python3.11".to_owned(),
                 uid: Some(70_001),
+                build: None,
                 diagnostics: vec![serde_json::to_value(diagnostic()).unwrap()],
             },
         })
@@ -233,6 +234,7 @@ impl FunctionBackend for Fake {
             return Err(NotHeld::NoFunction);
         }
         let view = |version: u8, state, why: Option<&str>, error: Option<&str>| ReleaseView {
+            build: None,
             version: Version([version; 32]),
             state,
             since: fnd_core::instant::text(*BEGAN),
