@@ -100,6 +100,7 @@ code=$(cd "$(dirname "$1")" && pwd -P)
 tree=$STATE_DIRECTORY/$(basename "$(dirname "$code")")
 export HOME=$STATE_DIRECTORY/home TMPDIR=$STATE_DIRECTORY/tmp
 mkdir -p "$tree" "$HOME" "$TMPDIR"
+[[ -z ${FND_OFFLINE-} ]] || fail 65 'nothing is fetched: `[build] offline` of fnd.toml is set'
 case $2 in
     git) fetch_git "$3" "$4" "$5" ;;
     *) fetch_url "$3" "$4" "$5" ;;

@@ -221,6 +221,9 @@ func main() {
 		target = writeMain(work, target, module, wanted.Program.Handler)
 		run(work, "mod", "edit", "-require="+library+"@v0.0.0", "-replace="+library+"="+beside)
 	}
+	if os.Getenv("FND_OFFLINE") != "" {
+		must(os.Setenv("GOPROXY", "off"))
+	}
 	for _, item := range wanted.List {
 		run(work, "get", item)
 	}

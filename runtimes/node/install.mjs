@@ -37,6 +37,8 @@ const env = {
   TMPDIR: tmp,
 };
 
+if (env.FND_OFFLINE) env.npm_config_offline = "true";
+
 // A secret of `[build] secrets`: settings of npm, with the token of an index.
 const npmrc = join(process.env.CREDENTIALS_DIRECTORY, "npmrc");
 if (existsSync(npmrc)) env.npm_config_userconfig = npmrc;

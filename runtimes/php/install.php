@@ -65,6 +65,9 @@ $env = getenv() + [
     'KUBELESS_FUNC_NAME' => (string) getenv('FND_FUNCTION'),
 ];
 $env = ['HOME' => "$state/home", 'TMPDIR' => "$state/tmp", 'COMPOSER_HOME' => "$state/home/composer"] + $env;
+if (getenv('FND_OFFLINE') !== false) {
+    $env['COMPOSER_DISABLE_NETWORK'] = '1';
+}
 // A secret of `[build] secrets`: passwords of indexes.
 $auth = getenv('CREDENTIALS_DIRECTORY') . '/auth.json';
 if (is_file($auth)) {

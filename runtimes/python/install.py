@@ -86,6 +86,9 @@ def environment(home, tmp, tree, listing):
         "UV_PYTHON_DOWNLOADS": "never",
     }.items():
         os.environ.setdefault(name, value)
+    if "FND_OFFLINE" in os.environ:
+        # pip has no way to install from its cache: it needs PIP_FIND_LINKS then.
+        os.environ.update(UV_OFFLINE="1", PIP_NO_INDEX="1")
     # Secrets of `[build] secrets`: files that pip and uv read.
     for secret, name in {"pip.conf": "PIP_CONFIG_FILE", "netrc": "NETRC"}.items():
         path = pathlib.Path(os.environ["CREDENTIALS_DIRECTORY"], secret)

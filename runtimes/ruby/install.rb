@@ -61,6 +61,7 @@ ENV.update("HOME" => home, "TMPDIR" => tmp, "GEM_HOME" => gems, "GEM_PATH" => ge
   "KUBELESS_FUNC_NAME" => ENV["FND_FUNCTION"].to_s,
 }.each { |name, value| ENV[name] ||= value }
 
+offline = ENV.key?("FND_OFFLINE") ? ["--local"] : []
 program = lambda do |name, package|
   found = PROGRAMS.map { |directory| File.join(directory, name) }.find { |path| File.exist?(path) }
   found || fail_with("there is no #{name}: `apt install #{package}`")
@@ -72,12 +73,12 @@ if wanted["file"]
   gemfile = File.join(tmp, File.basename(wanted["file"]))
   ENV["BUNDLE_GEMFILE"] = gemfile
   ENV["BUNDLE_FROZEN"] ||= "true" if names.size > 1
-  run(RbConfig.ruby, program.call("bundle", "ruby-bundler"), "install", chdir: tmp)
+  run(RbConfig.ruby, program.call("bundle", "ruby-bundler"), "install", *offline, chdir: tmp)
 else
   # `NAME`, `NAME:1.2` or `NAME >= 1.2`.
   list = wanted["list"].map { |item| item.split(/\s*:\s*|\s+|(?=[<>=~!])/, 2).join(":") }
   source = ENV.key?("GEM_SOURCE") ? ["--clear-sources", "--source", ENV["GEM_SOURCE"]] : []
-  run(RbConfig.ruby, program.call("gem", "ruby"), "install", "--no-document", "--install-dir", gems, *source, *list, chdir: tmp)
+  run(RbConfig.ruby, program.call("gem", "ruby"), "install", "--no-document", "--install-dir", gems, *offline, *source, *list, chdir: tmp)
 end
 specifications = Dir.children(File.join(gems, "specifications")).grep(/\.gemspec\z/).sort
 packages = specifications.map { |name| name.delete_suffix(".gemspec").sub(/-(?=\d)/, " ") }

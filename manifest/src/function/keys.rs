@@ -4,6 +4,7 @@
 //! Files:
 //! - `access`: `[access]`
 //! - `around`: what is kept, what it sees, programs that stay
+//! - `build`: `[build]` and `[release]`
 //! - `follow_ups`: `[hooks]` and `[alert]`
 //! - `limits`: `[limits]`
 //! - `runs`: `[retry]`, `[poll]`, `[pool]`, `[queue]`
@@ -12,6 +13,7 @@
 
 mod access;
 mod around;
+mod build;
 mod follow_ups;
 mod limits;
 mod runs;
@@ -20,6 +22,7 @@ mod triggers;
 
 pub use access::{Access, names_functions};
 pub use around::{History, HttpServer, Listen, Logs, Sandbox, Service};
+pub use build::Build;
 pub use follow_ups::{Alert, AlertOn, Call, Hooks, OnHookFailure};
 pub use limits::Limits;
 pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};
@@ -86,6 +89,10 @@ keys! {
         dependencies = Either(&List(&Text(Form::Some)), &Text(Form::Relative)), example ["requests>=2"];
         /// Where its code comes from: a repository, or a file of a web server.
         source: Option<Source> [default, skip_serializing_if = "Option::is_none"] = Table(Source::KEYS);
+        /// How its packages are installed, or it is compiled.
+        build: Build [default, skip_serializing_if = "Build::is_empty"] = Table(Build::KEYS);
+        /// What happens before a new version serves.
+        release = Table(build::RELEASE);
         /// Permissions that deno gets in addition to those it always has; `keptn` is `net`, `read` and `write`.
         permissions: Vec<String> = List(&Text(Form::Permission)), example ["net", "read=/srv/in"];
         /// A file of `KEY=VALUE` lines beside the code; `[env]` wins over it.

@@ -3,12 +3,14 @@
 
 use super::dependencies::Dependencies;
 use super::{Judge, Verdict, command, json, sandbox};
+use crate::function::keys::Build as Own;
 use crate::runtime::{Phase, Runtime};
 use crate::schema::tree::Table;
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{BUILD, Build, Credentials, Form, JudgeFunction, JudgedFile, Mapped, Plan};
+use fnd_wire::plan::{BUILD, Build, Credentials, Form, JudgeFunction, JudgedFile, Mapped, OFFLINE, Plan};
 use fnd_wire::units::{print_duration, print_size};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The file that the judge makes: the task as JSON.
 const MADE: &str = "fnd-build.json";
@@ -27,6 +29,8 @@ pub(super) struct Task<'a> {
     pub(super) arguments: Vec<String>,
     /// Secrets that it gets: the name that each has for it, and the name of the secret.
     pub(super) secrets: Vec<(String, String)>,
+    /// Environment that wins over that of the configuration.
+    pub(super) env: BTreeMap<String, String>,
     /// A path that it sees although the sandbox hides it.
     pub(super) shown: Option<String>,
     /// As [`Build::fresh_for`].
@@ -39,11 +43,12 @@ impl Judge {
     pub(super) fn dependencies_build(
         &self,
         dependencies: &Dependencies,
-        (runtime, trusted): (&Runtime, bool),
+        (runtime, own, trusted): (&Runtime, &Own, bool),
         plan: &Plan,
     ) -> Option<Build> {
         // An install script can read the secrets, so only root may name the packages then.
-        let secrets = self.configuration.settings.build.secrets.iter().filter(|_| trusted);
+        let secrets = self.configuration.settings.build.secrets.iter().chain(&own.secrets);
+        let secrets: BTreeSet<&String> = secrets.filter(|_| trusted).collect();
         let task = Task {
             description: match runtime.install {
                 Some(_) => "Installs the dependencies of functions",
@@ -53,7 +58,8 @@ impl Judge {
             inputs: dependencies.inputs.clone(),
             phase: runtime.build()?,
             arguments: Vec::new(),
-            secrets: secrets.map(|name| (name.clone(), name.clone())).collect(),
+            secrets: secrets.into_iter().map(|name| (name.clone(), name.clone())).collect(),
+            env: own.env.clone(),
             shown: None,
             fresh_for: None,
         };
@@ -72,7 +78,7 @@ impl Judge {
         let manifest = format!(
             "description = \"{}\"\n\
              runtime = \"{}\"\nmode = \"script\"\non_load = false\nentry = \"{MADE}\"\n\
-             [limits]\ntimeout = \"{}\"\nmemory = \"{}\"\ncpu_weight = 20\npids = 512\nopen_files = 65536\n\
+             [limits]\ntimeout = \"{}\"\nmemory = \"{}\"\n{}cpu_weight = 20\npids = 512\nopen_files = 65536\n\
              home = \"none\"\ncache = \"none\"\n\
              [retry]\nretries = 3\ninterval = \"5s\"\non = [\"transient\"]\n\
              [pool]\nmax = 1\n\
@@ -81,6 +87,10 @@ impl Judge {
             runtime.summary.id,
             print_duration(settings.timeout),
             print_size(settings.memory),
+            settings
+                .cpu
+                .map(|cpu| format!("cpu = \"{cpu}m\"\n"))
+                .unwrap_or_default(),
             shown.unwrap_or_default(),
         );
         // Defaults are for functions of people.
@@ -125,14 +135,16 @@ impl Judge {
         let own = settings
             .env
             .iter()
+            .chain(&task.env)
             .map(|(name, value)| (name.clone(), command::plain(value)));
+        let offline = settings.offline.then(|| (OFFLINE.to_owned(), command::plain("1")));
         let mapped = |(name, secret)| Mapped {
             name,
             secret,
             variable: false,
         };
         // The last value of a name counts.
-        command::set(&mut plan.environment, environment.chain(own));
+        command::set(&mut plan.environment, environment.chain(own).chain(offline));
         Some(Build {
             plan,
             sandbox: sandbox::of(&manifest, true),

@@ -179,6 +179,12 @@ impl Judge {
         };
         let mut manifest = manifest(own, &self.configuration, subject, report);
         read_schemas(&mut manifest, function, own, report);
+        if let Some(name) = manifest.build.secrets.first().filter(|_| !super::is_trusted(function)) {
+            let message = format!("only functions whose code and manifest belong to root may name a secret (`{name}`)");
+            let at = find(own, "build.secrets").map(|node| &node.at);
+            let help = "let root own the files (`chown root:root`)";
+            report.add(at, Diagnostic::error("not-trusted", message).with_help(help));
+        }
         let dependencies = match choice.runtime.compile {
             Some(_) => Some(
                 dependencies
@@ -206,7 +212,11 @@ impl Judge {
             }
         }
         let build = dependencies.and_then(|dependencies| {
-            self.dependencies_build(&dependencies, (choice.runtime, super::is_trusted(function)), &plan)
+            self.dependencies_build(
+                &dependencies,
+                (choice.runtime, &manifest.build, super::is_trusted(function)),
+                &plan,
+            )
         });
         Some(Decided {
             mode_reason,

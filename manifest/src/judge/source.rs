@@ -12,6 +12,7 @@ use crate::schema::pick::Pick;
 use crate::schema::tree::{Table, Value, find};
 use fnd_wire::plan::{Build, Form, JudgeFunction};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Where the code of a function comes from, in the verdict on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +90,7 @@ impl Judge {
             phase,
             arguments: fetch.arguments,
             secrets: source.key.iter().map(|key| ("key".to_owned(), key.clone())).collect(),
+            env: BTreeMap::new(),
             shown: fetch.path,
             fresh_for: source.git.is_some().then_some(fetch.origin.every_s).flatten(),
         };

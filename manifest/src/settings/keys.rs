@@ -277,6 +277,14 @@ keys! {
         timeout: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30m", example "1h";
         /// Memory of one installation.
         memory: u64 [with = "text::size"] = Size(MIB..=(1 << 50)), default "2G", example "4G";
+        /// CPU of one installation. Default: no limit; functions that run have ten times its share.
+        cpu: Option<u32> [with = "text::cpu_or_none"] = Cpu, example "1";
+        /// Installations that run at the same time.
+        jobs = Whole(1..=64), default 1, example 2, not_yet [1];
+        /// The network of installations.
+        network = Word(&["host", "none"]), default "host", example "none", not_yet ["host"];
+        /// Whether installations use only what was downloaded before; nothing is fetched.
+        offline: bool = Bool, default false, example true;
         /// Environment of installations, such as the index of packages or a proxy. A change installs everything anew.
         env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any)),
             example { PIP_INDEX_URL = "https://pypi.example.com/simple" };

@@ -4,7 +4,7 @@ use super::*;
 use crate::install::{Purpose, read_report, write_report};
 use crate::trees;
 use fnd_wire::frame::{NeedsBuild, PROTOCOL_BUILDS};
-use fnd_wire::plan::{BUILD, Build, FunctionAndSandbox};
+use fnd_wire::plan::{BUILD, Build, FunctionAndSandbox, OFFLINE};
 use sha2::{Digest as _, Sha256};
 
 /// The tree of a function, or the version that builds it.
@@ -40,7 +40,8 @@ impl Spawner {
         }
         // All that decides what a build does, but not its limits: a tree stays good when those change.
         let Build { plan, sandbox, document, inputs, made, credentials: _, fresh_for } = build;
-        let decisive = ((plan.argv.clone(), plan.environment.clone()), sandbox.clone()).to_wire();
+        let environment: Vec<_> = plan.environment.iter().filter(|(name, _)| name != OFFLINE).cloned().collect();
+        let decisive = ((plan.argv.clone(), environment), sandbox.clone()).to_wire();
         let staging = self.workers.host().places.state.join(format!("versions/.new-build-{}", self.snapshots));
         let unread = |error: io::Error| one(&format!("failed to read it: {error}"), "try again");
         let inner = snapshot.of_build(trees::builder(), &inputs, made, staging).map_err(unread)?;

@@ -154,3 +154,36 @@ fn the_file_of_a_pinned_function_is_installed_and_waits() {
     answers(&fnd, "pads", "one .....Ada");
     fnd.finish();
 }
+
+#[test]
+fn offline_uses_what_is_there_and_fetches_nothing() {
+    require!(root, cgroup);
+    let index = Index::start();
+    let mut fnd = Fnd::start_with(&index.setup("", ""));
+    fnd.drop_file("pads.py", &with_list(PYTHON));
+    answers(&fnd, "pads", "one .....Ada");
+    let before = (builds(&fnd), trees(&fnd).len());
+    fnd.stop();
+    let file = fnd.path("fnd.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replacen("[build]\n", "[build]\noffline = true\n", 1)).unwrap();
+    fnd.launch();
+    answers(&fnd, "pads", "one .....Ada");
+    assert_eq!((builds(&fnd), trees(&fnd).len()), before, "the tree is a good one");
+    fnd.drop_file(
+        "more.py",
+        &with_list(PYTHON).replace("\"fndpad\"", "\"fndpad\", \"fndpad>=1\""),
+    );
+    let asked = fs::read_to_string(index.directory.path().join("requests")).unwrap();
+    let why = wait_until("the error", PATIENCE, || fnd.function("more")?.error);
+    assert!(why.contains("No matching distribution found for fndpad"), "{why}");
+    let after = fs::read_to_string(index.directory.path().join("requests")).unwrap();
+    assert_eq!(asked, after, "nobody was asked");
+    fnd.drop_file(
+        "shop/function.toml",
+        "[source]\ngit = \"https://git.example.com/shop.git\"\n",
+    );
+    let why = wait_until("the error", PATIENCE, || fnd.function("shop")?.error);
+    assert!(why.contains("`[build] offline` of fnd.toml is set"), "{why}");
+    fnd.finish();
+}

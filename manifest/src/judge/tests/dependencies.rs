@@ -249,3 +249,36 @@ fn more_files_than_a_build_reads_are_refused() {
     let expected = "too-many-files: it has 301 files, and at most 256 are compiled";
     assert_eq!(reported(&judged.verdict.diagnostics), [expected]);
 }
+
+#[test]
+fn a_function_has_settings_of_its_own_for_its_build() {
+    let built = |settings: &str, manifest: &str, trusted: bool| {
+        let mut function = single(file("/f/x.py", SCRIPT), Some(manifest));
+        function.files[0].trusted = trusted;
+        let judged = judge(settings).function(&function);
+        (judged.build, reported(&judged.verdict.diagnostics))
+    };
+    let value = |build: &Build, name: &str| {
+        let found = build.plan.environment.iter().find(|(found, _)| found == name);
+        found.map(|(_, text)| text.text.clone())
+    };
+    let settings = "[build]\nenv = { A = \"1\", B = \"1\" }\nsecrets = [\"netrc\"]\ncpu = \"500m\"\noffline = true\n";
+    let own = "[build]\nenv = { B = \"2\" }\nsecrets = [\"npmrc\", \"netrc\"]\n";
+    let (build, problems) = built(settings, own, true);
+    let build = build.unwrap();
+    assert!(problems.is_empty(), "{problems:?}");
+    let names = ["A", "B", "FND_OFFLINE"].map(|name| value(&build, name));
+    assert_eq!(names, ["1", "2", "1"].map(|text| Some(text.to_owned())));
+    let secrets: Vec<_> = build
+        .credentials
+        .secrets
+        .iter()
+        .map(|secret| secret.name.as_str())
+        .collect();
+    assert_eq!(secrets, ["netrc", "npmrc"]);
+    assert_eq!(build.plan.limits.cpu_milli, Some(500));
+    let (build, _) = built("", "", true);
+    assert_eq!(value(&build.unwrap(), "FND_OFFLINE"), None);
+    let (build, problems) = built(settings, own, false);
+    assert!(build.is_none() && problems[0].contains("not-trusted"), "{problems:?}");
+}

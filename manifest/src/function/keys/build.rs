@@ -1,0 +1,45 @@
+//! Keys of `[build]` and `[release]`.
+
+use crate::schema::Kind::{List, Text};
+use crate::schema::keys::keys;
+use crate::schema::{Form, Kind};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+const NAMES: Kind = List(&Text(Form::Name));
+
+keys! {
+    /// `[build]`: how the packages of the function are installed, or it is compiled.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Build {
+        /// Secrets that the installation gets as files, in addition to those of `[build]` of `fnd.toml`: `npmrc`, `pip.conf`, `netrc`, `auth.json`, or others.
+        secrets: Vec<String> = NAMES, example ["npmrc"];
+        /// Environment of the installation; it wins over that of `[build]` of `fnd.toml`.
+        env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any)), example { CGO_ENABLED = "1" };
+        /// Whether packages of the machine count as installed.
+        system_packages = Bool, default false, example true, not_yet [false];
+        /// The network of the installation.
+        network = Word(&["host", "none"]), default "host", example "none", not_yet ["host"];
+    }
+}
+
+impl Build {
+    /// Says whether no key is written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.secrets.is_empty() && self.env.is_empty()
+    }
+}
+
+keys! {
+    pub(super) const RELEASE {
+        /// Whether a new version is checked before it serves: a handler is loaded.
+        check = Bool, default true, example false, not_yet [true];
+        /// The share of the calls that a new release gets first.
+        canary = Text(Form::Some), example "10%", not_yet [];
+        /// How long it gets only that share.
+        promote_after = Duration(Zero::Refused), example "10m", not_yet [];
+        /// How many of its calls may fail meanwhile.
+        max_failures = Whole(0..=1_000_000), example 5, not_yet [];
+    }
+}
