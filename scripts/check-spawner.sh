@@ -54,11 +54,11 @@ lines=$(code_lines)
 # 80 to bound what runs hold in TMPDIR, by a file system in memory that outlives launchers: only root can mount it.
 # 115 for releases: only root can read the copy of a version and say whose files it was made of. It is read by the code that reads files; the
 # rest keeps and checks its origin, and answers with its files.
-# 4 for programs that are compiled, and for builds without network: they run in place of the interpreter, which is their compiler.
+# 5 for programs that are compiled, for builds without network, and for the sizes of trees: programs run in place of the interpreter, which is their compiler.
 # 8 for the directory of uploads, whose files are never trusted: fnd, which could be taken over, writes them.
 # 106 for code from repositories and web servers, and secrets of builds: only root can write the trees where it lies, and read the secrets.
 # The code for archives unpacks it.
-ceiling=7765
+ceiling=7766
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

@@ -8,7 +8,7 @@ use crate::places::{self, Places};
 use crate::removal;
 use crate::sandbox::identity;
 use fnd_wire::ids::{FunctionName, Version};
-use fnd_wire::plan::{BUILD, COMPLETE};
+use fnd_wire::plan::{BUILD, COMPLETE, TREE_SIZE};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fstat, openat, readlinkat, statat};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, OsString};
@@ -82,6 +82,7 @@ pub fn seal(places: &Places, tree: &Version, owner: Option<(u32, u32)>) -> io::R
         if said(&target).ok() == Some(said(&fresh)?) && touch(places, tree) {
             return fs::remove_dir_all(&fresh);
         }
+        fs::write(fresh.join(TREE_SIZE), copy.bytes.to_string())?;
         rustix::fs::syncfs(File::open(&fresh)?)?;
         if target.exists() {
             rustix::fs::renameat_with(CWD, &fresh, CWD, &target, RenameFlags::EXCHANGE)?;

@@ -478,6 +478,9 @@ pub const BUILD: &str = "fnd-build";
 /// The file by which a build says that a tree is complete. A line for each package: its name, a space, its version.
 pub const COMPLETE: &str = ".fnd-packages";
 
+/// The file of a tree that says how many bytes its files have.
+pub const TREE_SIZE: &str = ".fnd-size";
+
 /// The variable that tells a build to fetch nothing. It makes no other tree.
 pub const OFFLINE: &str = "FND_OFFLINE";
 

@@ -192,6 +192,9 @@ pub struct FunctionMore {
     /// The packages of the tree, each with its version.
     #[serde(default)]
     pub packages: Vec<String>,
+    /// Bytes of the files of the tree; null if it needs none, or if an earlier fnd made it.
+    #[serde(default)]
+    pub tree_bytes: Option<u64>,
     /// The newest run of `fnd-build` for it, which may go on or have failed; null if there was none since fnd started, nor
     /// for the release that serves.
     #[serde(default, with = "text::id_or_null")]

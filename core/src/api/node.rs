@@ -122,6 +122,9 @@ pub struct DiskUse {
     pub logs_bytes: u64,
     /// `[logs] keep_bytes`.
     pub logs_keep_bytes: u64,
+    /// Bytes of installed packages and compiled programs.
+    #[serde(default)]
+    pub packages_bytes: u64,
     /// Bytes free on the disk of the state directory.
     pub free_bytes: u64,
     /// Inodes free there; null on file systems without a fixed number of them.

@@ -93,7 +93,7 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
         ),
         ("memory", or_dash(memory(status))),
         ("disk", or_dash(disk(detail, now))),
-        ("packages", or_dash(detail.more.packages.join(", "))),
+        ("packages", or_dash(packages(detail))),
         ("last run", last),
         (
             "next attempt",
@@ -205,6 +205,16 @@ fn disk(detail: &FunctionDetail, now: Timestamp) -> String {
         storage.problem.clone(),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the packages of a function, and how much they have.
+fn packages(detail: &FunctionDetail) -> String {
+    let listed = detail.more.packages.join(", ");
+    match detail.more.tree_bytes {
+        Some(bytes) if listed.is_empty() => size(Some(bytes)),
+        Some(bytes) => format!("{listed} ({})", size(Some(bytes))),
+        None => listed,
+    }
 }
 
 #[cfg(test)]

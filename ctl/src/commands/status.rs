@@ -252,11 +252,12 @@ fn disk_use(disk: &DiskUse) -> String {
     let size = |bytes| size(Some(bytes));
     let inodes = disk.free_inodes.map(|inodes| format!(", {inodes} inodes"));
     format!(
-        "disk: history {} of {}, output {} of {}, free {}{}",
+        "disk: history {} of {}, output {} of {}, packages {}, free {}{}",
         size(disk.history_bytes),
         size(disk.history_keep_bytes),
         size(disk.logs_bytes),
         size(disk.logs_keep_bytes),
+        size(disk.packages_bytes),
         size(disk.free_bytes),
         inodes.unwrap_or_default()
     )

@@ -2,6 +2,7 @@
 //! next.
 
 use super::State;
+use super::view::tree_bytes;
 use crate::functions::catalog::Candidate;
 use crate::functions::install::{Change, read_document};
 use crate::functions::rules::rules;
@@ -16,7 +17,9 @@ use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, NeedsBuild, PROTOCOL_BUILDS, Prune, Request, STORED};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan::BUILD;
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::path::Path;
 use tokio::sync::oneshot;
 
 /// How many of the last lines of a failed installation are shown with the function.
@@ -33,6 +36,8 @@ pub(crate) struct WaitingBuilds {
     made: HashMap<Version, InvocationId>,
     /// The versions of `fnd-build` that build the wanted trees.
     versions: HashMap<Version, Installed>,
+    /// Bytes of all trees; absent: to be counted.
+    bytes: Cell<Option<u64>>,
     /// Callers that wait until a function is installed, or cannot be.
     callers: Vec<(FunctionName, oneshot::Sender<Result<(), String>>)>,
 }
@@ -124,6 +129,16 @@ impl WaitingBuilds {
         self.last.get(function).copied()
     }
 
+    /// Returns the bytes of all trees in a directory.
+    pub(super) fn bytes(&self, trees: &Path) -> u64 {
+        if self.bytes.get().is_none() {
+            let all = std::fs::read_dir(trees).into_iter().flatten().flatten();
+            self.bytes
+                .set(Some(all.filter_map(|tree| tree_bytes(&tree.path())).sum()));
+        }
+        self.bytes.get().unwrap_or_default()
+    }
+
     /// Notes which functions the current build is for.
     fn note(&mut self) {
         for waiter in self.waiting.keys() {
@@ -187,6 +202,7 @@ impl State {
     /// Handles the answer that there is a tree, or why there is none.
     pub(super) fn sealed(&mut self, request: u32, why: Option<String>) {
         if let Some(Asked::Seal(tree)) = self.workers.asked.remove(&request) {
+            self.builds.bytes.set(None);
             let orders = self.builds.books.sealed(tree, why.map_or(Ok(()), Err));
             self.build_orders(orders);
         }
@@ -326,6 +342,7 @@ impl State {
     /// Lets the spawner delete dependencies that no version has.
     pub(super) fn prune_trees(&mut self) {
         if self.workers.welcome.protocol >= PROTOCOL_BUILDS {
+            self.builds.bytes.set(None);
             let keep = self.node.settings.settings.build.keep.as_secs();
             self.workers.request(&Request::PruneTrees(keep), Vec::new());
         }

@@ -17,12 +17,12 @@ use fnd_core::supervisor::FunctionView;
 use fnd_wire::frame::Containment;
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming::UPLOADS;
-use fnd_wire::plan::COMPLETE;
+use fnd_wire::plan::{COMPLETE, TREE_SIZE};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Most bytes that are read of the list of packages.
 const PACKAGES_MAX: u64 = 256 << 10;
@@ -166,6 +166,9 @@ impl State {
                 .and_then(|serving| serving.tree)
                 .map(|tree| packages(Path::new(&self.node.places.state), tree))
                 .unwrap_or_default(),
+            tree_bytes: serving
+                .and_then(|serving| serving.tree)
+                .and_then(|tree| tree_bytes(&trees(&self.node.places.state).join(tree.hex()))),
             build: self.builds.last(name).or_else(|| {
                 let releases = self.functions.releases.get(name)?;
                 releases.get(releases.serving()?)?.build
@@ -289,6 +292,7 @@ impl State {
             disk: Some(DiskUse {
                 history_bytes: figures.history_bytes,
                 history_keep_bytes: self.node.settings.settings.history.keep_bytes,
+                packages_bytes: self.builds.bytes(&trees(&self.node.places.state)),
                 logs_bytes: self.output.kept_bytes(),
                 logs_keep_bytes: self.node.settings.settings.logs.keep_bytes,
                 free_bytes: free.bytes,
@@ -302,7 +306,16 @@ impl State {
     }
 }
 
-/// Returns a count in the API's type; counts are bounded far below its maximum.
+/// Returns the directory of all trees.
+fn trees(state: &str) -> PathBuf {
+    Path::new(state).join("deps")
+}
+
+/// Returns the size of a tree, as it was noted when it was made.
+pub(super) fn tree_bytes(tree: &Path) -> Option<u64> {
+    std::fs::read_to_string(tree.join(TREE_SIZE)).ok()?.parse().ok()
+}
+
 /// Returns the packages of a tree: the lines of a file that its installation wrote.
 fn packages(state: &Path, tree: Version) -> Vec<String> {
     let path = state.join("deps").join(tree.hex()).join(COMPLETE);
@@ -313,6 +326,7 @@ fn packages(state: &Path, tree: Version) -> Vec<String> {
     shown.unwrap_or_default()
 }
 
+/// Returns a count in the API's type; counts are bounded far below its maximum.
 fn count(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

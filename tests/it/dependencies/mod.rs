@@ -164,7 +164,9 @@ fn functions_in_python_with_the_same_packages_share_one_installation() {
     answers(&fnd, "locked", "one .....Ada");
     assert_eq!((builds(&fnd), trees(&fnd).len()), (2, 2));
     let shown = fnd.ctl(&["show", "list"]).expect_code(0).out();
-    assert!(shown.contains("fndpad 1.0"), "{shown}");
+    assert!(shown.contains("fndpad 1.0 ("), "{shown}");
+    let wide = fnd.ctl(&["status", "-o", "wide"]).expect_code(0).out();
+    assert!(wide.contains("packages ") && !wide.contains("packages 0"), "{wide}");
     let listed = fnd.ctl(&["list", "-q"]).expect_code(0).out();
     assert_eq!(listed.lines().count(), 3, "fnd's own function is not listed: {listed}");
     let logs = fnd.ctl(&["logs", "fnd-build"]).expect_code(0).out();

@@ -158,6 +158,7 @@ impl FunctionBackend for Fake {
                 manifest: serde_json::json!({"env": {"PASSWORD": "hunter2"}, "limits": {"memory": "256M"}, "written": ["env.PASSWORD"]}),
                 interpreter: "/usr/bin/python3.11".to_owned(),
                 uid: Some(70_001),
+                tree_bytes: None,
                 build: None,
                 diagnostics: vec![serde_json::to_value(diagnostic()).unwrap()],
             },
