@@ -130,7 +130,10 @@ impl Function {
     pub(super) fn is_worth_a_trial(&self, newest: &Serving) -> bool {
         let beside = |pool: &Pool| !pool.alone;
         let pooled = |serving: &Serving| serving.rules.kind.pool().is_some_and(beside) && serving.rules.enabled;
-        !self.disabled && pooled(newest) && self.serving().is_some_and(|serving| pooled(serving))
+        !self.disabled
+            && !newest.rules.unchecked
+            && pooled(newest)
+            && self.serving().is_some_and(|serving| pooled(serving))
     }
 
     /// Says whether starts are held back because the workers die before they are ready.

@@ -51,6 +51,9 @@ pub struct Rules {
     /// their final records.
     #[serde(skip)]
     pub has_hooks: bool,
+    /// Whether a new version serves without a trial.
+    #[serde(default)]
+    pub unchecked: bool,
     /// Runtime id, passed on to attempts.
     #[serde(default)]
     pub runtime: String,

@@ -97,7 +97,9 @@ impl Functions {
         (installed, manifest): (&Installed, Option<&Manifest>),
         now_ms: u64,
     ) -> Next {
-        let tried = manifest.is_some_and(|manifest| matches!(manifest.mode, Mode::Handler | Mode::Http));
+        let is_tried =
+            |manifest: &Manifest| matches!(manifest.mode, Mode::Handler | Mode::Http) && manifest.release.check;
+        let tried = manifest.is_some_and(is_tried);
         let version = (installed.version, installed.load_key);
         let source = self.sources.name(&candidate.function, &candidate.source);
         let next = self.releases.change(&candidate.function, |releases| {

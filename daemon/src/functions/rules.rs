@@ -45,6 +45,7 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
         pids: limits.pids,
         output_max: limits.output,
         has_hooks: !manifest.hooks.is_empty(),
+        unchecked: !manifest.release.check,
         runtime: manifest.runtime.clone(),
     }
 }

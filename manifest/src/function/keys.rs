@@ -22,7 +22,7 @@ mod triggers;
 
 pub use access::{Access, names_functions};
 pub use around::{History, HttpServer, Listen, Logs, Sandbox, Service};
-pub use build::Build;
+pub use build::{Build, Release};
 pub use follow_ups::{Alert, AlertOn, Call, Hooks, OnHookFailure};
 pub use limits::Limits;
 pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};
@@ -92,7 +92,7 @@ keys! {
         /// How its packages are installed, or it is compiled.
         build: Build [default, skip_serializing_if = "Build::is_empty"] = Table(Build::KEYS);
         /// What happens before a new version serves.
-        release = Table(build::RELEASE);
+        release: Release [default, skip_serializing_if = "Release::is_default"] = Table(Release::KEYS);
         /// Permissions that deno gets in addition to those it always has; `keptn` is `net`, `read` and `write`.
         permissions: Vec<String> = List(&Text(Form::Permission)), example ["net", "read=/srv/in"];
         /// A file of `KEY=VALUE` lines beside the code; `[env]` wins over it.

@@ -75,6 +75,7 @@ pub(super) fn rules() -> Rules {
         pids: 64,
         output_max: MIB,
         has_hooks: false,
+        unchecked: false,
         runtime: "bash".to_owned(),
     }
 }

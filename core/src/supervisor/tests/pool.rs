@@ -191,6 +191,21 @@ fn a_new_version_is_tried_before_it_serves() {
 }
 
 #[test]
+fn without_a_check_a_new_version_serves_at_once() {
+    let mut b = Bench::with(handler(pool()));
+    b.submit(1);
+    b.ready(1);
+    b.answer(1, 1, Reason::Ok);
+    let unchecked = Rules {
+        unchecked: true,
+        ..handler(pool())
+    };
+    assert_eq!(b.event(installed("f", 2, unchecked)), "stop w1");
+    assert_eq!(trial(&b), None);
+    assert_eq!(b.submit(2), "note 2; spawn w2", "even if it cannot be loaded");
+}
+
+#[test]
 fn a_new_version_that_cannot_be_loaded_replaces_nothing() {
     let mut b = Bench::with(handler(pool()));
     b.submit(1);

@@ -2,6 +2,7 @@
 
 use crate::schema::Kind::{List, Text};
 use crate::schema::keys::keys;
+use crate::schema::pick::FromValue as _;
 use crate::schema::{Form, Kind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,6 +24,20 @@ keys! {
     }
 }
 
+impl Default for Release {
+    fn default() -> Self {
+        Self::from_value(None).expect("a table of defaults")
+    }
+}
+
+impl Release {
+    /// Says whether all keys have their defaults.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        self.check
+    }
+}
+
 impl Build {
     /// Says whether no key is written.
     #[must_use]
@@ -32,9 +47,11 @@ impl Build {
 }
 
 keys! {
-    pub(super) const RELEASE {
-        /// Whether a new version is checked before it serves: a handler is loaded.
-        check = Bool, default true, example false, not_yet [true];
+    /// `[release]`: what happens before a new version serves.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Release {
+        /// Whether a new version is checked before it serves: a handler or an HTTP function is loaded, and the version before serves until it is ready.
+        check: bool = Bool, default true, example false;
         /// The share of the calls that a new release gets first.
         canary = Text(Form::Some), example "10%", not_yet [];
         /// How long it gets only that share.
