@@ -236,7 +236,8 @@ impl Runtime {
         let mut command = Vec::new();
         for item in &phase.command {
             match item.as_str() {
-                "{interpreter_args}" | "{args}" => {}
+                // Nothing is installed for these functions.
+                "{interpreter_args}" | "{args}" | "{dependencies}" => {}
                 "{permissions}" => {
                     let own = phase.env.keys().map(String::as_str);
                     let names: Vec<&str> = names.iter().copied().chain(own).collect();
