@@ -1,6 +1,7 @@
 //! Builds the command line and the environment of a plan.
 
 use super::choose::Choice;
+use super::dependencies::Dependencies;
 use crate::diagnostic::Diagnostic;
 use crate::function::credentials;
 use crate::function::resolve::Report;
@@ -90,6 +91,30 @@ pub(super) fn arguments(
         }
     }
     result
+}
+
+/// Returns the phase with the arguments for a function with these dependencies, or without any.
+pub(super) fn with_dependencies(phase: &Phase, runtime: &Runtime, dependencies: Option<&Dependencies>) -> Phase {
+    let own = &runtime.dependencies;
+    let arguments: Vec<String> = match dependencies {
+        None => own.args_without.clone(),
+        Some(Dependencies { file: Some(file), .. }) => own
+            .args
+            .iter()
+            .map(|argument| argument.replace("{file}", file))
+            .collect(),
+        Some(_) => own
+            .args
+            .iter()
+            .filter(|argument| !argument.contains("{file}"))
+            .cloned()
+            .collect(),
+    };
+    let mut phase = phase.clone();
+    if let Some(at) = phase.command.iter().position(|item| item == "{dependencies}") {
+        let _ = phase.command.splice(at..=at, arguments);
+    }
+    phase
 }
 
 /// Returns the arguments of a build, after the interpreter.

@@ -1,9 +1,9 @@
 //! Finds the dependencies of a function: in its manifest, in the metadata of a Python script (PEP 723), or in a file that
-//! its runtime names. It installs nothing and asks no index. Of a language with a compiler, all files of a function are read
-//! by its build.
+//! its runtime names; [`imports`] finds those that the code itself names. It installs nothing and asks no index. Of a
+//! language with a compiler, all files of a function are read by its build.
 
-use super::Judge;
 use super::function::MANIFEST;
+use super::{Judge, imports};
 use crate::diagnostic::Diagnostic;
 use crate::function::resolve::Report;
 use crate::function::{Manifest, Mode, inline};
@@ -87,7 +87,12 @@ impl Judge {
     ) -> Option<Dependencies> {
         let written = own.get("dependencies");
         if let Some(node) = written.or_else(|| self.configuration.defaults.get("dependencies")) {
-            return of_manifest(function, runtime, node, report);
+            let named = of_manifest(function, runtime, node, report)?;
+            return match runtime.dependencies.imports.is_empty() {
+                true => Some(named),
+                // The code says what else it needs.
+                false => imports::of(function, runtime, named, report),
+            };
         }
         runtime.build()?;
         if runtime.summary.id == "python"
@@ -107,7 +112,13 @@ impl Judge {
         }
         let copied = runtime.dependencies.copied.as_ref().map(|name| format!("{name}/"));
         let is_copied = |file: &JudgedFile| copied.as_ref().is_some_and(|copied| file.path.starts_with(copied));
-        if !function.form.is_tree() || function.files.iter().any(is_copied) {
+        if function.files.iter().any(is_copied) {
+            return None;
+        }
+        if !runtime.dependencies.imports.is_empty() {
+            return imports::of(function, runtime, Dependencies::default(), report);
+        }
+        if !function.form.is_tree() {
             return None;
         }
         let files = runtime.dependencies.files.iter();
@@ -212,17 +223,28 @@ fn of_file(function: &JudgeFunction, runtime: &Runtime, file: &JudgedFile) -> Op
         }
     }
     // A list of requirements says everything itself.
-    let others = runtime.dependencies.beside.iter().filter(|_| !base.ends_with(".txt"));
-    for name in others.map(|name| in_dir(name)) {
-        if !inputs.contains(&name) && find(function, &name).is_some() && inputs.len() < INPUTS_MAX {
-            inputs.push(name);
-        }
+    if !base.ends_with(".txt") {
+        add_beside(&mut inputs, function, runtime);
     }
     Some(Dependencies {
         file: Some(file.path.clone()),
         inputs,
         ..Dependencies::default()
     })
+}
+
+/// Adds the files beside the first input that its runtime names.
+pub(super) fn add_beside(inputs: &mut Vec<String>, function: &JudgeFunction, runtime: &Runtime) {
+    let dir = inputs
+        .first()
+        .and_then(|file| file.rsplit_once('/'))
+        .map(|(dir, _)| dir.to_owned());
+    for name in &runtime.dependencies.beside {
+        let name = dir.as_ref().map_or_else(|| name.clone(), |dir| format!("{dir}/{name}"));
+        if !inputs.contains(&name) && find(function, &name).is_some() && inputs.len() < INPUTS_MAX {
+            inputs.push(name);
+        }
+    }
 }
 
 /// Returns the dependencies in the metadata of a script, or in `[project]` of `pyproject.toml`.
@@ -272,6 +294,6 @@ fn included(line: &str) -> Option<&str> {
     (!rest.is_empty() && !rest.starts_with('/') && !rest.contains("..")).then_some(rest)
 }
 
-fn find<'f>(function: &'f JudgeFunction, path: &str) -> Option<&'f JudgedFile> {
+pub(super) fn find<'f>(function: &'f JudgeFunction, path: &str) -> Option<&'f JudgedFile> {
     function.files.iter().find(|file| file.path == path)
 }

@@ -187,6 +187,7 @@ impl Judge {
             ),
             None => dependencies,
         };
+        let phase = &command::with_dependencies(phase, choice.runtime, dependencies.as_ref());
         let argv = command::arguments(&choice, phase, &manifest, &file.path, report);
         let environment = command::environment(&choice, phase, &manifest, dependencies.is_some());
         let mut plan = plan(function, &choice, &manifest, (argv, environment));

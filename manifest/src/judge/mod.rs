@@ -9,6 +9,7 @@
 //! - `command`: command line and environment of a plan
 //! - `dependencies`: finds the dependencies of a function
 //! - `function`: judges one function
+//! - `imports`: finds the dependencies that code in JavaScript and TypeScript imports
 //! - `sandbox`: makes the sandbox of a plan
 //! - `source`: finds where code comes from, and makes the plan that fetches it
 
@@ -17,6 +18,7 @@ mod choose;
 mod command;
 mod dependencies;
 mod function;
+mod imports;
 mod sandbox;
 mod source;
 #[cfg(test)]

@@ -121,6 +121,12 @@ keys! {
         beside: Vec<String> = List(&Text(Form::Relative)), example ["package-lock.json"];
         /// A directory of the function that already has its dependencies: then nothing is installed.
         copied: Option<String> = Text(Form::Relative), example "node_modules";
+        /// Beginnings of imports in JavaScript or TypeScript that are dependencies, in addition to those in `files`.
+        imports: Vec<String> = TEXTS, example ["npm:", "https://"];
+        /// Arguments of a function with dependencies, in place of `{dependencies}` in its command. `{file}` is the one of `files` that it has; without one, arguments with `{file}` are dropped.
+        args: Vec<String> = TEXTS, example ["--lock={deps}/deno.lock"];
+        /// Arguments of a function without dependencies, in place of `{dependencies}`.
+        args_without: Vec<String> = TEXTS, example ["--no-lock"];
         /// Environment of a function with dependencies; `{deps}` is the directory that has them.
         env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any)), example { PYTHONPATH = "{deps}/site" };
     }

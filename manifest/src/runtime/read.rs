@@ -10,12 +10,14 @@ use crate::schema::tree::{Node, Table as Tree, find};
 use fnd_wire::archive::Format;
 
 /// Names that may be in braces in a command line or environment. `{shim}` is allowed in `[phases.handle]` as well,
-/// `{installer}` in the commands of [`BUILDS`], and `{program}` where a function that was compiled is started.
+/// `{installer}` in the commands of [`BUILDS`], `{program}` where a function that was compiled is started, and `{file}` in
+/// the arguments of a function with dependencies.
 const TEMPLATES: &[&str] = &[
     "interpreter",
     "interpreter_args",
     "args",
     "permissions",
+    "dependencies",
     "entry",
     "code",
     "tmp",
@@ -113,6 +115,8 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         "phases.fetch.command",
         "phases.fetch.env",
         "dependencies.env",
+        "dependencies.args",
+        "dependencies.args_without",
         "phases.run.command",
         "phases.run.env",
         "phases.handle.command",
@@ -129,6 +133,7 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
             "shim" => shim,
             "installer" => BUILDS.contains(&path),
             "program" => started,
+            "file" => path == "dependencies.args",
             _ => TEMPLATES.contains(&name),
         };
         for piece in text.split('{').skip(1) {

@@ -20,6 +20,7 @@ pub const FILES: &[(&str, &[u8])] = files![
     "bash/runtime.toml"
     "bash/shim.sh"
     "deno/http.mjs"
+    "deno/install.mjs"
     "deno/runtime.toml"
     "deno/shim.mjs"
     "exec/runtime.toml"

@@ -12,14 +12,6 @@ fn serving(setup: &Setup) -> (Fnd, String) {
     (fnd, with_list(PYTHON))
 }
 
-/// Waits until a function has an error with these words.
-fn error_with(fnd: &Fnd, function: &str, words: &str) -> String {
-    wait_until(words, PATIENCE, || {
-        let error = fnd.function(function)?.error?;
-        error.contains(words).then_some(error)
-    })
-}
-
 #[test]
 fn the_version_before_serves_until_the_packages_are_there() {
     require!(root, cgroup);

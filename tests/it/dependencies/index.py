@@ -1,4 +1,5 @@
-"""An index of Python packages, of gems, of npm, of PHP packages and of Go modules for tests: `index.py DIRECTORY [gems]`.
+"""An index of Python packages, of gems, of npm, of JSR, of PHP packages and of Go modules for tests, and a web server with modules for deno:
+`index.py DIRECTORY [gems]`.
 
 It prints its port. Each request is a line of DIRECTORY/requests. DIRECTORY/mode says how it answers: `ok`, `500`, `hang`
 (until the mode changes) or `damaged` (files whose bytes are not those that were promised).
@@ -71,6 +72,18 @@ GO = {
     "v1.0.0.mod": GO_MOD.encode(),
     "v1.0.0.zip": module("example.com/fndpad", "v1.0.0", {"go.mod": GO_MOD, "pad.go": GO_CODE}),
 }
+WEB = {
+    "mark.ts": b"import { sign } from './sign.ts';\nexport const mark = (text: string): string => text + sign;\n",
+    "sign.ts": b"export const sign: string = '!';\n",
+}
+JSR = {"mod.ts": b"export const twice = (text: string): string => text + text;\n"}
+JSR_META = {
+    "meta.json": {"scope": "fnd", "name": "twice", "latest": "1.0.0", "versions": {"1.0.0": {}}},
+    "1.0.0_meta.json": {
+        "manifest": {f"/{path}": {"size": len(text), "checksum": f"sha256-{hashlib.sha256(text).hexdigest()}"} for path, text in JSR.items()},
+        "exports": {".": "./mod.ts"},
+    },
+}
 WHEELS = {"fndpad": wheel("fndpad", "1.0", "def pad(text):\n    return text.rjust(8, '.')\n")}
 PHP = tar("pad.php", "<?php\nfunction fndpad($text) { return str_pad($text, 8, '.', STR_PAD_LEFT); }\n")
 TARBALLS = {"fndpad": npm("fndpad"), "fndhostile": npm("fndhostile", scripts={"postinstall": "node hostile.js"})}
@@ -133,6 +146,12 @@ class Index(http.server.BaseHTTPRequestHandler):
             dist = {"type": "tar", "url": url, "shasum": hashlib.sha1(PHP).hexdigest()}
             one = {"name": "fnd/pad", "version": "1.0.0", "dist": dist, "autoload": {"files": ["pad.php"]}}
             return self.answer(200, "application/json", json.dumps({"packages": {"fnd/pad": {"1.0.0": one}}}).encode())
+        if parts[0] == "web" and parts[1] in WEB:
+            return self.answer(200, "application/typescript", WEB[parts[1]])
+        if parts[:3] == ["jsr", "@fnd", "twice"] and parts[3] in JSR_META:
+            return self.answer(200, "application/json", json.dumps(JSR_META[parts[3]]).encode())
+        if parts[:4] == ["jsr", "@fnd", "twice", "1.0.0"] and parts[4] in JSR:
+            return self.answer(200, "application/typescript", JSR[parts[4]])
         if parts[:3] == ["go", "example.com", "fndpad"] and parts[-1] in GO:
             return self.file(GO[parts[-1]])
         gem = GEMS and parts[0] == "gem" and GEMS.joinpath(*parts[1:])

@@ -2,9 +2,11 @@
 //!
 //! Files:
 //! - `compiled`: functions in Go, and their modules
+//! - `deno`: imports of functions in Deno
 //! - `failures`: what happens if the index or an installation fails
 
 mod compiled;
+mod deno;
 mod failures;
 
 use super::secrets::secret;
@@ -71,7 +73,7 @@ impl Index {
         let at = format!("http://127.0.0.1:{}", self.port);
         Setup::default().config(&format!(
             "[build]\n{keys}\n[build.env]\nPIP_INDEX_URL = \"{at}/simple\"\nPIP_RETRIES = \"1\"\n\
-             GEM_SOURCE = \"{at}/gem\"\nCOMPOSER_REPOSITORY = \"{at}/php\"\nGOPROXY = \"{at}/go\"\nGOSUMDB = \"off\"\nnpm_config_registry = \"{at}/\"\nnpm_config_fetch_retries = \"0\"\n{env}\n"
+             GEM_SOURCE = \"{at}/gem\"\nCOMPOSER_REPOSITORY = \"{at}/php\"\nGOPROXY = \"{at}/go\"\nGOSUMDB = \"off\"\nnpm_config_registry = \"{at}/\"\nNPM_CONFIG_REGISTRY = \"{at}/\"\nJSR_URL = \"{at}/jsr/\"\nnpm_config_fetch_retries = \"0\"\n{env}\n"
         ))
     }
 }
@@ -94,6 +96,14 @@ fn answers(fnd: &Fnd, function: &str, expected: &str) {
     wait_until(expected, PATIENCE, || {
         fnd.invoke(function, "\"Ada\"").text().contains(expected).then_some(())
     });
+}
+
+/// Waits until a function has an error with these words.
+fn error_with(fnd: &Fnd, function: &str, words: &str) -> String {
+    wait_until(words, PATIENCE, || {
+        let error = fnd.function(function)?.error?;
+        error.contains(words).then_some(error)
+    })
 }
 
 /// Returns how many installations there were.

@@ -67,8 +67,55 @@ fn is_name(word: &str) -> bool {
     word.chars().all(|c| c == '_' || c == '$' || c.is_alphanumeric()) && !word.is_empty()
 }
 
+/// Returns what code imports, without imports of types alone: the texts of `import "x"`, `import a from "x"`,
+/// `export * from "x"` and `import("x")`.
+pub(super) fn imports(text: &str) -> Vec<&str> {
+    let tokens = tokens(text);
+    let token = |at: usize| tokens.get(at).map_or("", |(_, token)| *token);
+    // Whether the statement that was begun last imports only types.
+    let mut types = false;
+    let mut found = Vec::new();
+    for (at, (_, this)) in tokens.iter().enumerate() {
+        let before = |steps: usize| at.checked_sub(steps).map_or("", token);
+        if matches!(*this, "import" | "export") && before(1) != "." {
+            // `import type from "x"` imports a value with the name `type`.
+            types = token(at + 1) == "type" && !matches!(token(at + 2), "from" | ",");
+        }
+        let is_import = match before(1) {
+            "from" => !types,
+            "import" => before(2) != ".",
+            // `import("a" + b)` imports what only a run knows.
+            "(" => before(2) == "import" && before(3) != "." && matches!(token(at + 1), ")" | ","),
+            _ => false,
+        };
+        let inner = this
+            .strip_prefix(['"', '\''])
+            .and_then(|rest| rest.strip_suffix(['"', '\'']));
+        found.extend(inner.filter(|inner| is_import && !inner.contains('\\')));
+    }
+    found
+}
+
+/// Returns JSON without the comments and the last commas of lists, which deno.jsonc may have.
+pub(super) fn plain_json(text: &str) -> String {
+    let tokens = tokens(text);
+    let ends = |at: usize| tokens.get(at).is_some_and(|(_, token)| matches!(*token, "}" | "]"));
+    let kept = tokens
+        .iter()
+        .enumerate()
+        .filter(|(at, (_, token))| *token != "," || !ends(at + 1));
+    kept.map(|(_, (_, token))| *token).collect()
+}
+
 /// Returns the words and signs of code with their positions, without strings and comments.
 fn words(text: &str) -> Vec<(usize, &str)> {
+    let mut words = tokens(text);
+    words.retain(|(_, token)| !token.starts_with(['"', '\'']));
+    words
+}
+
+/// Returns the words, signs and strings of code with their positions, without templates and comments.
+fn tokens(text: &str) -> Vec<(usize, &str)> {
     let mut result: Vec<(usize, &str)> = Vec::new();
     let mut at = 0;
     // For each open template: the brace depth at which its text continues.
@@ -89,7 +136,11 @@ fn words(text: &str) -> Vec<(usize, &str)> {
                     1
                 }
             },
-            '"' | '\'' => string(rest, c),
+            '"' | '\'' => {
+                let end = string(rest, c);
+                result.push((at, rest.get(..end).unwrap_or_default()));
+                end
+            }
             '`' => template(rest, 1, &mut templates, depth),
             '}' if templates.last() == Some(&depth) => {
                 templates.pop();
@@ -177,7 +228,7 @@ fn regex(rest: &str) -> Option<usize> {
 fn begins_regex(before: Option<&str>) -> bool {
     match before {
         None | Some("return" | "typeof" | "case" | "in" | "of" | "await" | "yield") => true,
-        Some(word) => !is_name(word) && word != ")" && word != "]" && word != "}",
+        Some(word) => !is_name(word) && !matches!(word, ")" | "]" | "}") && !word.starts_with(['"', '\'']),
     }
 }
 
@@ -253,11 +304,57 @@ mod tests {
         }
     }
 
+    #[test]
+    fn imports_are_found_where_code_has_them() {
+        for (text, expected) in [
+            (
+                "import 'a'; import b from \"b\"\nimport { c,\n d } from 'c'",
+                &["a", "b", "c"][..],
+            ),
+            (
+                "export * from 'a'; export { b } from 'b'; export * as c from 'c'",
+                &["a", "b", "c"],
+            ),
+            (
+                "const a = await import('a'); import('b', c); import('c' + d)",
+                &["a", "b"],
+            ),
+            ("import a from 'a' with { type: 'json' };", &["a"]),
+            (
+                "// import 'a'\n/* import 'b' */ const c = \"import 'c'\", d = `import 'd'`;",
+                &[],
+            ),
+            (
+                "import type { A } from 'a'; import type B from 'b'; export type { C } from 'c'",
+                &[],
+            ),
+            (
+                "import type from 'a'; import { type A, b } from 'b'; import type, { c } from 'c'",
+                &["a", "b", "c"],
+            ),
+            (
+                "x.import('a'); import(`b`); import('c\\x'); Array.from('d'); f('e'); ' from '; 'g'",
+                &[],
+            ),
+            ("const r = /'/; import 'a'; const s = 'x' / 2; import 'b'", &["a", "b"]),
+            ("import", &[]),
+        ] {
+            assert_eq!(imports(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn json_of_people_becomes_json() {
+        let text = "{ // one\n \"a\": [1.5e-3, true, \"// x, ]\",], /* two */ \"b\": {},\n}";
+        assert_eq!(plain_json(text), "{\"a\":[1.5e-3,true,\"// x, ]\"],\"b\":{}}");
+    }
+
     /// Every file is read once, so that the time is linear whatever it contains.
     #[test]
     fn hostile_files_take_no_time() {
         for text in ["[/", "export default {", "`${", "/[", "x = '", "/*"] {
             check(&text.repeat(200_000), None);
+            assert_eq!(imports(&text.repeat(200_000)), [""; 0]);
         }
     }
 }

@@ -74,6 +74,19 @@ pub fn imports(runtime: &str, code: &[u8]) -> Vec<String> {
     modules
 }
 
+/// Returns what a file in JavaScript or TypeScript imports, without imports of types alone.
+#[must_use]
+pub fn script_imports(code: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(code);
+    javascript::imports(&text).into_iter().map(str::to_owned).collect()
+}
+
+/// Returns JSON without the comments and the last commas of lists.
+#[must_use]
+pub fn plain_json(text: &str) -> String {
+    javascript::plain_json(text)
+}
+
 /// Says whether a `.js` file is CommonJS, which node runs and deno does not: it uses `module.exports` or `require(`.
 #[must_use]
 pub fn is_commonjs(code: &[u8]) -> bool {

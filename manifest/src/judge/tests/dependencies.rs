@@ -249,3 +249,112 @@ fn more_files_than_a_build_reads_are_refused() {
     let expected = "too-many-files: it has 301 files, and at most 256 are compiled";
     assert_eq!(reported(&judged.verdict.diagnostics), [expected]);
 }
+
+/// Returns a list as it is found in code, with the file that says what stands for its items.
+fn imported(items: &[&str], file: Option<&str>) -> serde_json::Value {
+    serde_json::json!({ "list": items, "file": file, "language": null })
+}
+
+#[test]
+fn remote_imports_in_code_are_dependencies_and_an_edit_beside_them_is_none() {
+    let with = |code: &str, manifest: Option<&str>| found(&single(file("/f/x.ts", code.as_bytes()), manifest));
+    let code = "import pad from 'npm:pad@1';\nimport { x } from \"https://h.example/x.ts\";\nimport fs from 'node:fs';\n\
+                import './y.ts';\nawait import('jsr:@a/b');\n// import 'npm:not'\nimport type { T } from 'npm:types';\n";
+    let expected = Some((
+        imported(&["https://h.example/x.ts", "jsr:@a/b", "npm:pad@1"], None),
+        Vec::new(),
+    ));
+    assert_eq!(with(code, None), expected);
+    assert_eq!(
+        with(&format!("import 'npm:pad@1';\n{code}console.log(1);"), None),
+        expected
+    );
+    let listed = Some("dependencies = [\"npm:other@2\"]\n");
+    let both = imported(&["npm:other@2", "npm:pad@1"], None);
+    assert_eq!(with("import 'npm:pad@1'", listed), Some((both, Vec::new())));
+    assert_eq!(with(code, Some("dependencies = []\n")), None);
+    assert_eq!(with("import fs from 'node:fs';\nimport './y.ts'", None), None);
+    // Node knows no such imports.
+    assert_eq!(found(&single(file("/f/x.cjs", b"import('npm:pad@1')"), None)), None);
+    let script = single(
+        executable("/f/x", b"#!/usr/bin/deno\nimport 'npm:pad@1'"),
+        Some("runtime = \"deno\""),
+    );
+    assert_eq!(found(&script), Some((imported(&["npm:pad@1"], None), Vec::new())));
+}
+
+#[test]
+fn imports_of_a_directory_go_through_its_deno_json() {
+    let with = |config: (&str, &str), code: &str, more: &[&str]| {
+        let mut all = vec![file("main.ts", code.as_bytes()), file(config.0, config.1.as_bytes())];
+        all.extend(more.iter().map(|name| file(name, b"")));
+        found(&directory(all, ""))
+    };
+    let config = "{ // ours\n \"imports\": { \"pad\": \"npm:pad@1\", \"lib\": \"jsr:@a/lib\", \"own/\": \"./own/\",\n\
+                  \"h/\": \"https://h.example/\", \"h/own/\": \"./h/\" },\n \"$schema\": \"https://x.example/s.json\", }";
+    let code = "import 'lib/part';\nimport 'h/x.ts';\nimport 'h/own/y.ts';\nimport 'own/z.ts';\nimport 'unknown';";
+    let all = imported(&["h/x.ts", "lib", "lib/part", "pad"], Some("deno.jsonc"));
+    assert_eq!(
+        with(("deno.jsonc", config), code, &["deno.lock"]),
+        Some((all, vec!["deno.jsonc".to_owned(), "deno.lock".to_owned()]))
+    );
+    let local = ("deno.json", "{\"imports\": {\"slug\": \"./vendor/slug.ts\"}}");
+    assert_eq!(with(local, "import 'slug'", &[]), None);
+    let both = imported(&["npm:pad"], Some("deno.json"));
+    assert_eq!(
+        with(local, "import 'slug'; import 'npm:pad'", &[]),
+        Some((both, vec!["deno.json".to_owned()]))
+    );
+    // Another file of the function may be the one that imports.
+    let tree = directory(
+        vec![file("main.ts", b"import './a.ts'"), file("a.ts", b"import 'npm:a'")],
+        "",
+    );
+    assert_eq!(found(&tree), Some((imported(&["npm:a"], None), Vec::new())));
+    assert_eq!(with(local, "import 'npm:pad'", &["node_modules/pad/index.js"]), None);
+}
+
+#[test]
+fn deno_is_told_where_dependencies_are_only_if_there_are_some() {
+    let arguments = |function: &JudgeFunction| {
+        let plan = judge("").function(function).plan.unwrap();
+        let env = plan.environment.iter().find(|(name, _)| name == "DENO_DIR");
+        let texts: Vec<_> = plan.argv.into_iter().map(|text| text.text).collect();
+        (texts, env.map(|(_, text)| text.text.clone()).unwrap())
+    };
+    let code = |text: &str| file("main.ts", text.as_bytes());
+    let (with, env) = arguments(&directory(
+        vec![code("import 'npm:pad'"), file("deno.json", b"{}")],
+        "interpreter_args = [\"--quiet\"]",
+    ));
+    let expected = [
+        "run",
+        "--no-prompt",
+        "--cached-only",
+        "--lock={deps}/deno.lock",
+        "--frozen",
+        "--allow-import",
+        "--node-modules-dir=none",
+        "--config=deno.json",
+    ];
+    assert_eq!(
+        (&with[..8], env.as_str()),
+        (&expected.map(str::to_owned)[..], "{deps}/deno")
+    );
+    let (with, _) = arguments(&single(file("/f/x.ts", b"import 'npm:pad'"), None));
+    assert!(
+        !with.iter().any(|argument| argument.starts_with("--config")),
+        "{with:?}"
+    );
+    let (without, env) = arguments(&directory(vec![code("import './a.ts'"), file("deno.json", b"{}")], ""));
+    assert_eq!(without[..3], ["run", "--no-prompt", "--no-lock"].map(str::to_owned));
+    assert_eq!(env, "{cache}/deno");
+}
+
+#[test]
+fn more_imports_than_are_installed_are_refused() {
+    let code: String = (0..1001).map(|n| format!("import 'npm:p{n}';\n")).collect();
+    let judged = judge("").function(&single(file("/f/x.ts", code.as_bytes()), None));
+    let expected = "too-many-files: it has 1001 remote imports, and at most 1000 are installed";
+    assert_eq!(reported(&judged.verdict.diagnostics), [expected]);
+}
