@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that build, run and test fnd on a Debian machine that has a Rust toolchain: Debian packages (as
 # root; otherwise it prints the command and fails) and deno, below target/. Without anything missing it does nothing and
-# needs no network. `--ci` adds what only .ci/run and `make test-vm` use (of that, cargo-deny, cargo-nextest and the SDKs of CloudEvents below target/),
+# needs no network. `--ci` adds what only .ci/run and `make test-vm` use (of that, cargo-deny, cargo-nextest, uv and the SDKs of CloudEvents below target/),
 # `--crash` what `make test-crash` does.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -134,6 +134,14 @@ if [[ ${1:-} == --ci ]] && ! cmp -s "$root/scripts/sdks.txt" "$target/tools/sdks
         tar -xzf "${package/@/-}.tgz"
     )
     cp "$root/scripts/sdks.txt" "$sdks/installed.txt"
+fi
+
+if [[ ${1:-} == --ci ]] && ! cmp -s "$root/scripts/uv.txt" "$target/tools/uv/installed.txt"; then
+    say "installing the uv of scripts/uv.txt below $target/tools/uv"
+    /usr/bin/python3 -m venv --clear "$target/tools/uv"
+    three_times "$target/tools/uv/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+        --require-hashes --requirement "$root/scripts/uv.txt" || die "pip could not install uv"
+    cp "$root/scripts/uv.txt" "$target/tools/uv/installed.txt"
 fi
 
 if [[ ! -x $deno ]]; then

@@ -19,12 +19,17 @@ const code = dirname(request);
 const wanted = JSON.parse(readFileSync(request, "utf8"));
 const state = Deno.env.get("STATE_DIRECTORY");
 // Each installation begins with nothing that an earlier one left, such as settings of npm.
-for (const entry of readdirSync(state)) rmSync(join(state, entry), { recursive: true, force: true });
+const clear = () => readdirSync(state).forEach((entry) => rmSync(join(state, entry), { recursive: true, force: true }));
+clear();
 const [tree, home, work] = [basename(dirname(code)), "home", "work"].map((name) => join(state, name));
 for (const directory of [tree, home, work]) mkdirSync(directory);
 const lock = join(tree, "deno.lock");
 
 function fail(why, status = FAILED) {
+  // What a failed installation has left may fill the disk. The reason of the failure matters more than an error here.
+  try {
+    clear();
+  } catch {}
   console.error(why);
   Deno.exit(status);
 }

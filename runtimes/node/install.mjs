@@ -17,7 +17,8 @@ const code = dirname(request);
 const wanted = JSON.parse(readFileSync(request, "utf8"));
 const state = process.env.STATE_DIRECTORY;
 // Each installation begins with nothing that an earlier one left, such as settings of npm.
-for (const entry of readdirSync(state)) rmSync(join(state, entry), { recursive: true, force: true });
+const clear = () => readdirSync(state).forEach((entry) => rmSync(join(state, entry), { recursive: true, force: true }));
+clear();
 const [tree, home, tmp] = [basename(dirname(code)), "home", "tmp"].map((name) => join(state, name));
 for (const directory of [tree, home, tmp]) mkdirSync(directory);
 
@@ -44,6 +45,10 @@ const npmrc = join(process.env.CREDENTIALS_DIRECTORY, "npmrc");
 if (existsSync(npmrc)) env.npm_config_userconfig = npmrc;
 
 function fail(why, status = FAILED) {
+  // What a failed installation has left may fill the disk. The reason of the failure matters more than an error here.
+  try {
+    clear();
+  } catch {}
   console.error(why);
   process.exit(status);
 }
@@ -69,7 +74,9 @@ async function npm(...options) {
   };
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", take);
   const status = await new Promise((done) => child.on("close", done).on("error", (error) => fail(error.message)));
-  if (status !== 0) fail(errors[0] ?? `npm ended with ${status}`, network ? TRANSIENT : FAILED);
+  // Of a script that failed, npm shows where it is and all that it printed: an error among that says more.
+  const told = errors.find((line) => /^\w*Error: /.test(line)) ?? errors.find((line) => !/^(path|command) /.test(line));
+  if (status !== 0) fail(told ?? `npm ended with ${status}`, network ? TRANSIENT : FAILED);
 }
 
 if (wanted.file) {

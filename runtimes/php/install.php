@@ -22,6 +22,8 @@ const INI = <<<'TEXT'
 
 function fail(string $why, int $status = FAILED): never
 {
+    // What a failed installation has left may fill the disk.
+    exec('/bin/rm -rf ' . escapeshellarg(getenv('STATE_DIRECTORY')) . '/*');
     fwrite(STDERR, "$why\n");
     exit($status);
 }

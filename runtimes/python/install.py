@@ -5,6 +5,7 @@ fnd runs it as the function `fnd-build`, in a directory with the files that list
 above. Exit 75: the network is the reason, and another attempt may succeed. Exit 65: it is not.
 """
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -32,8 +33,7 @@ def main():
     check_version(wanted["language"])
     state = pathlib.Path(os.environ["STATE_DIRECTORY"])
     # Each installation begins with nothing that an earlier one left, such as settings of pip.
-    for entry in state.iterdir():
-        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+    clear(state)
     tree, home, tmp = state / code.parent.name, state / "home", state / "tmp"
     site = tree / "site"
     for directory in (site, home, tmp):
@@ -42,7 +42,7 @@ def main():
     if not wanted["file"]:
         listing.write_text("".join(f"{item}\n" for item in wanted["list"]))
     environment(home, tmp, tree, listing)
-    uv = shutil.which("uv", path=os.pathsep.join(UV))
+    uv = os.environ.get("UV") or shutil.which("uv", path=os.pathsep.join(UV))
     if listing.name == "uv.lock":
         if uv is None:
             fail("`uv.lock` needs uv: `fndctl runtimes install uv`, or write a `requirements.txt`")
@@ -65,6 +65,11 @@ def main():
     packages = sorted(path.name[: -len(".dist-info")].replace("-", " ", 1) for path in site.glob("*.dist-info"))
     (tree / ".fnd-packages").write_text("".join(f"{package}\n" for package in packages))
     print(f"installed {len(packages)} packages" if len(packages) != 1 else f"installed {packages[0]}")
+
+
+def clear(state):
+    for entry in state.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
 def environment(home, tmp, tree, listing):
@@ -101,12 +106,15 @@ def run(command):
     print("+", " ".join(command), flush=True)
     network = False
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as program:
-        last = ""
+        last, cause = "", ""
         for line in program.stdout:
             print(line, end="", flush=True)
             network = network or NETWORK.search(line) is not None
             if line.lower().startswith(("error", "  ×", "  ╰", "× ")) or not last:
-                last = line.strip()
+                last, cause = line.strip(), ""
+            # Of the causes that uv prints, the last one says what happened.
+            if line.startswith("  cause: "):
+                cause = line.strip()[len("cause") :]
     if program.returncode != 0:
         # pip tells only its log that an index does not answer.
         log = pathlib.Path(os.environ["PIP_LOG"])
@@ -114,7 +122,7 @@ def run(command):
         if NETWORK.search(text) is not None:
             network = True
             last = next((line for line in re.findall(r"Could not fetch URL .*", text)), last)
-        fail(last or f"it ended with {program.returncode}", TRANSIENT if network else FAILED)
+        fail(f"{last}{cause}" or f"it ended with {program.returncode}", TRANSIENT if network else FAILED)
 
 
 def check_version(specifier):
@@ -148,4 +156,10 @@ def fail(why, code=FAILED):
     sys.exit(code)
 
 
-main()
+try:
+    main()
+except BaseException:
+    # What a failed installation has left may fill the disk. The reason of the failure matters more than an error here.
+    with contextlib.suppress(OSError):
+        clear(pathlib.Path(os.environ["STATE_DIRECTORY"]))
+    raise

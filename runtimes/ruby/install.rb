@@ -16,6 +16,9 @@ NETWORK = /ECONNREFUSED|ECONNRESET|ENETUNREACH|EHOSTUNREACH|ETIMEDOUT|getaddrinf
 PROGRAMS = %w[/usr/bin /usr/local/bin].freeze
 
 def fail_with(why, status = FAILED)
+  # What a failed installation has left may fill the disk.
+  state = ENV.fetch("STATE_DIRECTORY")
+  FileUtils.rm_rf(Dir.children(state).map { |entry| File.join(state, entry) })
   warn why
   exit status
 end

@@ -31,6 +31,15 @@ struct Description {
     phases: BTreeMap<String, Phase>,
     #[serde(default)]
     permissions: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    dependencies: Dependencies,
+}
+
+#[derive(Default, serde::Deserialize)]
+struct Dependencies {
+    /// Arguments of a function without dependencies.
+    #[serde(default)]
+    args_without: Vec<String>,
 }
 
 #[derive(serde::Deserialize)]
@@ -236,8 +245,8 @@ impl Runtime {
         let mut command = Vec::new();
         for item in &phase.command {
             match item.as_str() {
-                // Nothing is installed for these functions.
-                "{interpreter_args}" | "{args}" | "{dependencies}" => {}
+                "{interpreter_args}" | "{args}" => {}
+                "{dependencies}" => command.extend(self.description.dependencies.args_without.iter().cloned()),
                 "{permissions}" => {
                     let own = phase.env.keys().map(String::as_str);
                     let names: Vec<&str> = names.iter().copied().chain(own).collect();

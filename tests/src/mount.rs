@@ -20,6 +20,16 @@ impl Mount {
         assert!(mount.status().expect("mount is installed").success());
         Self(directory.to_owned())
     }
+
+    /// Gives it another size.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn resize(&self, size: &str) {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", &format!("remount,size={size}")]).arg(&self.0);
+        assert!(mount.status().expect("mount is installed").success());
+    }
 }
 
 impl Drop for Mount {

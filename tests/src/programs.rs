@@ -70,6 +70,13 @@ pub fn sdks() -> Option<PathBuf> {
     Some(target.join("tools/sdks")).filter(|path| path.join("installed.txt").exists())
 }
 
+/// Returns the uv that set-up brought.
+#[must_use]
+pub fn uv() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    Some(target.join("tools/uv/bin/uv")).filter(|path| path.exists())
+}
+
 /// Returns the browser chromium: `FND_CHROMIUM`, or the one that is installed.
 #[must_use]
 pub fn chromium() -> Option<PathBuf> {

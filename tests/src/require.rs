@@ -90,6 +90,7 @@ fn missing(need: &str) -> Option<&'static str> {
         "strace" => tamper::strace()
             .is_none()
             .then_some("no strace that may trace: run scripts/setup.sh --ci"),
+        "uv" => programs::uv().is_none().then_some("no uv: run scripts/setup.sh --ci"),
         "units" => (!Path::new("/usr/bin/systemd-analyze").exists()).then_some("no systemd-analyze"),
         other => panic!("`{other}` is not a need this harness knows"),
     }

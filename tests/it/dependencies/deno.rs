@@ -27,6 +27,23 @@ fn imports_are_installed_once_and_need_no_network_then() {
     fnd.drop_file("pads.ts", &code.replace("one ", "two "));
     answers(&fnd, "pads", "two two .....Ada!");
     assert_eq!((builds(&fnd), trees(&fnd).len()), (1, 1));
+    // A module that serves HTTP, which needs the network for that, with the same imports in another order: the same tree.
+    let code = code.replace("\"none\"", "\"host\"");
+    let (block, imports) = code.split_once("// ///\nimport").unwrap();
+    let mut imports: Vec<_> = imports
+        .lines()
+        .take(3)
+        .map(|line| line.trim_start_matches("import"))
+        .collect();
+    imports.reverse();
+    let fetch =
+        "export default { fetch: async (request: Request) => new Response(mark(pad(await request.json()))) };\n";
+    fnd.drop_file(
+        "web.ts",
+        &format!("{block}// ///\nimport{}\n{fetch}", imports.join("\nimport")),
+    );
+    answers(&fnd, "web", ".....Ada!");
+    assert_eq!((builds(&fnd), trees(&fnd).len()), (1, 1));
     // A script with other permissions than a handler.
     fnd.drop_file(
         "script.ts",

@@ -53,7 +53,11 @@ def tar(path, text):
 def npm(name, **more):
     files = {"package.json": json.dumps({"name": name, "version": "1.0.0", **more})}
     files["index.js"] = "module.exports = (text) => String(text).padStart(8, '.');\n"
-    return tarball({**files, "hostile.js": HOSTILE})
+    return tarball({**files, "hostile.js": HOSTILE, "room.js": ROOM})
+
+
+def integrity_of(content):
+    return "sha512-" + base64.b64encode(hashlib.sha512(content).digest()).decode()
 
 
 def module(path, version, files):
@@ -86,7 +90,10 @@ JSR_META = {
 }
 WHEELS = {"fndpad": wheel("fndpad", "1.0", "def pad(text):\n    return text.rjust(8, '.')\n")}
 PHP = tar("pad.php", "<?php\nfunction fndpad($text) { return str_pad($text, 8, '.', STR_PAD_LEFT); }\n")
-TARBALLS = {"fndpad": npm("fndpad"), "fndhostile": npm("fndhostile", scripts={"postinstall": "node hostile.js"})}
+# A package that is as large as a variable says.
+ROOM = 'require("fs").writeFileSync("big", require("crypto").randomBytes(Number(process.env.ROOM)));\n'
+SCRIPTS = {"fndpad": {}, "fndhostile": {"postinstall": "node hostile.js"}, "fndroom": {"postinstall": "node room.js"}}
+TARBALLS = {name: npm(name, scripts=scripts) for name, scripts in SCRIPTS.items()}
 
 
 def gems():
@@ -132,9 +139,9 @@ class Index(http.server.BaseHTTPRequestHandler):
             name, found = parts[0], TARBALLS[parts[0]]
             if len(parts) > 1:
                 return self.file(found)
-            integrity = "sha512-" + base64.b64encode(hashlib.sha512(found).digest()).decode()
+            integrity = integrity_of(found)
             url = f"http://{self.headers['host']}/{name}/-/{name}-1.0.0.tgz"
-            scripts = {"postinstall": "node hostile.js"} if name == "fndhostile" else {}
+            scripts = SCRIPTS[name]
             dist = {"tarball": url, "integrity": integrity}
             one = {"name": name, "version": "1.0.0", "dist": dist, "scripts": scripts, "hasInstallScript": bool(scripts)}
             whole = {"name": name, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": one}}
@@ -159,6 +166,8 @@ class Index(http.server.BaseHTTPRequestHandler):
             return self.answer(200, "application/octet-stream", gem.read_bytes())
         return self.answer(404, "application/json", b"{}")
 
+    do_HEAD = do_GET
+
     def file(self, content):
         damaged = content[:-1] + bytes([content[-1] ^ 1]) if self.mode() == "damaged" else content
         self.answer(200, "application/octet-stream", damaged)
@@ -168,7 +177,8 @@ class Index(http.server.BaseHTTPRequestHandler):
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, *_):
         pass
@@ -176,5 +186,6 @@ class Index(http.server.BaseHTTPRequestHandler):
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
 server.daemon_threads = True
-print(server.server_address[1], hashlib.sha256(WHEELS["fndpad"]).hexdigest(), sep="\n", flush=True)
+digests = [hashlib.sha256(WHEELS["fndpad"]).hexdigest(), integrity_of(TARBALLS["fndpad"]), hashlib.sha1(PHP).hexdigest()]
+print(server.server_address[1], *digests, sep="\n", flush=True)
 server.serve_forever()

@@ -4,10 +4,14 @@
 //! - `compiled`: functions in Go, and their modules
 //! - `deno`: imports of functions in Deno
 //! - `failures`: what happens if the index or an installation fails
+//! - `locks`: lock files and hashes, and uv
+//! - `room`: a full disk
 
 mod compiled;
 mod deno;
 mod failures;
+mod locks;
+mod room;
 
 use super::secrets::secret;
 use fnd_tests::fnd::Setup;
@@ -27,6 +31,10 @@ struct Index {
     port: u16,
     /// The SHA-256 of the only Python package.
     digest: String,
+    /// The `integrity` of the package of npm.
+    integrity: String,
+    /// The SHA-1 of the package of PHP.
+    php_digest: String,
 }
 
 impl Index {
@@ -51,6 +59,8 @@ impl Index {
         Self {
             port: line().parse().unwrap(),
             digest: line(),
+            integrity: line(),
+            php_digest: line(),
             directory,
             program,
         }
@@ -102,7 +112,7 @@ fn answers(fnd: &Fnd, function: &str, expected: &str) {
 fn error_with(fnd: &Fnd, function: &str, words: &str) -> String {
     wait_until(words, PATIENCE, || {
         let error = fnd.function(function)?.error?;
-        error.contains(words).then_some(error)
+        error.to_lowercase().contains(&words.to_lowercase()).then_some(error)
     })
 }
 
