@@ -44,7 +44,17 @@ type request struct {
 	Program struct{ Entry, Handler, Mode string }
 }
 
+// clear removes what a compilation has left: it may fill the disk. The reason of a failure matters more than an error here.
+func clear() {
+	state := os.Getenv("STATE_DIRECTORY")
+	entries, _ := os.ReadDir(state)
+	for _, entry := range entries {
+		os.RemoveAll(filepath.Join(state, entry.Name()))
+	}
+}
+
 func failWith(status int, why string) {
+	clear()
 	fmt.Fprintln(os.Stderr, why)
 	os.Exit(status)
 }
@@ -195,6 +205,7 @@ func main() {
 	var wanted request
 	must(json.Unmarshal(content, &wanted))
 	code, state := filepath.Dir(file), os.Getenv("STATE_DIRECTORY")
+	clear()
 	tree := filepath.Join(state, filepath.Base(filepath.Dir(code)))
 	work := filepath.Join(state, "work")
 	must(os.MkdirAll(tree, 0o755))
