@@ -7,7 +7,6 @@ use crate::diagnostic::Diagnostic;
 use crate::function::HttpRoute;
 use crate::function::keys::Source;
 use crate::function::resolve::Report;
-use crate::function::route::{Method, Per, Response};
 use crate::schema::pick::Pick;
 use crate::schema::tree::{Table, Value, find};
 use fnd_wire::plan::{Build, Form, JudgeFunction};
@@ -164,19 +163,8 @@ pub(super) fn push_route(
         return None;
     }
     Some(HttpRoute {
-        path: format!("{PUSH}{}", function.name.as_str()),
-        host: None,
-        methods: vec![Method::Post],
-        auth: source.hook_auth,
-        when: Vec::new(),
-        r#async: true,
-        idempotency: None,
-        cors: Vec::new(),
-        rate: None,
-        per: Per::All,
-        response: Response::Result,
-        strip: false,
         fetches: true,
+        ..HttpRoute::of_fnd(format!("{PUSH}{}", function.name.as_str()), source.hook_auth)
     })
 }
 

@@ -12,7 +12,7 @@ use fnd_core::access::Reach;
 use fnd_core::trace::Trace;
 use fnd_core::triggers::route::{Admits, Route, path};
 use fnd_manifest::function::HttpRoute;
-use fnd_manifest::function::route::{Method, Per, Response};
+use fnd_manifest::function::route::Method;
 use hyper::StatusCode;
 
 /// Returns the route for events, if a request has its path; `body` is the most bytes that it takes.
@@ -22,21 +22,7 @@ pub(super) fn route(listener: &Listener, asked: &Asked, body: impl FnOnce() -> u
     if path::normal(&events.path).ok()? != asked.path {
         return None;
     }
-    let entry = HttpRoute {
-        path: events.path.clone(),
-        host: None,
-        methods: vec![Method::Post],
-        auth: events.auth.clone(),
-        when: Vec::new(),
-        r#async: true,
-        idempotency: None,
-        cors: Vec::new(),
-        rate: None,
-        per: Per::All,
-        response: Response::Result,
-        strip: false,
-        fetches: false,
-    };
+    let entry = HttpRoute::of_fnd(events.path.clone(), events.auth.clone());
     Some(Route::of_events(entry, body()))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Strings and comments are blanked first.
 
-use super::{Handler, is_word, line_of, skip_literal};
+use super::{Handler, blanked, is_word, line_comment, line_of, skip_literal};
 
 /// Longest list of parameters in bytes, so that the time is linear.
 const PARAMETERS_MAX: usize = 4096;
@@ -52,28 +52,16 @@ fn last_word(parameter: &[u8]) -> &[u8] {
     parameter.get(start..).unwrap_or_default()
 }
 
-/// Replaces strings and comments by blanks, so that every byte keeps its position.
+/// Replaces strings and comments by blanks.
 fn blank(text: &str) -> Vec<u8> {
-    let text = text.as_bytes();
-    let mut result = Vec::with_capacity(text.len());
-    while let Some(byte) = text.get(result.len()) {
-        let rest = text.get(result.len()..).unwrap_or_default();
-        let to_line_end = || rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-        let skipped = if rest.starts_with(b"//") {
-            to_line_end()
-        } else if let Some(raw) = rest.strip_prefix(b"`") {
-            raw.iter()
-                .position(|byte| *byte == b'`')
-                .map_or(rest.len(), |end| end + 2)
-        } else {
-            skip_literal(rest, b"\"'")
-        };
-        match skipped {
-            0 => result.push(*byte),
-            _ => result.resize((result.len() + skipped).min(text.len()), b' '),
-        }
-    }
-    result
+    blanked(text, |code| match code {
+        [b'/', b'/', ..] => line_comment(code),
+        [b'`', raw @ ..] => raw
+            .iter()
+            .position(|byte| *byte == b'`')
+            .map_or(code.len(), |end| end + 2),
+        _ => skip_literal(code, b"\"'"),
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Strings and comments are blanked first. Only methods directly in a class that is not inside of another one count.
 
-use super::{Handler, is_word, line_of, skip_literal};
+use super::{Handler, blanked, is_word, line_comment, line_of, skip_literal};
 
 /// Longest list of parameters in bytes, so that the time is linear.
 const PARAMETERS_MAX: usize = 4096;
@@ -94,25 +94,13 @@ fn word(code: &[u8]) -> &[u8] {
     code.get(..end).unwrap_or_default()
 }
 
-/// Replaces strings and comments by blanks, so that every byte keeps its position.
+/// Replaces strings and comments by blanks.
 fn blank(text: &str) -> Vec<u8> {
-    let text = text.as_bytes();
-    let mut result = Vec::with_capacity(text.len());
-    while let Some(byte) = text.get(result.len()) {
-        let rest = text.get(result.len()..).unwrap_or_default();
-        let skipped = if rest.starts_with(b"//") {
-            rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())
-        } else if rest.starts_with(br#"""""#) {
-            text_block(rest)
-        } else {
-            skip_literal(rest, b"\"'")
-        };
-        if skipped == 0 {
-            result.push(*byte);
-        }
-        result.resize((result.len() + skipped).min(text.len()), b' ');
-    }
-    result
+    blanked(text, |code| match code {
+        [b'/', b'/', ..] => line_comment(code),
+        [b'"', b'"', b'"', ..] => text_block(code),
+        _ => skip_literal(code, b"\"'"),
+    })
 }
 
 /// Returns the length of `"""text"""`.

@@ -93,6 +93,26 @@ pub fn is_commonjs(code: &[u8]) -> bool {
     javascript::is_commonjs(&String::from_utf8_lossy(code))
 }
 
+/// Returns a text with blanks in place of what is no code, so that every byte keeps its position. `skip` returns how many of
+/// the bytes that it gets are none: 0 for code.
+fn blanked(text: &str, mut skip: impl FnMut(&[u8]) -> usize) -> Vec<u8> {
+    let text = text.as_bytes();
+    let mut result = Vec::with_capacity(text.len());
+    while let Some(byte) = text.get(result.len()) {
+        let skipped = skip(text.get(result.len()..).unwrap_or_default());
+        if skipped == 0 {
+            result.push(*byte);
+        }
+        result.resize((result.len() + skipped).min(text.len()), b' ');
+    }
+    result
+}
+
+/// Returns the length of a comment from `//` to the end of its line.
+fn line_comment(code: &[u8]) -> usize {
+    code.iter().position(|byte| *byte == b'\n').unwrap_or(code.len())
+}
+
 /// Returns the length of the string or the `/* */` comment that code begins with, 0 if it begins with neither.
 fn skip_literal(code: &[u8], quotes: &[u8]) -> usize {
     if code.starts_with(b"/*") {

@@ -2,7 +2,7 @@
 //!
 //! Text outside of `<?php ... ?>`, strings, here-documents and comments are blanked first.
 
-use super::{Handler, is_word, line_of, skip_literal};
+use super::{Handler, blanked, is_word, line_comment, line_of, skip_literal};
 
 /// Longest list of parameters in bytes, so that the time is linear.
 const PARAMETERS_MAX: usize = 4096;
@@ -60,14 +60,11 @@ fn word(code: &[u8]) -> &[u8] {
     code.get(..end).unwrap_or_default()
 }
 
-/// Replaces all text that is no code by blanks, so that every byte keeps its position.
+/// Replaces all text that is no code by blanks.
 fn blank(text: &str) -> Vec<u8> {
-    let text = text.as_bytes();
-    let mut result = Vec::with_capacity(text.len());
     let mut in_code = false;
-    while let Some(byte) = text.get(result.len()) {
-        let rest = text.get(result.len()..).unwrap_or_default();
-        let skipped = if !in_code {
+    blanked(text, |rest| {
+        if !in_code {
             in_code = true;
             let opens = |bytes: &[u8]| bytes.starts_with(b"<?php") || bytes.starts_with(b"<?=");
             (0..rest.len())
@@ -79,19 +76,14 @@ fn blank(text: &str) -> Vec<u8> {
             2
         } else if rest.starts_with(b"<<<") {
             document(rest)
-        } else if rest.starts_with(b"//") || (*byte == b'#' && !rest.starts_with(b"#[")) {
+        } else if rest.starts_with(b"//") || (rest.starts_with(b"#") && !rest.starts_with(b"#[")) {
             // The end of the code also ends the comment.
-            let line = find(rest, b"\n").unwrap_or(rest.len());
+            let line = line_comment(rest);
             find(rest.get(..line).unwrap_or_default(), b"?>").unwrap_or(line)
         } else {
             skip_literal(rest, b"\"'`")
-        };
-        if skipped == 0 {
-            result.push(*byte);
         }
-        result.resize((result.len() + skipped).min(text.len()), b' ');
-    }
-    result
+    })
 }
 
 /// Returns the length of a here-document up to the end of its name, 0 if it is none.

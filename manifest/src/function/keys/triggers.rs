@@ -66,6 +66,28 @@ keys! {
     }
 }
 
+impl HttpRoute {
+    /// Returns a route of fnd's own, which takes what it is sent and answers with 202.
+    #[must_use]
+    pub fn of_fnd(path: String, auth: Credentials) -> Self {
+        Self {
+            path,
+            host: None,
+            methods: vec![Method::Post],
+            auth,
+            when: Vec::new(),
+            r#async: true,
+            idempotency: None,
+            cors: Vec::new(),
+            rate: None,
+            per: Per::All,
+            response: Response::Result,
+            strip: false,
+            fetches: false,
+        }
+    }
+}
+
 keys! {
     const TEST {
         /// Values that the place must not have.
