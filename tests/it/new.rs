@@ -166,7 +166,7 @@ fn nothing_is_overwritten_and_wrong_words_say_the_rule() {
     let run = new(place.path(), &["x", "--runtime", "cobol"]).expect_code(2);
     assert!(
         run.stderr
-            .contains("bash, python, deno, node, ruby, php, perl, lua, java, exec"),
+            .contains("bash, python, deno, node, ruby, php, perl, lua, java, go, exec"),
         "{run}"
     );
     let run = new(&at("missing"), &["x", "--runtime", "bash"]).expect_code(2);
