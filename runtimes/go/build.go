@@ -75,9 +75,14 @@ func run(dir string, arguments ...string) []string {
 	command.Stderr = command.Stdout
 	must(command.Start())
 	var lines []string
-	for scanner := bufio.NewScanner(output); scanner.Scan(); {
-		fmt.Println(scanner.Text())
-		lines = append(lines, scanner.Text())
+	// Not a Scanner: it stops at a long line, and go would wait for ever for somebody who reads on.
+	for reader := bufio.NewReader(output); err == nil; {
+		var line string
+		if line, err = reader.ReadString('\n'); line != "" {
+			line = strings.TrimSuffix(line, "\n")
+			fmt.Println(line)
+			lines = append(lines, line)
+		}
 	}
 	if command.Wait() == nil {
 		return lines

@@ -156,7 +156,7 @@ impl Runtime {
     /// the one that the manifest names.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// The message of the compiler.
     pub(crate) fn compiled(&self, entry: &Path, handler: &str, scratch: &Path) -> Result<Option<PathBuf>, String> {
         let Some(phase) = self.description.phases.get("compile") else {
             return Ok(None);

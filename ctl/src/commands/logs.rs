@@ -140,8 +140,14 @@ async fn build_of(context: &Context, function: &str, release: Option<&str>) -> R
     };
     let list: ReleaseList = parse(&context.client.get(&format!("{path}/versions")).await?.body)?;
     let wanted = release.strip_prefix("sha256:").unwrap_or(release);
-    let found = list.versions.iter().find(|one| one.version.hex().starts_with(wanted));
+    let mut found = list.versions.iter().filter(|one| one.version.hex().starts_with(wanted));
     let missing = |message| Failure::new(Exit::NoSuchThing, message).help(format!("fndctl releases {function}"));
+    let (found, other) = (found.next(), found.next());
+    if other.is_some() {
+        return Err(missing(format!(
+            "several releases of `{function}` begin with `{release}`"
+        )));
+    }
     let found = found.ok_or_else(|| missing(format!("`{function}` has no release `{release}`")))?;
     let none = || missing(format!("nothing was built for release `{release}` of `{function}`"));
     Ok(found.build.ok_or_else(none)?.to_string())

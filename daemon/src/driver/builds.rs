@@ -51,7 +51,7 @@ struct Waiting {
     task: Task,
 }
 
-/// What a build does.
+/// The work of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
     /// It fetches the code.
@@ -380,8 +380,15 @@ impl State {
                 .get(function)
                 .and_then(|known| known.serving(Some(version)));
             let tree = serving.and_then(|serving| serving.tree);
-            let made = tree.and_then(|tree| self.builds.made.get(&tree).copied());
-            if let Some(id) = made.or_else(|| self.builds.last(function)) {
+            let build = match tree {
+                Some(tree) => self.builds.made.get(&tree).copied(),
+                // Without a tree, only the fetching of its code can be a build of this version.
+                None => self
+                    .builds
+                    .last(function)
+                    .filter(|_| self.functions.sources.has_fetched(function)),
+            };
+            if let Some(id) = build {
                 self.functions
                     .releases
                     .change(function, |releases| releases.built(version, id));

@@ -96,6 +96,11 @@ impl Sources {
         self.fetched.insert(function.clone(), what);
     }
 
+    /// Returns whether the code of a function was fetched since fnd started.
+    pub(crate) fn has_fetched(&self, function: &FunctionName) -> bool {
+        self.fetched.contains_key(function)
+    }
+
     /// Returns the name of a function's code for people: its file, and what was fetched.
     pub(crate) fn name(&self, function: &FunctionName, file: &str) -> String {
         match self.fetched.get(function) {

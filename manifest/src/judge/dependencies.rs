@@ -30,7 +30,7 @@ pub(super) struct Dependencies {
     pub(super) inputs: Vec<String>,
 }
 
-/// What a compiler has to know of a function.
+/// The facts about a function that a compiler needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Program {
     /// The file that runs.

@@ -91,6 +91,7 @@ impl Judge {
             }
         }
         let refused = report.refused();
+        let compiled = decided.as_ref().is_some_and(|decided| decided.compiled);
         let (mode_reason, versions, manifest, plan, build) = match decided {
             Some(mut decided) => {
                 decided.manifest.http.extend(push);
@@ -102,9 +103,6 @@ impl Judge {
         let id = manifest.as_ref().map(|manifest: &Manifest| manifest.runtime.as_str());
         let code = entry.filter(|_| !function.form.is_tree()).zip(id);
         let imports = code.map(|(file, runtime)| detect::imports(runtime, &file.bytes.0));
-        let is_compiled =
-            |runtime: &&crate::runtime::Runtime| runtime.compile.is_some() && Some(runtime.summary.id.as_str()) == id;
-        let compiled = self.runtimes.iter().any(|runtime| is_compiled(&runtime));
         let interpreters = plan.as_ref().map(|plan| plan.interpreters.clone());
         Judged {
             plan: plan.filter(|_| !refused),
@@ -221,6 +219,7 @@ impl Judge {
         });
         Some(Decided {
             mode_reason,
+            compiled: choice.runtime.compile.is_some(),
             versions: (choice.version, choice.unchecked),
             manifest,
             plan,
@@ -482,6 +481,8 @@ fn at_line(problem: Diagnostic, file: &JudgedFile, line: u32) -> Diagnostic {
 
 struct Decided {
     mode_reason: String,
+    /// Whether its build compiles it.
+    compiled: bool,
     /// The version that is asked for, and the one that cannot be checked.
     versions: (Option<String>, Option<String>),
     manifest: Manifest,

@@ -199,6 +199,8 @@ fn functions_in_python_with_the_same_packages_share_one_installation() {
     let first = releases.lines().last().unwrap();
     let logs = of(&["logs", "list", "--build", first]);
     assert!(logs.contains("installed fndpad 1.0") && logs != locked, "{logs}");
+    let several = fnd.ctl(&["logs", "list", "--build="]).expect_code(3);
+    assert!(several.stderr.contains("several releases of `list`"), "{several}");
     let nothing = fnd.ctl(&["logs", "list", "--build", "ffffffff"]).expect_code(3);
     assert!(nothing.to_string().contains("has no release `ffffffff`"), "{nothing}");
     fnd.finish();

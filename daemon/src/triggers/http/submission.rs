@@ -166,7 +166,7 @@ impl Public {
         (admitted, body): (&Admitted, Option<Data>),
     ) -> Result<Answered, Refusal> {
         if body.is_none() {
-            // What the server tells of the push is not needed, but it has to be able to say it.
+            // The body tells about the push. fnd does not need it, but its sender has to be able to send all of it.
             let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
             request.read_body(&buffers, PUSH_MAX, "a push").await?;
         }
