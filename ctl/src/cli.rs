@@ -1,9 +1,9 @@
 //! The command line: every verb, its options and its examples.
 
 use crate::commands::{
-    audit, backup, binding, build, bundle, cancel, cat, completion, config, dead_letters, deploy, diff, doctor, drain,
-    edit, emit, enable, events, explain, history, invoke, list, log_level, logs, new, releases, reload, remove, replay,
-    report, restore, result, routes, run, runtimes, schedules, schema, secret, show, sizes, state, status, top,
+    audit, backup, binding, build, bundle, canary, cancel, cat, completion, config, dead_letters, deploy, diff, doctor,
+    drain, edit, emit, enable, events, explain, history, invoke, list, log_level, logs, new, releases, reload, remove,
+    replay, report, restore, result, routes, run, runtimes, schedules, schema, secret, show, sizes, state, status, top,
     validate, verify, version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
@@ -183,6 +183,8 @@ pub(crate) enum Verb {
     /// End a pin or a rollback: the file of the function serves again.
     #[command(after_help = "Example:\n  fndctl unpin hello")]
     Unpin(releases::Args),
+    /// Give a new release a share of the calls, let it serve, or take the calls from it; without an option show it.
+    Canary(canary::Args),
     /// Show what differs between two releases, in manifest and code.
     Diff(diff::Args),
     /// Install the dependencies of a function again if that failed, and wait until they are there.

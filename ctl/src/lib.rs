@@ -268,6 +268,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Rollback(args) => c::releases::hold(context, args, "rollback").await,
         Verb::Pin(args) => c::releases::hold(context, args, "pin").await,
         Verb::Unpin(args) => c::releases::unpin(context, args).await,
+        Verb::Canary(args) => c::canary::run(context, args).await,
         Verb::Build(args) => c::build::run(context, args).await,
         Verb::Diff(args) => c::diff::run(context, args).await,
         Verb::Deploy(args) => c::deploy::run(context, args).await,

@@ -29,6 +29,7 @@
 //! - `state`: values that functions share
 //! - `schedules`: each slot is handled once
 //! - `sdks`: events of the CloudEvents SDKs
+//! - `canary`: new code with a share of the calls
 //! - `releases`: going back, pinning, and what serves after a restart
 //! - `secrets`: what requests are checked with
 //! - `secrets_in_git`: secrets that lie encrypted beside functions
@@ -50,6 +51,7 @@ mod away;
 mod badinput;
 mod buffers;
 mod calls_between_functions;
+mod canary;
 mod cloudevents;
 mod corpus;
 mod crash;

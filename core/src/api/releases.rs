@@ -14,6 +14,9 @@ pub struct ReleaseList {
     pub versions: Vec<ReleaseView>,
     /// The release that is held; null if the newest release that can be loaded serves.
     pub hold: Option<HoldView>,
+    /// The release that gets a share of the calls; null if there is none.
+    #[serde(default)]
+    pub canary: Option<CanaryView>,
 }
 
 /// A release.
@@ -59,10 +62,34 @@ pub struct HoldView {
     pub waiting: Option<Version>,
 }
 
+/// The release that gets a share of the calls while another one serves.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct CanaryView {
+    /// The release.
+    #[serde(with = "text::id")]
+    #[schemars(with = "String")]
+    pub version: Version,
+    /// Its share of the calls, 1 to 100.
+    pub percent: u32,
+    /// Since when it gets calls; null: it is being installed or loaded.
+    #[schemars(extend("format" = "date-time"))]
+    pub since: Option<String>,
+    /// Its attempts that have ended since fnd started.
+    pub attempts: u64,
+    /// Its attempts that failed.
+    pub failures: u64,
+    /// With more failures it is rolled back.
+    pub max_failures: u64,
+    /// When it is promoted; null: when a person does it.
+    #[schemars(extend("format" = "date-time"))]
+    pub promote_at: Option<String>,
+}
+
 impl ReleaseList {
-    /// Returns the list for callers; `trying` is the version that is on trial.
+    /// Returns the list for callers; `trying` is the version that is on trial, `attempts` is how many attempts of the canary
+    /// have ended.
     #[must_use]
-    pub fn of(releases: &Releases, trying: Option<Version>) -> Self {
+    pub fn of(releases: &Releases, trying: Option<Version>, attempts: u64) -> Self {
         let view = |release: &Release| ReleaseView {
             version: release.version,
             state: releases.state(release, trying),
@@ -80,18 +107,27 @@ impl ReleaseList {
                 since: instant::text(hold.since_ms),
                 waiting: releases.waiting(),
             }),
+            canary: releases.canary().map(|canary| CanaryView {
+                version: canary.version,
+                percent: canary.rules.percent,
+                since: canary.since_ms.map(instant::text),
+                attempts,
+                failures: canary.failures,
+                max_failures: canary.rules.max_failures,
+                promote_at: canary.promote_at_ms().map(instant::text),
+            }),
         }
     }
 }
 
-/// The result of a rollback, of pinning or of unpinning.
+/// The result of a change of releases: a rollback, a pin, a canary, or the end of one.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ReleaseChanged {
-    /// The release that was asked for; after `unpin` the one that serves now.
+    /// The release that was asked for; after `unpin` the one that serves now, after the end of a canary the canary.
     #[serde(with = "text::id_or_null")]
     #[schemars(with = "Option<String>")]
     pub version: Option<Version>,
-    /// Its state: `serving`, or `trying` if its first worker takes long.
+    /// Its state: `serving`, `canary`, `trying` if its first worker takes long, or `waiting` after the end of a canary.
     pub state: ReleaseState,
 }
 

@@ -16,6 +16,15 @@ pub enum NoRelease {
     /// No release has this name.
     #[error("no release begins with `{0}`: it was deleted (`keep_versions`), or there never was one")]
     Unknown(String),
+    /// No release waits behind a pin.
+    #[error(
+        "no release waits for calls: pin the one that serves (`fndctl pin`), then change the file; or write `[release] canary` \
+         into its manifest"
+    )]
+    NoneWaits,
+    /// No release gets a share of the calls.
+    #[error("none of its releases is a canary")]
+    NoCanary,
     /// Several releases have names that begin like this.
     #[error("`{name}` is the beginning of several releases: {}", .releases.join(", "))]
     Ambiguous {
@@ -128,6 +137,8 @@ impl Releases {
             ReleaseState::Failed
         } else if trying == Some(version) {
             ReleaseState::Trying
+        } else if self.canary.as_ref().is_some_and(|canary| canary.version == version) {
+            ReleaseState::Canary
         } else if self.hold.is_some() && matches!(self.file, File::Good(file, _) if file == version) {
             ReleaseState::Waiting
         } else {

@@ -1,6 +1,6 @@
 //! What follows from each event: which copy is installed, and whether the content of the file may serve.
 
-use super::{Hold, HoldKind, Release, Releases, short};
+use super::{CanaryRules, Hold, HoldKind, Release, Releases, short};
 use fnd_manifest::text;
 use fnd_wire::ids::{InvocationId, Version};
 use serde::{Deserialize, Serialize};
@@ -39,15 +39,37 @@ impl File {
 pub enum Next {
     /// It may serve.
     Serve,
+    /// It gets this share of the calls in percent: another release serves.
+    Canary(u32),
     /// It waits, and this copy is installed: a hold is in force.
     Hold(Version),
     /// This copy is installed first, so that it serves while the file is on trial; then the file is installed again.
     First(Version),
 }
 
+/// What follows from the installation of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copied {
+    /// It may serve.
+    Serves,
+    /// It gets this share of the calls in percent.
+    Canary(u32),
+    /// Nobody wants it any more.
+    Unwanted,
+}
+
+/// How the file is tried.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tried {
+    /// Whether a worker of it must be ready before it replaces another release.
+    pub loaded: bool,
+    /// Whether it gets a share of the calls first.
+    pub canary: Option<CanaryRules>,
+}
+
 impl Releases {
-    /// Handles a file that was installed. `tried` says whether its version is tried before it replaces another one.
-    pub fn file_installed(&mut self, now_ms: u64, version: (Version, Version), (source, tried): (&str, bool)) -> Next {
+    /// Handles a file that was installed; `tried` says how it is tried before it replaces another release.
+    pub fn file_installed(&mut self, now_ms: u64, version: (Version, Version), (source, tried): (&str, Tried)) -> Next {
         let (version, content) = version;
         let is_edit = |hold: &Hold| hold.kind == HoldKind::Rollback && hold.file != Some(content);
         if self.hold.as_ref().is_some_and(is_edit) {
@@ -57,19 +79,25 @@ impl Releases {
             self.add(now_ms, (version, content), source);
             self.file = File::Good(version, content);
         }
+        self.canary_follows((version, content));
         let next = self.hold.as_ref().map_or(version, |hold| hold.version);
         let established = self.hold.as_ref().is_some_and(|hold| hold.established);
         let proven = self
             .get(next)
             .is_some_and(|release| release.served && release.error.is_none());
-        if tried
+        if (tried.loaded || tried.canary.is_some())
             && !established
             && (!proven || self.hold.is_some())
             && let Some(before) = self.revive(next)
         {
             return Next::First(before);
         }
-        if next == version { Next::Serve } else { Next::Hold(next) }
+        if next != version {
+            return Next::Hold(next);
+        }
+        let rules = tried.canary.filter(|_| self.hold.is_none());
+        let share = self.file_is_canary((version, content), rules);
+        share.map_or(Next::Serve, Next::Canary)
     }
 
     fn add(&mut self, now_ms: u64, (version, load_key): (Version, Version), source: &str) {
@@ -125,8 +153,8 @@ impl Releases {
     }
 
     /// Handles a copy that was installed; `version` differs from `asked` if its interpreter or a secret has changed.
-    /// Returns whether it may serve: it is held, or nothing else serves.
-    pub fn copy_installed(&mut self, asked: Version, version: Version) -> bool {
+    /// Returns what it is for: it is held, or nothing else serves, or it is the canary.
+    pub fn copy_installed(&mut self, asked: Version, version: Version) -> Copied {
         if version != asked
             && self.get(version).is_none()
             && let Some(index) = self.list.iter().position(|release| release.version == asked)
@@ -143,18 +171,30 @@ impl Releases {
             self.list.insert(index + 1, new);
         }
         let is_live = self.is_live(version);
-        match &mut self.hold {
+        let canary = self.canary.as_mut().filter(|canary| canary.version == asked);
+        if let Some(canary) = canary {
+            canary.version = version;
+            if !canary.promoted && self.live {
+                return Copied::Canary(canary.rules.percent);
+            }
+        }
+        let promoted = self
+            .canary
+            .as_ref()
+            .is_some_and(|canary| canary.promoted && canary.version == version);
+        let serves = match &mut self.hold {
             Some(hold) if hold.version == asked => {
                 hold.version = version;
                 if is_live {
                     // It is not going to begin to serve.
-                    (hold.established, hold.before) = (true, None);
+                    hold.establish();
                 }
                 true
             }
             Some(_) => self.first == Some(asked),
-            None => self.serving == Some(asked),
-        }
+            None => promoted || self.serving == Some(asked),
+        };
+        if serves { Copied::Serves } else { Copied::Unwanted }
     }
 
     /// Handles the end of what [`copy_installed`](Self::copy_installed) or [`copy_refused`](Self::copy_refused) led to.
@@ -179,11 +219,16 @@ impl Releases {
             version,
             file: self.file.content(),
             since_ms: now_ms,
-            established: self.live && self.serving == Some(version),
+            established: false,
             before,
+            canary: self.canary.take().map(Box::new),
         });
-        if let Some(hold) = self.hold.as_mut().filter(|hold| hold.established) {
-            hold.before = None;
+        if let Some(hold) = self
+            .hold
+            .as_mut()
+            .filter(|_| self.live && self.serving == Some(version))
+        {
+            hold.establish();
         }
         if let Some(release) = self.list.iter_mut().find(|release| release.version == version) {
             release.error = None;
@@ -200,6 +245,7 @@ impl Releases {
         let earlier = self.clone();
         let before = self.serving.replace(version).filter(|before| *before != version);
         self.live = true;
+        self.canary.take_if(|canary| canary.version == version);
         let why = before.map(|before| self.reason(before, version));
         for release in &mut self.list {
             if release.version == version {
@@ -209,7 +255,7 @@ impl Releases {
             }
         }
         if let Some(hold) = self.hold.as_mut().filter(|hold| hold.version == version) {
-            (hold.established, hold.before) = (true, None);
+            hold.establish();
         }
         *self != earlier
     }
@@ -237,19 +283,26 @@ impl Releases {
             release.error = Some(why.to_owned());
         }
         let hold = self.hold.take_if(|hold| hold.version == version && !hold.established)?;
-        self.hold = hold.before.map(|before| *before);
+        self.give_way(hold);
         self.serving
     }
 
     /// Handles a copy that was refused. If a person has just asked for it, its hold ends. Returns whether it did.
     pub fn copy_refused(&mut self, asked: Version) -> bool {
+        self.canary.take_if(|canary| canary.version == asked);
         match self.hold.take_if(|hold| hold.version == asked && !hold.established) {
             Some(hold) => {
-                self.hold = hold.before.map(|before| *before);
+                self.give_way(hold);
                 true
             }
             None => false,
         }
+    }
+
+    /// Ends a hold whose release cannot serve: what it replaced is in force again.
+    fn give_way(&mut self, hold: Hold) {
+        self.hold = hold.before.map(|before| *before);
+        self.canary = hold.canary.map(|canary| *canary);
     }
 
     /// Forgets the releases that are no longer on the disk. Returns whether there were any.

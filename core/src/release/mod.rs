@@ -12,17 +12,24 @@
 //!
 //! This module installs nothing, and it does not know whether a copy is still complete.
 //!
+//! A *canary* is a release that gets a share of the calls while another one serves. It is the content of the file: under a pin
+//! because a person asks for it, else because its manifest does. It is promoted, which ends the pin, or it ends, and then
+//! the file waits: under the pin, else under a rollback.
+//!
 //! Files:
+//! - `canary`: a release that gets a share of the calls
 //! - `decide`: what follows from each event
 //! - `choose`: finds the release that a person names, and what a list shows of each
 
+mod canary;
 mod choose;
 mod decide;
 #[cfg(test)]
 mod tests;
 
+pub use canary::{Canary, CanaryRules, canary_words};
 pub use choose::{NoRelease, NotHeld, short};
-pub use decide::{File, Next};
+pub use decide::{Copied, File, Next, Tried};
 
 use fnd_manifest::{text, words};
 use fnd_wire::ids::{InvocationId, Version};
@@ -35,6 +42,8 @@ words! {
         Serving = "serving",
         /// One worker of it is started; it serves when the worker is ready.
         Trying = "trying",
+        /// It gets a share of the calls while another one serves.
+        Canary = "canary",
         /// It is the content of the file, and a hold keeps another release serving.
         Waiting = "waiting",
         /// Another release replaced it.
@@ -93,6 +102,16 @@ pub struct Hold {
     pub established: bool,
     /// The hold that this one replaces, which is in force again if the release fails its trial.
     pub before: Option<Box<Self>>,
+    /// The canary that this hold ends, which is one again if the release fails its trial.
+    #[serde(default)]
+    pub canary: Option<Box<Canary>>,
+}
+
+impl Hold {
+    /// Notes that its release has served: what it replaces does not come back.
+    fn establish(&mut self) {
+        (self.established, self.before, self.canary) = (true, None, None);
+    }
 }
 
 /// The releases of a function. Its stored form has everything that must survive a restart.
@@ -104,6 +123,8 @@ pub struct Releases {
     #[serde(with = "text::id_or_null")]
     serving: Option<Version>,
     hold: Option<Hold>,
+    #[serde(default)]
+    canary: Option<Canary>,
     file: File,
     /// Whether `serving` has begun to serve since fnd started.
     #[serde(skip)]
@@ -147,7 +168,11 @@ impl Releases {
     pub fn needed(&self) -> Vec<Version> {
         let held = self.hold.iter().flat_map(|hold| [Some(hold), hold.before.as_deref()]);
         let held = held.flatten().map(|hold| hold.version);
-        held.chain(self.serving).chain(self.file.version()).collect()
+        let canary = self.canary.as_ref().map(|canary| canary.version);
+        held.chain(self.serving)
+            .chain(self.file.version())
+            .chain(canary)
+            .collect()
     }
 
     /// Returns a release.

@@ -16,6 +16,12 @@ fn key(content: u8) -> Version {
 const BROKEN: u8 = 4;
 const INVALID: u8 = 5;
 
+const RULES: CanaryRules = CanaryRules {
+    percent: 10,
+    promote_after_ms: Some(1000),
+    max_failures: 1,
+};
+
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Edit(u8),
@@ -26,6 +32,14 @@ enum Step {
     Rollback(Option<u8>),
     Pin(Option<u8>),
     Unpin,
+    /// Whether the manifest says `canary`, from the next edit on.
+    Share(bool),
+    /// A person gives the waiting release a share of the calls.
+    Canary,
+    Promote,
+    StopCanary,
+    /// An attempt of the canary fails.
+    CanaryFails,
     Restart,
     /// The next step's trial does not end before a restart.
     CutShort,
@@ -39,6 +53,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => proptest::option::of(0..INVALID).prop_map(Step::Rollback),
         2 => proptest::option::of(0..INVALID).prop_map(Step::Pin),
         2 => Just(Step::Unpin),
+        2 => any::<bool>().prop_map(Step::Share),
+        2 => Just(Step::Canary),
+        2 => Just(Step::Promote),
+        1 => Just(Step::StopCanary),
+        2 => Just(Step::CanaryFails),
         2 => Just(Step::Restart),
         1 => Just(Step::CutShort),
     ];
@@ -52,6 +71,10 @@ struct World {
     file: u8,
     interpreter: u8,
     serves: Option<Version>,
+    /// The release that gets a share of the calls.
+    canary: Option<Version>,
+    /// Whether the manifest says `canary`.
+    share: bool,
     cut_short: bool,
     /// Whether a version that can be loaded has served.
     ever_good: bool,
@@ -67,6 +90,8 @@ impl World {
             file: 0,
             interpreter: 0,
             serves: None,
+            canary: None,
+            share: false,
             cut_short: false,
             ever_good: false,
             now: 0,
@@ -86,35 +111,82 @@ impl World {
         }
         let file = version(self.file, self.interpreter);
         self.now += 1;
+        let tried = Tried {
+            loaded: true,
+            canary: self.share.then_some(RULES),
+        };
+        let known = self.releases.canary().is_some();
         let next = self
             .releases
-            .file_installed(self.now, (file, key(self.file)), ("f.py", true));
+            .file_installed(self.now, (file, key(self.file)), ("f.py", tried));
         self.store();
+        self.compare();
         match next {
             Next::Serve => self.offer(file),
             Next::Hold(copy) => self.copy(copy),
             Next::First(copy) => self.copy(copy),
+            Next::Canary(_) => {
+                self.offer_canary(file);
+                if let Some(serving) = self.serves.filter(|_| known) {
+                    self.copy(serving);
+                }
+            }
         }
     }
 
     fn copy(&mut self, asked: Version) {
         let new = version(asked.0[0], self.interpreter);
-        let may = self.releases.copy_installed(asked, new);
+        let copied = self.releases.copy_installed(asked, new);
         self.store();
-        if may {
-            self.offer(new);
+        match copied {
+            Copied::Serves => self.offer(new),
+            Copied::Canary(_) => self.offer_canary(new),
+            Copied::Unwanted => {}
         }
         if self.releases.copy_done(asked) {
             self.judge();
         }
     }
 
+    /// Gives the supervisor a version that is to get a share of the calls.
+    fn offer_canary(&mut self, new: Version) {
+        if self.canary == Some(new) || self.cut_short {
+            return;
+        }
+        self.canary = None;
+        if new.0[0] < BROKEN {
+            self.canary = Some(new);
+            self.releases.canary_begins(new, self.now);
+        } else {
+            self.releases.failed(new, "no such module");
+        }
+        self.store();
+    }
+
+    /// Takes a canary from the supervisor that the machine no longer has.
+    fn compare(&mut self) {
+        let canary = self.releases.canary().map(|canary| canary.version);
+        self.canary = self.canary.filter(|has| canary == Some(*has));
+    }
+
     /// Gives a version to the supervisor.
     fn offer(&mut self, new: Version) {
+        self.serve(new);
+        self.compare();
+        let wanted = self.releases.wanted_canary();
+        if let Some(wanted) = wanted.filter(|wanted| self.canary != Some(*wanted) && wanted.0[0] < BROKEN) {
+            self.copy(wanted);
+        }
+    }
+
+    fn serve(&mut self, new: Version) {
         if self.serves == Some(new) {
             return;
         }
-        if self.serves.is_none() || new.0[0] < BROKEN && !self.cut_short {
+        if self.canary.take_if(|canary| *canary == new).is_some()
+            || self.serves.is_none()
+            || new.0[0] < BROKEN && !self.cut_short
+        {
             self.serves = Some(new);
             self.ever_good |= new.0[0] < BROKEN;
             self.releases.serves(new);
@@ -150,13 +222,14 @@ impl World {
         self.now += 1;
         self.releases.hold_release(self.now, kind, chosen);
         self.store();
+        self.compare();
         if !self.releases.is_live(chosen) {
             self.copy(chosen);
         }
     }
 
     fn restart(&mut self) {
-        (self.serves, self.cut_short) = (None, false);
+        (self.serves, self.canary, self.cut_short) = (None, None, false);
         self.releases = serde_json::from_str(&self.stored).unwrap();
         self.judge();
     }
@@ -182,6 +255,27 @@ impl World {
                     self.judge();
                 }
             }
+            Step::Share(share) => self.share = share,
+            Step::Canary => {
+                if let Ok(copy) = self.releases.try_canary(RULES) {
+                    self.store();
+                    self.copy(copy);
+                }
+            }
+            Step::Promote => {
+                if let Ok(copy) = self.releases.promote() {
+                    self.store();
+                    self.copy(copy);
+                }
+            }
+            Step::StopCanary => self.end_canary(None),
+            Step::CanaryFails if self.canary.is_some() => {
+                if let Some(why) = self.releases.canary_failed() {
+                    self.end_canary(Some(why));
+                }
+                self.store();
+            }
+            Step::CanaryFails => {}
             Step::Restart => self.restart(),
             Step::CutShort => return self.cut_short = true,
         }
@@ -190,7 +284,28 @@ impl World {
         }
     }
 
+    fn end_canary(&mut self, fault: Option<String>) {
+        if self.releases.end_canary(self.now, fault).is_ok() {
+            self.store();
+            self.compare();
+        }
+    }
+
     fn check(&self) {
+        let canary = self.releases.canary();
+        let begun = canary.filter(|canary| canary.version.0[0] < BROKEN);
+        assert_eq!(
+            self.canary,
+            begun.map(|canary| canary.version),
+            "it gets calls: {canary:?}"
+        );
+        if let Some(canary) = canary {
+            assert!(
+                self.serves.is_some_and(|serves| serves != canary.version),
+                "another one serves beside it"
+            );
+            assert!(self.releases.needed().contains(&canary.version));
+        }
         let serves = self.serves;
         assert_eq!(self.releases.serving(), serves);
         assert_eq!(
@@ -205,7 +320,7 @@ impl World {
                 "the held one serves: {hold:?}"
             );
             assert!(self.releases.needed().contains(&hold.version));
-        } else if self.file < BROKEN {
+        } else if self.file < BROKEN && canary.is_none_or(|canary| canary.version.0[0] != self.file) {
             assert_eq!(content, Some(self.file), "the file serves");
         }
         if self.ever_good && self.releases.hold().is_none() {
@@ -358,4 +473,91 @@ fn names_may_be_short_but_not_ambiguous() {
     assert!(releases.named("").is_err());
     assert!(releases.keep_only(&[version(0, 0), version(2, 0)]));
     assert!(releases.named("01").is_err() && !releases.keep_only(&[version(0, 0), version(2, 0)]));
+}
+
+#[test]
+fn a_new_content_is_a_canary_until_it_is_promoted() {
+    let mut world = after(&[0]);
+    world.step(Step::Share(true));
+    world.step(Step::Edit(1));
+    assert_eq!((served(&world), world.canary), (Some(0), Some(version(1, 0))));
+    let canary = world.releases.canary().unwrap();
+    assert_eq!(canary.promote_at_ms(), canary.since_ms.map(|since| since + 1000));
+    let states = |world: &World| {
+        let list = world.releases.list().iter();
+        list.map(|release| world.releases.state(release, None))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(states(&world), [ReleaseState::Serving, ReleaseState::Canary]);
+    for step in [Step::Reload, Step::Restart, Step::Interpreter] {
+        world.step(step);
+        world.check();
+        assert_eq!(world.canary, Some(version(1, world.interpreter)), "{step:?}");
+    }
+    world.step(Step::Edit(INVALID));
+    world.step(Step::Restart);
+    assert_eq!((served(&world), world.canary), (Some(0), Some(version(1, 1))));
+    world.step(Step::Promote);
+    assert_eq!((served(&world), world.canary), (Some(1), None));
+    assert_eq!(world.releases.promote(), Err(NoRelease::NoCanary));
+    // An earlier release needs no canary.
+    world.step(Step::Edit(0));
+    assert_eq!((served(&world), world.canary), (Some(0), None));
+}
+
+#[test]
+fn a_canary_with_too_many_failures_is_rolled_back_until_the_next_edit() {
+    let mut world = after(&[0]);
+    world.step(Step::Share(true));
+    world.step(Step::Edit(1));
+    world.step(Step::CanaryFails);
+    world.step(Step::Restart);
+    assert_eq!(world.canary, Some(version(1, 0)));
+    world.step(Step::CanaryFails);
+    assert_eq!((served(&world), world.canary), (Some(0), None));
+    let failed = world.releases.get(version(1, 0)).unwrap();
+    assert_eq!(
+        failed.error.as_deref(),
+        Some("as a canary, 2 runs failed; `max_failures` is 1")
+    );
+    let hold = world.releases.hold().unwrap();
+    assert_eq!(
+        (hold.kind, hold.version, hold.established),
+        (HoldKind::Rollback, version(0, 0), true)
+    );
+    for step in [Step::Reload, Step::Restart] {
+        world.step(step);
+        assert_eq!((served(&world), world.canary), (Some(0), None));
+    }
+    world.step(Step::Edit(2));
+    assert_eq!((served(&world), world.canary), (Some(0), Some(version(2, 0))));
+    world.step(Step::Rollback(None));
+    assert_eq!((served(&world), world.canary), (Some(0), None));
+    // A person ends the hold: the file is tried again.
+    world.step(Step::Unpin);
+    assert_eq!((served(&world), world.canary), (Some(0), Some(version(2, 0))));
+    world.step(Step::StopCanary);
+    let stopped = world.releases.get(version(2, 0)).unwrap();
+    assert_eq!(world.releases.state(stopped, None), ReleaseState::Waiting);
+}
+
+#[test]
+fn a_release_that_waits_behind_a_pin_gets_a_share_and_ends_the_pin_when_it_is_promoted() {
+    let mut world = after(&[0]);
+    assert_eq!(world.releases.try_canary(RULES), Err(NoRelease::NoneWaits));
+    world.step(Step::Pin(None));
+    world.step(Step::Edit(1));
+    world.step(Step::Canary);
+    assert_eq!((served(&world), world.canary), (Some(0), Some(version(1, 0))));
+    world.step(Step::Restart);
+    assert_eq!((served(&world), world.canary), (Some(0), Some(version(1, 0))));
+    world.step(Step::StopCanary);
+    assert_eq!(world.releases.hold().unwrap().kind, HoldKind::Pin);
+    world.step(Step::Canary);
+    // Another content waits now.
+    world.step(Step::Edit(2));
+    assert_eq!(world.canary, None);
+    world.step(Step::Canary);
+    world.step(Step::Promote);
+    assert_eq!((served(&world), world.releases.hold()), (Some(2), None));
 }

@@ -53,6 +53,8 @@ pub enum Action {
         /// The invocation.
         invocation: InvocationId,
     },
+    /// An attempt of this function's canary failed.
+    CanaryFailed(FunctionName),
     /// Answer a caller.
     Reply(ReplyTo, Box<Answer>),
     /// Write the function's status file, because its content changed. The start of an attempt does not count as a

@@ -7,13 +7,14 @@
 use super::Supervisor;
 use super::action::Action;
 use super::event::Now;
-use super::function::{Function, FunctionKey};
+use super::function::{Function, FunctionKey, Serving};
 use super::invocation::End;
 use super::pool::Want;
 use super::rules::{FunctionKind, NodeBudget, Rules};
 use crate::outcome::Reason;
 use fnd_wire::units::{print_cpu, spell_size};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Memory and CPU of a function, for all its workers together.
@@ -153,7 +154,7 @@ impl Supervisor {
     pub(super) fn line_up(&mut self, now: Now, key: FunctionKey) {
         let may_claim = self.claim_rate.may_claim();
         let function = &mut self.functions[key];
-        if !function.share.in_calls && !function.free.is_empty() && function.queue.first(may_claim).is_some() {
+        if !function.share.in_calls && function.next_free().is_some() && function.queue.first(may_claim).is_some() {
             function.share.in_calls = true;
             self.node.calls.push(key);
         }
@@ -177,6 +178,17 @@ impl Supervisor {
         }
     }
 
+    /// Returns the version that such a start is of.
+    fn version_of(&self, key: FunctionKey, start: Start) -> Option<&Arc<Serving>> {
+        let function = &self.functions[key];
+        match start {
+            Start::Attempt => self.next_version(key),
+            Start::Member(Want::Trial) => function.candidate.as_ref().map(|candidate| &candidate.serving),
+            Start::Member(Want::Canary) => function.canary.as_ref().map(|canary| &canary.serving),
+            Start::Member(Want::Demand | Want::Ahead) => function.serving(),
+        }
+    }
+
     fn is_urgent(&self, now: Now, key: FunctionKey) -> bool {
         self.want(now, key)
             .is_some_and(|start| start != Start::Member(Want::Ahead))
@@ -196,17 +208,13 @@ impl Supervisor {
         while let Some(key) = self.node.line.front().copied().filter(|_| self.starts.may_start()) {
             let serving = self.functions[key].serving().cloned();
             if let (Some(serving), Some(start)) = (serving, self.want(now, key)) {
-                let trial = self.functions[key]
-                    .candidate
-                    .as_ref()
-                    .filter(|_| start == Start::Member(Want::Trial));
-                let starting = trial.map_or(&serving, |candidate| &candidate.serving).clone();
+                let starting = self.version_of(key, start).unwrap_or(&serving).clone();
                 if let Some(refusal) = self.node.refusal(&serving.rules) {
                     // The function's limit grew or the budget shrank: it would block the line for ever.
                     self.refuse_ready(now, key, &refusal, out);
                 } else if self.node.take(&mut self.functions[key], &starting.rules) {
                     match start {
-                        Start::Attempt => self.start_or_claim(now, key, serving, out),
+                        Start::Attempt => self.start_or_claim(now, key, starting, out),
                         Start::Member(want) => self.start_member(now, key, want, out),
                     }
                 } else if start != Start::Member(Want::Ahead) {

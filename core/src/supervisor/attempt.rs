@@ -28,10 +28,18 @@ impl Supervisor {
             self.node.give_back(function);
             return;
         };
+        // The run of a content by itself is never the canary's.
+        let is_load = self
+            .invocations
+            .get(&invocation)
+            .is_some_and(|one| one.load_key.is_some());
+        let own = self.functions[key].serving().filter(|_| is_load).cloned();
+        let serving = own.unwrap_or(serving);
         let id = self.next_worker();
         let Some((run, order)) = self.begin(now, invocation, (id, &serving, None), out) else {
             return;
         };
+        self.functions[key].begins_with(serving.version);
         let deadline = self
             .invocations
             .get(&invocation)

@@ -204,6 +204,7 @@ impl Supervisor {
         if worker.is_some() {
             self.functions[function].durations.push(record.duration_us);
         }
+        self.count_canary(function, serving.version, record.reason, out);
         self.conclude(now, &serving, (record, result), out);
         self.announce(function, out);
         self.line_up(now, function);

@@ -40,7 +40,7 @@ impl Supervisor {
                 return;
             };
             let room = function.busy < to_usize(serving.rules.places());
-            let Some(worker) = function.free.last().copied().filter(|_| room) else {
+            let Some(worker) = function.next_free().filter(|_| room) else {
                 return;
             };
             let Some(invocation) = self.functions[key].queue.take_ready() else {
@@ -64,7 +64,7 @@ impl Supervisor {
             let concurrency = to_usize(worker.member()?.concurrency);
             Some(concurrency.saturating_sub(worker.runs.len()))
         };
-        let free: usize = function.free.iter().filter_map(slots).sum();
+        let free: usize = function.all_free().filter_map(slots).sum();
         let open = free.min(to_usize(serving.rules.places()).saturating_sub(function.busy));
         while self.functions[key].queue.claiming() < open
             && matches!(self.functions[key].queue.first(true), Some(First::Unclaimed))
@@ -92,6 +92,7 @@ impl Supervisor {
         if worn || full {
             self.out_of_service(id);
         }
+        self.functions[key].begins_with(serving.version);
         let Some((run, order)) = self.begin(now, invocation, (id, &serving, Some((call, cold))), out) else {
             return;
         };
@@ -161,6 +162,7 @@ impl Supervisor {
             return;
         };
         let (key, started, empty) = (worker.function, worker.started, worker.runs.is_empty());
+        let version = worker.serving.version;
         let (Phase::Busy, WorkerKind::Member(member)) = (worker.phase, &mut worker.kind) else {
             return;
         };
@@ -169,10 +171,13 @@ impl Supervisor {
         let retiring = member.retiring;
         if empty {
             self.rest(now, id, out);
-        } else if !retiring && !self.functions[key].free.contains(&id) {
-            self.functions[key].free.push(id);
-            self.line_up(now, key);
-        } else if retiring {
+        } else if !retiring {
+            let free = self.functions[key].free_of(version);
+            if !free.contains(&id) {
+                free.push(id);
+                self.line_up(now, key);
+            }
+        } else {
             self.out_of_service(id);
         }
     }
@@ -319,6 +324,9 @@ impl Supervisor {
         {
             // The worker was retired before it was ready: its end is no failure.
             return;
+        }
+        if function.is_canary(worker.serving.version) {
+            return self.canary_not_ready(key, out);
         }
         self.count_start_failure(now, key, &worker.serving);
         let function = &mut self.functions[key];

@@ -198,8 +198,7 @@ impl Supervisor {
     /// Starts a script's invocation that was just claimed, in the place that it held. If the function has changed in a
     /// way that prevents this, the invocation waits for its turn.
     fn start_claimed(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
-        let function = &self.functions[key];
-        let Some(serving) = function.serving().cloned() else {
+        let Some(serving) = self.next_version(key).cloned() else {
             return;
         };
         let is_possible = match serving.rules.kind {

@@ -51,6 +51,15 @@ pub enum Event {
     /// A version of a function is installed. It serves from now on. If it runs by itself, it does so at the next
     /// [`Event::Quiet`].
     Installed(Box<Installed>),
+    /// A version of a function is installed and gets a share of the calls, if another one serves.
+    Canary {
+        /// The version.
+        installed: Box<Installed>,
+        /// Its share of the calls, 1 to 100.
+        percent: u32,
+    },
+    /// The version that gets a share of the calls gets no more, and a version that is tried for that is given up.
+    CanaryOver(FunctionName),
     /// New content of a function is invalid. The version before it goes on serving; without one the function is
     /// `invalid`.
     Refused {

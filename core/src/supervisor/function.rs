@@ -11,7 +11,8 @@
 
 use super::FunctionState;
 use super::admission::Share;
-use super::event::LastAttempt;
+use super::canary::Canary;
+use super::event::{Installed, LastAttempt};
 use super::pool::Candidate;
 use super::queue::Queue;
 use super::rules::Rules;
@@ -35,6 +36,18 @@ pub(super) struct Serving {
     /// The id for the run by itself. That run may come later, when the function is enabled.
     pub(super) load_id: InvocationId,
     pub(super) rules: Arc<Rules>,
+}
+
+impl Serving {
+    pub(super) fn of(installed: Installed) -> Self {
+        Self {
+            id: installed.id,
+            version: installed.version,
+            load_key: installed.load_key,
+            load_id: installed.load_id,
+            rules: Arc::new(installed.rules),
+        }
+    }
 }
 
 /// Whether a function exists and can run.
@@ -82,6 +95,8 @@ pub(super) struct Function {
     pub(super) last_call: Option<Duration>,
     /// A version that is tried before it serves.
     pub(super) candidate: Option<Candidate>,
+    /// A version that gets a share of the calls.
+    pub(super) canary: Option<Canary>,
     /// Runs of a service that were requested and not submitted yet.
     pub(super) requested: usize,
     pub(super) share: Share,
@@ -126,6 +141,7 @@ impl Function {
             free: Vec::new(),
             last_call: None,
             candidate: None,
+            canary: None,
             requested: 0,
             share: Share::default(),
             rate_paid: Duration::ZERO,

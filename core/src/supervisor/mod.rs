@@ -19,6 +19,7 @@
 //! - `attempt`: starts attempts
 //! - `attempt_end`: ends attempts
 //! - `calls`: calls of ready workers, and their answers
+//! - `canary`: a release that gets a share of the calls
 //! - `chain`: functions that call functions
 //! - `claims`: work that is stored as begun before it begins
 //! - `conclude`: what follows an attempt, and the end of invocations
@@ -50,6 +51,7 @@ mod admission;
 mod attempt;
 mod attempt_end;
 mod calls;
+mod canary;
 mod chain;
 mod claims;
 mod conclude;
@@ -87,7 +89,7 @@ pub use publish::{Delivered, EventShares, NotTaken, Publication, Publish, Shares
 pub use rules::{FunctionKind, Http, NodeBudget, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
 pub use run_record::{RunRecord, Times};
 pub use takeover::{Adopted, ScriptRecord};
-pub use view::{FunctionView, Trial};
+pub use view::{CanaryCounts, FunctionView, Trial};
 
 use admission::Node;
 use fnd_wire::ids::{InvocationId, WorkerId};
@@ -191,6 +193,8 @@ impl Supervisor {
         match event {
             Event::Restored(restored) => self.restored(now, restored, out),
             Event::Installed(installed) => self.installed(now, *installed, out),
+            Event::Canary { installed, percent } => self.canary(now, *installed, percent, out),
+            Event::CanaryOver(function) => self.canary_over(now, &function, out),
             Event::Refused { function, error } => self.refused(&function, error, out),
             Event::Building(function) => self.building(&function, out),
             Event::Removed(function) => self.removed(now, &function, out),

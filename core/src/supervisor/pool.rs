@@ -8,6 +8,7 @@
 
 use super::Supervisor;
 use super::action::{Action, SpawnOrder};
+use super::canary::Canary;
 use super::event::Now;
 use super::function::{Function, FunctionKey, Presence, Serving, to_usize};
 use super::rules::{FunctionKind, Pool};
@@ -67,6 +68,8 @@ pub(super) struct Candidate {
     pub(super) error: Option<Box<str>>,
     /// Failed trials since the version came or somebody asked for a new one.
     pub(super) failures: u32,
+    /// The share of the calls that it is to get; absent: it is to serve.
+    pub(super) canary: Option<u32>,
     /// When the next trial starts: the cause (a missing package, a file that is not there yet) may be gone by then.
     pub(super) again: Option<Now>,
 }
@@ -80,6 +83,7 @@ impl Candidate {
             wanted: true,
             error: None,
             failures: 0,
+            canary: None,
             again: None,
         }
     }
@@ -98,16 +102,18 @@ pub(super) enum Want {
     Demand,
     /// A new version must be tried.
     Trial,
+    /// A canary had no worker for a call of its own.
+    Canary,
     /// `pool.min`, or a fresh worker for the next invocation.
     Ahead,
 }
 
 /// Counts of workers of the serving version that take calls or will.
 #[derive(Debug, Clone, Copy, Default)]
-struct Members {
-    all: usize,
+pub(super) struct Members {
+    pub(super) all: usize,
     /// Calls that the workers can take that are not ready yet.
-    coming: usize,
+    pub(super) coming: usize,
     busy: usize,
     /// Workers out of service that still finish their last calls.
     last_calls: usize,
@@ -151,7 +157,7 @@ impl Function {
 }
 
 impl Supervisor {
-    fn members(&self, key: FunctionKey, serving: &Serving) -> Members {
+    pub(super) fn members(&self, key: FunctionKey, serving: &Serving) -> Members {
         let slots = serving.rules.kind.pool().map_or(1, |pool| to_usize(pool.concurrency));
         let mut members = Members::default();
         let workers = self.functions[key].running.iter().filter_map(|id| self.workers.get(id));
@@ -191,8 +197,11 @@ impl Supervisor {
         // A worker that must be alone starts only after the previous one, of whatever version, has ended.
         let taken = pool.alone && !function.running.is_empty();
         let room = members.all < to_usize(pool.most) && !taken;
-        if room && waiting > members.coming && function.free.is_empty() {
+        if room && waiting > members.coming && function.next_free().is_none() {
             return Some(Want::Demand);
+        }
+        if self.canary_wants(key) {
+            return Some(Want::Canary);
         }
         let unused = members.all - members.busy;
         // No fresh worker starts while a call runs, since both would share the CPU, unless the next call would find no
@@ -210,14 +219,17 @@ impl Supervisor {
     pub(super) fn start_member(&mut self, now: Now, key: FunctionKey, want: Want, out: &mut Vec<Action>) {
         let id = self.next_worker();
         let function = &mut self.functions[key];
-        let candidate = function.candidate.as_mut().filter(|_| want == Want::Trial);
-        let serving = match candidate {
-            Some(candidate) => {
+        let serving = match (want, &mut function.candidate, &mut function.canary) {
+            (Want::Trial, Some(candidate), _) => {
                 candidate.worker = Some(id);
                 candidate.wanted = false;
                 Some(Arc::clone(&candidate.serving))
             }
-            None => function.serving().cloned(),
+            (Want::Canary, _, Some(canary)) => {
+                canary.lacks_worker = false;
+                Some(Arc::clone(&canary.serving))
+            }
+            _ => function.serving().cloned(),
         };
         let pool = serving.as_ref().and_then(|serving| serving.rules.kind.pool().copied());
         let (Some(serving), Some(pool)) = (serving, pool) else {
@@ -282,10 +294,7 @@ impl Supervisor {
         {
             self.switch(now, key, out);
         }
-        if self.functions[key]
-            .serving()
-            .is_none_or(|serving| serving.version != version)
-        {
+        if !self.functions[key].gets_calls(version) {
             return self.leave(now, id, out);
         }
         self.spawn_worked(now, key, out);
@@ -295,7 +304,7 @@ impl Supervisor {
     /// Lets a worker without calls wait for the next call, or stops it.
     pub(super) fn rest(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get(&id) else { return };
-        let key = worker.function;
+        let (key, version) = (worker.function, worker.serving.version);
         if !worker.is_in_service() {
             self.leave(now, id, out);
             // A fresh worker in its place may have waited for the end of this call.
@@ -306,7 +315,7 @@ impl Supervisor {
             idle.into_iter().chain(member.pool.age_over(worker.started)).min()
         });
         self.enter(id, Phase::Idle { since: now.mono, until });
-        let free = &mut self.functions[key].free;
+        let free = self.functions[key].free_of(version);
         if !free.contains(&id) {
             free.push(id);
         }
@@ -357,11 +366,12 @@ impl Supervisor {
         }
     }
 
-    /// Retires every worker of a function whose version is not `but`.
+    /// Retires every worker of a function whose version is neither `but` nor the canary.
     pub(super) fn retire_all(&mut self, now: Now, key: FunctionKey, but: Option<&Arc<Serving>>, out: &mut Vec<Action>) {
+        let stays = |version| but.is_some_and(|but| but.version == version || self.functions[key].is_canary(version));
         let other = |id: &WorkerId| {
             let worker = self.workers.get(id);
-            worker.is_some_and(|worker| but.is_none_or(|but| worker.serving.version != but.version))
+            worker.is_some_and(|worker| !stays(worker.serving.version))
         };
         let others: Vec<_> = self.functions[key].running.iter().copied().filter(other).collect();
         for id in others {
@@ -390,7 +400,8 @@ impl Supervisor {
     /// Gives a worker no more calls.
     pub(super) fn out_of_service(&mut self, id: WorkerId) {
         if let Some(worker) = self.workers.get(&id) {
-            self.functions[worker.function].free.retain(|free| *free != id);
+            let free = self.functions[worker.function].free_of(worker.serving.version);
+            free.retain(|free| *free != id);
         }
     }
 
@@ -470,15 +481,19 @@ impl Supervisor {
         }
     }
 
-    /// Lets the version that was tried serve.
+    /// Lets the version that was tried serve, or have its share of the calls.
     fn switch(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
         let Some(candidate) = function.candidate.take() else {
             return;
         };
-        function.presence = Presence::Serving(Arc::clone(&candidate.serving));
         function.error = None;
         out.push(Action::Status(function.name.clone()));
+        if let Some(percent) = candidate.canary {
+            function.canary = Some(Canary::new(candidate.serving, percent));
+            return;
+        }
+        function.presence = Presence::Serving(Arc::clone(&candidate.serving));
         self.retire_all(now, key, Some(&candidate.serving), out);
     }
 }

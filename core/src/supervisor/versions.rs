@@ -30,21 +30,26 @@ impl Supervisor {
         let is_service = |serving: &Serving| serving.rules.kind.is_service();
         let was_service = function.serving().map(|serving| is_service(serving));
         let had_error = function.error.take().is_some();
-        let serving = Arc::new(Serving {
-            id: installed.id,
-            version: installed.version,
-            load_key: installed.load_key,
-            load_id: installed.load_id,
-            rules: Arc::new(installed.rules),
-        });
+        let name = installed.function.clone();
+        let serving = Arc::new(Serving::of(installed));
         function.id = Some(serving.id);
         for invocation in std::mem::take(&mut function.unreleased) {
             let function = serving.id;
             out.push(Action::Release { function, invocation });
         }
         let known_candidate = self.drop_candidate(now, key, serving.version, out);
+        let is_proven = self.functions[key].is_canary(serving.version);
+        if is_proven {
+            self.promote(now, key, &serving, out);
+        } else if self.functions[key]
+            .canary
+            .as_ref()
+            .is_some_and(|canary| !canary.shares_with(&serving))
+        {
+            self.end_canary(now, key, out);
+        }
         let function = &mut self.functions[key];
-        if known_candidate || (!known && function.is_worth_a_trial(&serving)) {
+        if known_candidate || (!known && !is_proven && function.is_worth_a_trial(&serving)) {
             if known_candidate {
                 // The same version was installed again: somebody touched its file, or asked for a reload.
                 self.try_again(key, true);
@@ -52,12 +57,12 @@ impl Supervisor {
                 function.candidate = Some(Candidate::new(serving));
             }
             let function = &mut self.functions[key];
-            // The error stays until the version can be loaded.
-            function.error = function
-                .candidate
-                .as_ref()
-                .and_then(|candidate| candidate.error.clone());
-            out.push(Action::Status(installed.function));
+            if let Some(candidate) = &mut function.candidate {
+                candidate.canary = None;
+                // The error stays until the version can be loaded.
+                function.error.clone_from(&candidate.error);
+            }
+            out.push(Action::Status(name));
             self.line_up(now, key);
             return;
         }
@@ -89,7 +94,7 @@ impl Supervisor {
         }
         let announced = self.announce(key, out);
         if (first || had_error || !known) && !announced {
-            out.push(Action::Status(installed.function));
+            out.push(Action::Status(name));
         }
         self.release_early(now, Some(key), out);
     }
@@ -130,6 +135,7 @@ impl Supervisor {
             self.forget_start_failures(key);
             self.functions[key].presence = Presence::Absent;
             self.give_up_candidate(now, key, out);
+            self.functions[key].canary = None;
             self.retire_all(now, key, None, out);
             self.end_service(now, key, (None, "the function was deleted"), out);
             self.flush(

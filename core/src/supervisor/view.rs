@@ -28,6 +28,8 @@ pub struct FunctionView<'a> {
     pub error: Option<Cow<'a, str>>,
     /// A newer version that is tried before it serves.
     pub trial: Option<Trial>,
+    /// A version that gets a share of the calls.
+    pub canary: Option<CanaryCounts>,
     /// Number of invocations that ran and are over.
     pub runs: u64,
     /// Number of those that failed or were interrupted.
@@ -47,11 +49,24 @@ pub struct FunctionView<'a> {
     durations_us: &'a [u64],
 }
 
+/// A version that gets a share of the calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CanaryCounts {
+    /// The version.
+    pub version: Version,
+    /// Its attempts that have ended since fnd started.
+    pub attempts: u64,
+    /// Those of them that failed.
+    pub failures: u64,
+}
+
 /// A newer version that is tried before it serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trial {
     /// The version.
     pub version: Version,
+    /// Whether it is to get a share of the calls first.
+    pub canary: bool,
     /// Failed trials since the version came or somebody asked for a new trial.
     pub failures: u32,
     /// When the next trial starts, Unix milliseconds; absent during a trial, and where none follows.
@@ -91,6 +106,12 @@ impl Supervisor {
         let function = &self.functions[self.functions.find(name)?];
         let version = function.serving().map(|serving| serving.version);
         function.is_shown().then_some((version, function.error.as_deref()))
+    }
+
+    /// Returns the version of a function that gets a share of the calls.
+    #[must_use]
+    pub fn canary_of(&self, name: &FunctionName) -> Option<CanaryCounts> {
+        counts(&self.functions[self.functions.find(name)?])
     }
 
     /// Returns each worker's function and phase, as a word for people.
@@ -134,10 +155,11 @@ impl Supervisor {
         let running = function.into_iter().flat_map(|function| &function.running);
         let workers = running.filter_map(|id| self.workers.get(id));
         // While another version is on trial, the serving version is not the newest.
-        let serving = function
-            .and_then(|function| function.serving())
-            .map(|serving| serving.version);
-        workers.map(|worker| worker.serving.version).chain(serving).collect()
+        let serving = function.and_then(|function| function.serving());
+        let canary = function.and_then(|function| function.canary.as_ref());
+        let versions = serving.into_iter().chain(canary.map(|canary| &canary.serving));
+        let versions = versions.map(|serving| serving.version);
+        workers.map(|worker| worker.serving.version).chain(versions).collect()
     }
 
     /// Returns a live invocation of a function, if there is one.
@@ -212,9 +234,11 @@ impl Supervisor {
             version: serving.map(|serving| serving.version),
             trial: function.candidate.as_ref().map(|candidate| Trial {
                 version: candidate.serving.version,
+                canary: candidate.canary.is_some(),
                 failures: candidate.failures,
                 again_ms: candidate.again.map(|again| again.unix_ms),
             }),
+            canary: counts(function),
             error: function.error.as_deref().map(Cow::Borrowed).or(refusal.map(Cow::Owned)),
             runs: function.runs,
             failures: function.failures,
@@ -227,4 +251,12 @@ impl Supervisor {
             durations_us: function.durations.as_slice(),
         }
     }
+}
+
+fn counts(function: &Function) -> Option<CanaryCounts> {
+    function.canary.as_ref().map(|canary| CanaryCounts {
+        version: canary.serving.version,
+        attempts: canary.attempts,
+        failures: canary.failures,
+    })
 }

@@ -8,7 +8,7 @@
 //! - `history`, `dead_letters`, `report`: many runs
 //! - `logs`, `events`: what is printed and what happens
 //! - `build`: the dependencies of a function
-//! - `releases`, `diff`: the releases of a function
+//! - `releases`, `canary`, `diff`: the releases of a function
 //! - `deploy`, `remove`: uploaded functions
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
 //! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
@@ -38,6 +38,7 @@ pub(crate) mod backup;
 pub(crate) mod binding;
 pub(crate) mod build;
 pub(crate) mod bundle;
+pub(crate) mod canary;
 pub(crate) mod cancel;
 pub(crate) mod cat;
 pub(crate) mod completion;

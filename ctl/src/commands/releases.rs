@@ -42,7 +42,7 @@ pub(crate) async fn list(context: &Context, args: Args) -> Result<Exit, Failure>
         let mut table = Table::new(&["RELEASE", "STATE", "SINCE", "FILE", "WHY"]);
         for release in &list.versions {
             let tone = match release.state {
-                ReleaseState::Serving | ReleaseState::Trying => Tone::Plain,
+                ReleaseState::Serving | ReleaseState::Trying | ReleaseState::Canary => Tone::Plain,
                 ReleaseState::Failed => Tone::Bad,
                 ReleaseState::Waiting | ReleaseState::Retired => Tone::Dim,
             };

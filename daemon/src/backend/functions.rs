@@ -1,14 +1,16 @@
 //! Functions: their states are in the supervisor.
 
 use super::{Control, failure};
-use crate::control::backend::{Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, Pending};
+use crate::control::backend::{
+    Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, Pending, ReleaseChange,
+};
 use crate::workers::usage::counters::Groups;
 use fnd_core::api::{
     FunctionDetail, FunctionStatus, InvocationView, ReleaseChanged, ReleaseFiles, ReleaseList, RouteList, RouteTest,
     RouteTestReport, ScheduleList, UsageList, milliseconds,
 };
 use fnd_core::outcome::Trigger;
-use fnd_core::release::{HoldKind, NotHeld};
+use fnd_core::release::NotHeld;
 use fnd_core::supervisor::{Calling, Event, Rejection};
 use fnd_core::trace::Trace;
 use fnd_manifest::function::{Manifest, Mode};
@@ -124,16 +126,8 @@ impl FunctionBackend for Control {
         }))
     }
 
-    fn hold(
-        &self,
-        name: &FunctionName,
-        kind: Option<HoldKind>,
-        release: Option<String>,
-    ) -> Pending<Result<ReleaseChanged, NotHeld>> {
-        match kind {
-            Some(kind) => self.hold_release(name, kind, release.as_deref()),
-            None => self.end_hold(name),
-        }
+    fn change_release(&self, name: &FunctionName, change: ReleaseChange) -> Pending<Result<ReleaseChanged, NotHeld>> {
+        self.changed_release(name, change)
     }
 
     fn release_files(&self, name: &FunctionName, release: &str) -> Pending<Result<ReleaseFiles, NotHeld>> {

@@ -1,10 +1,10 @@
 //! Releases: the verbs wait until the release serves or cannot, and until the ledger has stored the hold.
 
 use super::Control;
-use crate::control::backend::Pending;
+use crate::control::backend::{Pending, ReleaseChange};
 use crate::driver::releases::Held;
 use fnd_core::api::{ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList};
-use fnd_core::release::{HoldKind, NotHeld, ReleaseState};
+use fnd_core::release::{NotHeld, ReleaseState};
 use fnd_wire::frame::StoredFile;
 use fnd_wire::ids::{FunctionName, Version};
 use std::time::Duration;
@@ -19,48 +19,49 @@ const STORED: Duration = Duration::from_secs(10);
 impl Control {
     pub(super) fn list_releases(&self, name: &FunctionName) -> Result<ReleaseList, NotHeld> {
         let state = self.daemon.state.borrow();
-        let trial = state.supervisor.function(name).and_then(|view| view.trial);
-        Ok(ReleaseList::of(
-            state.releases_of(name)?,
-            trial.map(|trial| trial.version),
-        ))
+        let view = state.supervisor.function(name);
+        let trial = view.as_ref().and_then(|view| view.trial);
+        let attempts = view.and_then(|view| view.canary).map_or(0, |canary| canary.attempts);
+        let trying = trial.map(|trial| trial.version);
+        Ok(ReleaseList::of(state.releases_of(name)?, trying, attempts))
     }
 
-    pub(super) fn hold_release(
+    /// Changes which release gets calls; resolves when it does, or cannot.
+    pub(super) fn changed_release(
         &self,
         name: &FunctionName,
-        kind: HoldKind,
-        release: Option<&str>,
+        change: ReleaseChange,
     ) -> Pending<Result<ReleaseChanged, NotHeld>> {
         let mut state = self.settled();
         let ledger = state.records.ledger.clone();
-        let held = state.hold_release(name, kind, release);
+        let at_once = |version, state| Ok(Held::Done(version, state));
+        let held = match change {
+            ReleaseChange::Hold(kind, release) => state.hold_release(name, kind, release.as_deref()),
+            ReleaseChange::EndHold => state.end_hold(name).and_then(|()| {
+                let serving = state.supervisor.function(name).and_then(|view| view.version);
+                at_once(serving, ReleaseState::Serving)
+            }),
+            ReleaseChange::Canary(percent) => state.try_canary(name, percent),
+            ReleaseChange::Promote => state.promote_canary(name),
+            ReleaseChange::StopCanary => {
+                let stopped = state.stop_canary(name);
+                stopped.and_then(|version| at_once(Some(version), ReleaseState::Waiting))
+            }
+        };
         drop(state);
         Box::pin(async move {
             let (version, state) = match held? {
-                Held::Serves(version) => (version, ReleaseState::Serving),
-                Held::Asked(version, waiting) => match tokio::time::timeout(TRIAL, waiting).await {
-                    Ok(Ok(Ok(version))) => (version, ReleaseState::Serving),
+                Held::Done(version, state) => (version, state),
+                Held::Asked(version, state, waiting) => match tokio::time::timeout(TRIAL, waiting).await {
+                    Ok(Ok(Ok(version))) => (Some(version), state),
                     Ok(Ok(Err(why))) => return Err(NotHeld::Failed(why)),
                     Ok(Err(_)) => return Err(NotHeld::Failed("fnd is stopping".to_owned())),
-                    Err(_) => (version, ReleaseState::Trying),
+                    Err(_) => (Some(version), ReleaseState::Trying),
                 },
             };
-            flush(ledger).await;
-            Ok(changed(Some(version), state))
-        })
-    }
-
-    pub(super) fn end_hold(&self, name: &FunctionName) -> Pending<Result<ReleaseChanged, NotHeld>> {
-        let mut state = self.settled();
-        let ledger = state.records.ledger.clone();
-        let ended = state.end_hold(name);
-        let serving = state.supervisor.function(name).and_then(|view| view.version);
-        drop(state);
-        Box::pin(async move {
-            ended?;
-            flush(ledger).await;
-            Ok(changed(serving, ReleaseState::Serving))
+            // An error: fnd is stopping.
+            let _ = tokio::task::spawn_blocking(move || ledger.flush(STORED)).await;
+            Ok(ReleaseChanged { version, state })
         })
     }
 
@@ -80,16 +81,6 @@ impl Control {
             })
         })
     }
-}
-
-/// Waits until the ledger has stored what was submitted.
-async fn flush(ledger: crate::ledger::Writer) {
-    // An error: fnd is stopping.
-    let _ = tokio::task::spawn_blocking(move || ledger.flush(STORED)).await;
-}
-
-fn changed(version: Option<Version>, state: ReleaseState) -> ReleaseChanged {
-    ReleaseChanged { version, state }
 }
 
 fn shown(file: StoredFile) -> ReleaseFile {

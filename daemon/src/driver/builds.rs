@@ -312,7 +312,7 @@ impl State {
             directory_form: false,
         };
         let registry = &mut self.functions.registry;
-        let Some(serving) = registry.installed(candidate, installed.clone(), verdict, None) else {
+        let Some(serving) = registry.installed(candidate, installed, verdict, None) else {
             return;
         };
         let mut rules = rules(&serving.manifest, &self.node.settings.host);
@@ -363,7 +363,7 @@ impl State {
     /// Tells the callers that wait for a function what has become of it.
     pub(super) fn build_is_over(&mut self, change: &Change) {
         let (function, outcome) = match change {
-            Change::Installed(installed) => (&installed.function, Ok(())),
+            Change::Installed(installed, _) => (&installed.function, Ok(())),
             // A release is held: the file is installed, and does not serve.
             Change::Waits { function, .. } => (function, Ok(())),
             Change::Refused { function, error, .. } | Change::Clash { function, error } => {
@@ -372,7 +372,7 @@ impl State {
             Change::Removed(function) => (function, Err("it was removed".to_owned())),
             _ => return,
         };
-        if let Change::Installed(installed) = change {
+        if let Change::Installed(installed, _) = change {
             let version = installed.version;
             let serving = self
                 .functions

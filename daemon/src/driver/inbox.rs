@@ -133,6 +133,7 @@ impl State {
                 self.step(Event::Tick);
                 self.write_due();
                 self.install_due();
+                self.promote_due();
                 self.alerts_due();
                 self.ask_for_tls_if_due();
                 self.watchers_due();

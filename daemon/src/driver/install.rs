@@ -32,7 +32,7 @@ impl State {
     pub(super) fn changed(&mut self, change: Change) {
         self.build_is_over(&change);
         match &change {
-            Change::Installed(installed) => self.functions.uploads.seen(&installed.function, Seen::Installed),
+            Change::Installed(installed, _) => self.functions.uploads.seen(&installed.function, Seen::Installed),
             Change::Refused { function, .. } | Change::Clash { function, .. } => {
                 self.functions.uploads.seen(function, Seen::Refused);
             }
@@ -41,12 +41,15 @@ impl State {
             Change::Rescanned | Change::Found(_) | Change::Confirmed(..) => {}
         }
         match change {
-            Change::Installed(mut installed) => {
+            Change::Installed(mut installed, percent) => {
                 installed.load_id = self.ids.next(self.clock.now().unix_ms);
                 let (function, version) = (installed.function.clone(), installed.version);
                 // Before a run begins; a version that serves later is told by `report_function`.
                 self.listen_for(&function);
-                self.step(Event::Installed(installed));
+                self.step(match percent {
+                    None => Event::Installed(installed),
+                    Some(percent) => Event::Canary { installed, percent },
+                });
                 // The file may be refused, and this is another release.
                 let known = self.functions.registry.get(&function);
                 if let Some(error) = known.and_then(|known| known.error.clone()) {
@@ -56,6 +59,10 @@ impl State {
                 self.switched(&function, version);
                 self.check_alert(&function);
                 self.catch_up();
+                self.follow_canary(&function);
+                if percent.is_none() {
+                    self.want_canary(&function);
+                }
             }
             Change::Refused {
                 function,
@@ -81,6 +88,7 @@ impl State {
             Change::Waits { function, version } => {
                 self.switched(&function, version);
                 self.report_function(&function);
+                self.follow_canary(&function);
             }
             Change::Removed(function) => self.removed(&function),
             Change::Rescanned => self.report(ReportEvent::Rescanned),
@@ -105,8 +113,8 @@ impl State {
                         let serves = |name: &FunctionName| supervisor.version_and_error(name)?.0;
                         let (host, now_ms) = (&self.node.settings.host, self.clock.now().unix_ms);
                         let change = self.functions.installed(request, *installed, serves, (host, now_ms));
-                        if matches!(change, Some(Change::Installed(_))) {
-                            self.functions.registry.has_tree(&about, tree);
+                        if let Some(Change::Installed(installed, _)) = &change {
+                            self.functions.registry.has_tree(&about, installed.version, tree);
                         }
                         change
                     }

@@ -8,6 +8,7 @@
 //! - `alerts`: brings facts to the alerts, and makes their calls
 //! - `builds`: has the dependencies of functions installed
 //! - `callers`: the callers that wait for answers and for the end of a drain
+//! - `canary`: releases that get a share of the calls
 //! - `configuration`: puts a configuration in force that was read while fnd runs
 //! - `ends`: the callers that wait for the end of an invocation
 //! - `follow_ups`: what follows the end of an invocation
@@ -35,6 +36,7 @@
 mod alerts;
 pub(crate) mod builds;
 pub(crate) mod callers;
+pub(crate) mod canary;
 mod configuration;
 pub(crate) mod ends;
 mod files;
@@ -216,6 +218,7 @@ impl State {
             self.functions.installer.next_due(),
             self.functions.sources.next_due(),
             self.alerts_next_due(),
+            self.next_promotion(),
             self.secrets.next_due(),
             self.watchers.next_due(),
             self.quotas.books.next_due(),

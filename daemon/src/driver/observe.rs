@@ -23,6 +23,8 @@ impl State {
             }
             // The effects of these events are seen in actions.
             Event::Installed(_)
+            | Event::Canary { .. }
+            | Event::CanaryOver(_)
             | Event::Building(_)
             | Event::Refused { .. }
             | Event::Removed(_)
@@ -143,6 +145,7 @@ impl State {
         if let Some(version) = changes.loaded {
             self.release_serves(function, version);
         }
+        self.canary_begins(function);
         self.release_failed(function);
         if is_loaded {
             self.ask_for_installs();

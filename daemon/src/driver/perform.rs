@@ -94,6 +94,7 @@ impl State {
                     .begins(&order.function, &order.attempt, self.clock.now().unix_ms);
                 self.turn.follow_up.extend(self.workers.call(&order));
             }
+            Action::CanaryFailed(function) => self.canary_failed(&function),
             Action::Stop(worker) => self.workers.stop(worker),
             Action::Forget(worker) => self.forget(worker),
             Action::Term(worker) => self.workers.request(&Request::Term(worker), Vec::new()),

@@ -5,7 +5,7 @@ use super::State;
 use crate::functions::releases::Outcome;
 use crate::ledger::Command;
 use crate::workers::Asked;
-use fnd_core::release::{HoldKind, NoRelease, NotHeld, Releases};
+use fnd_core::release::{HoldKind, NoRelease, NotHeld, ReleaseState, Releases};
 use fnd_wire::frame::{Install, PROTOCOL_RELEASES, Refused, Request, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
 use tokio::sync::oneshot;
@@ -15,10 +15,10 @@ pub(crate) type Files = Result<Vec<StoredFile>, String>;
 
 /// What became of a request to hold a release.
 pub(crate) enum Held {
-    /// The release serves.
-    Serves(Version),
-    /// It is being installed and perhaps tried.
-    Asked(Version, oneshot::Receiver<Outcome>),
+    /// It is done: a release, and its state.
+    Done(Option<Version>, ReleaseState),
+    /// The release is being installed and perhaps tried; its state after that.
+    Asked(Version, ReleaseState, oneshot::Receiver<Outcome>),
 }
 
 impl State {
@@ -38,6 +38,7 @@ impl State {
         };
         let version = chosen.map_err(NotHeld::NoRelease)?.version;
         let is_live = releases.is_live(version);
+        let has_canary = releases.canary().is_some();
         // A newer release may be on trial, or be tried again and again.
         if is_live && kind == HoldKind::Rollback && !releases.wants_file() {
             return Err(NotHeld::Serves(fnd_core::release::short(version)));
@@ -58,14 +59,17 @@ impl State {
             .releases
             .change(function, |releases| releases.hold_release(now_ms, kind, version));
         self.store_releases();
+        if has_canary {
+            self.follow_canary(function);
+        }
         if is_live && !is_tried {
-            return Ok(Held::Serves(version));
+            return Ok(Held::Done(Some(version), ReleaseState::Serving));
         }
         // If it serves, its installation ends the trial of the other version, which could replace it until then.
         let waiting = self.functions.releases.wait(function);
         self.functions.want_copy(function, version);
         self.settle();
-        Ok(Held::Asked(version, waiting))
+        Ok(Held::Asked(version, ReleaseState::Serving, waiting))
     }
 
     /// Ends the hold of a function; then its file is installed, unless it serves.
@@ -141,9 +145,11 @@ impl State {
     /// Notes that a version serves.
     pub(super) fn release_serves(&mut self, function: &FunctionName, version: Version) {
         let releases = &mut self.functions.releases;
+        let canary = releases.get(function).and_then(Releases::canary);
+        let is_promoted = canary.is_some_and(|canary| canary.version == version);
         releases.change(function, |releases| releases.serves(version));
         let held = releases.get(function).and_then(Releases::hold);
-        if held.is_some_and(|hold| hold.version == version) {
+        if is_promoted || held.is_some_and(|hold| hold.version == version) {
             releases.answer(function, &Ok(version));
         }
         self.store_releases();
@@ -168,7 +174,8 @@ impl State {
         let asked = releases.get(function).and_then(Releases::hold);
         let asked = asked.is_some_and(|hold| hold.version == version && !hold.established);
         let copy = releases.change(function, |releases| releases.failed(version, &why));
-        if asked {
+        let canary = releases.get(function).and_then(Releases::canary);
+        if asked || canary.is_some_and(|canary| canary.version == version) {
             releases.answer(function, &Err(why));
         }
         // Its installation ends the trial.

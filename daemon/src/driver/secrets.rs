@@ -1,6 +1,7 @@
 //! Asks the spawner for the secrets that routes and `[http] events` name and for the files of `[http] tls`, and hands on its answers.
 
 use super::State;
+use crate::functions::registry::Function;
 use crate::triggers::secrets::Answer;
 use fnd_manifest::function::route::Credential;
 use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, PROTOCOL_REQUESTS, SecretAsked};
@@ -19,8 +20,10 @@ impl State {
         let Some(known) = self.functions.registry.get(function) else {
             return;
         };
-        let versions = [&known.newest, &known.before].into_iter().flatten();
-        let names: BTreeSet<String> = versions.flat_map(|version| version.manifest.secrets()).collect();
+        let names: BTreeSet<String> = known
+            .versions()
+            .flat_map(|version| version.manifest.secrets())
+            .collect();
         for name in names {
             self.ask_for_secret(SecretAsked {
                 function: Some(function.clone()),
@@ -100,9 +103,7 @@ impl State {
     /// Forgets secrets that no function names any more.
     pub(super) fn forget_secrets(&mut self) {
         let functions = self.functions.registry.iter().map(|(_, function)| function);
-        let versions = functions
-            .flat_map(|function| [&function.newest, &function.before])
-            .flatten();
+        let versions = functions.flat_map(Function::versions);
         let names = versions.flat_map(|version| version.manifest.secrets());
         let of_events = self.credentials_of_events();
         let names = names
@@ -117,9 +118,7 @@ impl State {
     /// Hands the secrets to the listener.
     fn renew_keys(&mut self) {
         let functions = self.functions.registry.iter().map(|(_, function)| function);
-        let versions = functions
-            .flat_map(|function| [&function.newest, &function.before])
-            .flatten();
+        let versions = functions.flat_map(Function::versions);
         let routes = versions.flat_map(|version| &version.manifest.http);
         let credentials = routes.flat_map(|route| route.auth.0.iter().cloned());
         let credentials = credentials.chain(self.credentials_of_events()).collect();

@@ -2,10 +2,10 @@
 
 use super::Functions;
 use super::catalog::{Candidate, CatalogEvent, marked};
-use super::registry::diagnostic;
+use super::registry::{Serving, diagnostic};
 use super::reported::unclaimed as no_function;
 use super::rules::rules;
-use fnd_core::release::Next;
+use fnd_core::release::{Copied, Next};
 use fnd_core::supervisor;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::judge::{SettingsDocument, Verdict};
@@ -40,8 +40,9 @@ impl Judged {
 /// A change of the functions.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// A version is installed and can serve; without an id for the run that it may start.
-    Installed(Box<supervisor::Installed>),
+    /// A version is installed and can serve, or get a share of the calls in percent; without an id for the run that it may
+    /// start.
+    Installed(Box<supervisor::Installed>, Option<u32>),
     /// The newest content of a function cannot serve.
     Refused {
         function: FunctionName,
@@ -201,7 +202,7 @@ impl Functions {
         }
         if let Some(asked) = copy {
             let version = installed.version;
-            let may_serve = self
+            let copied = self
                 .releases
                 .change(&name, |releases| releases.copy_installed(asked, version));
             if self
@@ -212,21 +213,32 @@ impl Functions {
                 self.releases.answer(&name, &Ok(version)); // it is not going to begin to serve
             }
             self.copy_done(&name, asked);
-            if !may_serve {
-                return None; // nobody wants it any more
+            match copied {
+                Copied::Serves => {}
+                Copied::Canary(percent) => return self.canary(&name, &installed, &verdict, (percent, host, now_ms)),
+                Copied::Unwanted => return None,
             }
-        } else if self.decide_file(&candidate, (&installed, manifest), now_ms) != Next::Serve {
-            self.registry.waits(candidate, verdict);
+        } else {
             let version = installed.version;
-            return Some(Change::Waits {
-                function: name,
-                version,
-            });
+            match self.decide_file(&candidate, (&installed, manifest), now_ms) {
+                Next::Serve => {}
+                Next::Canary(percent) => {
+                    self.registry.waits(candidate, verdict.clone());
+                    return self.canary(&name, &installed, &verdict, (percent, host, now_ms));
+                }
+                Next::Hold(_) | Next::First(_) => {
+                    self.registry.waits(candidate, verdict);
+                    return Some(Change::Waits {
+                        function: name,
+                        version,
+                    });
+                }
+            }
         }
         self.subscriptions_changed(&name);
         match copy {
-            Some(_) => self.registry.installed_copy(&name, installed, verdict, serves(&name)),
-            None => drop(self.registry.installed(candidate, installed, verdict, serves(&name))),
+            Some(_) => self.registry.installed_copy(&name, &installed, verdict, serves(&name)),
+            None => drop(self.registry.installed(candidate, &installed, verdict, serves(&name))),
         }
         self.subscriptions_changed(&name);
         self.unsettled = true;
@@ -237,14 +249,7 @@ impl Functions {
         free.extend(self.hooks.set(&name, manifests));
         self.installer.want(free);
         let serving = self.registry.get(&name)?.newest.as_ref()?;
-        Some(Change::Installed(Box::new(supervisor::Installed {
-            function: name,
-            id: serving.id,
-            version: serving.version,
-            load_key: serving.load_key,
-            load_id: fnd_wire::ids::InvocationId(0),
-            rules: rules(&serving.manifest, host),
-        })))
+        Some(Change::Installed(Box::new(for_supervisor(&name, serving, host)), None))
     }
 
     /// Returns the change of a function that conflicts with another one.
@@ -360,6 +365,18 @@ impl Functions {
             refused => line += &format!(", with errors: {refused} (`fndctl status` shows them)"),
         }
         line
+    }
+}
+
+/// Returns a version as the supervisor takes it, without an id for the run that it may start.
+pub(super) fn for_supervisor(name: &FunctionName, serving: &Serving, host: &str) -> supervisor::Installed {
+    supervisor::Installed {
+        function: name.clone(),
+        id: serving.id,
+        version: serving.version,
+        load_key: serving.load_key,
+        load_id: fnd_wire::ids::InvocationId(0),
+        rules: rules(&serving.manifest, host),
     }
 }
 

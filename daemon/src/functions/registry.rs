@@ -36,6 +36,31 @@ pub struct Serving {
     pub tree: Option<Version>,
 }
 
+impl Serving {
+    /// Returns an installed version as it was judged; nothing if it was judged without a manifest.
+    #[must_use]
+    pub fn of(installed: &Installed, verdict: &Verdict) -> Option<Self> {
+        let manifest = Rc::new(verdict.manifest.clone()?);
+        let version = verdict.runtime_version.clone();
+        let version = version.or_else(|| version_in(&real(&installed.interpreter)));
+        let runtime = match version {
+            Some(version) => format!("{} {version}", manifest.runtime),
+            None => manifest.runtime.clone(),
+        };
+        Some(Self {
+            id: installed.id,
+            version: installed.version,
+            load_key: installed.load_key,
+            manifest,
+            mode_reason: verdict.mode_reason.clone(),
+            runtime,
+            interpreter: installed.interpreter.clone(),
+            uid: installed.uid,
+            tree: None,
+        })
+    }
+}
+
 /// A function.
 #[derive(Debug, Clone)]
 pub struct Function {
@@ -45,6 +70,8 @@ pub struct Function {
     pub newest: Option<Serving>,
     /// The version that served before the newest one; it still serves while the newest one is on trial.
     pub before: Option<Serving>,
+    /// The version that gets a share of the calls.
+    pub canary: Option<Serving>,
     /// The interpreters that can run the newest content, in order of choice.
     pub interpreters: Vec<String>,
     /// The modules that the newest content imports, if it is a Python file.
@@ -71,10 +98,14 @@ impl Function {
     /// Returns the version that serves; `version` is the one that the supervisor names.
     #[must_use]
     pub fn serving(&self, version: Option<Version>) -> Option<&Serving> {
-        let before = self.before.as_ref();
-        before
-            .filter(|before| Some(before.version) == version)
-            .or(self.newest.as_ref())
+        let older = self.before.iter().chain(&self.canary);
+        let mut serving = older.filter(|older| Some(older.version) == version);
+        serving.next().or(self.newest.as_ref())
+    }
+
+    /// Returns the versions that run or may run: the newest first.
+    pub fn versions(&self) -> impl Iterator<Item = &Serving> {
+        self.newest.iter().chain(&self.before).chain(&self.canary)
     }
 
     /// Returns why the newest content does not run by itself, if its author probably expects something else of it.
@@ -137,42 +168,21 @@ impl Registry {
     pub fn installed(
         &mut self,
         candidate: Candidate,
-        installed: Installed,
+        installed: &Installed,
         verdict: Verdict,
         serves: Option<Version>,
     ) -> Option<&Serving> {
-        let mut diagnostics = verdict.diagnostics;
-        diagnostics.extend(
-            installed
-                .warnings
-                .into_iter()
-                .map(|problem| diagnostic(problem, Severity::Warning)),
-        );
-        let manifest = Rc::new(verdict.manifest?);
-        let version = verdict
-            .runtime_version
-            .or_else(|| version_in(&real(&installed.interpreter)));
-        let runtime = match version {
-            Some(version) => format!("{} {version}", manifest.runtime),
-            None => manifest.runtime.clone(),
-        };
-        let serving = Serving {
-            id: installed.id,
-            version: installed.version,
-            load_key: installed.load_key,
-            manifest,
-            mode_reason: verdict.mode_reason,
-            runtime,
-            interpreter: installed.interpreter,
-            uid: installed.uid,
-            tree: None,
-        };
+        let mut diagnostics = verdict.diagnostics.clone();
+        let problems = installed.warnings.iter().cloned();
+        diagnostics.extend(problems.map(|problem| diagnostic(problem, Severity::Warning)));
+        let serving = Serving::of(installed, &verdict)?;
         let name = candidate.function.clone();
-        let known = self
-            .all
-            .remove(&name)
-            .map(|function| [function.newest, function.before]);
-        let mut known = known.into_iter().flatten().flatten();
+        let known = self.all.remove(&name);
+        let (known, canary) = known
+            .map(|function| ([function.newest, function.before], function.canary))
+            .unwrap_or_default();
+        let canary = canary.filter(|canary| canary.version != serving.version);
+        let mut known = known.into_iter().flatten();
         let before = known.find(|known| Some(known.version) == serves && known.version != serving.version);
         self.changed = true;
         self.all.insert(
@@ -181,6 +191,7 @@ impl Registry {
                 candidate,
                 newest: Some(serving),
                 before,
+                canary,
                 interpreters: verdict.interpreters,
                 imports: verdict.imports,
                 says_on_load: verdict.says_on_load,
@@ -192,10 +203,21 @@ impl Registry {
         self.all.get(&name).and_then(|function| function.newest.as_ref())
     }
 
-    /// Stores the tree of the newest version of a function.
-    pub fn has_tree(&mut self, name: &FunctionName, tree: Option<Version>) {
-        if let Some(newest) = self.all.get_mut(name).and_then(|function| function.newest.as_mut()) {
-            newest.tree = tree;
+    /// Stores the tree of a version of a function.
+    pub fn has_tree(&mut self, name: &FunctionName, version: Version, tree: Option<Version>) {
+        let function = self.all.get_mut(name);
+        let versions = function.map(|function| [&mut function.newest, &mut function.canary]);
+        let mut versions = versions.into_iter().flatten().flatten();
+        if let Some(serving) = versions.find(|serving| serving.version == version) {
+            serving.tree = tree;
+        }
+    }
+
+    /// Stores the version that gets a share of the calls, or that none does.
+    pub fn set_canary(&mut self, name: &FunctionName, canary: Option<Serving>) {
+        if let Some(function) = self.all.get_mut(name) {
+            self.changed = true;
+            function.canary = canary;
         }
     }
 
@@ -203,7 +225,7 @@ impl Registry {
     pub fn installed_copy(
         &mut self,
         name: &FunctionName,
-        installed: Installed,
+        installed: &Installed,
         verdict: Verdict,
         serves: Option<Version>,
     ) {
@@ -242,7 +264,9 @@ impl Registry {
             verdict.diagnostics.clone_from(&known.diagnostics);
             known.error.clone()
         });
-        let (newest, before) = known.map(|known| (known.newest, known.before)).unwrap_or_default();
+        let (newest, before, canary) = known
+            .map(|known| (known.newest, known.before, known.canary))
+            .unwrap_or_default();
         self.changed = true;
         self.all.insert(
             candidate.function.clone(),
@@ -250,6 +274,7 @@ impl Registry {
                 candidate,
                 newest,
                 before,
+                canary,
                 interpreters: verdict.interpreters,
                 imports: verdict.imports,
                 says_on_load: verdict.says_on_load,
@@ -282,7 +307,9 @@ impl Registry {
         let first = diagnostics.iter().find(|diagnostic| diagnostic.is_error());
         let error = first.map_or_else(|| "it was refused without a reason".to_owned(), Diagnostic::line);
         let known = self.all.remove(&candidate.function);
-        let (newest, before) = known.map(|known| (known.newest, known.before)).unwrap_or_default();
+        let (newest, before, canary) = known
+            .map(|known| (known.newest, known.before, known.canary))
+            .unwrap_or_default();
         let name = candidate.function.clone();
         let error_line = Some(error.clone());
         self.changed = true;
@@ -292,6 +319,7 @@ impl Registry {
                 candidate,
                 newest,
                 before,
+                canary,
                 interpreters,
                 imports: Vec::new(),
                 says_on_load: false,

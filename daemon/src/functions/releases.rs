@@ -3,9 +3,11 @@
 
 use super::Functions;
 use super::catalog::Candidate;
-use super::install::Change;
-use fnd_core::release::{HoldKind, Next, Releases};
-use fnd_manifest::function::{Manifest, Mode};
+use super::install::{Change, for_supervisor};
+use super::registry::Serving;
+use fnd_core::release::{Canary, CanaryRules, HoldKind, Next, Releases, Tried, canary_words};
+use fnd_manifest::function::{Listen, Manifest, Mode};
+use fnd_manifest::judge::Verdict;
 use fnd_wire::frame::{Installed, STORED};
 use fnd_wire::ids::{FunctionName, Version};
 use std::collections::{BTreeSet, HashMap};
@@ -20,6 +22,8 @@ pub(crate) struct FunctionReleases {
     of: HashMap<FunctionName, Releases>,
     /// Functions whose releases have changed since they were stored.
     changed: BTreeSet<FunctionName>,
+    /// When canaries are promoted, Unix milliseconds.
+    promotions: HashMap<FunctionName, u64>,
     /// Callers that wait until the release that they asked for serves.
     waiting: HashMap<FunctionName, Vec<oneshot::Sender<Outcome>>>,
 }
@@ -27,7 +31,11 @@ pub(crate) struct FunctionReleases {
 impl FunctionReleases {
     /// Returns the releases that the ledger knows.
     pub(crate) fn new(stored: Vec<(FunctionName, Releases)>) -> Self {
+        let promoted = |(function, releases): &(FunctionName, Releases)| {
+            Some((function.clone(), releases.canary()?.promote_at_ms()?))
+        };
         Self {
+            promotions: stored.iter().filter_map(promoted).collect(),
             of: stored.into_iter().collect(),
             ..Self::default()
         }
@@ -45,12 +53,17 @@ impl FunctionReleases {
         let result = change(releases);
         if *releases != before {
             self.changed.insert(function.clone());
+            match releases.canary().and_then(Canary::promote_at_ms) {
+                Some(at_ms) => drop(self.promotions.insert(function.clone(), at_ms)),
+                None => drop(self.promotions.remove(function)),
+            }
         }
         result
     }
 
     /// Forgets a function that is gone.
     pub(crate) fn remove(&mut self, function: &FunctionName) {
+        self.promotions.remove(function);
         if self.of.remove(function).is_some() {
             self.changed.insert(function.clone());
         }
@@ -72,6 +85,17 @@ impl FunctionReleases {
             (name, json)
         };
         std::mem::take(&mut self.changed).into_iter().map(of).collect()
+    }
+
+    /// Returns when the next canary is promoted, Unix milliseconds.
+    pub(crate) fn next_promotion_ms(&self) -> Option<u64> {
+        self.promotions.values().min().copied()
+    }
+
+    /// Returns the functions whose canary is to be promoted now.
+    pub(crate) fn promotions_due(&self, now_ms: u64) -> Vec<FunctionName> {
+        let due = self.promotions.iter().filter(|(_, at_ms)| **at_ms <= now_ms);
+        due.map(|(function, _)| function.clone()).collect()
     }
 
     /// Returns what becomes of the release that a caller asks for.
@@ -97,9 +121,13 @@ impl Functions {
         (installed, manifest): (&Installed, Option<&Manifest>),
         now_ms: u64,
     ) -> Next {
-        let is_tried =
-            |manifest: &Manifest| matches!(manifest.mode, Mode::Handler | Mode::Http) && manifest.release.check;
-        let tried = manifest.is_some_and(is_tried);
+        let tried = manifest
+            .map(|manifest| self.tried(&candidate.function, manifest))
+            .unwrap_or_default();
+        let had_canary = self
+            .releases
+            .get(&candidate.function)
+            .is_some_and(|known| known.canary().is_some());
         let version = (installed.version, installed.load_key);
         let source = self.sources.name(&candidate.function, &candidate.source);
         let next = self.releases.change(&candidate.function, |releases| {
@@ -107,9 +135,65 @@ impl Functions {
         });
         match next {
             Next::Serve => {}
+            // The release that serves may have to follow a new secret or interpreter, too.
+            Next::Canary(_) if had_canary => {
+                let serving = self.releases.get(&candidate.function).and_then(Releases::serving);
+                if let Some(serving) = serving {
+                    self.want_copy(&candidate.function, serving);
+                }
+            }
+            Next::Canary(_) => {}
             Next::Hold(copy) | Next::First(copy) => self.want_copy(&candidate.function, copy),
         }
         next
+    }
+
+    fn tried(&self, function: &FunctionName, manifest: &Manifest) -> Tried {
+        let can_share = self
+            .serving_manifest(function)
+            .is_none_or(|serving| share_calls(serving, manifest));
+        Tried {
+            loaded: matches!(manifest.mode, Mode::Handler | Mode::Http) && manifest.release.check,
+            canary: manifest
+                .release
+                .percent()
+                .filter(|_| can_share)
+                .map(|percent| canary_rules(manifest, percent)),
+        }
+    }
+
+    fn serving_manifest(&self, function: &FunctionName) -> Option<&Manifest> {
+        let serving = self.releases.get(function).and_then(Releases::serving);
+        Some(&*self.registry.get(function)?.serving(serving)?.manifest)
+    }
+
+    /// Returns the change for a canary that was installed; ends it where calls cannot be shared.
+    pub(super) fn canary(
+        &mut self,
+        name: &FunctionName,
+        installed: &Installed,
+        verdict: &Verdict,
+        (percent, host, now_ms): (u32, &str, u64),
+    ) -> Option<Change> {
+        let canary = Serving::of(installed, verdict)?;
+        let can_share = self
+            .serving_manifest(name)
+            .is_some_and(|serving| share_calls(serving, &canary.manifest));
+        if !can_share {
+            let why = "the release that serves has another mode or needs one port, so that calls cannot be shared";
+            let _ = self
+                .releases
+                .change(name, |releases| releases.end_canary(now_ms, Some(why.to_owned())));
+            self.releases.answer(name, &Err(why.to_owned()));
+            return None;
+        }
+        let rules = canary_rules(&canary.manifest, percent);
+        let version = canary.version;
+        self.releases
+            .change(name, |releases| releases.canary_judged(version, rules));
+        let change = Change::Installed(Box::new(for_supervisor(name, &canary, host)), Some(percent));
+        self.registry.set_canary(name, Some(canary));
+        Some(change)
     }
 
     /// Queues the copy that serves in place of a file that was refused.
@@ -163,8 +247,30 @@ impl Functions {
     }
 }
 
-/// Returns the words of `status` for a function with a held release.
+/// Returns how a release is tried with a share of the calls.
+fn canary_rules(manifest: &Manifest, percent: u32) -> CanaryRules {
+    let after = manifest.release.promote_after;
+    CanaryRules {
+        percent,
+        promote_after_ms: after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
+        max_failures: manifest.release.max_failures,
+    }
+}
+
+/// Says whether calls can be shared between two releases: both take calls in the same mode, and none needs one port.
+fn share_calls(old: &Manifest, new: &Manifest) -> bool {
+    let has_port = |manifest: &Manifest| {
+        let server = manifest.http_server.as_ref();
+        server.is_some_and(|server| matches!(server.listen, Listen::Port(_)))
+    };
+    old.mode == new.mode && old.mode != Mode::Service && new.enabled && !has_port(old) && !has_port(new)
+}
+
+/// Returns the words of `status` for a function with a canary or a held release.
 pub(crate) fn held_words(function: &FunctionName, releases: &Releases) -> Option<String> {
+    if let Some(canary) = releases.canary() {
+        return Some(canary_words(canary));
+    }
     let hold = releases.hold()?;
     let name = fnd_core::release::short(hold.version);
     Some(match hold.kind {

@@ -127,7 +127,7 @@ async fn a_script_that_runs_as_it_is_there_waits_until_the_directories_are_quiet
     functions.catalog_event(CatalogEvent::Changed(vec![candidate("x")]));
     let name = ask(&mut functions);
     let change = functions.installed(1, installed(&name), |_| None, ("node", 0));
-    let Some(Change::Installed(event)) = change else {
+    let Some(Change::Installed(event, _)) = change else {
         panic!("{change:?}");
     };
     assert_eq!(

@@ -20,6 +20,7 @@
 //! - `network`: values of `sandbox.network`
 //! - `pool`: `[pool]`, within what the memory holds
 //! - `project`: Python projects whose files would be functions
+//! - `release`: where calls cannot be shared between releases
 //! - `resolve`: defaults, sizes, and keys that exclude each other
 //! - `route`: values of `[[http]]`
 //! - `routes`: what routes of a function exclude
@@ -45,6 +46,7 @@ mod near_block;
 pub mod network;
 mod pool;
 pub mod project;
+mod release;
 pub mod resolve;
 pub mod route;
 mod routes;

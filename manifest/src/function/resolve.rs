@@ -5,6 +5,7 @@ use super::events;
 use super::files;
 use super::follow_ups;
 use super::pool::pool;
+use super::release;
 use super::routes;
 use super::sandboxes;
 use super::schedules;
@@ -138,6 +139,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
         report.add(Some(&node.at), problem.with_help("remove it"));
     }
     routes::check(&manifest.http, own, &subject, report);
+    release::check(&manifest.release, own, &subject, report);
     events::check(&manifest.event, own, subject.mode, report);
     follow_ups::check(&mut manifest, pick, configuration, subject.mode, report);
     schedules::check(&manifest.schedule, own, &subject, report);

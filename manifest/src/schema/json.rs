@@ -171,6 +171,7 @@ fn pattern(form: Form) -> String {
         Form::FileAction => "^(keep|delete|move:.+)$".to_owned(),
         Form::Listen => "^(unix:/.+|.+:[0-9]{1,5})$".to_owned(),
         Form::Network => "^(unix|[0-9a-fA-F.:]+(/[0-9]{1,3})?)$".to_owned(),
+        Form::Percent => "^0{0,2}[1-9][0-9]?%$|^0?[1-9][0-9]%$|^100%$".to_owned(),
         Form::Permission => format!("^(keptn|({})(=.+)?)$", PERMISSIONS.join("|")),
     }
 }

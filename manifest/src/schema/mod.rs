@@ -162,6 +162,8 @@ pub enum Form {
     Network,
     /// A deno permission: `net`, `read=/srv/in`, or the preset `keptn`.
     Permission,
+    /// A share from `1%` to `100%`.
+    Percent,
 }
 
 impl Form {
@@ -207,6 +209,7 @@ impl Form {
             Self::Regex => "a regular expression",
             Self::Listen => "an address and a port such as `127.0.0.1:8080`, or `unix:` and an absolute path",
             Self::Network => "an IP address, a network such as `192.0.2.0/24`, or `unix`",
+            Self::Percent => "a share from `1%` to `100%`",
             Self::Permission => "a permission of deno such as `net`, `net=example.com`, `read=/srv/in`, or `keptn`",
         }
     }
@@ -269,12 +272,22 @@ impl Form {
             Self::Network => {
                 text == "unix" || text.parse::<ipnet::IpNet>().is_ok() || text.parse::<std::net::IpAddr>().is_ok()
             }
+            Self::Percent => percent(text).is_some(),
             Self::Permission => {
                 let (name, value) = text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));
                 text == "keptn" || (PERMISSIONS.contains(&name) && value != Some(""))
             }
         }
     }
+}
+
+/// Reads a share such as `10%`, from 1 to 100.
+#[must_use]
+pub fn percent(text: &str) -> Option<u32> {
+    let digits = text
+        .strip_suffix('%')
+        .filter(|digits| digits.len() <= 3 && digits.bytes().all(|b| b.is_ascii_digit()))?;
+    digits.parse().ok().filter(|percent| (1..=100).contains(percent))
 }
 
 /// deno's permissions: the words after `--allow-`. `all` is not among them; a manifest must list each permission.

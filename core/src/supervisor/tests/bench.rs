@@ -316,6 +316,7 @@ fn word(action: &Action) -> Option<String> {
         Action::Notice(Notice::StateChanged { from, to, .. }) => format!("{from:?} to {to:?}"),
         Action::Notice(Notice::Unkillable { worker, .. }) => format!("unkillable {worker}"),
         Action::Notice(Notice::Defect(text)) => format!("defect {text}"),
+        Action::CanaryFailed(_) => "canary failed".to_owned(),
         Action::StoreEnabled { enabled, .. } => format!("store-enabled {enabled}"),
         Action::Drained => "drained".to_owned(),
         Action::Reply(to, answer) => {

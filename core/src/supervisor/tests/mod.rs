@@ -3,6 +3,7 @@
 //! Files:
 //! - `bench`: events in, actions out as words
 //! - `books`: the books of a queue
+//! - `canary`: a release that gets a share of the calls
 //! - `chain`: functions that call functions
 //! - `claims`: claimed before it begins
 //! - `clock_steps`: the clock is set
@@ -24,6 +25,7 @@
 
 mod bench;
 mod books;
+mod canary;
 mod chain;
 mod claims;
 mod clock_steps;

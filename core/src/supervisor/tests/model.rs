@@ -37,6 +37,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (function.clone(), any::<bool>()).prop_map(|(function, enabled)| Step::Enable { function, enabled }),
         2 => (function.clone(), any::<bool>()).prop_map(|(function, full)| Step::Full { function, full }),
         4 => (function.clone(), 0..40u8).prop_map(|(function, variant)| Step::Install { function, variant }),
+        3 => (function.clone(), 0..40u8, 0..102u32)
+            .prop_map(|(function, variant, percent)| Step::Canary { function, variant, percent }),
+        1 => function.clone().prop_map(|function| Step::CanaryOver { function }),
         4 => Just(Step::Quiet),
         1 => function.clone().prop_map(|function| Step::Refuse { function }),
         1 => function.prop_map(|function| Step::Remove { function }),

@@ -22,7 +22,7 @@ pub(super) fn pool() -> Pool {
     }
 }
 
-fn handler(pool: Pool) -> Rules {
+pub(super) fn handler(pool: Pool) -> Rules {
     Rules {
         max_running: pool.most,
         kind: FunctionKind::Handler(pool),
@@ -32,14 +32,14 @@ fn handler(pool: Pool) -> Rules {
 
 impl Bench {
     /// Starts a worker and loads its code.
-    fn ready(&mut self, worker: u64) -> String {
+    pub(super) fn ready(&mut self, worker: u64) -> String {
         self.spawned(worker);
         let concurrency = 100;
         let worker = WorkerId(worker);
         self.event(Event::WorkerReady { worker, concurrency })
     }
 
-    fn answer(&mut self, worker: u64, call: u64, reason: Reason) -> String {
+    pub(super) fn answer(&mut self, worker: u64, call: u64, reason: Reason) -> String {
         self.event(Event::Answered(Box::new(Answered {
             worker: WorkerId(worker),
             call,

@@ -15,6 +15,7 @@ mod step;
 use super::bench::{EPOCH_MS, MIB, exit, id, name, quiet, rules, secs, text};
 use crate::outcome::{Class, Reason, Trigger};
 use crate::record::{Accepted, InvocationRecord};
+use crate::supervisor::canary::shares_calls;
 use crate::supervisor::{
     Action, Adopted, AdoptedMember, Answered, Calling, Delivered, Event, Exited, FunctionKind, Http, Installed,
     NodeBudget, Now, Overlap, Poll, Pool, Publication, Publish, QueueRules, ReplyTo, Restored, Rules, Service, Shares,
@@ -95,6 +96,8 @@ pub(super) struct World {
     budget: NodeBudget,
     /// Versions and rules of the installed functions.
     installed: BTreeMap<FunctionName, (Version, Rules)>,
+    /// Versions that get a share of the calls.
+    canaries: BTreeMap<FunctionName, Version>,
     refused: BTreeSet<FunctionName>,
     disabled: BTreeSet<FunctionName>,
     /// Functions that were installed since the directories were quiet.
@@ -136,6 +139,7 @@ impl World {
             calls: 0,
             budget: BUDGET,
             installed: BTreeMap::new(),
+            canaries: BTreeMap::new(),
             refused: BTreeSet::new(),
             disabled: BTreeSet::new(),
             unsettled: BTreeSet::new(),
@@ -234,6 +238,24 @@ impl World {
                     function: nth(function),
                     why,
                 });
+            }
+            Step::Canary {
+                function,
+                variant,
+                percent,
+            } => {
+                let installed = self.version(function, variant);
+                let serving = self.installed.get(&installed.function);
+                if serving.is_some_and(|(_, rules)| shares_calls(rules, &installed.rules)) {
+                    self.canaries.insert(installed.function.clone(), installed.version);
+                } else {
+                    self.serves(function, variant);
+                }
+                self.handle(Event::Canary { installed, percent });
+            }
+            Step::CanaryOver { function } => {
+                self.canaries.remove(&nth(function));
+                self.handle(Event::CanaryOver(nth(function)));
             }
             Step::Install { function, variant } => self.install(function, variant),
             Step::Quiet => {
@@ -357,20 +379,28 @@ impl World {
     }
 
     fn install(&mut self, function: u8, n: u8) {
+        self.serves(function, n);
+        let installed = self.version(function, n);
+        self.handle(Event::Installed(installed));
+    }
+
+    fn serves(&mut self, function: u8, n: u8) {
         let function = nth(function);
-        let version = Version([n; 32]);
         self.refused.remove(&function);
-        self.installed.insert(function.clone(), (version, variant(n)));
-        self.unsettled.insert(function.clone());
-        let load_id = self.id();
-        self.handle(Event::Installed(Box::new(Installed {
-            function,
+        self.installed.insert(function.clone(), (Version([n; 32]), variant(n)));
+        self.unsettled.insert(function);
+    }
+
+    fn version(&mut self, function: u8, n: u8) -> Box<Installed> {
+        let version = Version([n; 32]);
+        Box::new(Installed {
+            function: nth(function),
             id: FunctionId(n.into()),
             version,
             load_key: version,
-            load_id,
+            load_id: self.id(),
             rules: variant(n),
-        })));
+        })
     }
 
     fn some_processes(&self, which: impl Fn(&Process) -> bool) -> Vec<WorkerId> {

@@ -15,6 +15,22 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
+/// A change of which release gets calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReleaseChange {
+    /// Holds a release, by the beginning of its hash; without it, a rollback goes to the release before, and a pin holds the
+    /// one that serves.
+    Hold(HoldKind, Option<String>),
+    /// Ends a hold.
+    EndHold,
+    /// Gives the release that waits this share of the calls in percent, or changes the share of the canary.
+    Canary(u32),
+    /// Lets the canary serve.
+    Promote,
+    /// Takes the calls from the canary.
+    StopCanary,
+}
+
 /// The functions.
 pub trait FunctionBackend {
     /// Returns every function, sorted by name.
@@ -67,14 +83,8 @@ pub trait FunctionBackend {
     /// There is no such function, or it has none.
     fn releases(&self, name: &FunctionName) -> Result<ReleaseList, NotHeld>;
 
-    /// Holds a release of a function, or without a `kind` ends the hold. `release` is the beginning of its hash; without it,
-    /// a rollback goes to the release before, and a pin holds the one that serves.
-    fn hold(
-        &self,
-        name: &FunctionName,
-        kind: Option<HoldKind>,
-        release: Option<String>,
-    ) -> Pending<Result<ReleaseChanged, NotHeld>>;
+    /// Changes which release of a function gets calls.
+    fn change_release(&self, name: &FunctionName, change: ReleaseChange) -> Pending<Result<ReleaseChanged, NotHeld>>;
 
     /// Installs a function again, with its dependencies. Resolves when it is installed, or with the reason why it cannot be;
     /// nothing if there is no function of that name.

@@ -36,7 +36,7 @@ mod uploads;
 
 pub use answering::{Answering, Leaving};
 pub use events::{EventBackend, EventOutcome, NewEvent, NotPublished};
-pub use functions::{Bounds, Changes, FunctionBackend, FunctionFilter};
+pub use functions::{Bounds, Changes, FunctionBackend, FunctionFilter, ReleaseChange};
 pub use invocations::{InvocationBackend, PassedOn, Repeated};
 pub use node::{Database, NodeBackend, Pieces};
 pub use state::StateBackend;

@@ -1,7 +1,9 @@
 //! `GET /v1/functions/F/versions`, `GET .../versions/V/files`, `POST .../rollback`, `pin` (both `[?version=V]`) and
-//! `unpin`.
+//! `unpin`; `POST .../canary?percent=N`, `POST .../promote` and `DELETE .../canary`.
 
+use crate::control::backend::ReleaseChange;
 use crate::control::call::Call;
+use crate::http::query::wrong;
 use crate::http::response::{Answered, Refusal, Refused, json};
 use crate::invoke::refusal::no_function;
 use fnd_core::api::Problem;
@@ -38,15 +40,37 @@ async fn hold(call: Call, kind: HoldKind) -> Result<Answered, Refusal> {
     let version = query.get("version", "the hash of a release or its beginning", |text| {
         (!text.is_empty()).then(|| text.to_owned())
     })?;
-    let function = call.function()?;
-    let changed = call.backend.hold(&function, Some(kind), version).await;
-    json(&changed.map_err(|why| refused(&function, &why))?)
+    change(call, ReleaseChange::Hold(kind, version)).await
 }
 
 pub(super) async fn unpin(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
+    change(call, ReleaseChange::EndHold).await
+}
+
+pub(super) async fn canary(call: Call) -> Result<Answered, Refusal> {
+    let query = call.request.query(&["percent"])?;
+    let expected = "a share of the calls from 1 to 100";
+    let percent = query.get("percent", expected, |text| {
+        text.parse().ok().filter(|percent| (1..=100).contains(percent))
+    })?;
+    let percent = percent.ok_or_else(|| wrong("percent", expected, ""))?;
+    change(call, ReleaseChange::Canary(percent)).await
+}
+
+pub(super) async fn promote(call: Call) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    change(call, ReleaseChange::Promote).await
+}
+
+pub(super) async fn stop_canary(call: Call) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    change(call, ReleaseChange::StopCanary).await
+}
+
+async fn change(call: Call, change: ReleaseChange) -> Result<Answered, Refusal> {
     let function = call.function()?;
-    let changed = call.backend.hold(&function, None, None).await;
+    let changed = call.backend.change_release(&function, change).await;
     json(&changed.map_err(|why| refused(&function, &why))?)
 }
 
@@ -54,7 +78,7 @@ fn refused(function: &FunctionName, why: &NotHeld) -> Refusal {
     let code = match why {
         NotHeld::NoFunction => return no_function(function),
         NotHeld::NoRelease(NoRelease::Ambiguous { .. }) => Code::BadRequest,
-        NotHeld::NoRelease(NoRelease::NoneBefore(_))
+        NotHeld::NoRelease(NoRelease::NoneBefore(_) | NoRelease::NoneWaits | NoRelease::NoCanary)
         | NotHeld::Serves(_)
         | NotHeld::NothingHeld
         | NotHeld::Failed(_) => Code::Release,

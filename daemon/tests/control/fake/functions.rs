@@ -2,14 +2,16 @@
 
 use super::{BEGAN, FAILED, Fake, diagnostic, id, later, name};
 use fnd_core::api::{
-    CheckView, EventsRoute, FunctionChange, FunctionDetail, FunctionStatus, FunctionUsage, HoldView, LastEnd,
-    ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList, ReleaseView, RouteList, RouteTest, RouteTestReport,
-    RouteView, ScheduleList, ScheduleState, ScheduleView, StorageUse, UsageList,
+    CanaryView, CheckView, EventsRoute, FunctionChange, FunctionDetail, FunctionStatus, FunctionUsage, HoldView,
+    LastEnd, ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList, ReleaseView, RouteList, RouteTest,
+    RouteTestReport, RouteView, ScheduleList, ScheduleState, ScheduleView, StorageUse, UsageList,
 };
 use fnd_core::outcome::{Reason, Trigger};
 use fnd_core::release::{HoldKind, NoRelease, NotHeld, ReleaseState};
 use fnd_core::supervisor::{Answer, FunctionState};
-use fnd_daemon::control::backend::{Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, Pending};
+use fnd_daemon::control::backend::{
+    Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, Pending, ReleaseChange,
+};
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::{FunctionName, Version};
 use std::time::Duration;
@@ -256,6 +258,15 @@ impl FunctionBackend for Fake {
                 since: fnd_core::instant::text(*BEGAN),
                 waiting: Some(Version([0xbc; 32])),
             }),
+            canary: Some(CanaryView {
+                version: Version([0xbc; 32]),
+                percent: 10,
+                since: Some(fnd_core::instant::text(*BEGAN)),
+                attempts: 41,
+                failures: 2,
+                max_failures: 5,
+                promote_at: None,
+            }),
         })
     }
 
@@ -268,16 +279,20 @@ impl FunctionBackend for Fake {
         Some(Box::pin(async move { outcome }))
     }
 
-    fn hold(
-        &self,
-        name: &FunctionName,
-        kind: Option<HoldKind>,
-        release: Option<String>,
-    ) -> Pending<Result<ReleaseChanged, NotHeld>> {
+    fn change_release(&self, name: &FunctionName, change: ReleaseChange) -> Pending<Result<ReleaseChanged, NotHeld>> {
+        let state = match change {
+            ReleaseChange::Canary(_) => ReleaseState::Canary,
+            ReleaseChange::StopCanary => ReleaseState::Waiting,
+            _ => ReleaseState::Serving,
+        };
+        let (kind, release) = match change {
+            ReleaseChange::Hold(kind, release) => (Some(kind), release),
+            _ => (None, None),
+        };
         let version = |text: &str| if text == "9a" { 0x9a } else { 0xab };
         let changed = Ok(ReleaseChanged {
             version: Some(Version([version(release.as_deref().unwrap_or("9a")); 32])),
-            state: ReleaseState::Serving,
+            state,
         });
         later(match (name.as_str(), release.as_deref()) {
             ("full", _) if kind.is_none() => Err(NotHeld::NothingHeld),

@@ -3,9 +3,11 @@
 use crate::schema::Kind::{List, Text};
 use crate::schema::keys::keys;
 use crate::schema::pick::FromValue as _;
-use crate::schema::{Form, Kind};
+use crate::schema::{Form, Kind, percent};
+use crate::text;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 const NAMES: Kind = List(&Text(Form::Name));
 
@@ -34,7 +36,13 @@ impl Release {
     /// Says whether all keys have their defaults.
     #[must_use]
     pub fn is_default(&self) -> bool {
-        self.check
+        *self == Self::default()
+    }
+
+    /// Returns the share of the calls that new code gets first, 1 to 100.
+    #[must_use]
+    pub fn percent(&self) -> Option<u32> {
+        percent(self.canary.as_deref()?)
     }
 }
 
@@ -52,11 +60,11 @@ keys! {
     pub struct Release {
         /// Whether a new version is checked before it serves: a handler or an HTTP function is loaded, and the version before serves until it is ready.
         check: bool = Bool, default true, example false;
-        /// The share of the calls that a new release gets first.
-        canary = Text(Form::Some), example "10%", not_yet [];
-        /// How long it gets only that share.
-        promote_after = Duration(Zero::Refused), example "10m", not_yet [];
-        /// How many of its calls may fail meanwhile.
-        max_failures = Whole(0..=1_000_000), example 5, not_yet [];
+        /// The share of the calls that new code gets first, while the release before gets the others.
+        canary: Option<String> [default, skip_serializing_if = "Option::is_none"] = Text(Form::Percent), example "10%";
+        /// How long it gets only that share; then it serves. Without this key it does so after `fndctl canary FUNCTION --promote`.
+        promote_after: Option<Duration> [default, with = "text::duration_or_none"] = Duration(Zero::Refused), example "10m";
+        /// How many of its runs may fail meanwhile. With one more it is rolled back.
+        max_failures: u64 [default] = Whole(0..=1_000_000), default 0, example 5;
     }
 }

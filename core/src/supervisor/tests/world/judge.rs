@@ -112,7 +112,7 @@ impl World {
                 self.drained = true;
             }
             Action::Notice(Notice::Defect(text)) => panic!("{text}"),
-            Action::Notice(_) | Action::Status(_) | Action::Follow(..) => {}
+            Action::Notice(_) | Action::Status(_) | Action::Follow(..) | Action::CanaryFailed(_) => {}
         }
     }
 
@@ -139,7 +139,8 @@ impl World {
         assert!(rules.enabled && !self.disabled.contains(&order.function));
         let record = match &order.attempt {
             Some(attempt) => {
-                assert_eq!(order.version, version, "the newest version starts");
+                let is_canary = self.canaries.get(&order.function) == Some(&order.version);
+                assert!(order.version == version || is_canary, "the newest version starts");
                 self.may_begin(attempt);
                 self.begins(attempt);
                 serde_json::to_string(&self.s.script_record(order.worker).expect("it has begun")).unwrap()
@@ -273,10 +274,10 @@ impl World {
         process.calls.insert(order.call, order.attempt.invocation);
         let same = |process: &&Process| process.order.function == order.function;
         let calls = self.processes.values().filter(same).map(|process| process.calls.len());
-        assert!(
-            calls.sum::<usize>() <= order.rules.places().try_into().unwrap(),
-            "more than pool.max"
-        );
+        // The rules of the version that serves hold for the calls of its canary, too.
+        let serving = self.installed.get(&order.function).map(|(_, rules)| rules.places());
+        let places = order.rules.places().max(serving.unwrap_or(0));
+        assert!(calls.sum::<usize>() <= places.try_into().unwrap(), "more than pool.max");
     }
 
     fn stop(&mut self, worker: WorkerId) {

@@ -87,6 +87,7 @@ impl World {
         for n in 0..exits {
             self.exit(n, n, (false, false));
         }
+        self.canaries.clear();
         for (function, (version, rules)) in self.installed.clone() {
             self.unsettled.insert(function.clone());
             let load_id = self.id();

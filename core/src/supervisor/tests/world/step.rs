@@ -75,6 +75,15 @@ pub(in crate::supervisor::tests) enum Step {
         function: u8,
         full: bool,
     },
+    /// A version gets a share of the calls.
+    Canary {
+        function: u8,
+        variant: u8,
+        percent: u32,
+    },
+    CanaryOver {
+        function: u8,
+    },
     Install {
         function: u8,
         variant: u8,

@@ -1,0 +1,202 @@
+//! A release that gets a share of the calls before it serves: when it begins, is promoted, or is rolled back.
+
+use super::decide::File;
+use super::{Hold, HoldKind, NoRelease, Releases, short};
+use fnd_manifest::text;
+use fnd_wire::ids::Version;
+use serde::{Deserialize, Serialize};
+
+/// How a release is to be tried with a share of the calls: keys of `[release]`, or what a person asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CanaryRules {
+    /// Its share of the calls, 1 to 100.
+    pub percent: u32,
+    /// How long it gets only its share, in milliseconds; absent: until a person promotes it.
+    pub promote_after_ms: Option<u64>,
+    /// With more failed attempts it is rolled back.
+    pub max_failures: u64,
+}
+
+/// A release that gets a share of the calls while another one serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Canary {
+    /// The release.
+    #[serde(with = "text::id")]
+    pub version: Version,
+    /// How it is tried.
+    pub rules: CanaryRules,
+    /// Whether a person asked for its share: then its manifest does not change it.
+    pub by_person: bool,
+    /// When it began to get calls, Unix milliseconds; absent: it is being installed or loaded.
+    pub since_ms: Option<u64>,
+    /// Its attempts that have failed.
+    pub failures: u64,
+    /// Whether it is to serve now.
+    pub promoted: bool,
+}
+
+impl Canary {
+    fn new(version: Version, rules: CanaryRules) -> Self {
+        Self {
+            version,
+            rules,
+            by_person: false,
+            since_ms: None,
+            failures: 0,
+            promoted: false,
+        }
+    }
+
+    /// Returns when it is promoted, Unix milliseconds.
+    #[must_use]
+    pub fn promote_at_ms(&self) -> Option<u64> {
+        let after = self.rules.promote_after_ms.filter(|_| !self.promoted)?;
+        Some(self.since_ms?.saturating_add(after))
+    }
+}
+
+impl Releases {
+    /// Returns the release that gets a share of the calls.
+    #[must_use]
+    pub fn canary(&self) -> Option<&Canary> {
+        self.canary.as_ref()
+    }
+
+    /// Returns the canary whose copy is to be installed, unless the supervisor has it: something serves beside it.
+    #[must_use]
+    pub fn wanted_canary(&self) -> Option<Version> {
+        let canary = self.canary.as_ref().filter(|canary| !canary.promoted && self.live)?;
+        Some(canary.version)
+    }
+
+    /// Handles new content of the file: a canary of other content is over.
+    pub(super) fn canary_follows(&mut self, (version, content): (Version, Version)) {
+        let same = |canary: &Canary| {
+            self.get(canary.version)
+                .is_some_and(|release| release.load_key == content)
+        };
+        let stays = self.canary.as_ref().is_some_and(same);
+        self.canary = self.canary.take().filter(|_| stays);
+        if let Some(canary) = self.canary.as_mut().filter(|canary| canary.version != version) {
+            (canary.version, canary.by_person) = (version, canary.by_person && self.hold.is_some());
+        }
+    }
+
+    /// Decides whether the file, which no hold keeps back, becomes a canary; `rules` are those of its manifest. Only a new
+    /// content does that has never served: an earlier release, a setting or a secret is wanted now.
+    pub(super) fn file_is_canary(
+        &mut self,
+        (version, content): (Version, Version),
+        rules: Option<CanaryRules>,
+    ) -> Option<u32> {
+        if self.canary.as_ref().is_some_and(|canary| canary.promoted) {
+            return None;
+        }
+        let serving = self
+            .serving
+            .filter(|_| self.live)
+            .and_then(|serving| self.get(serving))?;
+        let is_new = serving.load_key != content && self.get(version).is_none_or(|release| !release.served);
+        let rules = rules.filter(|_| is_new)?;
+        let canary = self.canary.get_or_insert_with(|| Canary::new(version, rules));
+        if !canary.by_person {
+            canary.rules = rules;
+        }
+        Some(canary.rules.percent)
+    }
+
+    /// Gives the release that waits for the end of a pin a share of the calls, or changes the share of the canary. Returns
+    /// the copy to install.
+    ///
+    /// # Errors
+    /// [`NoRelease::NoneWaits`].
+    pub fn try_canary(&mut self, rules: CanaryRules) -> Result<Version, NoRelease> {
+        if let Some(canary) = &mut self.canary {
+            (canary.rules.percent, canary.by_person) = (rules.percent, true);
+            return Ok(canary.version);
+        }
+        let waiting = self.waiting().filter(|_| self.live).ok_or(NoRelease::NoneWaits)?;
+        if let Some(release) = self.list.iter_mut().find(|release| release.version == waiting) {
+            release.error = None;
+        }
+        self.canary = Some(Canary {
+            by_person: true,
+            ..Canary::new(waiting, rules)
+        });
+        Ok(waiting)
+    }
+
+    /// Takes from a canary's manifest when it is promoted and when it is rolled back.
+    pub fn canary_judged(&mut self, version: Version, rules: CanaryRules) {
+        if let Some(canary) = self.canary.as_mut().filter(|canary| canary.version == version) {
+            let percent = canary.rules.percent;
+            canary.rules = CanaryRules { percent, ..rules };
+        }
+    }
+
+    /// Handles a canary that begins to get calls.
+    pub fn canary_begins(&mut self, version: Version, now_ms: u64) {
+        if let Some(canary) = self.canary.as_mut().filter(|canary| canary.version == version) {
+            canary.since_ms.get_or_insert(now_ms);
+            if let Some(release) = self.list.iter_mut().find(|release| release.version == version) {
+                release.error = None;
+            }
+        }
+    }
+
+    /// Counts a failed attempt of the canary. Returns why it is rolled back, if there were too many.
+    pub fn canary_failed(&mut self) -> Option<String> {
+        let canary = self.canary.as_mut().filter(|canary| !canary.promoted)?;
+        canary.failures = canary.failures.saturating_add(1);
+        let (failures, most) = (canary.failures, canary.rules.max_failures);
+        let runs = if failures == 1 { "run" } else { "runs" };
+        (failures > most).then(|| format!("as a canary, {failures} {runs} failed; `max_failures` is {most}"))
+    }
+
+    /// Lets the canary serve, and ends a hold. Returns the copy to install for that.
+    ///
+    /// # Errors
+    /// [`NoRelease::NoCanary`].
+    pub fn promote(&mut self) -> Result<Version, NoRelease> {
+        let canary = self.canary.as_mut().ok_or(NoRelease::NoCanary)?;
+        canary.promoted = true;
+        self.hold = None;
+        Ok(canary.version)
+    }
+
+    /// Takes the calls from the canary. Where no hold is in force it is rolled back: the release that serves goes on until
+    /// the file changes. `fault` says why, unless a person asked for it. Returns the canary.
+    ///
+    /// # Errors
+    /// [`NoRelease::NoCanary`].
+    pub fn end_canary(&mut self, now_ms: u64, fault: Option<String>) -> Result<Version, NoRelease> {
+        let canary = self.canary.take().ok_or(NoRelease::NoCanary)?;
+        if let Some(release) = self.list.iter_mut().find(|release| release.version == canary.version) {
+            release.error = fault;
+        }
+        if let (None, File::Good(file, content), Some(serving)) = (&self.hold, self.file, self.serving)
+            && file == canary.version
+        {
+            self.hold = Some(Hold {
+                kind: HoldKind::Rollback,
+                version: serving,
+                file: Some(content),
+                since_ms: now_ms,
+                established: self.live,
+                before: None,
+                canary: None,
+            });
+        }
+        Ok(canary.version)
+    }
+}
+
+/// Returns what `status` says of a canary.
+#[must_use]
+pub fn canary_words(canary: &Canary) -> String {
+    let (name, percent) = (short(canary.version), canary.rules.percent);
+    match canary.since_ms {
+        None => format!("release {name} gets {percent} % of the calls as soon as it can be loaded"),
+        Some(_) => format!("release {name} gets {percent} % of the calls as a canary"),
+    }
+}

@@ -1,0 +1,280 @@
+//! A release that gets a share of the calls while another one serves, so that a fault of it meets few callers.
+//!
+//! No call waits for a canary: if the next call is its own and all its workers are busy or starting, the serving release
+//! takes the call, and the canary gets a later one. So its share is exact in the long run as far as its workers keep up, and a
+//! canary that hangs or cannot start delays nobody. A retry is chosen anew, like a call.
+//!
+//! Whether a canary is promoted or ended is decided outside ([`release`](crate::release)): this module counts.
+
+use super::Supervisor;
+use super::action::Action;
+use super::event::{Installed, Now};
+use super::function::{Function, FunctionKey, Presence, Serving, to_usize};
+use super::pool::Candidate;
+use super::rules::{FunctionKind, Rules};
+use crate::outcome::{Class, Reason};
+use fnd_wire::ids::{FunctionName, Version, WorkerId};
+use std::sync::Arc;
+
+/// A call, in the hundredths in which shares are counted.
+const CALL: u32 = 100;
+/// Most calls that a canary is owed: after a pause it gets no burst.
+const OWED_MAX: u32 = 2 * CALL;
+
+/// A release that gets a share of the calls.
+#[derive(Debug)]
+pub(super) struct Canary {
+    pub(super) serving: Arc<Serving>,
+    /// Its share of the calls, 1 to 100.
+    pub(super) percent: u32,
+    /// What it is owed, in hundredths of a call.
+    owed: u32,
+    /// Its workers that can take a call now; the one used last is at the end.
+    pub(super) free: Vec<WorkerId>,
+    /// Whether it had no worker for a call of its own since its last worker was started.
+    pub(super) lacks_worker: bool,
+    /// Its attempts that have ended, and those of them that failed, since it began here.
+    pub(super) attempts: u64,
+    pub(super) failures: u64,
+}
+
+impl Canary {
+    pub(super) fn new(serving: Arc<Serving>, percent: u32) -> Self {
+        Self {
+            serving,
+            percent,
+            owed: 0,
+            free: Vec::new(),
+            lacks_worker: false,
+            attempts: 0,
+            failures: 0,
+        }
+    }
+
+    /// Says whether it can go on beside another version that serves.
+    pub(super) fn shares_with(&self, serving: &Serving) -> bool {
+        shares_calls(&serving.rules, &self.serving.rules)
+    }
+
+    /// Says whether the next call is for it.
+    fn is_due(&self) -> bool {
+        self.owed + self.percent >= CALL
+    }
+
+    /// Counts a call that begins, and whether it is the canary's own.
+    fn begins(&mut self, own: bool) {
+        self.lacks_worker |= !own && self.is_due();
+        self.owed = (self.owed + self.percent).min(OWED_MAX);
+        if own {
+            self.owed = self.owed.saturating_sub(CALL);
+        }
+    }
+}
+
+impl Function {
+    /// Returns the canary, if the next call is for it.
+    fn due_canary(&self) -> Option<&Canary> {
+        self.canary.as_ref().filter(|canary| canary.is_due())
+    }
+
+    /// Returns the worker that takes the next call.
+    pub(super) fn next_free(&self) -> Option<WorkerId> {
+        let canary = self.due_canary().and_then(|canary| canary.free.last());
+        canary.or(self.free.last()).copied()
+    }
+
+    /// Returns the workers that can take a call now.
+    pub(super) fn all_free(&self) -> impl Iterator<Item = &WorkerId> {
+        let canary = self.due_canary().into_iter().flat_map(|canary| &canary.free);
+        self.free.iter().chain(canary)
+    }
+
+    /// Returns the list of free workers of a version.
+    pub(super) fn free_of(&mut self, version: Version) -> &mut Vec<WorkerId> {
+        match &mut self.canary {
+            Some(canary) if canary.serving.version == version => &mut canary.free,
+            _ => &mut self.free,
+        }
+    }
+
+    /// Says whether a version gets calls.
+    pub(super) fn gets_calls(&self, version: Version) -> bool {
+        let is_it = |serving: &Arc<Serving>| serving.version == version;
+        self.serving().is_some_and(is_it) || self.is_canary(version)
+    }
+
+    /// Says whether a version is the canary.
+    pub(super) fn is_canary(&self, version: Version) -> bool {
+        self.canary
+            .as_ref()
+            .is_some_and(|canary| canary.serving.version == version)
+    }
+
+    /// Counts an attempt that begins with a version.
+    pub(super) fn begins_with(&mut self, version: Version) {
+        if let Some(canary) = &mut self.canary {
+            let own = canary.serving.version == version;
+            canary.begins(own);
+        }
+    }
+}
+
+impl Supervisor {
+    /// Handles an installed version that is to get `percent` of the calls while another one serves. A handler is tried first.
+    pub(super) fn canary(&mut self, now: Now, installed: Installed, percent: u32, out: &mut Vec<Action>) {
+        let key = self.functions.find_or_add(&installed.function);
+        let function = &mut self.functions[key];
+        let percent = percent.clamp(1, CALL);
+        let can_share = |serving: &Arc<Serving>| shares_calls(&serving.rules, &installed.rules);
+        if !function.serving().is_some_and(can_share) {
+            return self.installed(now, installed, out);
+        }
+        out.push(Action::Status(function.name.clone()));
+        let serving = Arc::new(Serving::of(installed));
+        if let Some(canary) = function
+            .canary
+            .as_mut()
+            .filter(|canary| canary.serving.version == serving.version)
+        {
+            canary.percent = percent;
+            return;
+        }
+        if let Some(candidate) = function
+            .candidate
+            .as_mut()
+            .filter(|candidate| candidate.serving.version == serving.version)
+        {
+            candidate.canary = Some(percent);
+            self.try_again(key, true);
+            return self.line_up(now, key);
+        }
+        self.give_up_candidate(now, key, out);
+        self.end_canary(now, key, out);
+        let function = &mut self.functions[key];
+        function.error = self.node.refusal(&serving.rules).map(Into::into);
+        if function.error.is_some() {
+            return;
+        }
+        if function.is_worth_a_trial(&serving) {
+            let canary = Some(percent);
+            function.candidate = Some(Candidate {
+                canary,
+                ..Candidate::new(serving)
+            });
+        } else {
+            function.canary = Some(Canary::new(serving, percent));
+        }
+        self.line_up(now, key);
+    }
+
+    /// Takes the calls from a canary: its running ones end by themselves.
+    pub(super) fn canary_over(&mut self, now: Now, name: &FunctionName, out: &mut Vec<Action>) {
+        let Some(key) = self.functions.find(name) else { return };
+        let on_trial = self.functions[key].candidate.as_ref();
+        if on_trial.is_some_and(|candidate| candidate.canary.is_some()) {
+            self.give_up_candidate(now, key, out);
+            self.functions[key].error = None;
+        }
+        self.end_canary(now, key, out);
+        out.push(Action::Status(name.clone()));
+        self.line_up(now, key);
+    }
+
+    /// Forgets the canary of a function and retires its workers.
+    pub(super) fn end_canary(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+        let function = &mut self.functions[key];
+        if function.canary.take().is_some() {
+            let serving = function.serving().cloned();
+            self.retire_all(now, key, serving.as_ref(), out);
+        }
+    }
+
+    /// Lets the canary serve. Its workers stay, and those of the release before are retired.
+    pub(super) fn promote(&mut self, now: Now, key: FunctionKey, serving: &Arc<Serving>, out: &mut Vec<Action>) {
+        let function = &mut self.functions[key];
+        let Some(canary) = function.canary.take() else { return };
+        function.free.extend(canary.free);
+        function.presence = Presence::Serving(Arc::clone(serving));
+        self.retire_all(now, key, Some(serving), out);
+    }
+
+    /// Says whether the canary of a handler needs one more worker.
+    pub(super) fn canary_wants(&self, key: FunctionKey) -> bool {
+        let Some(canary) = &self.functions[key].canary else {
+            return false;
+        };
+        let Some(pool) = canary.serving.rules.kind.pool() else {
+            return false;
+        };
+        let members = self.members(key, &canary.serving);
+        let room = members.all < to_usize(pool.most) && members.coming == 0;
+        canary.lacks_worker && canary.free.is_empty() && room && self.node.refusal(&canary.serving.rules).is_none()
+    }
+
+    /// Returns the version of a script's next attempt.
+    pub(super) fn next_version(&self, key: FunctionKey) -> Option<&Arc<Serving>> {
+        let function = &self.functions[key];
+        let fits = |canary: &&Canary| self.node.refusal(&canary.serving.rules).is_none();
+        let canary = function.due_canary().filter(fits);
+        canary.map(|canary| &canary.serving).or(function.serving())
+    }
+
+    /// Counts an attempt of a canary that has ended.
+    pub(super) fn count_canary(&mut self, key: FunctionKey, version: Version, reason: Reason, out: &mut Vec<Action>) {
+        let function = &mut self.functions[key];
+        let Some(canary) = function
+            .canary
+            .as_mut()
+            .filter(|canary| canary.serving.version == version)
+        else {
+            return;
+        };
+        canary.attempts = canary.attempts.saturating_add(1);
+        if is_fault(reason.class()) {
+            canary.failures = canary.failures.saturating_add(1);
+            out.push(Action::CanaryFailed(function.name.clone()));
+        }
+    }
+
+    /// Handles a worker of the canary that ended before it was ready. No call waited for it; the next one is tried when the
+    /// canary is owed a call again.
+    pub(super) fn canary_not_ready(&mut self, key: FunctionKey, out: &mut Vec<Action>) {
+        let function = &mut self.functions[key];
+        if let Some(canary) = &mut function.canary {
+            (canary.owed, canary.lacks_worker) = (0, false);
+            canary.failures = canary.failures.saturating_add(1);
+            out.push(Action::CanaryFailed(function.name.clone()));
+        }
+    }
+}
+
+/// Says whether calls can be shared between two versions of a function. A service has no calls, and of workers that need one
+/// port there is only one. If the mode changes, no worker of one version can stand in for one of the other.
+pub(super) fn shares_calls(old: &Rules, new: &Rules) -> bool {
+    let kinds = (&old.kind, &new.kind);
+    let same = match (old.kind.pool(), new.kind.pool()) {
+        (Some(old), Some(new)) => !old.alone && !new.alone,
+        (None, None) => matches!(kinds, (FunctionKind::Script, FunctionKind::Script)),
+        _ => false,
+    };
+    same && new.enabled
+}
+
+/// Says whether an attempt that ends so speaks against its release.
+fn is_fault(class: Class) -> bool {
+    match class {
+        Class::Transient
+        | Class::Failed
+        | Class::Error
+        | Class::Timeout
+        | Class::Oom
+        | Class::Signal
+        | Class::Spawn => true,
+        Class::Success
+        | Class::ExecuteAgain
+        | Class::Interrupted
+        | Class::Cancelled
+        | Class::Deadline
+        | Class::Skipped => false,
+    }
+}

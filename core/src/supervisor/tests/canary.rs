@@ -1,0 +1,202 @@
+//! A release that gets a share of the calls.
+
+use super::bench::*;
+use super::pool::{handler, pool};
+use crate::outcome::Reason;
+use crate::supervisor::{Event, Installed, Pool, Rules};
+use fnd_wire::frame::ExitStatus::Code;
+use fnd_wire::ids::{FunctionId, Version};
+
+/// A version of `f` that gets a share of the calls.
+fn canary(version: u8, percent: u32, rules: Rules) -> Event {
+    let installed = Box::new(Installed {
+        function: name("f"),
+        id: FunctionId(7),
+        version: Version([version; 32]),
+        load_key: Version([version; 32]),
+        load_id: id(1000 + u128::from(version)),
+        rules,
+    });
+    Event::Canary { installed, percent }
+}
+
+/// A handler whose worker 1 has served one call, and whose canary has worker 2 and gets `percent` of the calls.
+fn with_canary(percent: u32) -> Bench {
+    let mut b = Bench::with(handler(pool()));
+    b.submit(1);
+    b.ready(1);
+    b.answer(1, 1, Reason::Ok);
+    assert_eq!(b.event(canary(2, percent, handler(pool()))), "spawn w2");
+    assert_eq!(b.ready(2), "");
+    b
+}
+
+/// Submits, and returns the worker that is called.
+fn called(b: &mut Bench, n: u128) -> u64 {
+    let words = b.submit(n);
+    let worker = words.split("call w").nth(1).unwrap_or_else(|| panic!("{words}"));
+    worker[..1].parse().unwrap()
+}
+
+/// The versions that serve and get a share, and the counts of the latter.
+fn versions(b: &Bench) -> (u8, Option<(u8, u64, u64)>) {
+    let view = b.s.function(&name("f")).unwrap();
+    let canary = view
+        .canary
+        .map(|canary| (canary.version.0[0], canary.attempts, canary.failures));
+    (view.version.unwrap().0[0], canary)
+}
+
+#[test]
+fn it_gets_its_share_of_the_calls() {
+    for (percent, share) in [(1, 2), (10, 20), (25, 50), (50, 100), (99, 198), (100, 200)] {
+        let mut b = with_canary(percent);
+        let mut own = 0;
+        for n in 2..202 {
+            let worker = called(&mut b, n);
+            own += u32::from(worker == 2);
+            b.answer(worker, u64::try_from(n).unwrap(), Reason::Ok);
+        }
+        assert_eq!(own, share, "{percent} %");
+        assert_eq!(versions(&b), (1, Some((2, share.into(), 0))));
+    }
+}
+
+#[test]
+fn no_call_waits_for_it() {
+    let mut b = with_canary(100);
+    assert_eq!(called(&mut b, 2), 2);
+    // It is busy, so the release that serves takes the call, and a second worker of the canary is started.
+    assert_eq!(b.submit(3), "note 3; call w1 #3 a1 3; spawn w3");
+    b.answer(1, 3, Reason::Ok);
+    assert_eq!(called(&mut b, 4), 1);
+    b.answer(1, 4, Reason::Ok);
+    b.ready(3);
+    assert_eq!(called(&mut b, 5), 3);
+}
+
+#[test]
+fn a_fault_of_its_start_meets_no_call() {
+    let mut b = with_canary(50);
+    assert_eq!(b.exited(exit(2, Code(1))), "forget w2");
+    assert_eq!(called(&mut b, 2), 1);
+    b.answer(1, 2, Reason::Ok);
+    assert_eq!(b.submit(3), "note 3; call w1 #3 a1 3; spawn w3");
+    b.answer(1, 3, Reason::Ok);
+    b.spawned(3);
+    assert_eq!(b.exited(exit(3, Code(1))), "canary failed; forget w3");
+    assert_eq!(versions(&b), (1, Some((2, 0, 1))));
+    assert_eq!(called(&mut b, 4), 1);
+}
+
+#[test]
+fn its_failed_attempts_are_told() {
+    let mut b = with_canary(100);
+    called(&mut b, 2);
+    let end = b.answer(2, 2, Reason::Error);
+    assert_eq!(end, "canary failed; record error: failed error; reply 2: failed error");
+    called(&mut b, 3);
+    b.answer(2, 3, Reason::Ok);
+    assert_eq!(versions(&b), (1, Some((2, 2, 1))));
+}
+
+#[test]
+fn it_is_promoted_with_its_workers_and_no_call_is_lost() {
+    let mut b = with_canary(50);
+    assert_eq!(called(&mut b, 2), 1);
+    assert_eq!(called(&mut b, 3), 2);
+    assert_eq!(b.event(installed("f", 2, handler(pool()))), "");
+    assert_eq!(versions(&b), (2, None));
+    assert_eq!(
+        b.answer(1, 2, Reason::Ok),
+        "record ok: succeeded ok; reply 2: succeeded ok; stop w1"
+    );
+    b.answer(2, 3, Reason::Ok);
+    assert_eq!(called(&mut b, 4), 2);
+}
+
+#[test]
+fn its_running_calls_end_when_it_is_over() {
+    let mut b = with_canary(100);
+    assert_eq!(called(&mut b, 2), 2);
+    assert_eq!(b.event(Event::CanaryOver(name("f"))), "");
+    assert_eq!(versions(&b), (1, None));
+    assert_eq!(called(&mut b, 3), 1);
+    assert_eq!(
+        b.answer(2, 2, Reason::Ok),
+        "record ok: succeeded ok; reply 2: succeeded ok; stop w2"
+    );
+}
+
+#[test]
+fn another_version_takes_its_place_and_the_serving_one_may_be_installed_again() {
+    let mut b = with_canary(100);
+    assert_eq!(b.event(installed("f", 1, handler(pool()))), "");
+    assert_eq!(versions(&b).1, Some((2, 0, 0)));
+    assert_eq!(b.event(canary(3, 100, handler(pool()))), "stop w2; spawn w3");
+    assert_eq!(versions(&b), (1, None));
+    b.ready(3);
+    assert_eq!(called(&mut b, 2), 3);
+    // Deleted.
+    b.event(Event::Removed(name("f")));
+    b.answer(3, 2, Reason::Ok);
+    assert!(b.s.function(&name("f")).is_none());
+}
+
+#[test]
+fn one_that_cannot_be_loaded_gets_no_calls() {
+    let mut b = Bench::with(handler(pool()));
+    b.submit(1);
+    b.ready(1);
+    b.answer(1, 1, Reason::Ok);
+    b.event(canary(2, 100, handler(pool())));
+    b.spawned(2);
+    assert_eq!(b.exited(exit(2, Code(1))), "forget w2");
+    assert_eq!(versions(&b), (1, None));
+    assert_eq!(b.s.function(&name("f")).unwrap().trial.unwrap().failures, 1);
+    assert_eq!(called(&mut b, 2), 1);
+    assert_eq!(b.event(Event::CanaryOver(name("f"))), "");
+    assert!(b.s.function(&name("f")).unwrap().trial.is_none());
+}
+
+#[test]
+fn a_script_gets_its_share_and_its_load_run_is_not_the_canarys() {
+    let mut b = Bench::with(rules());
+    let on_load = Rules {
+        run_on_load: true,
+        ..rules()
+    };
+    assert_eq!(b.event(canary(2, 50, on_load)), "");
+    assert_eq!(b.event(quiet()), "");
+    let mut versions_run = Vec::new();
+    for n in 1..5u64 {
+        assert_eq!(
+            b.submit(n.into()),
+            format!("note {n}; spawn w{n} a1 {n}; Ready to Running").replace("; Ready to Running", "")
+        );
+        versions_run.extend(b.last.iter().find_map(|action| match action {
+            crate::supervisor::Action::Spawn(order) => Some(order.version.0[0]),
+            _ => None,
+        }));
+        b.spawned(n);
+        b.code(n, u8::from(n == 4));
+    }
+    assert_eq!(versions_run, [1, 2, 1, 2]);
+    assert_eq!(versions(&b), (1, Some((2, 2, 1))));
+    // Promoted, it runs by itself as every new content does.
+    let on_load = Rules {
+        run_on_load: true,
+        ..rules()
+    };
+    assert_eq!(b.dropped(2, on_load), "store 1002");
+}
+
+#[test]
+fn calls_are_not_shared_where_the_mode_changes() {
+    let mut b = Bench::with(rules());
+    b.event(canary(2, 10, handler(pool())));
+    assert_eq!(versions(&b), (2, None));
+    let alone = Pool { alone: true, ..pool() };
+    b.event(canary(3, 10, handler(alone)));
+    assert_eq!(versions(&b), (3, None));
+}

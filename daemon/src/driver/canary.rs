@@ -1,0 +1,144 @@
+//! Canaries: what people do with them, when they are promoted, and what the supervisor has to follow.
+
+use super::State;
+use super::releases::Held;
+use fnd_core::release::{CanaryRules, NotHeld, ReleaseState, Releases, short};
+use fnd_core::supervisor::Event;
+use fnd_wire::frame::PROTOCOL_RELEASES;
+use fnd_wire::ids::{FunctionName, Version};
+use std::time::Duration;
+
+impl State {
+    /// Gives the release that waits behind a pin `percent` of the calls, or changes the share of the canary.
+    pub(crate) fn try_canary(&mut self, function: &FunctionName, percent: u32) -> Result<Held, NotHeld> {
+        self.releases_of(function)?;
+        if self.workers.welcome.protocol < PROTOCOL_RELEASES {
+            return Err(NotHeld::OldSpawner);
+        }
+        // Its own manifest says when it is promoted; that is read when its copy is installed.
+        let rules = CanaryRules {
+            percent,
+            promote_after_ms: None,
+            max_failures: 0,
+        };
+        let releases = &mut self.functions.releases;
+        let version = releases.change(function, |releases| releases.try_canary(rules));
+        let version = version.map_err(NotHeld::NoRelease)?;
+        let waiting = self.functions.releases.wait(function);
+        self.store_releases();
+        self.functions.want_copy(function, version);
+        self.settle();
+        Ok(Held::Asked(version, ReleaseState::Canary, waiting))
+    }
+
+    /// Lets the canary of a function serve.
+    pub(crate) fn promote_canary(&mut self, function: &FunctionName) -> Result<Held, NotHeld> {
+        self.releases_of(function)?;
+        let version = self.functions.releases.change(function, Releases::promote);
+        let version = version.map_err(NotHeld::NoRelease)?;
+        let waiting = self.functions.releases.wait(function);
+        self.store_releases();
+        self.functions.want_copy(function, version);
+        self.settle();
+        Ok(Held::Asked(version, ReleaseState::Serving, waiting))
+    }
+
+    /// Takes the calls from the canary of a function. Returns the canary.
+    pub(crate) fn stop_canary(&mut self, function: &FunctionName) -> Result<Version, NotHeld> {
+        self.releases_of(function)?;
+        self.end_canary(function, None)
+    }
+
+    fn end_canary(&mut self, function: &FunctionName, fault: Option<String>) -> Result<Version, NotHeld> {
+        let now_ms = self.clock.now().unix_ms;
+        let releases = &mut self.functions.releases;
+        let outcome = Err(fault.clone().unwrap_or_else(|| "its canary was stopped".to_owned()));
+        let version = releases.change(function, |releases| releases.end_canary(now_ms, fault));
+        let version = version.map_err(NotHeld::NoRelease)?;
+        releases.answer(function, &outcome);
+        self.store_releases();
+        self.follow_canary(function);
+        Ok(version)
+    }
+
+    /// Takes a canary from the supervisor that is none any more.
+    pub(super) fn follow_canary(&mut self, function: &FunctionName) {
+        let Some(view) = self.supervisor.function(function) else {
+            return;
+        };
+        let trial = view.trial.filter(|trial| trial.canary).map(|trial| trial.version);
+        let Some(has) = view.canary.map(|canary| canary.version).or(trial) else {
+            return;
+        };
+        let canary = self.functions.releases.get(function).and_then(Releases::canary);
+        if canary.is_none_or(|canary| canary.version != has) {
+            self.functions.registry.set_canary(function, None);
+            self.turn.follow_up.push_back(Event::CanaryOver(function.clone()));
+            self.catch_up();
+        }
+    }
+
+    /// Has the canary of a function installed that the supervisor does not have: the release beside it was just installed.
+    pub(super) fn want_canary(&mut self, function: &FunctionName) {
+        let releases = self.functions.releases.get(function);
+        let Some(wanted) = releases.and_then(Releases::wanted_canary) else {
+            return;
+        };
+        let view = self.supervisor.function(function);
+        let has = view.is_some_and(|view| {
+            let trial = view.trial.is_some_and(|trial| trial.version == wanted);
+            trial || view.canary.is_some_and(|canary| canary.version == wanted)
+        });
+        if !has {
+            self.functions.want_copy(function, wanted);
+            self.ask_for_installs();
+        }
+    }
+
+    /// Notes that the canary of a function gets calls, if it has just begun.
+    pub(super) fn canary_begins(&mut self, function: &FunctionName) {
+        let Some(has) = self.supervisor.canary_of(function) else {
+            return;
+        };
+        let releases = &mut self.functions.releases;
+        let known = releases.get(function).and_then(Releases::canary);
+        if known.is_none_or(|known| known.version != has.version) {
+            return;
+        }
+        if known.is_some_and(|known| known.since_ms.is_none()) {
+            let now_ms = self.clock.now().unix_ms;
+            releases.change(function, |releases| releases.canary_begins(has.version, now_ms));
+            tracing::info!("{function}: release {} gets a share of the calls", short(has.version));
+            self.store_releases();
+        }
+        self.functions.releases.answer(function, &Ok(has.version));
+    }
+
+    /// Handles a failed attempt of a canary: with too many it is rolled back.
+    pub(super) fn canary_failed(&mut self, function: &FunctionName) {
+        let releases = &mut self.functions.releases;
+        let over = releases.change(function, Releases::canary_failed);
+        self.store_releases();
+        let Some(why) = over else { return };
+        if let Ok(version) = self.end_canary(function, Some(why.clone())) {
+            tracing::warn!("{function}: release {} is rolled back: {why}", short(version));
+        }
+    }
+
+    /// Returns when the next canary is promoted.
+    pub(super) fn next_promotion(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        let at_ms = self.functions.releases.next_promotion_ms()?;
+        Some(now.mono + Duration::from_millis(at_ms.saturating_sub(now.unix_ms)))
+    }
+
+    /// Promotes the canaries whose time is over.
+    pub(super) fn promote_due(&mut self) {
+        for function in self.functions.releases.promotions_due(self.clock.now().unix_ms) {
+            match self.promote_canary(&function) {
+                Ok(_) => tracing::info!("{function}: its canary is promoted"),
+                Err(why) => tracing::error!("{function}: its canary cannot be promoted: {why}"),
+            }
+        }
+    }
+}

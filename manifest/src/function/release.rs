@@ -1,0 +1,27 @@
+//! Checks `[release]`: where calls cannot be shared, `canary` is refused.
+
+use super::Mode;
+use super::keys::Release;
+use super::resolve::{Report, Subject};
+use crate::diagnostic::Diagnostic;
+use crate::schema::tree::{Table, find};
+
+/// Refuses a canary of a service, which has no calls, and of programs that need one port, of which only one can run.
+pub(super) fn check(release: &Release, own: &Table, subject: &Subject<'_>, report: &mut Report<'_>) {
+    let has_port = subject.mode == Mode::Http && find(own, "http_server.port").is_some();
+    let why = match subject.mode {
+        Mode::Service => "a service has no calls that could be shared",
+        _ if has_port => "only one program can have the port of `http_server.port`, so two releases cannot run at once",
+        _ => return,
+    };
+    let Some(node) = find(own, "release.canary").filter(|_| release.canary.is_some()) else {
+        return;
+    };
+    let help = if has_port {
+        "remove one of the two; without the port, fnd chooses one"
+    } else {
+        "remove it"
+    };
+    let problem = Diagnostic::error("impossible", format!("`canary` is impossible here: {why}"));
+    report.add(Some(&node.at), problem.with_help(help));
+}
