@@ -8,6 +8,7 @@
 mod answers;
 mod form_bodies;
 mod form_java;
+mod form_kubeless;
 mod forms;
 mod life;
 mod round_trip;

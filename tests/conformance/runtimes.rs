@@ -75,11 +75,20 @@ pub(crate) fn one(id: &str) -> Option<Runtime> {
 /// The pages that add a language, the runtime of each, and its files with the words of their blocks.
 type Page = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 const PAGES: [Page; 2] = [
-    ("new-runtime.md", "perl", &[("toml", "runtime.toml"), ("perl", "shim.pl")]),
+    (
+        "new-runtime.md",
+        "perl",
+        &[("toml", "runtime.toml"), ("perl", "shim.pl")],
+    ),
     (
         "runtime-dotnet.md",
         "dotnet",
-        &[("toml", "runtime.toml"), ("sh", "build.sh"), ("csharp", "Shim.cs"), ("csharp", "Json.cs")],
+        &[
+            ("toml", "runtime.toml"),
+            ("sh", "build.sh"),
+            ("csharp", "Shim.cs"),
+            ("csharp", "Json.cs"),
+        ],
     ),
 ];
 
