@@ -50,6 +50,8 @@ if [[ ${1:-} == --ci ]]; then
     need lintian command_there lintian
     need lua5.4 test -x /usr/bin/lua5.4
     need man-db command_there man
+    # Compiles and runs C#, for docs/runtime-dotnet.md.
+    need mono-mcs test -x /usr/bin/mcs
     need nodejs command_there node
     need mmdebstrap command_there mmdebstrap
     need php-cli test -x /usr/bin/php

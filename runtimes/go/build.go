@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"strings"
@@ -24,9 +25,23 @@ import (
 
 const (
 	transient, failed = 75, 65
-	// The module with the types of handlers and the worker; it is beside this file.
+	// The modules with the types of handlers and the workers; they are beside this file, in `lib` and `rafay`.
 	library = "github.com/kubeless/kubeless"
+	rafay   = "github.com/RafaySystems/function-templates/sdk/go"
 )
+
+// forms of handlers: the types of their parameters, the name that is taken where several fit, and how people write them.
+var forms = []form{
+	{[]string{"Event", "Context"}, "Handler", "func %s(functions.Event, functions.Context) (string, error)", library},
+	{[]string{"Context", "Logger", "Request"}, "Handle", "func %s(context.Context, sdk.Logger, sdk.Request) (sdk.Response, error)", rafay},
+}
+
+type form struct {
+	types         []string
+	name, written string
+	// The module whose package `worker` serves it.
+	module string
+}
 
 // Messages of go about the network or the proxy.
 var network = regexp.MustCompile(`dial tcp|i/o timeout|connection re(fused|set)|no such host|TLS handshake|50[0-9] |unexpected EOF|unreachable`)
@@ -128,8 +143,8 @@ func copyFiles(from, to, without string) {
 	}))
 }
 
-// isHandler says whether a function has the parameters of a handler and two results.
-func isHandler(function *ast.FuncDecl) bool {
+// formOf returns the form of a handler by its parameters; nil for another function.
+func formOf(function *ast.FuncDecl) *form {
 	var types []string
 	for _, field := range function.Type.Params.List {
 		name := ""
@@ -144,12 +159,16 @@ func isHandler(function *ast.FuncDecl) bool {
 			types = append(types, name)
 		}
 	}
-	return function.Recv == nil && len(types) == 2 && types[0] == "Event" && types[1] == "Context" &&
-		function.Type.Results.NumFields() == 2
+	for index := range forms {
+		if function.Recv == nil && reflect.DeepEqual(types, forms[index].types) && function.Type.Results.NumFields() == 2 {
+			return &forms[index]
+		}
+	}
+	return nil
 }
 
-// find returns the name of the package and of the handler in a directory.
-func find(dir, wanted string) (string, string) {
+// find returns the name of the package and of the handler in a directory, and its form.
+func find(dir, wanted string) (string, string, *form) {
 	packages, err := parser.ParseDir(token.NewFileSet(), dir, func(info fs.FileInfo) bool {
 		return !strings.HasSuffix(info.Name(), "_test.go")
 	}, 0)
@@ -157,49 +176,61 @@ func find(dir, wanted string) (string, string) {
 		failWith(failed, strings.ReplaceAll(err.Error(), dir+"/", ""))
 	}
 	var handlers []string
+	known := map[string]*form{}
 	name := ""
-	for known, content := range packages {
-		name = known
+	for found, content := range packages {
+		name = found
 		for _, file := range content.Files {
+			for _, imported := range file.Imports {
+				if strings.Trim(imported.Path.Value, "`\"") == rafay+"/pkg/state" {
+					failWith(failed, "`pkg/state` of Rafay's SDK is not supported; fnd has no such state store: keep state in files below $STATE_DIRECTORY")
+				}
+			}
 			for _, declared := range file.Decls {
-				if function, is := declared.(*ast.FuncDecl); is && isHandler(function) {
+				if function, is := declared.(*ast.FuncDecl); is && formOf(function) != nil {
 					handlers = append(handlers, function.Name.Name)
+					known[function.Name.Name] = formOf(function)
 				}
 			}
 		}
 	}
 	chosen := ""
 	for _, handler := range handlers {
-		if handler == wanted || wanted == "" && (len(handlers) == 1 || handler == "Handler") {
+		if handler == wanted || wanted == "" && (len(handlers) == 1 || handler == known[handler].name) {
 			chosen = handler
 		}
 	}
 	switch {
 	case chosen == "" && wanted != "":
-		failWith(failed, fmt.Sprintf("the file has no `func %s(functions.Event, functions.Context) (string, error)`, which `handler` of the manifest names", wanted))
+		failWith(failed, fmt.Sprintf("the file has no `"+forms[0].written+"`, which `handler` of the manifest names", wanted))
 	case chosen == "" && len(handlers) > 1:
 		failWith(failed, "the file has several handlers: "+strings.Join(handlers, ", ")+"; name one with `handler` in the manifest")
 	case chosen == "":
-		failWith(failed, "the file has no `func Handler(functions.Event, functions.Context) (string, error)`")
+		failWith(failed, fmt.Sprintf("the file has no `"+forms[0].written+"`", forms[0].name))
 	case name != "main" && !ast.IsExported(chosen):
 		failWith(failed, fmt.Sprintf("`%s` cannot be called from outside of package `%s`: begin its name with a capital letter", chosen, name))
 	}
-	return name, chosen
+	return name, chosen, known[chosen]
 }
 
-// writeMain writes the program that serves a handler, and returns its directory.
-func writeMain(work, dir, module, wanted string) string {
-	name, handler := find(filepath.Join(work, dir), wanted)
+// writeMain writes the program that serves a handler, and returns its directory and the modules that it needs.
+func writeMain(work, dir, module, wanted string) (string, []string) {
+	name, handler, form := find(filepath.Join(work, dir), wanted)
 	target, imported, call := dir, "", handler
 	if name != "main" {
 		target, call = "fnd-worker", "function."+handler
 		imported = fmt.Sprintf("\tfunction %q\n", path.Join(module, dir))
 	}
-	code := fmt.Sprintf("package main\n\nimport (\n%s\t%q\n)\n\nfunc main() { worker.Serve(%q, worker.Of(%s)) }\n",
-		imported, library+"/worker", handler, call)
+	of, needs := "worker", []string{library}
+	if form.module != library {
+		of, needs = "form", append(needs, form.module)
+		imported += fmt.Sprintf("\tform %q\n", form.module+"/worker")
+	}
+	code := fmt.Sprintf("package main\n\nimport (\n%s\t%q\n)\n\nfunc main() { worker.Serve(%q, %s.Of(%s)) }\n",
+		imported, library+"/worker", handler, of, call)
 	must(os.MkdirAll(filepath.Join(work, target), 0o755))
 	must(os.WriteFile(filepath.Join(work, target, "fnd_worker_main.go"), []byte(code), 0o644))
-	return target
+	return target, needs
 }
 
 func main() {
@@ -233,9 +264,12 @@ func main() {
 	target := path.Dir(entry)
 	if wanted.Program.Mode == "handler" {
 		_, myself, _, _ := runtime.Caller(0)
-		beside := filepath.Join(filepath.Dir(myself), "lib")
-		target = writeMain(work, target, module, wanted.Program.Handler)
-		run(work, "mod", "edit", "-require="+library+"@v0.0.0", "-replace="+library+"="+beside)
+		var needs []string
+		target, needs = writeMain(work, target, module, wanted.Program.Handler)
+		places := map[string]string{library: "lib", rafay: "rafay"}
+		for _, need := range needs {
+			run(work, "mod", "edit", "-require="+need+"@v0.0.0", "-replace="+need+"="+filepath.Join(filepath.Dir(myself), places[need]))
+		}
 	}
 	if os.Getenv("FND_OFFLINE") != "" {
 		must(os.Setenv("GOPROXY", "off"))
@@ -250,7 +284,7 @@ func main() {
 	run(work, "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(tree, "program"), "./"+target)
 	var packages strings.Builder
 	for _, line := range run(work, "list", "-m", "-f", "{{if not .Main}}{{.Path}} {{.Version}}{{end}}", "all") {
-		if line != "" && !strings.HasPrefix(line, library+" ") {
+		if line != "" && !strings.HasPrefix(line, library+" ") && !strings.HasPrefix(line, rafay+" ") {
 			packages.WriteString(line + "\n")
 		}
 	}

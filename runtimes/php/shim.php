@@ -4,7 +4,7 @@
 // Here is what loads the file: at the top level, so that its variables are global as in a script. The rest is in `lib`, in
 // namespaces of their own.
 
-foreach (['fnd', 'wire', 'request', 'event', 'answer', 'worker'] as $fnd_file) {
+foreach (['fnd', 'wire', 'upload', 'form', 'request', 'event', 'answer', 'worker'] as $fnd_file) {
     require __DIR__ . "/lib/$fnd_file.php";
 }
 FndWorker\Worker::begin($argv[1]);

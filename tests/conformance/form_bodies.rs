@@ -66,16 +66,30 @@ fn a_urlencoded_form_has_fields() {
         check(worker, "", json!({}));
         check(
             worker,
-            "__proto__=1&constructor=2",
-            json!({"__proto__": ["1"], "constructor": ["2"]}),
+            "__proto__=1&constructor=2&7=8",
+            json!({"__proto__": ["1"], "constructor": ["2"], "7": ["8"]}),
         );
-        let many = "a=1&".repeat(20_000);
-        refused(
-            runtime,
+        check(
             worker,
-            &Call::of("application/x-www-form-urlencoded", many.as_bytes()),
-            "fields",
+            "&&a&b=1=2&%=%4&c=%ff%zz&",
+            json!({"a": [""], "b": ["1=2"], "%": ["%4"], "c": ["\u{fffd}%zz"]}),
         );
+        // The most that is allowed, each with a name of its own.
+        let most: Vec<String> = (0..10_000).map(|number| format!("a{number}=1")).collect();
+        let most = most.join("&");
+        let found = worker
+            .call(&Call::of("application/x-www-form-urlencoded", most.as_bytes()))
+            .json();
+        assert_eq!(found["forms"].as_object().unwrap().len(), 10_000, "{}", runtime.id);
+        for count in [10_001, 100_000] {
+            let many = vec!["a=1"; count].join("&");
+            refused(
+                runtime,
+                worker,
+                &Call::of("application/x-www-form-urlencoded", many.as_bytes()),
+                "more than 10000 fields",
+            );
+        }
         // Without a form there is nothing to read.
         let expected = json!({"forms": {}, "files": {}});
         assert_eq!(worker.call(&Call::json("[1]")).json(), expected, "{}", runtime.id);
@@ -208,6 +222,8 @@ fn hostile(fine: &[u8]) -> Vec<(String, Vec<u8>, &'static str)> {
         plain(typed("multipart/mixed; boundary=inner"), "multipart body itself"),
         plain(typed("text/plain; charset=utf-7"), "character set"),
         plain(typed("text/plain; charset=\""), "invalid parameters"),
+        plain(typed("text/plain; charset="), "character set"),
+        plain(one("Content-Disposition: form-data; name=a; NAME=b"), "`NAME` twice"),
         plain(multipart(&[(&field("a"), b"\xff\xfe")]), "not utf-8"),
         plain(
             [

@@ -8,6 +8,8 @@
 mod answers;
 mod form_bodies;
 mod form_java;
+mod form_kubeless;
+mod form_rafay;
 mod forms;
 mod life;
 mod round_trip;

@@ -57,7 +57,7 @@ pub(crate) fn all() -> Vec<Runtime> {
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.join("runtime.toml").exists())
         .collect();
-    directories.push(of_the_page().to_path_buf());
+    directories.extend(of_the_pages().iter().cloned());
     if let Some(more) = std::env::var_os("FND_CONFORMANCE") {
         directories.extend(std::env::split_paths(&more));
     }
@@ -72,21 +72,42 @@ pub(crate) fn one(id: &str) -> Option<Runtime> {
     all().into_iter().find(|runtime| runtime.id == id)
 }
 
-/// Returns a directory with the runtime of docs/new-runtime.md, made from the text of the page, so that the page stays
-/// true.
-fn of_the_page() -> &'static Path {
-    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    DIRECTORY.get_or_init(|| {
-        let page = fs::read_to_string(repository().join("docs/new-runtime.md")).unwrap();
-        let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("perl-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        for (kind, file) in [("toml", "runtime.toml"), ("perl", "shim.pl")] {
-            let (_, block) = page.split_once(&format!("```{kind} {file}\n")).unwrap();
-            let (text, _) = block.split_once("\n```").unwrap();
-            fs::write(directory.join(file), format!("{text}\n")).unwrap();
-        }
-        directory
-    })
+/// The pages that add a language, the runtime of each, and its files with the words of their blocks.
+type Page = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+const PAGES: [Page; 2] = [
+    (
+        "new-runtime.md",
+        "perl",
+        &[("toml", "runtime.toml"), ("perl", "shim.pl")],
+    ),
+    (
+        "runtime-dotnet.md",
+        "dotnet",
+        &[
+            ("toml", "runtime.toml"),
+            ("sh", "build.sh"),
+            ("csharp", "Shim.cs"),
+            ("csharp", "Json.cs"),
+        ],
+    ),
+];
+
+/// Returns directories with the runtimes of these pages, made from their text, so that the pages stay true.
+fn of_the_pages() -> &'static [PathBuf] {
+    static DIRECTORIES: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    DIRECTORIES.get_or_init(|| PAGES.iter().map(of_the_page).collect())
+}
+
+fn of_the_page((page, id, files): &Page) -> PathBuf {
+    let page = fs::read_to_string(repository().join("docs").join(page)).unwrap();
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{id}-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    for (kind, file) in *files {
+        let (_, block) = page.split_once(&format!("```{kind} {file}\n")).unwrap();
+        let (text, _) = block.split_once("\n```").unwrap();
+        fs::write(directory.join(file), format!("{text}\n")).unwrap();
+    }
+    directory
 }
 
 impl Runtime {
@@ -105,7 +126,8 @@ impl Runtime {
             _ => description.interpreters.iter().find(|path| path.exists()).cloned(),
         };
         if !executes && interpreter.is_none() {
-            require::skip(&id, &format!("no interpreter of runtime {id}"));
+            let need = if id == "dotnet" { "mono" } else { &id };
+            require::skip(need, &format!("no interpreter of runtime {id}"));
             return None;
         }
         let own = directory.join("functions");

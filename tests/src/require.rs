@@ -74,6 +74,7 @@ fn missing(need: &str) -> Option<&'static str> {
         "java" => (!Path::new("/usr/bin/java").exists()).then_some("no java: run scripts/setup.sh --ci"),
         "go" => (!Path::new("/usr/bin/go").exists()).then_some("no go: run scripts/setup.sh --ci"),
         "lua" => (!Path::new("/usr/bin/lua5.4").exists()).then_some("no lua: run scripts/setup.sh --ci"),
+        "mono" => (!Path::new("/usr/bin/mcs").exists()).then_some("no mono: run scripts/setup.sh --ci"),
         "php" => (!Path::new("/usr/bin/php").exists()).then_some("no php: run scripts/setup.sh --ci"),
         "bundler" => (!Path::new("/usr/bin/bundle").exists()).then_some("no bundler: run scripts/setup.sh --ci"),
         "composer" => (!Path::new("/usr/bin/composer").exists()).then_some("no composer: run scripts/setup.sh --ci"),

@@ -89,6 +89,8 @@ final class Request
     public ?string $scheme;
     public ?string $host;
     public ?string $protocol;
+    /** The fields and the files of a form, once they are read. */
+    private ?array $form = null;
 
     public function __construct(array $head, ?string $payload)
     {
@@ -133,6 +135,27 @@ final class Request
         return Payload::mediaType($this->contentType) === 'application/json' ? Payload::parse($this->body) : null;
     }
 
+    /** Returns the fields of a form, urlencoded or multipart; none for a body of another type. */
+    public function forms(): Values
+    {
+        return $this->form()[0];
+    }
+
+    /** Returns the files of a multipart form. */
+    public function files(): Values
+    {
+        return $this->form()[1];
+    }
+
+    private function form(): array
+    {
+        return $this->form ??= match (Payload::mediaType($this->contentType)) {
+            'multipart/form-data' => Form::multipart($this->body, $this->contentType),
+            'application/x-www-form-urlencoded' => Form::urlencoded($this->body),
+            default => [new Values(), new Values()],
+        };
+    }
+
     // The names of PSR-7, which Kubeless's requests have.
 
     public function getMethod(): string
@@ -155,8 +178,15 @@ final class Request
         return $this->body;
     }
 
+    /** Returns the last field of each name for a form, else JSON. */
     public function getParsedBody(): mixed
     {
-        return $this->json();
+        $isForm = preg_match('~^(multipart/form-data|application/x-www-form-urlencoded)$~D', Payload::mediaType($this->contentType) ?? '');
+        return $isForm === 1 ? $this->forms()->toArray() : $this->json();
+    }
+
+    public function getUploadedFiles(): array
+    {
+        return $this->files()->toArray();
     }
 }

@@ -194,7 +194,7 @@ function parameters(header) {
     const match = PARAMETER.exec(header);
     if (match === null) throw new BadRequest("a header has invalid parameters");
     const name = match[1].toLowerCase();
-    if (found.has(name)) throw new BadRequest(`a header has the parameter \`${name}\` twice`);
+    if (found.has(name)) throw new BadRequest(`a header has the parameter \`${match[1]}\` twice`);
     // Browsers send a quote as `%22`; others escape it. Any other backslash is a part of the value.
     found.set(name, match[2]?.replaceAll('\\"', '"').replaceAll("%22", '"') ?? match[3]);
     if (PARAMETER.lastIndex === header.length) break;
@@ -203,7 +203,7 @@ function parameters(header) {
 }
 
 function text(data, name, kind) {
-  const charset = (kind && parameters(kind).get("charset")?.toLowerCase()) || "utf-8";
+  const charset = ((kind && parameters(kind).get("charset")) ?? "utf-8").toLowerCase();
   const shown = `the field \`${name.slice(0, 64)}\``;
   if (!CHARSETS.has(charset)) {
     throw new BadRequest(`${shown} has the character set \`${charset.slice(0, 64)}\`, which is not supported`);

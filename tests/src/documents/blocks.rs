@@ -79,8 +79,8 @@ impl Block {
             ["console", need] => panic!("{}: `{need}` is no reason that the test knows", self.place),
             ["toml", "fnd.toml"] => Use::Configure { applied: false },
             ["toml", "fnd.toml", "applied"] => Use::Configure { applied: true },
-            // The runtime of docs/new-runtime.md: tests/conformance.
-            ["toml", "runtime.toml"] | ["perl", ..] => Use::Show,
+            // The runtimes of docs/new-runtime.md and docs/runtime-dotnet.md: tests/conformance.
+            ["toml", "runtime.toml"] | ["perl" | "csharp", ..] | ["sh", "build.sh"] => Use::Show,
             // What another program has, or plain text.
             ["text"] | [_, "before"] => {
                 assert!(!self.text.contains("\n$ "), "{}: commands are `console`", self.place);

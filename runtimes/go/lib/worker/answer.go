@@ -24,6 +24,8 @@ type recorder struct {
 	written []byte
 }
 
+func newRecorder() *recorder { return &recorder{headers: http.Header{}} }
+
 func (recorder *recorder) Header() http.Header { return recorder.headers }
 
 func (recorder *recorder) WriteHeader(status int) {
@@ -112,6 +114,16 @@ func contentOf(value any) ([]byte, string, error) {
 		return nil, "", badAnswer{"the handler returned a value that is not text, bytes or JSON: " + err.Error()}
 	}
 	return content, "application/json", nil
+}
+
+// badRequest returns the text of an error that is one of the caller, and whether it is.
+func badRequest(err error) (string, bool) {
+	var said interface{ Kind() (string, any) }
+	if !errors.As(err, &said) {
+		return "", false
+	}
+	kind, _ := said.Kind()
+	return err.Error(), kind == "bad-request"
 }
 
 // fail returns the content of an Error.

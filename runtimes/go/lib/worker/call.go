@@ -39,6 +39,8 @@ type head struct {
 		Host     string      `json:"host"`
 		Headers  [][2]string `json:"headers"`
 		Protocol string      `json:"protocol"`
+		Route    string      `json:"route"`
+		Params   [][2]string `json:"params"`
 	} `json:"request"`
 }
 
@@ -62,7 +64,7 @@ func newCall(content []byte, log functions.Logger, name string) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := &call{answer: &recorder{headers: http.Header{}}, cancel: func() {}}
+	made := &call{answer: newRecorder(), cancel: func() {}}
 	made.context = functions.Context{
 		FunctionName: name,
 		Timeout:      os.Getenv("FUNC_TIMEOUT"),
@@ -89,6 +91,13 @@ func newCall(content []byte, log functions.Logger, name string) (*call, error) {
 	made.event, err = newEvent(&head, request, payload)
 	made.event.Extensions = functions.Extension{
 		Request: request.WithContext(ends), Response: made.answer, Context: ends, Cause: head.Cause,
+		Params: map[string]string{},
+	}
+	if came := head.Request; came != nil {
+		made.event.Extensions.Route = came.Route
+		for _, param := range came.Params {
+			made.event.Extensions.Params[param[0]] = param[1]
+		}
 	}
 	return made, err
 }

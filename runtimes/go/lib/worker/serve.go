@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -69,6 +70,10 @@ func answer(wire *wire, name string, handler Handler, message message) (kind uin
 	}
 	defer call.cancel()
 	value, err := handler(call.event, call.context)
+	if text, is := badRequest(err); is {
+		// What the handler wrote before does not belong to this answer.
+		value, err, call.answer = functions.Response{Status: http.StatusBadRequest, Body: text + "\n"}, nil, newRecorder()
+	}
 	if err != nil {
 		return failure, fail(err)
 	}

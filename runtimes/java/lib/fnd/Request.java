@@ -1,5 +1,6 @@
 package fnd;
 
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 
@@ -29,6 +30,24 @@ public interface Request {
 
     /** Returns the body as a value if the content type says JSON, else null. */
     Object json();
+
+    /** Returns the fields of a form by name, urlencoded or multipart; none for a body of another type. */
+    Map<String, List<String>> forms();
+
+    /** Returns the files of a multipart form by the name of their field. */
+    Map<String, List<Upload>> files();
+
+    /** Returns the last value of a field; null if there is none. */
+    default String form(String name) {
+        List<String> values = forms().getOrDefault(name, List.of());
+        return values.isEmpty() ? null : values.get(values.size() - 1);
+    }
+
+    /** Returns the last file of a field; null if there is none. */
+    default Upload file(String name) {
+        List<Upload> values = files().getOrDefault(name, List.of());
+        return values.isEmpty() ? null : values.get(values.size() - 1);
+    }
 
     /** Returns the parameters of the route by name. */
     Map<String, String> params();

@@ -96,10 +96,15 @@ class Values(dict):
     def __init__(self, pairs=()):
         pairs = list(pairs)
         super().__init__(pairs)
-        self._pairs = pairs
+        self._pairs, self._all = pairs, None
 
     def getall(self, name):
-        return [value for known, value in self._pairs if known == name]
+        # Not by a search: with 10,000 names, a caller could make a handler search 10,000 times.
+        if self._all is None:
+            self._all = {}
+            for known, value in self._pairs:
+                self._all.setdefault(known, []).append(value)
+        return list(self._all.get(name, ()))
 
     getlist = getall
 

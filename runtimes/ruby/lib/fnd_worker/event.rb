@@ -84,10 +84,15 @@ module FndWorker
       [event, context]
     end
 
+    # Removes what the call has left in `TMPDIR`.
+    def done
+      @request&.done
+    end
+
     private
 
     def event
-      request = Request.new(@head, @payload)
+      request = @request = Request.new(@head, @payload)
       event, headers = Names.new, request.headers
       data, attributes = content(request)
       event["data"] = data

@@ -126,6 +126,21 @@ module FndWorker
       Payload.parse(body) if Payload.media_type(@content_type) == "application/json"
     end
 
+    # The fields of a form, urlencoded or multipart; empty for a body of another type.
+    def forms
+      form.first
+    end
+
+    # The files of a multipart form.
+    def files
+      form.last
+    end
+
+    # Removes what the form has left in `TMPDIR`.
+    def done
+      files.each_key { |name| files.getall(name).each(&:forget) } if @form
+    end
+
     # The parameters of the route, by name.
     def params
       (@made["params"] || []).to_h
@@ -134,6 +149,19 @@ module FndWorker
     # What a route adds; nil without one.
     { route: "route", remote_addr: "remote", scheme: "scheme", host: "host", protocol: "protocol" }.each do |name, key|
       define_method(name) { @made[key] }
+    end
+
+    private
+
+    def form
+      @form ||= begin
+        require "fnd_worker/form"
+        case Payload.media_type(@content_type)
+        when "multipart/form-data" then Form.multipart(body, @content_type)
+        when "application/x-www-form-urlencoded" then Form.urlencoded(body)
+        else [Values.new, Values.new]
+        end
+      end
     end
   end
 end

@@ -55,14 +55,16 @@ module FndWorker
     end
 
     def result(call, content)
-      event, context = Call.new(@wire, @handler, call, content).arguments
-      [Wire::RESULT, Answer.result(@handler.call(event, context))]
+      made = Call.new(@wire, @handler, call, content)
+      [Wire::RESULT, Answer.result(@handler.call(*made.arguments))]
     rescue Fnd::BadRequest => error
       [Wire::RESULT, Answer.result(Fnd::Response.new("#{error.message}\n", status: 400))]
     rescue SystemExit => error
       error.success? ? [Wire::RESULT, Answer.result(nil)] : [Wire::ERROR, Answer.failure(error)]
     rescue Exception => error # whatever a function raises ends its call, not the worker
       [Wire::ERROR, Answer.failure(error)]
+    ensure
+      made&.done
     end
   end
 end

@@ -28,6 +28,9 @@ type Extension struct {
 	Context context.Context
 	// Cause is what triggered the call, such as the time of a schedule.
 	Cause map[string]any
+	// Route is the pattern of the route that took the request, Params has its parameters by name; empty without a route.
+	Route  string
+	Params map[string]string
 }
 
 // Context describes the function and the call.
@@ -67,7 +70,7 @@ type Response struct {
 	Body    any
 }
 
-// Failure is an error that says how a call failed. `kind` is that of the worker protocol.
+// Failure is an error that says how a call failed. `kind` is that of the worker protocol, or `bad-request`.
 type Failure struct {
 	kind string
 	text string
@@ -84,6 +87,9 @@ func Transient(text string) error { return &Failure{kind: "transient", text: tex
 
 // Failed says that a retry is useless.
 func Failed(text string) error { return &Failure{kind: "failed", text: text} }
+
+// BadRequest says that the caller sent something invalid: the call is answered with status 400 and this text.
+func BadRequest(text string) error { return &Failure{kind: "bad-request", text: text} }
 
 // ExecuteAgain says that the work is not done yet: the function is called again after `[poll] repeat`, with the data as
 // `Previous`.

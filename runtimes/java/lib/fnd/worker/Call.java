@@ -19,6 +19,7 @@ final class Call {
     private final Map<String, Object> head;
     private final byte[] payload;
     private final byte[] previous;
+    private final HttpRequest request;
 
     @SuppressWarnings("unchecked")
     Call(byte[] content) {
@@ -26,6 +27,12 @@ final class Call {
         head = (Map<String, Object>) JsonReader.read(text(part(parts, (long) parts.getInt())));
         payload = part(parts, head.get("data"));
         previous = part(parts, head.get("previous"));
+        request = new HttpRequest(head, payload);
+    }
+
+    /** Removes what the call has left in {@code TMPDIR}. */
+    void done() {
+        request.done();
     }
 
     private static byte[] part(ByteBuffer parts, Object length) {
@@ -43,7 +50,6 @@ final class Call {
 
     @SuppressWarnings("unchecked")
     Event event() {
-        HttpRequest request = new HttpRequest(head, payload);
         Map<String, String> headers = request.headers();
         Map<String, Object> attributes = new LinkedHashMap<>();
         String data = request.text();

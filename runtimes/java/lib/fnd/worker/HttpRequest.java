@@ -1,6 +1,8 @@
 package fnd.worker;
 
 import fnd.Request;
+import fnd.Upload;
+import java.io.IOException;
 import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
@@ -13,6 +15,8 @@ final class HttpRequest implements Request {
     private final byte[] payload;
     private final Map<String, String> headers = new LinkedHashMap<>();
     private final String contentType;
+    /** Null until it is read. */
+    private Form form;
 
     @SuppressWarnings("unchecked")
     HttpRequest(Map<String, Object> head, byte[] payload) {
@@ -91,6 +95,38 @@ final class HttpRequest implements Request {
     @Override
     public Object json() {
         return "application/json".equals(Payload.mediaType(contentType)) ? Payload.parse(body()) : null;
+    }
+
+    private synchronized Form form() {
+        if (form == null) {
+            form = Form.read(body(), contentType);
+        }
+        return form;
+    }
+
+    @Override
+    public Map<String, List<String>> forms() {
+        return form().fields;
+    }
+
+    @Override
+    public Map<String, List<Upload>> files() {
+        return form().files;
+    }
+
+    /** Removes what the form has left in {@code TMPDIR}. */
+    synchronized void done() {
+        if (form != null) {
+            for (List<Upload> each : form.files.values()) {
+                for (Upload file : each) {
+                    try {
+                        file.close();
+                    } catch (IOException why) {
+                        // It goes with `TMPDIR` when the worker ends.
+                    }
+                }
+            }
+        }
     }
 
     @Override

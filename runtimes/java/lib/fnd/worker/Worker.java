@@ -128,8 +128,9 @@ public final class Worker {
     private void answer(Wire.Message message) {
         int type = Wire.RESULT;
         byte[] content;
+        Call call = null;
         try {
-            Call call = new Call(message.content());
+            call = new Call(message.content());
             Logger log = (level, text, fields) -> wire.send(message.call(), Wire.LOG, Answer.record(level, text, fields));
             content = Answer.result(handler.call(call.event(), call.context(handler.name(), log)));
         } catch (BadRequest error) {
@@ -137,6 +138,9 @@ public final class Worker {
         } catch (Throwable error) { // whatever a function throws ends its call, not the worker
             type = Wire.ERROR;
             content = Answer.failure(error);
+        }
+        if (call != null) {
+            call.done();
         }
         flush();
         wire.send(message.call(), type, content);
