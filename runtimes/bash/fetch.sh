@@ -3,12 +3,13 @@
 #
 # fnd runs it as the function `fnd-build`. It leaves one file in `$STATE_DIRECTORY/NAME`, and tells by the file
 # `.fnd-packages` that it is complete, and what it is; NAME is that of the directory above the entry's. Exit 75: the network
-# is the reason, and another attempt may succeed. Exit 65: it is not.
+# is the reason, and another attempt may succeed. Exit 65: it is not. A failed one leaves nothing.
 set -u -o pipefail
 export LC_ALL=C.UTF-8
 
 # Fails with a message; the network is the reason (75) or not (65).
 fail() {
+    rm -rf -- "$tree"
     printf '%s\n' "$2" >&2
     exit "$1"
 }
@@ -31,9 +32,22 @@ git_failed() {
     fail 65 "${why:-git failed}"
 }
 
+# Refuses files of the commit that no archive can have, before they are written. fnd checks all else as it unpacks them.
+check_files() {
+    local mode size path sum=0 most=0 largest=
+    while read -r mode _ _ size path; do
+        [[ $mode != 160000 ]] ||
+            fail 65 "\`$path\` is a submodule, and fnd fetches none: put its files into the repository, or name another directory with \`dir\`"
+        ((sum += size))
+        ((size <= most)) || { most=$size largest=$path; }
+    done < <(git -C "$repository" ls-tree -r -l "$commit:$directory")
+    ((sum <= 512 << 20)) ||
+        fail 65 "the files are larger than 512 MiB together; the largest is \`$largest\` with $((most >> 20)) MiB: keep data elsewhere, for example in \$STATE_DIRECTORY"
+}
+
 # Fetches a commit. Nothing is kept from one time to the next: other builds run as this user.
 fetch_git() {
-    local url=$1 ref=$2 directory=$3 repository=$TMPDIR/repository commit module
+    local url=$1 ref=$2 directory=$3 repository=$TMPDIR/repository commit
     command -v git >/dev/null || fail 65 'there is no git: `apt install git`'
     export GIT_CONFIG_GLOBAL=$HOME/gitconfig GIT_CONFIG_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=https:ssh:file
     export GIT_SSH_COMMAND='ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=20' KEY=$CREDENTIALS_DIRECTORY/key
@@ -62,9 +76,9 @@ fetch_git() {
         fail 65 "commit ${commit:0:12} has no directory \`$directory\`"
     [[ $(git -C "$repository" cat-file -t "$commit:$directory") == tree ]] ||
         fail 65 "\`$directory\` is no directory in commit ${commit:0:12}"
-    module=$(git -C "$repository" ls-tree -r "$commit:$directory" | sed -n 's/^160000 [^\t]*\t//p' | head -n 1)
-    [[ -z $module ]] || fail 65 "\`$module\` is a submodule, and fnd fetches none"
-    git -C "$repository" archive --format=tar --prefix=source/ -o "$tree/source.tar" "$commit:$directory" ||
+    check_files
+    # The directory at the top is removed again; if fnd refuses a file of it, the message names the commit so.
+    git -C "$repository" archive --format=tar --prefix="${commit:0:12}/" -o "$tree/source.tar" "$commit:$directory" ||
         fail 65 'git failed to write the files'
     echo "commit $commit"
     printf 'commit %s\n' "$commit" >"$tree/.fnd-packages"
@@ -99,6 +113,7 @@ fetch_url() {
 code=$(cd "$(dirname "$1")" && pwd -P)
 tree=$STATE_DIRECTORY/$(basename "$(dirname "$code")")
 export HOME=$STATE_DIRECTORY/home TMPDIR=$STATE_DIRECTORY/tmp
+trap 'rm -rf -- "$HOME" "$TMPDIR"' EXIT
 mkdir -p "$tree" "$HOME" "$TMPDIR"
 [[ -z ${FND_OFFLINE-} ]] || fail 65 'nothing is fetched: `[build] offline` of fnd.toml is set'
 case $2 in

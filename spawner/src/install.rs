@@ -352,9 +352,9 @@ impl Snapshot {
         let names = fs::read_dir(&dir).map_err(|error| failed(error.to_string()))?;
         let mut names = names.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let name = names.find(|name| name != COMPLETE).ok_or_else(|| failed("there is none".to_owned()))?;
-        let shown = dir.join(&name).display().to_string();
-        let opened = File::open(&shown).and_then(|file| Ok((file.metadata()?, file)));
+        let opened = File::open(dir.join(&name)).and_then(|file| Ok((file.metadata()?, file)));
         let (meta, file) = opened.map_err(|error| failed(error.to_string()))?;
+        let shown = self.shown.clone(); // nobody knows the tree's path
         (self.source, self.fetched) = (Some(tree), Format::of(&name));
         self.large = Some((name, Opened { file, meta, shown, trusted: self.trusted }));
         Ok(())

@@ -1,8 +1,10 @@
 //! Functions whose code comes from a repository or from a web server (`[source]`), with real `git` and `curl`.
 //!
 //! Files:
+//! - `changes`: repositories whose changes are awkward, or refused
 //! - `push`: the server of a repository tells of a push
 
+mod changes;
 mod push;
 
 use super::secrets::secret;
@@ -205,11 +207,17 @@ fn a_repository_that_is_away_is_one_problem_until_it_is_back() {
     });
     let reports = fnd.log().matches("shop  was refused").count();
     assert_eq!(reports, 1, "{}", fnd.log());
+    // It comes back with a commit more.
+    let sources = ["--git-dir", away.to_str().unwrap(), "--work-tree", repository.path()];
+    repository.write("main.py", &says("back"));
+    for arguments in [&["add", "main.py"][..], &["commit", "-q", "-m", "while away"]] {
+        repository.git(&[&sources, arguments].concat());
+    }
     fs::rename(&away, &here).unwrap();
     wait_until("the end of the problem", PATIENCE, || {
         fnd.function("shop").unwrap().error.is_none().then_some(())
     });
-    assert_eq!(fnd.invoke("shop", "").text(), "good");
+    answers(&fnd, "shop", "back");
     fnd.finish();
 }
 
@@ -385,7 +393,7 @@ fn a_private_ssh_key_is_given_to_ssh() {
     };
     let (bin, code, state, given) = (dir("bin"), dir("TREE/code"), dir("state"), dir("given"));
     let ssh = "#!/bin/bash\nprintf '%s\\n' \"$@\" >\"$STATE_DIRECTORY/arguments\"\nwhile [[ $1 == -* ]]; do\n  \
-               if [[ $1 == -i ]]; then stat -c '%a' \"$2\" >\"$STATE_DIRECTORY/mode\"; fi\n  shift 2\ndone\nexec bash -c \"$2\"\n";
+               if [[ $1 == -i ]]; then cp -p \"$2\" \"$STATE_DIRECTORY/key\"; fi\n  shift 2\ndone\nexec bash -c \"$2\"\n";
     fs::write(bin.join("ssh"), ssh).unwrap();
     fs::set_permissions(bin.join("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(given.join("key"), "-----BEGIN OPENSSH PRIVATE KEY-----\nx").unwrap();
@@ -412,9 +420,11 @@ fn a_private_ssh_key_is_given_to_ssh() {
         arguments.contains("BatchMode=yes\n") && arguments.contains("IdentitiesOnly=yes\n-i\n"),
         "{arguments}"
     );
-    assert_eq!(fs::read_to_string(state.join("mode")).unwrap(), "600\n");
-    let key = fs::read_to_string(state.join("home/key")).unwrap();
+    let mode = fs::metadata(state.join("key")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let key = fs::read_to_string(state.join("key")).unwrap();
     assert!(key.ends_with("x\n"), "ssh wants a line feed: {key}");
+    assert!(!state.join("home").exists(), "the key stays nowhere");
 }
 
 #[test]
