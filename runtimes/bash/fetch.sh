@@ -1,5 +1,5 @@
-# Fetches the code of a function (docs/sources.md): `bash fetch.sh ENTRY git REPOSITORY REF DIRECTORY`, or
-# `bash fetch.sh ENTRY url URL SHA256 FILE`.
+# Fetches the code of a function (docs/sources.md): `bash fetch.sh ENTRY git REPOSITORY REF DIRECTORY
+# [HOST-KEY]...`, or `bash fetch.sh ENTRY url URL SHA256 FILE`.
 #
 # fnd runs it as the function `fnd-build`. It leaves one file in `$STATE_DIRECTORY/NAME`, and tells by the file
 # `.fnd-packages` that it is complete, and what it is; NAME is that of the directory above the entry's. Exit 75: the network
@@ -16,15 +16,23 @@ fail() {
 
 # Prints why git failed, and ends.
 git_failed() {
-    local said why
+    local said why server
     cat "$TMPDIR/said" >&2
     said=$(grep -E '^(fatal|error|remote|ssh|.*@.*): ' "$TMPDIR/said")
     why=$(sed -n 's/^\(fatal\|error\|remote\): //p' <<<"$said" | head -n 1)
     why=${why:-${said%%$'\n'*}}
     if grep -qiE 'could not read (username|password)|authentication failed|permission denied|error: 40[13]' <<<"$said"; then
+        # Of a key that it can't use, ssh only says that the server refused it.
+        if [[ -e $HOME/key ]] && ! said=$(ssh-keygen -y -P '' -f "$HOME/key" 2>&1 >/dev/null); then
+            fail 65 "ssh cannot use the secret in \`key\`, which must be a private key without a passphrase: ${said##*: }"
+        fi
+        [[ ! -e $KEY ]] || fail 65 "the repository does not let fnd in with the secret in \`key\`: $(grep -iE 'permission denied|authentication failed|error: 40[13]' "$TMPDIR/said" | head -n 1)"
         fail 65 "the repository does not let fnd in: name a secret with its key (\`key\` in \`[source]\`): ${why:-git failed}"
     elif grep -q 'Host key verification failed' "$TMPDIR/said"; then
-        fail 65 "ssh does not know the server: add its key to /etc/ssh/ssh_known_hosts (\`ssh-keyscan\` prints it; compare it with what the server's owner says)"
+        server=$(sed -n 's/^Host key for \(.*\) has changed and you.*/\1/p' "$TMPDIR/said")
+        [[ -z $server ]] || fail 65 "the server $server has another host key than \`known_hosts\` says: somebody else may answer in its place. Ask its owner before you change the line"
+        server=$(sed -n 's/^No .* host key is known for \(.*\) and you.*/\1/p' "$TMPDIR/said")
+        fail 65 "ssh does not know the server${server:+ $server}: write its host key into \`known_hosts\` of \`[source]\`, or into /etc/ssh/ssh_known_hosts (\`ssh-keyscan\` prints it; compare it with what the server's owner says)"
     elif grep -qiE 'could not resolve|timed out|connection|unable to access|early EOF|hung up|RPC failed|error: 5[0-9][0-9]' <<<"$said" &&
         ! grep -qiE 'error: 4[0-9][0-9]|not found' <<<"$said"; then
         fail 75 "${why:-git failed}"
@@ -50,7 +58,14 @@ fetch_git() {
     local url=$1 ref=$2 directory=$3 repository=$TMPDIR/repository commit
     command -v git >/dev/null || fail 65 'there is no git: `apt install git`'
     export GIT_CONFIG_GLOBAL=$HOME/gitconfig GIT_CONFIG_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=https:ssh:file
-    export GIT_SSH_COMMAND='ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=20' KEY=$CREDENTIALS_DIRECTORY/key
+    # No host key is learned at the first contact: nothing that this user can write would be safe from other builds.
+    export GIT_SSH_COMMAND='ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=20 -o StrictHostKeyChecking=yes' KEY=$CREDENTIALS_DIRECTORY/key
+    if (($# > 3)); then
+        printf '%s\n' "${@:4}" >"$HOME/known_hosts"
+        GIT_SSH_COMMAND+=" -o GlobalKnownHostsFile=/dev/null -o UserKnownHostsFile=$HOME/known_hosts"
+    else
+        GIT_SSH_COMMAND+=' -o UserKnownHostsFile=/dev/null'
+    fi
     # Only the branches and the files of the repository are used, whoever owns it.
     printf '[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n[http]\n\tlowSpeedLimit = 100\n\tlowSpeedTime = 60\n' >"$GIT_CONFIG_GLOBAL"
     if [[ -e $KEY ]] && grep -q '^-----BEGIN ' "$KEY"; then
@@ -66,6 +81,7 @@ fetch_git() {
     echo "+ git fetch $url ${ref:-HEAD}"
     # Not every server gives a part of a repository, or a commit by its name.
     if ! git -C "$repository" fetch -q --depth 1 --no-tags -- "$url" "${ref:-HEAD}" >"$TMPDIR/said" 2>&1; then
+        ! grep -qiE 'permission denied|authentication failed|host key verification|could not (resolve|connect)' "$TMPDIR/said" || git_failed
         git -C "$repository" fetch -q --tags -- "$url" '+refs/heads/*:refs/heads/*' >"$TMPDIR/said" 2>&1 || git_failed
         commit=$(git -C "$repository" rev-parse -q --verify "${ref:-HEAD}^{commit}") ||
             fail 65 "the repository has no branch, tag or commit \`$ref\`"
@@ -117,6 +133,6 @@ trap 'rm -rf -- "$HOME" "$TMPDIR"' EXIT
 mkdir -p "$tree" "$HOME" "$TMPDIR"
 [[ -z ${FND_OFFLINE-} ]] || fail 65 'nothing is fetched: `[build] offline` of fnd.toml is set'
 case $2 in
-    git) fetch_git "$3" "$4" "$5" ;;
+    git) fetch_git "${@:3}" ;;
     *) fetch_url "$3" "$4" "$5" ;;
 esac

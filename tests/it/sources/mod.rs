@@ -3,9 +3,11 @@
 //! Files:
 //! - `changes`: repositories whose changes are awkward, or refused
 //! - `push`: the server of a repository tells of a push
+//! - `ssh`: a repository behind a real ssh server
 
 mod changes;
 mod push;
+mod ssh;
 
 use super::secrets::secret;
 use fnd_core::outcome::State;
@@ -379,54 +381,6 @@ fn a_private_repository_is_opened_with_a_secret_that_nobody_sees() {
     fnd.finish();
 }
 
-/// The arguments of ssh, since no server is there; the rest of a fetch by ssh is git's.
-#[test]
-fn a_private_ssh_key_is_given_to_ssh() {
-    let repository = Repository::new();
-    repository.write("main.py", &says("by ssh"));
-    let commit = repository.commit();
-    let home = tempfile::tempdir().unwrap();
-    let dir = |name: &str| {
-        let dir = home.path().join(name);
-        fs::create_dir_all(&dir).unwrap();
-        dir
-    };
-    let (bin, code, state, given) = (dir("bin"), dir("TREE/code"), dir("state"), dir("given"));
-    let ssh = "#!/bin/bash\nprintf '%s\\n' \"$@\" >\"$STATE_DIRECTORY/arguments\"\nwhile [[ $1 == -* ]]; do\n  \
-               if [[ $1 == -i ]]; then cp -p \"$2\" \"$STATE_DIRECTORY/key\"; fi\n  shift 2\ndone\nexec bash -c \"$2\"\n";
-    fs::write(bin.join("ssh"), ssh).unwrap();
-    fs::set_permissions(bin.join("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::write(given.join("key"), "-----BEGIN OPENSSH PRIVATE KEY-----\nx").unwrap();
-    let script = fnd_tests::programs::repository().join("runtimes/bash/fetch.sh");
-    let output = Command::new("/bin/bash")
-        .arg(script)
-        .arg(code.join("fnd-build.json"))
-        .args([
-            "git",
-            &format!("ssh://git@example.com{}", repository.path()),
-            "main",
-            "",
-        ])
-        .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()))
-        .env("STATE_DIRECTORY", &state)
-        .env("CREDENTIALS_DIRECTORY", &given)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let marker = fs::read_to_string(state.join("TREE/.fnd-packages")).unwrap();
-    assert_eq!(marker, format!("commit {commit}\n"));
-    let arguments = fs::read_to_string(state.join("arguments")).unwrap();
-    assert!(
-        arguments.contains("BatchMode=yes\n") && arguments.contains("IdentitiesOnly=yes\n-i\n"),
-        "{arguments}"
-    );
-    let mode = fs::metadata(state.join("key")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
-    let key = fs::read_to_string(state.join("key")).unwrap();
-    assert!(key.ends_with("x\n"), "ssh wants a line feed: {key}");
-    assert!(!state.join("home").exists(), "the key stays nowhere");
-}
-
 #[test]
 fn a_manifest_with_a_source_says_its_mistakes_where_they_are() {
     require!(root, cgroup);
@@ -441,6 +395,6 @@ fn a_manifest_with_a_source_says_its_mistakes_where_they_are() {
     let _ = error_with(&fnd, "three", "the directory has a file of its own: `main.py`");
     fnd.drop_file("four.py", "print(1)\n");
     fnd.drop_file("four.toml", "[source]\ngit = \"https://example.com/x\"\n");
-    let _ = error_with(&fnd, "four", "only for a directory");
+    let _ = error_with(&fnd, "four", "only for a manifest without code beside it");
     fnd.finish();
 }
