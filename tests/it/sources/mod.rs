@@ -2,10 +2,12 @@
 //!
 //! Files:
 //! - `changes`: repositories whose changes are awkward, or refused
+//! - `lone_manifest`: `NAME.toml` without code beside it
 //! - `push`: the server of a repository tells of a push
 //! - `ssh`: a repository behind a real ssh server
 
 mod changes;
+mod lone_manifest;
 mod push;
 mod ssh;
 
