@@ -105,6 +105,8 @@ fetch_url() {
     local url=$1 expected=$2 file=$tree/$3 protocols='=https' status why found
     command -v curl >/dev/null || fail 65 'there is no curl: `apt install curl`'
     echo "+ curl $url"
+    # Of a file whose length the server does not say, this is the only limit.
+    [[ $(ulimit -f) != unlimited ]] || ulimit -f $((512 * 1024))
     # Without a sum, a server that sends on to `http://` is not followed.
     [[ -z $expected ]] || protocols='=http,https'
     why=$(curl -sS -f -L --globoff --proto "$protocols" --max-redirs 5 --connect-timeout 20 --speed-limit 100 --speed-time 60 \
@@ -115,7 +117,8 @@ fetch_url() {
         # A name, a connection, a part of a file, a time limit.
         5 | 6 | 7 | 16 | 18 | 28 | 35 | 52 | 55 | 56 | 92) fail 75 "$why" ;;
         22) [[ $why =~ error:\ (5..|408|429) ]] && fail 75 "$why" || fail 65 "$why" ;;
-        63) fail 65 'the file is larger than 512 MiB' ;;
+        # Its length as the server says it; SIGXFSZ.
+        63 | 153) fail 65 'the file is larger than 512 MiB' ;;
         *) fail 65 "$why" ;;
     esac
     found=$(sha256sum <"$file")

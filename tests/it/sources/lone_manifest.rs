@@ -1,6 +1,7 @@
 //! A manifest without code beside it, `NAME.toml` with `[source]`, is the function NAME.
 
-use super::{Repository, Server, answers, error_with, says};
+use super::web::Server;
+use super::{Repository, answers, error_with, says};
 use fnd_tests::{Fnd, require};
 
 fn git(repository: &Repository) -> String {
