@@ -25,6 +25,11 @@ fn a_manifest_alone_is_a_function_that_is_rolled_back_kept_and_removed_as_any_ot
     answers(&fnd, "web/shop", "one");
     let show = fnd.ctl(&["show", "web/shop"]).expect_code(0).out();
     assert!(show.contains("web/shop.toml") && show.contains("a shop"), "{show}");
+    let files = fnd.ctl(&["cat", "web/shop", "-o", "name"]).expect_code(0).out();
+    assert_eq!(files.lines().count(), 1, "{files}");
+    // The file that is no upload, and the command that deletes it.
+    let refused = fnd.ctl(&["remove", "web/shop"]);
+    assert_eq!(refused.to_string().matches("web/shop.toml").count(), 2, "{refused}");
     repository.write("main.py", &says("two"));
     repository.commit();
     let _ = fnd.ctl(&["build", "web/shop"]).expect_code(0);
