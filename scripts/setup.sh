@@ -53,6 +53,7 @@ if [[ ${1:-} == --ci ]]; then
     # Compiles and runs C#, for docs/runtime-dotnet.md.
     need mono-mcs test -x /usr/bin/mcs
     need nodejs command_there node
+    need openssh-client test -x /usr/bin/ssh-keygen
     need mmdebstrap command_there mmdebstrap
     need php-cli test -x /usr/bin/php
     need composer test -x /usr/bin/composer
@@ -88,17 +89,26 @@ if ((${#packages[@]})); then
     [[ -n ${FND_SETUP_AGAIN:-} ]] || FND_SETUP_AGAIN=1 exec "$0" "$@"
 fi
 
-if [[ ${1:-} == --ci ]] && ! command -v promtool >/dev/null && [[ ! -x $target/prometheus/usr/bin/promtool ]]; then
-    # Unpacked, not installed: the package would start a Prometheus on this machine.
-    say "unpacking Debian's prometheus below $target/prometheus, for promtool"
-    mkdir -p "$target/prometheus"
+# Unpacks Debian packages below target/: installed, they would start a server on this machine.
+unpack() { # DIRECTORY PACKAGE...
+    local directory=$target/$1 package
+    shift
+    say "unpacking Debian's $* below $directory"
+    mkdir -p "$directory"
     (
-        cd "$target/prometheus"
-        download() { apt_get download prometheus 2>/dev/null; }
-        download || { [[ $(id -u) == 0 ]] && apt_get update && download; } || die "apt-get could not download prometheus"
-        dpkg-deb -x prometheus_*.deb .
-        rm prometheus_*.deb
+        cd "$directory"
+        download() { apt_get download "$@" 2>/dev/null; }
+        download "$@" || { [[ $(id -u) == 0 ]] && apt_get update && download "$@"; } || die "apt-get could not download $*"
+        for package in *.deb; do dpkg-deb -x "$package" .; done
+        rm -- *.deb
     )
+}
+
+if [[ ${1:-} == --ci ]] && ! command -v promtool >/dev/null && [[ ! -x $target/prometheus/usr/bin/promtool ]]; then
+    unpack prometheus prometheus
+fi
+if [[ ${1:-} == --ci && ! -x /usr/sbin/sshd && ! -x $target/sshd/usr/sbin/sshd ]]; then
+    unpack sshd openssh-server libwrap0
 fi
 
 if [[ ${1:-} == --ci ]] && ! cmp -s "$root/scripts/tools.txt" "$target/tools/installed.txt"; then

@@ -19,6 +19,7 @@ use crate::settings::resolve::configuration;
 use fnd_wire::archive::{Format, Refusal};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
+use fnd_wire::naming::is_manifest;
 use fnd_wire::plan::{CODE_MAX, Form, JudgeFunction, JudgeSettings, JudgedFile, Plan};
 
 /// Access to files. Paths are joined with `/`; links are followed.
@@ -96,9 +97,6 @@ impl Checked {
 
 /// Largest TOML file that is read. The limit of the judge is lower, and the judge reports a larger file itself.
 const TOML_MAX: usize = 1 << 20;
-
-/// Number of first bytes that show whether a file is a program.
-const HEAD_MAX: usize = 64;
 
 /// Returns configuration and runtimes as input for the judge: `fnd.toml` and `conf.d/*.toml` beside it, in name order,
 /// as far as they exist; then `ID/runtime.toml` of each directory of runtimes, in order.
@@ -269,9 +267,9 @@ impl Check<'_> {
             claims: &self.claims,
             default_runtime,
         };
-        let head = |name: &str| self.files.read(&format!("{path}/{name}"), HEAD_MAX);
-        Some(listing(place, &entries, |name| {
-            head(name).is_ok_and(|head| is_program(&head))
+        Some(listing(place, &entries, |name, question| {
+            let head = self.files.read(&format!("{path}/{name}"), question.bytes());
+            head.is_ok_and(|head| question.answer(&head))
         }))
     }
 
@@ -349,14 +347,22 @@ impl Check<'_> {
         let mut files = Vec::new();
         let mut manifest = None;
         let archive = Format::of(&found.source).filter(|_| !found.directory);
+        let is_alone = !found.directory && is_manifest(&found.source);
         let form = match archive {
-            _ if found.directory => Form::Directory,
+            _ if found.directory || is_alone => Form::Directory,
             Some(_) => Form::Archive(path.clone()),
             None => Form::File,
         };
         if found.directory {
             self.tree(&path, "", &mut files);
             manifest = self.read(&format!("{path}/function.toml"), TOML_MAX, 0o644);
+        } else if is_alone {
+            // As in a directory of which fnd has only the manifest.
+            manifest = self.read(&path, TOML_MAX, 0o644);
+            files.extend(manifest.iter().map(|file| JudgedFile {
+                path: "function.toml".to_owned(),
+                ..file.clone()
+            }));
         } else {
             match archive {
                 Some(format) => {

@@ -42,7 +42,8 @@ impl Sources {
             return Err(problem(&shown, format!("it is part of the function `{group}`, which is a directory"), AGAIN));
         }
         for above in self.dirs.iter().take(index) {
-            if let Some(other) = claimants(above, install)?.first() {
+            let alone = Some(above.join(format!("{function}.toml"))).filter(|alone| alone.exists());
+            if let Some(other) = claimants(above, install)?.first().or(alone.as_ref()) {
                 let other = other.display();
                 let message = format!("`{other}` has the name `{function}`, and its directory comes before this one");
                 return Err(problem(&shown, message, "rename one of the two"));

@@ -163,8 +163,8 @@ impl Snapshot {
         let stored_source = stored.as_ref().and_then(|(sources, _)| trees::linked(sources.dirs.first()?, "source"));
         let origin = stored.as_ref().map(|(_, origin)| origin);
         let install = origin.map_or(install, |origin| &origin.install).clone();
-        let is_archive = Format::of(&install.source).is_some() && !install.directory_form;
-        let kind = if install.directory_form || is_archive && stored.is_some() { Kind::Directory } else { Kind::File };
+        let is_tree = install.directory_form || install.is_one_of_many() && stored.is_some();
+        let kind = if is_tree { Kind::Directory } else { Kind::File };
         Ok(Self {
             request,
             trusted: origin.map_or(manifest.as_ref().is_none_or(|manifest| manifest.trusted), |origin| origin.trusted),
@@ -274,8 +274,7 @@ impl Snapshot {
             match kind {
                 Kind::Directory => self.list(&relative, &opened)?,
                 Kind::File if relative.is_empty() => {
-                    let source = &self.install.source;
-                    let name = source.rsplit('/').next().unwrap_or(source).to_owned();
+                    let name = self.install.file_name().to_owned();
                     if self.stored.is_none() {
                         self.stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
                     }
@@ -352,9 +351,9 @@ impl Snapshot {
         let names = fs::read_dir(&dir).map_err(|error| failed(error.to_string()))?;
         let mut names = names.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let name = names.find(|name| name != COMPLETE).ok_or_else(|| failed("there is none".to_owned()))?;
-        let shown = dir.join(&name).display().to_string();
-        let opened = File::open(&shown).and_then(|file| Ok((file.metadata()?, file)));
+        let opened = File::open(dir.join(&name)).and_then(|file| Ok((file.metadata()?, file)));
         let (meta, file) = opened.map_err(|error| failed(error.to_string()))?;
+        let shown = self.shown.clone(); // nobody knows the tree's path
         (self.source, self.fetched) = (Some(tree), Format::of(&name));
         self.large = Some((name, Opened { file, meta, shown, trusted: self.trusted }));
         Ok(())
@@ -497,7 +496,7 @@ impl Snapshot {
         let form = match self.format() {
             Some(_) => Form::Archive(self.shown.clone()),
             None if self.source.is_some() => Form::Source,
-            None if self.install.directory_form => Form::Directory,
+            None if self.install.is_directory() => Form::Directory,
             None => Form::File,
         };
         let mut room = SHOWN_MAX;

@@ -72,7 +72,9 @@ fn a_manifest_is_the_file_beside_the_code_whatever_fnd_says() {
     harness.write("form/main.sh", ":");
     refused(&mut harness, install(0, "a", "a.sh", Some("b.toml"), false), "is not the manifest of");
     refused(&mut harness, install(0, "form", "form", Some("b.toml"), true), "is not the manifest of");
-    refused(&mut harness, install(0, "b", "b.toml", None, false), "is not the code of function");
+    // A manifest may be without code, and is then that of its own function.
+    refused(&mut harness, install(0, "a", "b.toml", None, false), "is not the code of function");
+    refused(&mut harness, install(0, "b", "b.toml", Some("a.toml"), false), "is not the manifest of");
     // A manifest that fnd does not name counts, too.
     harness.write("a.toml", "refuse=1");
     match harness.ask_to_install(install(0, "a", "a.sh", None, false)) {
@@ -88,7 +90,8 @@ fn a_directory_that_comes_later_replaces_nothing_of_one_that_comes_first() {
     harness.write("ops/b", "1");
     harness.write("form/function.toml", "");
     harness.write("data/notes", "");
-    for name in ["a.sh", "ops/b.sh", "form.sh", "data.sh", "free.sh"] {
+    harness.write("elsewhere.toml", "");
+    for name in ["a.sh", "ops/b.sh", "form.sh", "elsewhere.sh", "data.sh", "free.sh"] {
         let path = harness.path("uploads").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, ":").unwrap();
@@ -97,6 +100,7 @@ fn a_directory_that_comes_later_replaces_nothing_of_one_that_comes_first() {
     refused(&mut harness, install(1, "a", "a.sh", None, false), no);
     refused(&mut harness, install(1, "ops/b", "ops/b.sh", None, false), no);
     refused(&mut harness, install(1, "form", "form.sh", None, false), no);
+    refused(&mut harness, install(1, "elsewhere", "elsewhere.sh", None, false), no);
     installed(&mut harness, install(1, "data", "data.sh", None, false));
     installed(&mut harness, install(1, "free", "free.sh", None, false));
     fs::remove_file(harness.path("functions/a.py")).unwrap();

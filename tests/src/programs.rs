@@ -70,6 +70,24 @@ pub fn sdks() -> Option<PathBuf> {
     Some(target.join("tools/sdks")).filter(|path| path.join("installed.txt").exists())
 }
 
+/// Returns the ssh server that set-up unpacked, and the directory of a library that it needs; or the one that is installed.
+#[must_use]
+pub fn sshd() -> Option<(PathBuf, PathBuf)> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    let unpacked = target.join("sshd");
+    let library = |root: &Path| {
+        let systems = fs::read_dir(root.join("usr/lib"))
+            .ok()?
+            .flatten()
+            .map(|entry| entry.path());
+        systems.into_iter().find(|system| system.join("libwrap.so.0").exists())
+    };
+    let mut roots = [unpacked, PathBuf::from("/")].into_iter();
+    let there = roots
+        .find_map(|root| Some((root.join("usr/sbin/sshd"), library(&root)?)).filter(|(program, _)| program.exists()));
+    there.filter(|_| Path::new("/usr/bin/ssh-keygen").exists() && Path::new("/usr/bin/git").exists())
+}
+
 /// Returns the uv that set-up brought.
 #[must_use]
 pub fn uv() -> Option<PathBuf> {

@@ -88,6 +88,9 @@ fn missing(need: &str) -> Option<&'static str> {
         "sdk" => programs::sdks()
             .is_none()
             .then_some("no SDKs of CloudEvents: run scripts/setup.sh --ci"),
+        "sshd" => programs::sshd()
+            .is_none()
+            .then_some("no ssh server: run scripts/setup.sh --ci"),
         "strace" => tamper::strace()
             .is_none()
             .then_some("no strace that may trace: run scripts/setup.sh --ci"),

@@ -171,8 +171,8 @@ impl Why {
     const fn words(self) -> (&'static str, &'static str) {
         const AGAIN: &str = "build the archive again, and copy it again";
         const ELSEWHERE: &str = "keep data elsewhere, for example in $STATE_DIRECTORY";
-        const REAL: &str = "put the file itself into the archive";
-        const RENAME: &str = "rename it, and build the archive again";
+        const REAL: &str = "put the file itself in its place";
+        const RENAME: &str = "rename it";
         match self {
             Self::OtherFormat => ("its content is not what its name says", AGAIN),
             Self::Damaged => (

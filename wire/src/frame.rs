@@ -5,9 +5,11 @@
 //! Descriptors travel with the last packet (`SCM_RIGHTS`), in the order that the structure states. Requests are
 //! idempotent by worker, so a request whose answer was lost can be sent again.
 
+use crate::archive::Format;
 use crate::form::{Bytes, Wire, WireError, wire_enum, wire_structs};
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::mask::Masks;
+use crate::naming;
 use crate::plan::JudgedFile;
 
 /// Largest packet in bytes; far below the size of a socket's buffer.
@@ -89,7 +91,8 @@ wire_structs! {
         pub directory: u16,
         /// The function.
         pub function: FunctionName,
-        /// The code file, or the directory in directory form; relative to the functions directory.
+        /// The code file, the directory in directory form, or the manifest of a function without code beside it; relative to
+        /// the functions directory.
         pub source: String,
         /// The sidecar manifest, if there is one; relative to the functions directory.
         pub sidecar: Option<String>,
@@ -129,6 +132,30 @@ wire_structs! {
         pub function: FunctionId,
         /// The invocation whose `TMPDIR` is removed.
         pub invocation: InvocationId,
+    }
+}
+
+impl Install {
+    /// Returns whether a function has files of a directory although its source is one file: an archive, or a manifest whose
+    /// code comes from elsewhere.
+    #[must_use]
+    pub fn is_one_of_many(&self) -> bool {
+        !self.directory_form && (Format::of(&self.source).is_some() || naming::is_manifest(&self.source))
+    }
+
+    /// Returns whether the files of a function are in a directory, or would be: all but the manifest come from elsewhere.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        self.directory_form || naming::is_manifest(&self.source)
+    }
+
+    /// Returns the name that the function's one file has among its files.
+    #[must_use]
+    pub fn file_name(&self) -> &str {
+        if naming::is_manifest(&self.source) {
+            return "function.toml";
+        }
+        self.source.rsplit('/').next().unwrap_or(&self.source)
     }
 }
 

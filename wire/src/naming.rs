@@ -11,6 +11,9 @@ pub const UPLOADS: &str = "functions";
 /// Name endings of files that are ignored.
 const IGNORED: [&str; 7] = ["~", ".swp", ".swx", ".tmp", ".part", ".bak", ".orig"];
 
+/// The end of the names of manifests beside code.
+const MANIFEST: &str = ".toml";
+
 /// Returns whether a file or directory is ignored because of its name.
 #[must_use]
 pub fn is_ignored(name: &[u8]) -> bool {
@@ -31,9 +34,9 @@ pub fn is_ignored(name: &[u8]) -> bool {
 /// name the part ends at the first dot, since no part has one; the rest is the suffix that a runtime may claim.
 #[must_use]
 pub fn stem(name: &[u8], directory: bool) -> Option<&[u8]> {
-    let manifest = [b".toml".as_slice(), b".yaml", b".yml"]
+    let manifest = [MANIFEST, ".yaml", ".yml"]
         .iter()
-        .any(|end| name.ends_with(end));
+        .any(|end| name.ends_with(end.as_bytes()));
     if is_ignored(name) || (manifest && !directory) {
         return None;
     }
@@ -41,7 +44,15 @@ pub fn stem(name: &[u8], directory: bool) -> Option<&[u8]> {
     name.get(..end.unwrap_or(name.len()))
 }
 
-/// Returns the function whose code `source` is, and in file form the path of its manifest.
+/// Returns whether a path is that of a manifest beside code; of a function without code beside it, the manifest names the
+/// source.
+#[must_use]
+pub fn is_manifest(path: &str) -> bool {
+    path.ends_with(MANIFEST)
+}
+
+/// Returns the function whose code `source` is, and in file form the path of its manifest. A manifest without code beside it
+/// is its own: it names where the code comes from.
 ///
 /// `source` and the manifest's path are relative to the functions directory. Absent: `source` names no function.
 #[must_use]
@@ -49,7 +60,11 @@ pub fn function_of(source: &str, directory: bool) -> Option<(FunctionName, Optio
     let (group, file) = source
         .rsplit_once('/')
         .map_or((None, source), |(group, file)| (Some(group), file));
-    let stem = str::from_utf8(stem(file.as_bytes(), directory)?).ok()?;
+    let alone = file.strip_suffix(MANIFEST).filter(|_| !directory);
+    let stem = match alone {
+        Some(alone) if !is_ignored(file.as_bytes()) => alone,
+        _ => str::from_utf8(stem(file.as_bytes(), directory)?).ok()?,
+    };
     let full = match group {
         Some(group) if is_ignored(group.as_bytes()) => return None,
         Some(group) => format!("{group}/{stem}"),
@@ -78,10 +93,16 @@ mod tests {
         check("ops/a.sh", false, Some(("ops/a", Some("ops/a.toml"))));
         check("a", true, Some(("a", None)));
         check("ops/a", true, Some(("ops/a", None)));
+        check("a.toml", false, Some(("a", Some("a.toml"))));
+        check("ops/a.toml", false, Some(("ops/a", Some("ops/a.toml"))));
         for none in [
             "",
             "/",
-            "a.toml",
+            "a.b.toml",
+            ".a.toml",
+            ".toml",
+            "A.toml",
+            "fnd-build.toml",
             "a.yml",
             ".a.sh",
             "A.sh",
@@ -100,7 +121,7 @@ mod tests {
         ] {
             check(none, false, None);
         }
-        for none in ["a.sh", "..", ".", "node_modules", "a/b/c", "4913"] {
+        for none in ["a.sh", "a.toml", "..", ".", "node_modules", "a/b/c", "4913"] {
             check(none, true, None);
         }
     }

@@ -65,7 +65,9 @@ impl Source {
             files.sort_by_key(|path| (*path != self.manifest, path.clone()));
         } else {
             files.push(self.path.clone());
-            files.extend(Some(self.manifest.clone()).filter(|path| path.exists()));
+            // A manifest without code beside it is the function's file.
+            let beside = Some(self.manifest.clone()).filter(|path| *path != self.path);
+            files.extend(beside.filter(|path| path.exists()));
         }
         Ok(files)
     }

@@ -97,7 +97,7 @@ fn files_of(source: &str) -> String {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let stem = name.split('.').next().unwrap_or_default();
     let manifest = path.with_file_name(format!("{stem}.toml"));
-    if manifest.exists() {
+    if manifest.exists() && manifest != path {
         format!("{source} {}", manifest.display())
     } else {
         source.to_owned()

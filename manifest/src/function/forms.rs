@@ -107,6 +107,29 @@ pub fn is_program(head: &[u8]) -> bool {
     text.starts_with(b"#!") || head.starts_with(b"\x7fELF")
 }
 
+/// Says whether a manifest seems to have `[source]`. That decides only whether it is a function without code beside it; the
+/// judge reads it. So fnd, which reads the directories, needs no parser for files of other people.
+#[must_use]
+pub fn names_source(manifest: &[u8]) -> bool {
+    let names_it = |line: &[u8]| {
+        let is_decoration = |byte: &u8| byte.is_ascii_whitespace() || b"[\"'".contains(byte);
+        let key: Vec<u8> = line
+            .iter()
+            .filter(|byte| !is_decoration(byte))
+            .take(7)
+            .copied()
+            .collect();
+        let end = key.strip_prefix(b"source").and_then(|rest| rest.first());
+        end.is_some_and(|end| b"].=".contains(end))
+    };
+    let mut is_top = true;
+    manifest.split(|byte| *byte == b'\n').any(|line| {
+        let is_header = line.trim_ascii_start().starts_with(b"[");
+        is_top &= !is_header; // a key `source` of another table is no source of code
+        (is_top || is_header) && names_it(line)
+    })
+}
+
 fn part(stem: &str) -> Result<String, NameError> {
     if is_part(stem) {
         Ok(stem.to_owned())
@@ -153,6 +176,32 @@ mod tests {
         assert!(matches!(form("Hello.py"), FileForm::Code(Err(_))));
         assert!(matches!(form("a.b.py"), FileForm::Code(Err(_))));
         assert!(matches!(file(b"\xff.py", &claims()), FileForm::Code(Err(_))));
+    }
+
+    #[test]
+    fn a_manifest_seems_to_name_a_source() {
+        for yes in [
+            "[source]\ngit = 1",
+            "enabled = true\n\n  [ source ] # code\r\n",
+            "[\"source\"]",
+            "source.git = \"x\"",
+            "source = { git = \"x\" }",
+            "'source'.url=1",
+        ] {
+            assert!(names_source(yes.as_bytes()), "{yes}");
+        }
+        for no in [
+            "",
+            "# [source]",
+            "[[event]]\nsource = \"shop\"\n",
+            "[sources]",
+            "resource = 1",
+            "source_x = 1",
+            "source",
+        ] {
+            assert!(!names_source(no.as_bytes()), "{no}");
+        }
+        assert!(!names_source(b"\xff\xfe"));
     }
 
     #[test]

@@ -41,7 +41,8 @@ pub enum EntryKind {
 pub struct Listed {
     /// Its name.
     pub name: FunctionName,
-    /// Name of its entry in the directory: the code file, the archive, or the directory in directory form.
+    /// Name of its entry in the directory: the code file, the archive, the directory in directory form, or the manifest if
+    /// that says where the code comes from.
     pub source: String,
     /// Name of the manifest beside the code; only in file form.
     pub sidecar: Option<String>,
@@ -92,9 +93,38 @@ pub struct Place<'a> {
     pub default_runtime: bool,
 }
 
-/// Lists the functions of a directory. For an executable file without a known suffix, `is_program` must say whether its
-/// first bytes are [`forms::is_program`].
-pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&str) -> bool) -> Listing {
+/// A question about the content of a file, which its name does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Question {
+    /// Of an executable file without a known suffix: whether its first bytes are [`forms::is_program`].
+    IsProgram,
+    /// Of a manifest without code: whether its first bytes say where the code comes from ([`forms::names_source`]).
+    NamesSource,
+}
+
+impl Question {
+    /// Returns how many of the file's first bytes decide.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::IsProgram => 8,
+            // No manifest is longer.
+            Self::NamesSource => 1 << 20,
+        }
+    }
+
+    /// Returns the answer; `head` is the beginning of the file.
+    #[must_use]
+    pub fn answer(self, head: &[u8]) -> bool {
+        match self {
+            Self::IsProgram => forms::is_program(head),
+            Self::NamesSource => forms::names_source(head),
+        }
+    }
+}
+
+/// Lists the functions of a directory; `ask` must answer a question about a file.
+pub fn listing(place: Place<'_>, entries: &[Entry], mut ask: impl FnMut(&str, Question) -> bool) -> Listing {
     let mut result = Listing::default();
     let mut sources: BTreeMap<FunctionName, Vec<(String, bool)>> = BTreeMap::new();
     let mut manifests: BTreeMap<FunctionName, String> = BTreeMap::new();
@@ -177,7 +207,7 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
                 let executable = entry.kind == EntryKind::File { executable: true };
                 // A file whose name is not UTF-8 cannot be opened by its name here, so its first bytes are not checked.
                 let unnameable = str::from_utf8(&entry.name).is_err();
-                let claimed = (executable && (unnameable || is_program(&shown)))
+                let claimed = (executable && (unnameable || ask(&shown, Question::IsProgram)))
                     || (bare && (place.default_runtime || name.as_ref().is_ok_and(|name| has_manifest(name))));
                 if !claimed {
                     result.unclaimed.push(shown);
@@ -221,14 +251,24 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
             }
         }
     }
-    for (_, manifest) in manifests {
+    for (name, manifest) in manifests {
+        if ask(&manifest, Question::NamesSource) {
+            result.functions.push(Listed {
+                name,
+                source: manifest,
+                sidecar: None,
+                directory: false,
+            });
+            continue;
+        }
         let problem =
             Diagnostic::error("no-code", "this manifest has no code").in_file(&format!("{}/{manifest}", place.path));
         let stem = manifest.strip_suffix(".toml").unwrap_or(&manifest);
         result.problems.push(problem.with_help(format!(
-            "add the code beside it, such as `{stem}.py`, or remove the manifest"
+            "add the code beside it, such as `{stem}.py`, or `[source]` if it comes from elsewhere, or remove the manifest"
         )));
     }
+    result.functions.sort();
     result.groups.sort();
     result.unclaimed.sort();
     result
@@ -298,7 +338,10 @@ mod tests {
             claims: &claims(),
             default_runtime: false,
         };
-        listing(place, &entries, |name| name != "data.bin")
+        listing(place, &entries, |name, question| match question {
+            Question::IsProgram => name != "data.bin",
+            Question::NamesSource => name.contains("from"),
+        })
     }
 
     fn found(listing: &Listing) -> Vec<String> {
@@ -351,6 +394,29 @@ mod tests {
         assert_eq!(found(&list(&["a.sh"], Some("ops"))), ["ops/a=a.sh"]);
     }
 
+    #[test]
+    fn a_manifest_without_code_is_a_function_if_it_names_a_source() {
+        let names = [
+            "z.sh",
+            "from.toml",
+            "from-code.py",
+            "from-code.toml",
+            "alone.toml",
+            "From.toml",
+        ];
+        let listing = list(&names, Some("ops"));
+        let expected = [
+            "ops/from=from.toml",
+            "ops/from-code=from-code.py+from-code.toml",
+            "ops/z=z.sh",
+        ];
+        assert_eq!(found(&listing), expected);
+        let problems: Vec<&str> = listing.problems.iter().map(|problem| problem.code.as_str()).collect();
+        assert_eq!(problems, ["bad-name", "no-code"]);
+        let clash = list(&["from.toml", "from/+"], None);
+        assert_eq!((clash.clashes.len(), clash.functions.len()), (1, 0));
+    }
+
     /// The name may be valid in another encoding, so the person who put the file there expects a function.
     #[test]
     fn a_program_whose_name_is_not_utf_8_is_reported() {
@@ -371,7 +437,7 @@ mod tests {
             claims: &claims(),
             default_runtime: false,
         };
-        let listing = listing(place, &entries, |_| panic!("its path is not known"));
+        let listing = listing(place, &entries, |_, _| panic!("its path is not known"));
         let reported: Vec<_> = listing.problems.iter().map(|problem| problem.file.as_deref()).collect();
         let expected = ["/f/caf\u{fffd}", "/f/caf\u{fffd}.bin", "/f/tool.s\u{fffd}ml"];
         assert_eq!(reported, expected.map(Some));

@@ -67,8 +67,8 @@ impl Judge {
                 }
             }
             Form::File | Form::Archive(_) => {
-                let message = "`[source]` is only for a directory with nothing but `function.toml`";
-                let help = format!("write it into `{}/function.toml`", function.name.as_str());
+                let message = "`[source]` is only for a manifest without code beside it";
+                let help = "remove `[source]`, or the file with the code";
                 report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
             }
         }
@@ -214,12 +214,27 @@ fn of_git(git: &str, source: &Source) -> Result<Fetch, Wrong> {
         return Err(("ref", message, "write its name"));
     }
     let dir = source.dir.clone().unwrap_or_default();
+    let is_ssh = !git.starts_with("https://") && !git.starts_with('/');
+    if !is_ssh && !source.known_hosts.is_empty() {
+        let message = "`source.known_hosts` is only for a repository that is fetched by ssh".to_owned();
+        return Err(("known_hosts", message, "remove it"));
+    }
+    if let Some(line) = source.known_hosts.iter().find(|line| !is_host_key(line)) {
+        let message = format!(
+            "`source.known_hosts`: `{}` is no line of `known_hosts`",
+            line.escape_debug()
+        );
+        let help = "write the lines that `ssh-keyscan HOST` prints: `HOST TYPE KEY`";
+        return Err(("known_hosts", message, help));
+    }
+    let mut arguments = vec!["git".to_owned(), git.to_owned(), name.to_owned(), dir];
+    arguments.extend(source.known_hosts.iter().cloned());
     Ok(Fetch {
         origin: Origin {
             from: format!("{git} {name}").trim_end().to_owned(),
             every_s: source.every.map(|every| every.as_secs().max(1)),
         },
-        arguments: vec!["git".to_owned(), git.to_owned(), name.to_owned(), dir],
+        arguments,
         path: git.starts_with('/').then(|| git.to_owned()),
     })
 }
@@ -230,6 +245,7 @@ fn of_url(url: &str, source: &Source) -> Result<Fetch, Wrong> {
         ("ref", source.r#ref.is_some()),
         ("dir", source.dir.is_some()),
         ("every", source.every.is_some()),
+        ("known_hosts", !source.known_hosts.is_empty()),
     ];
     foreign("git", &written)?;
     if has_password(url) {
@@ -273,6 +289,21 @@ fn has_password(address: &str) -> bool {
     let host = address.split_once("://").and_then(|(_, rest)| rest.split('/').next());
     let user = host.and_then(|host| host.rsplit_once('@'));
     user.is_some_and(|(user, _)| user.contains(':'))
+}
+
+/// Says whether a text is a line of `known_hosts`, as of sshd(8): marker, hosts, type, key, comment.
+fn is_host_key(line: &str) -> bool {
+    let mut words = line.split(' ').filter(|word| !word.starts_with('@'));
+    let hosts = words
+        .next()
+        .is_some_and(|hosts| !hosts.is_empty() && !hosts.starts_with('#'));
+    let is_key = |key: &str| {
+        key.len() > 20
+            && key
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
+    };
+    hosts && words.next().is_some() && words.next().is_some_and(is_key) && !line.contains(char::is_control)
 }
 
 fn has_control(text: &str) -> bool {

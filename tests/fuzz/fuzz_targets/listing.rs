@@ -47,7 +47,7 @@ fuzz_target!(|bytes: &[u8]| {
             claims: &CLAIMS,
             default_runtime,
         };
-        let found = listing(place, &entries, |name| name.len() % 2 == 0);
+        let found = listing(place, &entries, |name, _| name.len() % 2 == 0);
         show(&found.problems);
         let mut functions = BTreeSet::new();
         for function in &found.functions {

@@ -1,21 +1,27 @@
 //! Functions whose code comes from a repository or from a web server (`[source]`), with real `git` and `curl`.
 //!
 //! Files:
+//! - `broken`: web servers that fail
+//! - `changes`: repositories whose changes are awkward, or refused
+//! - `lone_manifest`: `NAME.toml` without code beside it
 //! - `push`: the server of a repository tells of a push
+//! - `ssh`: a repository behind a real ssh server
+//! - `web`: files, archives and repositories of web servers
 
+mod broken;
+mod changes;
+mod lone_manifest;
 mod push;
+mod ssh;
+mod web;
 
-use super::secrets::secret;
 use fnd_core::outcome::State;
-use fnd_tests::fnd::Setup;
-use fnd_tests::programs::repository;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 /// A repository with one branch, whose functions lie in `functions`.
 struct Repository {
@@ -205,216 +211,18 @@ fn a_repository_that_is_away_is_one_problem_until_it_is_back() {
     });
     let reports = fnd.log().matches("shop  was refused").count();
     assert_eq!(reports, 1, "{}", fnd.log());
+    // It comes back with a commit more.
+    let sources = ["--git-dir", away.to_str().unwrap(), "--work-tree", repository.path()];
+    repository.write("main.py", &says("back"));
+    for arguments in [&["add", "main.py"][..], &["commit", "-q", "-m", "while away"]] {
+        repository.git(&[&sources, arguments].concat());
+    }
     fs::rename(&away, &here).unwrap();
     wait_until("the end of the problem", PATIENCE, || {
         fnd.function("shop").unwrap().error.is_none().then_some(())
     });
-    assert_eq!(fnd.invoke("shop", "").text(), "good");
+    answers(&fnd, "shop", "back");
     fnd.finish();
-}
-
-/// A web server, which ends with the test.
-struct Server {
-    directory: tempfile::TempDir,
-    program: Child,
-    at: String,
-}
-
-impl Server {
-    fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let arguments = ["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory"];
-        let mut program = Command::new("/usr/bin/python3");
-        let (program, line) = started(program.args(arguments).arg(directory.path()));
-        let at = line.split(['(', ')']).nth(1).unwrap().trim_end_matches('/').to_owned();
-        Self { directory, program, at }
-    }
-
-    /// Serves a directory by HTTPS to one user, `USER:PASSWORD`.
-    fn private(served: &Path, user: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let certificate = directory.path().join("both.pem");
-        let path = certificate.to_str().unwrap();
-        let made = Command::new("openssl")
-            .args([
-                "req",
-                "-x509",
-                "-newkey",
-                "rsa:2048",
-                "-nodes",
-                "-days",
-                "2",
-                "-subj",
-                "/CN=localhost",
-            ])
-            .args(["-keyout", path, "-out", &format!("{path}.crt")])
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{made:?}");
-        let mut both = fs::read(&certificate).unwrap();
-        both.extend(fs::read(directory.path().join("both.pem.crt")).unwrap());
-        fs::write(&certificate, both).unwrap();
-        let script = repository().join("tests/it/sources/server.py");
-        let mut program = Command::new("/usr/bin/python3");
-        let program = program.arg(script).arg(served).arg(&certificate).arg(user);
-        let (program, port) = started(program);
-        let at = format!("https://127.0.0.1:{}", port.trim());
-        Self { directory, program, at }
-    }
-
-    /// Serves a file; returns its SHA-256.
-    fn serve(&self, name: &str, content: &[u8]) -> String {
-        let path = self.directory.path().join(name);
-        fs::write(&path, content).unwrap();
-        let output = Command::new("sha256sum").arg(path).output().unwrap();
-        String::from_utf8(output.stdout).unwrap()[..64].to_owned()
-    }
-}
-
-/// Starts a server; returns it and the first line that it prints.
-fn started(command: &mut Command) -> (Child, String) {
-    let mut program = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(program.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    (program, line)
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It has not ended: nothing but this ends it.
-        let _ = self.program.kill();
-        let _ = self.program.wait();
-    }
-}
-
-#[test]
-fn a_function_comes_from_a_web_server_as_a_file_or_an_archive() {
-    require!(root, cgroup);
-    let server = Server::start();
-    let fnd = Fnd::start();
-    let drop = |function: &str, name: &str, sum: &str| {
-        let at = &server.at;
-        let toml = format!("[source]\nurl = \"{at}/{name}\"\nsha256 = \"{sum}\"\n");
-        fnd.drop_file(&format!("{function}/function.toml"), &toml);
-    };
-    let sum = server.serve("greeting.py", says("a file").as_bytes());
-    drop("file", "greeting.py", &sum);
-    answers(&fnd, "file", "a file");
-
-    // As web pages of repositories pack them: with one directory at the top.
-    let packed = server.directory.path().join("shop-1.0");
-    fs::create_dir_all(packed.join("lib")).unwrap();
-    fs::write(
-        packed.join("main.py"),
-        "from lib import words\n\ndef handler(event, context):\n    return words.TEXT\n",
-    )
-    .unwrap();
-    fs::write(packed.join("lib/words.py"), "TEXT = 'an archive'\n").unwrap();
-    fs::write(packed.join("function.toml"), "enabled = false\n").unwrap();
-    let tar = ["-czf", "shop.tar.gz", "shop-1.0"];
-    let status = Command::new("tar")
-        .args(tar)
-        .current_dir(server.directory.path())
-        .status();
-    assert!(status.unwrap().success());
-    let archive = fs::read(server.directory.path().join("shop.tar.gz")).unwrap();
-    let sum = server.serve("shop.tar.gz", &archive);
-    drop("archive", "shop.tar.gz", &sum);
-    answers(&fnd, "archive", "an archive");
-
-    // The file has changed on the server: it is not used.
-    server.serve("greeting.py", says("another").as_bytes());
-    let _ = fnd.ctl(&["build", "file"]);
-    let error = error_with(&fnd, "file", "the manifest says");
-    assert!(error.contains("the SHA-256 of the file is"), "{error}");
-    assert_eq!(fnd.invoke("file", "").text(), "a file");
-    drop("file", "missing.py", &sum);
-    let _ = error_with(&fnd, "file", "404");
-    assert_eq!(fnd.invoke("file", "").text(), "a file");
-    fnd.finish();
-}
-
-#[test]
-fn a_private_repository_is_opened_with_a_secret_that_nobody_sees() {
-    require!(root, cgroup);
-    let repository = Repository::new();
-    repository.write("main.py", &says("private"));
-    repository.commit();
-    repository.git(&["update-server-info"]);
-    let server = Server::private(Path::new(repository.path()), "ada:never-to-be-seen-1815");
-    // The certificate is one that nobody signed.
-    let setup = Setup::default().config("[build.env]\nGIT_SSL_NO_VERIFY = \"1\"\n");
-    let fnd = Fnd::start_with(&setup);
-    let at = &server.at;
-    let manifest = format!("[source]\ngit = \"{at}/.git\"\n");
-    fnd.drop_file("shop/function.toml", &manifest);
-    let error = error_with(&fnd, "shop", "fetching its code");
-    assert!(
-        error.contains("(failed): the repository does not let fnd in"),
-        "{error}"
-    );
-    let keyed = format!("{manifest}key = \"deploy\"\n");
-    fnd.drop_file("shop/function.toml", &keyed);
-    let _ = error_with(&fnd, "shop", "deploy");
-    let _ = secret(&fnd, &["set", "deploy"], "ada:never-to-be-seen-1815").expect_code(0);
-    answers(&fnd, "shop", "private");
-    for arguments in [
-        &["logs", "fnd-build"][..],
-        &["history", "fnd-build", "-o", "json"],
-        &["show", "shop"],
-    ] {
-        let shown = fnd.ctl(arguments);
-        assert!(!shown.out().contains("never-to-be-seen"), "{shown}");
-    }
-    fnd.finish();
-}
-
-/// The arguments of ssh, since no server is there; the rest of a fetch by ssh is git's.
-#[test]
-fn a_private_ssh_key_is_given_to_ssh() {
-    let repository = Repository::new();
-    repository.write("main.py", &says("by ssh"));
-    let commit = repository.commit();
-    let home = tempfile::tempdir().unwrap();
-    let dir = |name: &str| {
-        let dir = home.path().join(name);
-        fs::create_dir_all(&dir).unwrap();
-        dir
-    };
-    let (bin, code, state, given) = (dir("bin"), dir("TREE/code"), dir("state"), dir("given"));
-    let ssh = "#!/bin/bash\nprintf '%s\\n' \"$@\" >\"$STATE_DIRECTORY/arguments\"\nwhile [[ $1 == -* ]]; do\n  \
-               if [[ $1 == -i ]]; then stat -c '%a' \"$2\" >\"$STATE_DIRECTORY/mode\"; fi\n  shift 2\ndone\nexec bash -c \"$2\"\n";
-    fs::write(bin.join("ssh"), ssh).unwrap();
-    fs::set_permissions(bin.join("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::write(given.join("key"), "-----BEGIN OPENSSH PRIVATE KEY-----\nx").unwrap();
-    let script = fnd_tests::programs::repository().join("runtimes/bash/fetch.sh");
-    let output = Command::new("/bin/bash")
-        .arg(script)
-        .arg(code.join("fnd-build.json"))
-        .args([
-            "git",
-            &format!("ssh://git@example.com{}", repository.path()),
-            "main",
-            "",
-        ])
-        .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()))
-        .env("STATE_DIRECTORY", &state)
-        .env("CREDENTIALS_DIRECTORY", &given)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let marker = fs::read_to_string(state.join("TREE/.fnd-packages")).unwrap();
-    assert_eq!(marker, format!("commit {commit}\n"));
-    let arguments = fs::read_to_string(state.join("arguments")).unwrap();
-    assert!(
-        arguments.contains("BatchMode=yes\n") && arguments.contains("IdentitiesOnly=yes\n-i\n"),
-        "{arguments}"
-    );
-    assert_eq!(fs::read_to_string(state.join("mode")).unwrap(), "600\n");
-    let key = fs::read_to_string(state.join("home/key")).unwrap();
-    assert!(key.ends_with("x\n"), "ssh wants a line feed: {key}");
 }
 
 #[test]
@@ -431,6 +239,6 @@ fn a_manifest_with_a_source_says_its_mistakes_where_they_are() {
     let _ = error_with(&fnd, "three", "the directory has a file of its own: `main.py`");
     fnd.drop_file("four.py", "print(1)\n");
     fnd.drop_file("four.toml", "[source]\ngit = \"https://example.com/x\"\n");
-    let _ = error_with(&fnd, "four", "only for a directory");
+    let _ = error_with(&fnd, "four", "only for a manifest without code beside it");
     fnd.finish();
 }

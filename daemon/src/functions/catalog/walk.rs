@@ -7,7 +7,7 @@ use super::presence::{Doubts, Identity, Observed};
 use super::scan::Candidate;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::forms::{self, Claims, FileForm};
-use fnd_manifest::function::listing::{Entry, EntryKind, Listed, Place, listing};
+use fnd_manifest::function::listing::{Entry, EntryKind, Listed, Place, Question, listing};
 use fnd_manifest::function::project;
 use fnd_wire::ids::FunctionName;
 use rustix::io::Errno;
@@ -216,8 +216,8 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
         claims: &rules.claims,
         default_runtime: rules.default_runtime,
     };
-    let listed = listing(place, &entries, |name| {
-        is_program(&path.join(name)).unwrap_or_else(|error| {
+    let listed = listing(place, &entries, |name, question| {
+        answer(&path.join(name), question).unwrap_or_else(|error| {
             unknown.push((name.as_bytes().to_vec(), error));
             false
         })
@@ -329,12 +329,12 @@ pub(super) fn signature(root: &Path, candidate: &Candidate) -> io::Result<Signat
     Ok(digest.finish())
 }
 
-/// Returns whether a file begins like a program. If fnd may not read it, the answer is yes: the spawner may read it,
-/// and checks.
-fn is_program(path: &Path) -> io::Result<bool> {
+/// Answers a question about a file. If fnd may not read it, the answer is yes: the spawner may read it, and checks.
+fn answer(path: &Path, question: Question) -> io::Result<bool> {
     let mut head = Vec::new();
-    match fs::File::open(path).and_then(|file| file.take(8).read_to_end(&mut head)) {
-        Ok(_) => Ok(forms::is_program(&head)),
+    let most = u64::try_from(question.bytes()).unwrap_or(u64::MAX);
+    match fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut head)) {
+        Ok(_) => Ok(question.answer(&head)),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(true),
         Err(error) if is_absent(&error) => Ok(false),
         Err(error) => Err(error),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 keys! {
-    /// `[source]`: where the code of a function comes from, whose directory has nothing but `function.toml`.
+    /// `[source]`: where the code of a function comes from that has nothing but its manifest.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Source {
         /// The repository: `https://`, `ssh://`, `USER@HOST:PATH`, or an absolute path.
@@ -28,5 +28,7 @@ keys! {
         hook_auth: Credentials = Either(&Text(Form::Auth), &List(&Text(Form::Auth))), example "github:push-secret";
         /// The secret that opens the repository: a private SSH key, or `USER:PASSWORD` for `https://`.
         key: Option<String> = Text(Form::Name), example "deploy-key";
+        /// The lines of `ssh-keyscan HOST`: the only host keys that an `ssh://` server may have. Default: those in `/etc/ssh/ssh_known_hosts`.
+        known_hosts: Vec<String> = List(&Text(Form::Some)), example ["git.example.com ssh-ed25519 AAAAC3Nz..."];
     }
 }

@@ -75,6 +75,23 @@ fn a_repository_on_the_machine_is_shown_to_its_reader_only() {
     assert!(shown("git = \"ada@example.com:shop.git\"\n").is_empty());
 }
 
+const HOST_KEY: &str =
+    "git.example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ5jDk5Ps0Gh4TKeEzxqsQwQdAPkJTn0Vx8LHMHHT5Vr";
+
+#[test]
+fn host_keys_are_arguments_of_the_fetch() {
+    let arguments = |source: &str| {
+        let build = judged(Form::Directory, source, &[]).build.unwrap();
+        let texts = build.plan.argv.into_iter().map(|text| text.text);
+        texts.skip_while(|text| text != "git").collect::<Vec<_>>()
+    };
+    let git = "git = \"ssh://git@git.example.com/shop.git\"\n";
+    assert_eq!(arguments(git), ["git", "ssh://git@git.example.com/shop.git", "", ""]);
+    let marked = format!("@cert-authority *.{HOST_KEY} a comment");
+    let keyed = arguments(&format!("{git}known_hosts = [\"{HOST_KEY}\", \"{marked}\"]\n"));
+    assert_eq!(keyed[4..], [HOST_KEY.to_owned(), marked]);
+}
+
 #[test]
 fn mistakes_are_named_where_they_are() {
     let sum = "sha256 = \"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"\n";
@@ -105,6 +122,11 @@ fn mistakes_are_named_where_they_are() {
         "git = \"/a\"\nhook_auth = \"token:t\"\n".to_owned(),
         "url = \"https://x/a.py\"\nhook = true\nhook_auth = \"token:t\"\n".to_owned(),
         "url = \"https://x/a.py\"\nkey = \"deploy\"\n".to_owned(),
+        format!("git = \"https://x/a\"\nknown_hosts = [\"{HOST_KEY}\"]\n"),
+        format!("git = \"/a\"\nknown_hosts = [\"{HOST_KEY}\"]\n"),
+        format!("url = \"https://x/a.py\"\nknown_hosts = [\"{HOST_KEY}\"]\n"),
+        "git = \"ssh://git@example.com/a\"\nknown_hosts = [\"example.com\"]\n".to_owned(),
+        format!("git = \"git@example.com:a\"\nknown_hosts = [\"{HOST_KEY}\\n{HOST_KEY}\"]\n"),
     ] {
         let judged = judged(Form::Directory, &source, &[]);
         assert!(judged.build.is_none() && judged.plan.is_none(), "{source}");
