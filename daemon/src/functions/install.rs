@@ -5,6 +5,7 @@ use super::catalog::{Candidate, CatalogEvent, marked};
 use super::registry::diagnostic;
 use super::reported::unclaimed as no_function;
 use super::rules::rules;
+use super::syntax::Circumstances;
 use fnd_core::release::Next;
 use fnd_core::supervisor;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
@@ -169,7 +170,7 @@ impl Functions {
         request: u32,
         mut installed: Installed,
         serves: impl FnOnce(&FunctionName) -> Option<Version>,
-        (host, now_ms): (&str, u64),
+        node: Circumstances<'_>,
     ) -> Option<Change> {
         let document = std::mem::take(&mut installed.document);
         let mut candidate = self.installer.answered(request)?;
@@ -180,7 +181,7 @@ impl Functions {
         } else {
             self.installer.is_final(&name);
         }
-        let verdict = read_document::<Verdict>(&document)
+        let mut verdict = read_document::<Verdict>(&document)
             .inspect_err(|error| tracing::error!("the verdict on `{name}` cannot be read: {error}"))
             .ok()?;
         for problem in &verdict.diagnostics {
@@ -215,13 +216,18 @@ impl Functions {
             if !may_serve {
                 return None; // nobody wants it any more
             }
-        } else if self.decide_file(&candidate, (&installed, manifest), now_ms) != Next::Serve {
+        } else if self.decide_file(&candidate, (&installed, &verdict), node.now_ms) != Next::Serve {
             self.registry.waits(candidate, verdict);
             let version = installed.version;
             return Some(Change::Waits {
                 function: name,
                 version,
             });
+        } else {
+            match self.checked_first(candidate, verdict, &installed, node) {
+                Ok(same) => (candidate, verdict) = same,
+                Err(change) => return change,
+            }
         }
         self.subscriptions_changed(&name);
         match copy {
@@ -243,7 +249,7 @@ impl Functions {
             version: serving.version,
             load_key: serving.load_key,
             load_id: fnd_wire::ids::InvocationId(0),
-            rules: rules(&serving.manifest, host),
+            rules: rules(&serving.manifest, node.host),
         })))
     }
 
@@ -323,10 +329,11 @@ impl Functions {
             directory_form: candidate.directory_form,
         };
         let fetches = candidate.copy().is_none() && self.sources.sent(&candidate.function);
-        let request = if fetches {
-            Request::Fetch(install)
-        } else {
-            Request::Install(install)
+        let checked = candidate.copy().is_none() && self.installer.checks.is_due(&candidate.function);
+        let request = match (fetches, checked) {
+            (true, _) => Request::Fetch(install),
+            (false, true) => Request::Check(install),
+            (false, false) => Request::Install(install),
         };
         Some((request, candidate))
     }

@@ -6,6 +6,7 @@ use super::catalog::Candidate;
 use super::install::Change;
 use fnd_core::release::{HoldKind, Next, Releases};
 use fnd_manifest::function::{Manifest, Mode};
+use fnd_manifest::judge::Verdict;
 use fnd_wire::frame::{Installed, STORED};
 use fnd_wire::ids::{FunctionName, Version};
 use std::collections::{BTreeSet, HashMap};
@@ -94,12 +95,12 @@ impl Functions {
     pub(super) fn decide_file(
         &mut self,
         candidate: &Candidate,
-        (installed, manifest): (&Installed, Option<&Manifest>),
+        (installed, verdict): (&Installed, &Verdict),
         now_ms: u64,
     ) -> Next {
         let is_tried =
             |manifest: &Manifest| matches!(manifest.mode, Mode::Handler | Mode::Http) && manifest.release.check;
-        let tried = manifest.is_some_and(is_tried);
+        let tried = verdict.checkable || verdict.manifest.as_ref().is_some_and(is_tried);
         let version = (installed.version, installed.load_key);
         let source = self.sources.name(&candidate.function, &candidate.source);
         let next = self.releases.change(&candidate.function, |releases| {
