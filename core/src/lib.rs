@@ -9,6 +9,7 @@
 //! - `audit`: what callers of the control socket did, and what was refused to them
 //! - `backoff`: the delay before a retry
 //! - `builds`: which dependencies of functions are installed next
+//! - `checks`: which files have their syntax checked before they serve
 //! - `data`: the bytes of a payload, which core never reads
 //! - `durations`: the last durations, and their quantiles
 //! - `examined`: the output of `fnd --examine`
@@ -35,6 +36,7 @@ pub mod api;
 pub mod audit;
 pub mod backoff;
 pub mod builds;
+pub mod checks;
 pub mod data;
 pub mod durations;
 pub mod examined;

@@ -46,11 +46,11 @@ pub struct Diagnostic {
 pub struct Place {
     /// Line, from 1.
     pub line: u32,
-    /// Column in characters, from 1.
+    /// Column in characters, from 1; 0 if it is not known.
     pub column: u32,
-    /// Number of characters that are marked, at least 1, within the line.
+    /// Number of characters that are marked within the line, at least 1; 0 if the text of the line is not known.
     pub length: u32,
-    /// The text of the line, at most 200 characters.
+    /// The text of the line, at most 200 characters; empty if it is not known.
     pub excerpt: String,
 }
 
@@ -95,7 +95,10 @@ impl Diagnostic {
         if let Some(file) = &self.file {
             text.push_str(&plain(file));
             if let Some(place) = &self.place {
-                text.push_str(&format!(":{}:{}", place.line, place.column));
+                text.push_str(&format!(":{}", place.line));
+            }
+            if let Some(place) = self.place.as_ref().filter(|place| place.column > 0) {
+                text.push_str(&format!(":{}", place.column));
             }
             text.push_str(": ");
         }
@@ -131,7 +134,18 @@ impl Diagnostic {
         let help = self.help.as_deref().map(plain);
         let notes: Vec<String> = self.notes.iter().map(|note| plain(note)).collect();
         let mut group = Group::with_title(level.primary_title(message.as_str()));
-        if let Some(place) = &self.place {
+        if let Some(place) = self
+            .place
+            .as_ref()
+            .filter(|place| place.excerpt.is_empty() && place.length == 0)
+        {
+            let number = |number| usize::try_from(number).unwrap_or(usize::MAX);
+            let origin = Origin::path(file.as_str()).line(number(place.line));
+            group = group.element(match place.column {
+                0 => origin,
+                column => origin.char_column(number(column)),
+            });
+        } else if let Some(place) = &self.place {
             let from = byte_of(&excerpt, place.column.saturating_sub(1));
             let to = byte_of(&excerpt, place.column.saturating_sub(1).saturating_add(place.length)).max(from);
             let line = usize::try_from(place.line).unwrap_or(usize::MAX);

@@ -171,6 +171,10 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     ),
     ("compile", "The code does not compile: the message says where."),
     (
+        "syntax",
+        "The interpreter refuses the code: the message says where. The version before serves.",
+    ),
+    (
         "source",
         "The code cannot be fetched from its source (docs/sources.md).",
     ),

@@ -46,7 +46,7 @@ fn main() {
                 let settings = SettingsAndSandbox { settings, profile: Profile::Off };
                 JudgeReply::Settings(SettingsAndKey { settings, age_key: None })
             }
-            JudgeRequest::Function(function) => {
+            JudgeRequest::Function(function) | JudgeRequest::Check(function) => {
                 let sandbox =
                     function.manifest.as_ref().map(|file| String::from_utf8_lossy(&file.bytes.0).into_owned());
                 let function = judge(&function, configured);

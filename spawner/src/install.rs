@@ -100,6 +100,8 @@ pub enum Purpose {
     Install,
     /// The same, and code of a source is fetched again.
     Fetch,
+    /// To have its code checked.
+    Check,
     /// To hand the files of a stored version to fnd.
     Files,
 }
@@ -508,12 +510,16 @@ impl Snapshot {
             let path = if form.is_tree() { &file.relative } else { &file.shown }.clone();
             JudgedFile { path, bytes: Bytes(front.into_owned()), mode: file.mode, trusted: file.trusted }
         };
-        JudgeRequest::Function(JudgeFunction {
+        let function = JudgeFunction {
             name: self.install.function.clone(),
             files: self.files.iter().map(judged).collect(),
             manifest: self.manifest.clone(),
             form: form.clone(),
-        })
+        };
+        match self.purpose {
+            Purpose::Check => JudgeRequest::Check(function),
+            _ => JudgeRequest::Function(function),
+        }
     }
 
     /// Returns whether the function has a file of this name, relative to the code directory.

@@ -25,8 +25,8 @@ pub const PROTOCOL_MIN: u16 = 1;
 /// with the sandbox of a function. Protocol 7 adds secrets of functions, and [`Reply::Masks`]. In protocol 8 the judge
 /// says where the key of encrypted secrets is. Protocol 9 adds [`Request::Measure`]. Protocol 10 adds installing from a
 /// stored version ([`STORED`]) and [`Request::Files`]. Protocol 11 adds dependencies: [`Reply::NeedsBuild`],
-/// [`Request::Seal`] and [`Request::Fetch`]. Everything else is protocol 1.
-pub const PROTOCOL_MAX: u16 = PROTOCOL_BUILDS;
+/// [`Request::Seal`] and [`Request::Fetch`]. Protocol 12 adds [`Request::Check`]. Everything else is protocol 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_CHECKS;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
 /// First protocol that has [`Request::Sweep`].
@@ -52,6 +52,8 @@ pub const PROTOCOL_QUOTAS: u16 = 9;
 pub const PROTOCOL_RELEASES: u16 = 10;
 /// First protocol in which functions have dependencies that are built ([`Reply::NeedsBuild`]).
 pub const PROTOCOL_BUILDS: u16 = 11;
+/// First protocol that has [`Request::Check`].
+pub const PROTOCOL_CHECKS: u16 = 12;
 /// [`Install::directory`] of a stored version: `source` is its hash, and nothing else of the request is used.
 pub const STORED: u16 = u16::MAX;
 /// Largest secret in bytes.
@@ -215,6 +217,9 @@ wire_enum! {
         /// Installs a function as [`Request::Install`] does, and has its code fetched again if it has a source; from protocol 11
         /// on. Answered like [`Request::Install`].
         23 = Fetch(Install),
+        /// Prepares the check of a function's code; from protocol 12 on. Answered by [`Reply::NeedsBuild`] with a version of
+        /// [`CHECK`](crate::plan::CHECK); if there is nothing to check, like [`Request::Install`].
+        24 = Check(Install),
     }
 }
 

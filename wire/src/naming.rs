@@ -2,7 +2,7 @@
 //! that runtimes claim are not known here (`fnd_manifest::function::forms` knows them).
 
 use crate::ids::FunctionName;
-use crate::plan::BUILD;
+use crate::plan::is_own;
 
 /// The functions directory of uploads, below the state directory: the last one in the list. Files in it never count as
 /// trusted, whoever owns them.
@@ -70,7 +70,7 @@ pub fn function_of(source: &str, directory: bool) -> Option<(FunctionName, Optio
         Some(group) => format!("{group}/{stem}"),
         None => stem.to_owned(),
     };
-    let name = FunctionName::new(&full).ok().filter(|name| name.as_str() != BUILD)?;
+    let name = FunctionName::new(&full).ok().filter(|name| !is_own(name.as_str()))?;
     Some((name, (!directory).then(|| format!("{full}.toml"))))
 }
 

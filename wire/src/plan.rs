@@ -475,6 +475,15 @@ pub const ANSWER_MAX: usize = crate::frame::FRAME_MAX / 2;
 /// The function of fnd's own that builds dependencies. A function of people can't have this name.
 pub const BUILD: &str = "fnd-build";
 
+/// The function of fnd's own that checks the syntax of code. A function of people can't have this name.
+pub const CHECK: &str = "fnd-check";
+
+/// Says whether a name is that of a function of fnd's own.
+#[must_use]
+pub fn is_own(name: &str) -> bool {
+    name == BUILD || name == CHECK
+}
+
 /// The file by which a build says that a tree is complete. A line for each package: its name, a space, its version.
 pub const COMPLETE: &str = ".fnd-packages";
 
@@ -525,6 +534,9 @@ wire_enum! {
         1 = Settings(JudgeSettings),
         /// A function to judge.
         2 = Function(JudgeFunction),
+        /// A function whose code is to be checked; from protocol 12 on. Answered like [`JudgeRequest::Function`]: the build
+        /// is that of [`CHECK`], and absent if there is nothing to check.
+        3 = Check(JudgeFunction),
     }
 }
 

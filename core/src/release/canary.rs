@@ -134,6 +134,11 @@ impl Releases {
         }
     }
 
+    /// Handles a version that can never serve: it is no canary any more.
+    pub fn is_no_canary(&mut self, version: Version) {
+        self.canary.take_if(|canary| canary.version == version);
+    }
+
     /// Handles a canary that begins to get calls.
     pub fn canary_begins(&mut self, version: Version, now_ms: u64) {
         if let Some(canary) = self.canary.as_mut().filter(|canary| canary.version == version) {

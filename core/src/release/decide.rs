@@ -61,8 +61,8 @@ pub enum Copied {
 /// How the file is tried.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tried {
-    /// Whether a worker of it must be ready before it replaces another release.
-    pub loaded: bool,
+    /// Whether it is loaded or checked before it replaces another release.
+    pub before: bool,
     /// Whether it gets a share of the calls first.
     pub canary: Option<CanaryRules>,
 }
@@ -85,7 +85,7 @@ impl Releases {
         let proven = self
             .get(next)
             .is_some_and(|release| release.served && release.error.is_none());
-        if (tried.loaded || tried.canary.is_some())
+        if (tried.before || tried.canary.is_some())
             && !established
             && (!proven || self.hold.is_some())
             && let Some(before) = self.revive(next)
@@ -289,7 +289,7 @@ impl Releases {
 
     /// Handles a copy that was refused. If a person has just asked for it, its hold ends. Returns whether it did.
     pub fn copy_refused(&mut self, asked: Version) -> bool {
-        self.canary.take_if(|canary| canary.version == asked);
+        self.is_no_canary(asked);
         match self.hold.take_if(|hold| hold.version == asked && !hold.established) {
             Some(hold) => {
                 self.give_way(hold);

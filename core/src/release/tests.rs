@@ -112,7 +112,7 @@ impl World {
         let file = version(self.file, self.interpreter);
         self.now += 1;
         let tried = Tried {
-            loaded: true,
+            before: true,
             canary: self.share.then_some(RULES),
         };
         let known = self.releases.canary().is_some();

@@ -301,11 +301,16 @@ impl State {
 
     /// Lets a version of `fnd-build` serve.
     fn install_builder(&mut self, installed: &Installed) {
+        self.install_own(builder(), installed);
+    }
+
+    /// Lets a version of a function of fnd's own serve.
+    pub(super) fn install_own(&mut self, own: FunctionName, installed: &Installed) {
         let verdict = read_document::<Verdict>(&installed.document)
-            .inspect_err(|error| tracing::error!("the verdict on `{BUILD}` cannot be read: {error}"));
+            .inspect_err(|error| tracing::error!("the verdict on `{own}` cannot be read: {error}"));
         let Ok(verdict) = verdict else { return };
         let candidate = Candidate {
-            function: builder(),
+            function: own.clone(),
             directory: STORED,
             source: installed.version.hex(),
             sidecar: None,
@@ -319,7 +324,7 @@ impl State {
         // Its reservation must leave room for functions that run, also on a machine with less than `[build] memory`.
         rules.memory = rules.memory.min(self.node.settings.budget().memory / 4);
         self.step(Event::Installed(Box::new(supervisor::Installed {
-            function: builder(),
+            function: own,
             id: installed.id,
             version: installed.version,
             load_key: installed.load_key,
@@ -352,6 +357,7 @@ impl State {
     /// nothing if there is no function of that name.
     pub(crate) fn build_again(&mut self, function: &FunctionName) -> Option<oneshot::Receiver<Result<(), String>>> {
         let candidate = self.functions.registry.get(function)?.candidate.clone();
+        self.functions.installer.checks.forget(function);
         let (send, wait) = oneshot::channel();
         self.builds.callers.push((function.clone(), send));
         self.functions.sources.ask(function);

@@ -89,7 +89,8 @@ impl State {
             let trial = view.trial.is_some_and(|trial| trial.version == wanted);
             trial || view.canary.is_some_and(|canary| canary.version == wanted)
         });
-        if !has {
+        let is_checked = self.functions.installer.checks.waiting(function).is_none();
+        if !has && is_checked {
             self.functions.want_copy(function, wanted);
             self.ask_for_installs();
         }

@@ -101,6 +101,9 @@ impl State {
         {
             return;
         }
+        if self.checks.was_asked(request) {
+            return self.check_refused(request, message);
+        }
         if let Some(change) = self.functions.failed(request, message, self.clock.now().mono) {
             self.changed(change);
         }

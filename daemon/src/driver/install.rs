@@ -1,16 +1,18 @@
 //! Hands what changes in the functions to the supervisor, the spawner and the reports.
 
 use super::State;
+use super::checks::checker;
 use crate::functions::Functions;
 use crate::functions::catalog::CatalogEvent;
 use crate::functions::install::{Change, Judged};
+use crate::functions::syntax::Circumstances;
 use crate::start::systemd;
 use crate::uploads::under_way::Seen;
 use crate::workers::Asked;
 use fnd_core::builds::Waiter;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
-use fnd_wire::frame::Request;
+use fnd_wire::frame::{PROTOCOL_CHECKS, Request};
 use fnd_wire::ids::FunctionName;
 
 impl State {
@@ -31,6 +33,7 @@ impl State {
     /// Handles a change of the functions.
     pub(super) fn changed(&mut self, change: Change) {
         self.build_is_over(&change);
+        self.check_is_over(&change);
         match &change {
             Change::Installed(installed, _) => self.functions.uploads.seen(&installed.function, Seen::Installed),
             Change::Refused { function, .. } | Change::Clash { function, .. } => {
@@ -103,16 +106,38 @@ impl State {
                 let copy = candidate.is_some_and(|candidate| candidate.copy().is_some());
                 let function = about.clone();
                 self.builds.forget(&Waiter { function, copy });
+                let was_check = self.checks.was_asked(request);
                 let change = match judged {
+                    Judged::NeedsBuild(needs) if was_check && needs.build.function == checker() => {
+                        self.needs_check(request, *needs);
+                        None
+                    }
+                    Judged::Refused(refused) if was_check => {
+                        let why = refused.problems.first().map(|problem| problem.message.clone());
+                        self.check_refused(request, &why.unwrap_or_default());
+                        None
+                    }
                     Judged::NeedsBuild(needs) => {
+                        if was_check {
+                            self.functions.installer.checks.forget(&about); // its code is fetched first
+                        }
                         self.needs_build(request, *needs);
                         None
                     }
                     Judged::Installed(installed, tree) => {
+                        if was_check {
+                            let nothing = "(not started): there is nothing to check";
+                            self.functions.installer.checks.cannot(&about, nothing);
+                        }
                         let supervisor = &self.supervisor;
                         let serves = |name: &FunctionName| supervisor.version_and_error(name)?.0;
-                        let (host, now_ms) = (&self.node.settings.host, self.clock.now().unix_ms);
-                        let change = self.functions.installed(request, *installed, serves, (host, now_ms));
+                        let node = Circumstances {
+                            host: &self.node.settings.host,
+                            now_ms: self.clock.now().unix_ms,
+                            dirs: &self.workers.welcome.functions_dirs,
+                            can_check: self.workers.welcome.protocol >= PROTOCOL_CHECKS,
+                        };
+                        let change = self.functions.installed(request, *installed, serves, node);
                         if let Some(Change::Installed(installed, _)) = &change {
                             self.functions.registry.has_tree(&about, installed.version, tree);
                         }
@@ -176,7 +201,12 @@ impl State {
     pub(super) fn ask_for_installs(&mut self) {
         while let Some((request, candidate)) = self.functions.next_install() {
             match self.workers.send(&request, Vec::new()) {
-                Some(number) => self.functions.installer.asked(number, candidate),
+                Some(number) => {
+                    if matches!(request, Request::Check(_)) {
+                        self.checks.asked(number);
+                    }
+                    self.functions.installer.asked(number, candidate);
+                }
                 None => break,
             }
         }
@@ -204,7 +234,9 @@ impl State {
         // Without a function to install, a scan may be over before the configuration is read.
         let reading = || self.workers.asked.values().any(|asked| matches!(asked, Asked::Reload));
         // A reload is over when the secrets are read, so that it ends a rotation.
-        let reading = reading() || self.secrets.is_asking();
+        // A start goes on without the checks: the versions before serve.
+        let checks = self.functions.reloading && !self.functions.installer.checks.is_idle();
+        let reading = reading() || self.secrets.is_asking() || checks;
         if !self.functions.settling.is_empty() && self.functions.wake_settled(reading) {
             systemd::ready();
         }

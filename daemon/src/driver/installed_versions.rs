@@ -3,6 +3,7 @@
 
 use super::State;
 use super::builds::builder;
+use super::checks::checker;
 use crate::ledger::Command;
 use crate::workers::Asked;
 use fnd_core::release::Releases;
@@ -75,7 +76,7 @@ impl State {
             return;
         }
         let functions = self.functions.registry.iter().map(|(name, _)| name.clone());
-        let functions = functions.chain([builder()]).collect();
+        let functions = functions.chain([builder(), checker()]).collect();
         let invocations = self.supervisor.live_invocations().collect();
         self.workers
             .request(&Request::Sweep(Sweep { functions, invocations }), Vec::new());

@@ -9,6 +9,7 @@
 //! - `builds`: has the dependencies of functions installed
 //! - `callers`: the callers that wait for answers and for the end of a drain
 //! - `canary`: releases that get a share of the calls
+//! - `checks`: has the syntax of changed files checked
 //! - `configuration`: puts a configuration in force that was read while fnd runs
 //! - `ends`: the callers that wait for the end of an invocation
 //! - `follow_ups`: what follows the end of an invocation
@@ -37,6 +38,7 @@ mod alerts;
 pub(crate) mod builds;
 pub(crate) mod callers;
 pub(crate) mod canary;
+pub(crate) mod checks;
 mod configuration;
 pub(crate) mod ends;
 mod files;
@@ -127,6 +129,7 @@ pub(crate) struct State {
     pub(crate) turn: Turn,
     pub(crate) functions: Functions,
     pub(crate) builds: builds::WaitingBuilds,
+    pub(crate) checks: checks::WaitingChecks,
     pub(crate) workers: Workers,
     pub(crate) secrets: Secrets,
     pub(crate) schedules: schedule::Part,
@@ -162,6 +165,8 @@ pub(crate) struct Turn {
     pub(crate) measurements: VecDeque<FunctionName>,
     /// Ends of `fnd-build`, whose functions are handled once every action is performed.
     pub(crate) builds: VecDeque<builds::BuildEnd>,
+    /// Ends of `fnd-check`, for the same reason.
+    pub(crate) checks: VecDeque<checks::CheckEnd>,
     /// The actions of the last event that are not performed yet: no caller waits for them.
     pub(crate) rest: VecDeque<Action>,
     /// Space for the actions of one event, used again for each.
@@ -179,6 +184,7 @@ impl Turn {
             || !self.follow_up.is_empty()
             || !self.watchers.is_empty()
             || !self.builds.is_empty()
+            || !self.checks.is_empty()
             || !self.measurements.is_empty()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::State;
 use super::builds::BuildEnd;
+use super::checks::CheckEnd;
 use super::records::Ended;
 use crate::ledger::Command;
 use crate::output::Meta;
@@ -52,6 +53,8 @@ impl State {
                     self.start_measurement(function);
                 } else if let Some(end) = self.turn.builds.pop_front() {
                     self.build_ended(end);
+                } else if let Some(end) = self.turn.checks.pop_front() {
+                    self.check_ended(end);
                 } else {
                     return;
                 }
@@ -190,6 +193,9 @@ impl State {
     fn ended(&mut self, record: &InvocationRecord, output: &str) {
         if record.state.is_final() {
             self.turn.builds.extend(BuildEnd::of(record, output));
+            self.turn
+                .checks
+                .extend(CheckEnd::of(record, output, &self.node.places.state));
             self.workers.uploads.remove(&record.id);
             self.callers.ended(record.id);
             self.files_ended(record);

@@ -90,6 +90,7 @@ impl State {
                 .full(name)
                 .map(|why| format!("over its quota, new runs are refused: {why}"))
                 .or_else(|| self.builds.words(name))
+                .or_else(|| self.check_words(name, view.version))
                 .or_else(|| {
                     self.functions
                         .releases

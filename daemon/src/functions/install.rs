@@ -5,6 +5,7 @@ use super::catalog::{Candidate, CatalogEvent, marked};
 use super::registry::{Serving, diagnostic};
 use super::reported::unclaimed as no_function;
 use super::rules::rules;
+use super::syntax::Circumstances;
 use fnd_core::release::{Copied, Next};
 use fnd_core::supervisor;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
@@ -170,7 +171,7 @@ impl Functions {
         request: u32,
         mut installed: Installed,
         serves: impl FnOnce(&FunctionName) -> Option<Version>,
-        (host, now_ms): (&str, u64),
+        node: Circumstances<'_>,
     ) -> Option<Change> {
         let document = std::mem::take(&mut installed.document);
         let mut candidate = self.installer.answered(request)?;
@@ -181,7 +182,7 @@ impl Functions {
         } else {
             self.installer.is_final(&name);
         }
-        let verdict = read_document::<Verdict>(&document)
+        let mut verdict = read_document::<Verdict>(&document)
             .inspect_err(|error| tracing::error!("the verdict on `{name}` cannot be read: {error}"))
             .ok()?;
         for problem in &verdict.diagnostics {
@@ -215,24 +216,26 @@ impl Functions {
             self.copy_done(&name, asked);
             match copied {
                 Copied::Serves => {}
-                Copied::Canary(percent) => return self.canary(&name, &installed, &verdict, (percent, host, now_ms)),
+                Copied::Canary(percent) => return self.canary(&name, &installed, &verdict, (percent, node)),
                 Copied::Unwanted => return None,
             }
         } else {
-            let version = installed.version;
-            match self.decide_file(&candidate, (&installed, manifest), now_ms) {
-                Next::Serve => {}
-                Next::Canary(percent) => {
-                    self.registry.waits(candidate, verdict.clone());
-                    return self.canary(&name, &installed, &verdict, (percent, host, now_ms));
-                }
-                Next::Hold(_) | Next::First(_) => {
-                    self.registry.waits(candidate, verdict);
-                    return Some(Change::Waits {
-                        function: name,
-                        version,
-                    });
-                }
+            let next = self.decide_file(&candidate, (&installed, &verdict), node.now_ms);
+            if let Next::Hold(_) | Next::First(_) = next {
+                self.registry.waits(candidate, verdict);
+                let version = installed.version;
+                return Some(Change::Waits {
+                    function: name,
+                    version,
+                });
+            }
+            match self.checked_first(candidate, verdict, &installed, node) {
+                Ok(same) => (candidate, verdict) = same,
+                Err(change) => return change,
+            }
+            if let Next::Canary(percent) = next {
+                self.registry.waits(candidate, verdict.clone());
+                return self.canary(&name, &installed, &verdict, (percent, node));
             }
         }
         self.subscriptions_changed(&name);
@@ -249,7 +252,10 @@ impl Functions {
         free.extend(self.hooks.set(&name, manifests));
         self.installer.want(free);
         let serving = self.registry.get(&name)?.newest.as_ref()?;
-        Some(Change::Installed(Box::new(for_supervisor(&name, serving, host)), None))
+        Some(Change::Installed(
+            Box::new(for_supervisor(&name, serving, node.host)),
+            None,
+        ))
     }
 
     /// Returns the change of a function that conflicts with another one.
@@ -328,10 +334,11 @@ impl Functions {
             directory_form: candidate.directory_form,
         };
         let fetches = candidate.copy().is_none() && self.sources.sent(&candidate.function);
-        let request = if fetches {
-            Request::Fetch(install)
-        } else {
-            Request::Install(install)
+        let checked = candidate.copy().is_none() && self.installer.checks.is_due(&candidate.function);
+        let request = match (fetches, checked) {
+            (true, _) => Request::Fetch(install),
+            (false, true) => Request::Check(install),
+            (false, false) => Request::Install(install),
         };
         Some((request, candidate))
     }

@@ -3,6 +3,7 @@
 
 use crate::functions::catalog::Candidate;
 use crate::functions::reinstall::Reinstall;
+use fnd_core::checks::Checks;
 use fnd_wire::ids::FunctionName;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -17,6 +18,8 @@ pub struct Installer {
     waiting: VecDeque<Candidate>,
     /// Candidates that the spawner is installing, by request number.
     asked: HashMap<u32, Candidate>,
+    /// Files whose syntax is checked before they serve.
+    pub(crate) checks: Checks,
     /// Installations to retry later; no scan waits for them.
     again: Reinstall,
     /// The scan that was asked for last, and below it the last one that is over.

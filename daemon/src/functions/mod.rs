@@ -18,6 +18,7 @@
 //! - `rules`: what the supervisor has to know of a manifest
 //! - `sources`: when code that comes from a source is fetched again
 //! - `subscriptions`: the table of subscriptions to events
+//! - `syntax`: files whose syntax is checked before they serve, and what a failed check says
 
 pub mod catalog;
 pub(crate) mod dependencies;
@@ -36,6 +37,7 @@ pub(crate) mod routes;
 pub mod rules;
 pub(crate) mod sources;
 mod subscriptions;
+pub(crate) mod syntax;
 
 use crate::functions::catalog::{Catalog, Unclaimed, Versions};
 use crate::functions::directories::Unread;

@@ -5,6 +5,7 @@ use super::Functions;
 use super::catalog::Candidate;
 use super::install::{Change, for_supervisor};
 use super::registry::Serving;
+use super::syntax::Circumstances;
 use fnd_core::release::{Canary, CanaryRules, HoldKind, Next, Releases, Tried, canary_words};
 use fnd_manifest::function::{Listen, Manifest, Mode};
 use fnd_manifest::judge::Verdict;
@@ -118,12 +119,10 @@ impl Functions {
     pub(super) fn decide_file(
         &mut self,
         candidate: &Candidate,
-        (installed, manifest): (&Installed, Option<&Manifest>),
+        (installed, verdict): (&Installed, &Verdict),
         now_ms: u64,
     ) -> Next {
-        let tried = manifest
-            .map(|manifest| self.tried(&candidate.function, manifest))
-            .unwrap_or_default();
+        let tried = self.tried(&candidate.function, verdict);
         let had_canary = self
             .releases
             .get(&candidate.function)
@@ -148,17 +147,18 @@ impl Functions {
         next
     }
 
-    fn tried(&self, function: &FunctionName, manifest: &Manifest) -> Tried {
+    fn tried(&self, function: &FunctionName, verdict: &Verdict) -> Tried {
+        let Some(manifest) = &verdict.manifest else {
+            return Tried::default();
+        };
         let can_share = self
             .serving_manifest(function)
             .is_none_or(|serving| share_calls(serving, manifest));
+        let is_loaded = matches!(manifest.mode, Mode::Handler | Mode::Http) && manifest.release.check;
+        let percent = manifest.release.percent().filter(|_| can_share);
         Tried {
-            loaded: matches!(manifest.mode, Mode::Handler | Mode::Http) && manifest.release.check,
-            canary: manifest
-                .release
-                .percent()
-                .filter(|_| can_share)
-                .map(|percent| canary_rules(manifest, percent)),
+            before: verdict.checkable || is_loaded,
+            canary: percent.map(|percent| canary_rules(manifest, percent)),
         }
     }
 
@@ -173,7 +173,7 @@ impl Functions {
         name: &FunctionName,
         installed: &Installed,
         verdict: &Verdict,
-        (percent, host, now_ms): (u32, &str, u64),
+        (percent, node): (u32, Circumstances<'_>),
     ) -> Option<Change> {
         let canary = Serving::of(installed, verdict)?;
         let can_share = self
@@ -183,7 +183,7 @@ impl Functions {
             let why = "the release that serves has another mode or needs one port, so that calls cannot be shared";
             let _ = self
                 .releases
-                .change(name, |releases| releases.end_canary(now_ms, Some(why.to_owned())));
+                .change(name, |releases| releases.end_canary(node.now_ms, Some(why.to_owned())));
             self.releases.answer(name, &Err(why.to_owned()));
             return None;
         }
@@ -191,7 +191,7 @@ impl Functions {
         let version = canary.version;
         self.releases
             .change(name, |releases| releases.canary_judged(version, rules));
-        let change = Change::Installed(Box::new(for_supervisor(name, &canary, host)), Some(percent));
+        let change = Change::Installed(Box::new(for_supervisor(name, &canary, node.host)), Some(percent));
         self.registry.set_canary(name, Some(canary));
         Some(change)
     }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::functions::catalog::{Candidate, CatalogEvent, Places, Rules};
 use crate::functions::install::{Change, Judged};
+use crate::functions::syntax::Circumstances;
 use fnd_manifest::judge::Judge;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, Problem, Refused, Request};
@@ -56,6 +57,13 @@ fn document(name: &FunctionName) -> Bytes {
     };
     verdict.function.function.function.verdict.document
 }
+
+const NODE: Circumstances<'_> = Circumstances {
+    host: "node",
+    now_ms: 0,
+    dirs: &[],
+    can_check: true,
+};
 
 fn installed(name: &FunctionName) -> Installed {
     Installed {
@@ -126,7 +134,7 @@ async fn a_script_that_runs_as_it_is_there_waits_until_the_directories_are_quiet
     let (mut functions, _dir) = functions();
     functions.catalog_event(CatalogEvent::Changed(vec![candidate("x")]));
     let name = ask(&mut functions);
-    let change = functions.installed(1, installed(&name), |_| None, ("node", 0));
+    let change = functions.installed(1, installed(&name), |_| None, NODE);
     let Some(Change::Installed(event, _)) = change else {
         panic!("{change:?}");
     };
@@ -180,7 +188,7 @@ async fn whoever_waits_for_a_scan_waits_for_what_it_saw() {
     assert!(matches!(changes[..], [Change::Rescanned]));
     assert!(!functions.wake_settled(false), "one is to be installed");
     let name = ask(&mut functions);
-    functions.installed(1, installed(&name), |_| None, ("node", 0));
+    functions.installed(1, installed(&name), |_| None, NODE);
     assert!(!functions.wake_settled(true), "the configuration is not read");
     assert!(settled.try_recv().is_err());
     assert!(functions.wake_settled(false));
@@ -208,7 +216,7 @@ async fn a_problem_is_in_the_report_of_one_reload() {
     );
     functions.catalog_event(CatalogEvent::Changed(vec![candidate("x")]));
     ask(&mut functions);
-    functions.installed(1, installed(&name), |_| None, ("node", 0));
+    functions.installed(1, installed(&name), |_| None, NODE);
     let report = functions.report(&before);
     assert_eq!((report.applied, report.still_invalid.len()), (vec![name.clone()], 0));
     let before = functions.versions_now();

@@ -11,6 +11,7 @@ use crate::control::backend::Backend;
 use crate::control::function_sockets::{self, FunctionSockets};
 use crate::driver::builds::WaitingBuilds;
 use crate::driver::callers::Callers;
+use crate::driver::checks::WaitingChecks;
 use crate::driver::follow_ups::FollowUps;
 use crate::driver::inbox::Input;
 use crate::driver::records::Records;
@@ -92,6 +93,7 @@ impl Serving {
             turn: Turn::default(),
             functions: Functions::new(catalog, Versions::new(ledger.versions)).with_releases(ledger.releases),
             builds: WaitingBuilds::default(),
+            checks: WaitingChecks::default(),
             function_sockets: Rc::new(FunctionSockets::new(sockets.as_deref())),
             workers: Workers::new(connection, (welcome, sockets), child.as_ref(), (clock, inbox.clone())),
             secrets: Secrets::default(),

@@ -2,13 +2,13 @@
 //! any other.
 
 use super::dependencies::Dependencies;
-use super::{Judge, Verdict, command, json, sandbox};
+use super::{Judge, Verdict, check, command, json, sandbox};
 use crate::function::keys::Build as Own;
 use crate::runtime::{Phase, Runtime};
 use crate::schema::tree::Table;
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{BUILD, Build, Credentials, Form, JudgeFunction, JudgedFile, Mapped, OFFLINE, Plan};
+use fnd_wire::plan::{BUILD, Build, CHECK, Credentials, Form, JudgeFunction, JudgedFile, Mapped, OFFLINE, Plan};
 use fnd_wire::units::{print_duration, print_size};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +35,8 @@ pub(super) struct Task<'a> {
     pub(super) shown: Option<String>,
     /// As [`Build::fresh_for`].
     pub(super) fresh_for: Option<u64>,
+    /// Whether it is a task of [`CHECK`]: `made` is the code, which may have a manifest in it and is not judged here.
+    pub(super) is_check: bool,
 }
 
 impl Judge {
@@ -62,6 +64,7 @@ impl Judge {
             env: own.env.clone(),
             shown: None,
             fresh_for: None,
+            is_check: false,
         };
         self.build(task, runtime, Some(plan))
     }
@@ -93,6 +96,10 @@ impl Judge {
                 .unwrap_or_default(),
             shown.unwrap_or_default(),
         );
+        let (name, manifest) = match task.is_check {
+            true => (CHECK, check::manifest(task.description, MADE, runtime, settings)),
+            false => (BUILD, manifest),
+        };
         // Defaults are for functions of people.
         let mut configuration = self.configuration.clone();
         configuration.defaults = Table::new();
@@ -113,9 +120,9 @@ impl Judge {
             trusted: true,
         };
         let judged = judge.function(&JudgeFunction {
-            name: FunctionName::new(BUILD).expect("a name"),
-            files: vec![file(MADE, made.clone())],
-            manifest: Some(file(BUILD, Bytes(manifest.into_bytes()))),
+            name: FunctionName::new(name).expect("a name"),
+            files: vec![file(MADE, if task.is_check { Bytes::default() } else { made.clone() })],
+            manifest: Some(file(name, Bytes(manifest.into_bytes()))),
             form: Form::Directory,
         });
         let (mut plan, manifest) = judged.plan.zip(judged.verdict.manifest.clone())?;

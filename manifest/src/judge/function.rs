@@ -104,6 +104,9 @@ impl Judge {
         let code = entry.filter(|_| !function.form.is_tree()).zip(id);
         let imports = code.map(|(file, runtime)| detect::imports(runtime, &file.bytes.0));
         let interpreters = plan.as_ref().map(|plan| plan.interpreters.clone());
+        let checkable = manifest
+            .as_ref()
+            .is_some_and(|manifest| self.to_check(function, manifest).is_some());
         Judged {
             plan: plan.filter(|_| !refused),
             build: build.or(fetched).filter(|_| !refused),
@@ -117,6 +120,7 @@ impl Judge {
                 imports: imports.unwrap_or_default(),
                 source: origin,
                 compiled,
+                checkable,
                 says_on_load: own.contains_key("on_load"),
                 diagnostics: report.problems,
             },
@@ -509,7 +513,7 @@ fn handler_parts(handler: &str) -> Option<(&str, &str)> {
     (name(module, b"-") && name(function, b"$")).then_some((module, function))
 }
 
-fn base_name(path: &str) -> &str {
+pub(super) fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 

@@ -5,6 +5,7 @@
 //!
 //! Files:
 //! - `build`: the plan that installs dependencies
+//! - `check`: the plan that checks the syntax of code
 //! - `choose`: the runtime of a file and the order of its interpreters
 //! - `command`: command line and environment of a plan
 //! - `dependencies`: finds the dependencies of a function
@@ -14,6 +15,7 @@
 //! - `source`: finds where code comes from, and makes the plan that fetches it
 
 mod build;
+mod check;
 mod choose;
 mod command;
 mod dependencies;
@@ -70,6 +72,9 @@ pub struct Verdict {
     /// Whether its build compiles it, and does not only install its dependencies.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub compiled: bool,
+    /// Whether the syntax of its code can be checked before it serves, without running it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checkable: bool,
     /// Whether the function's own manifest says whether it runs by itself.
     #[serde(default)]
     pub says_on_load: bool,
@@ -151,8 +156,12 @@ impl Judge {
                 let age_key = all.and_then(|all| all.secrets.age_key.clone());
                 JudgeReply::Settings(SettingsAndKey { settings, age_key })
             }
-            JudgeRequest::Function(function) => {
-                let Judged { plan, verdict, build } = self.function(function);
+            JudgeRequest::Function(function) | JudgeRequest::Check(function) => {
+                let mut judged = self.function(function);
+                if matches!(request, JudgeRequest::Check(_)) && judged.plan.is_some() {
+                    judged.build = self.check(function, &judged);
+                }
+                let Judged { plan, verdict, build } = judged;
                 let manifest = plan.as_ref().and(verdict.manifest.as_ref());
                 let sandbox = manifest.map(|manifest| sandbox::of(manifest, is_trusted(function)));
                 let function = FunctionAndSecrets {

@@ -91,6 +91,7 @@ impl Judge {
             secrets: source.key.iter().map(|key| ("key".to_owned(), key.clone())).collect(),
             env: BTreeMap::new(),
             shown: fetch.path,
+            is_check: false,
             fresh_for: source.git.is_some().then_some(fetch.origin.every_s).flatten(),
         };
         let build = self.build(task, runtime, None);

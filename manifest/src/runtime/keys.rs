@@ -84,8 +84,8 @@ keys! {
         fetch: Option<Phase> = Table(Phase::KEYS);
         /// Compiles functions: leaves `program` in the tree of dependencies, which `{program}` in the other phases names.
         compile: Option<Phase> = Table(Phase::KEYS);
-        /// Checks.
-        check = Table(Phase::KEYS);
+        /// Checks the syntax of `{entry}`, and runs nothing of it: for scripts, services and programs that serve HTTP. Exit code 0: it is good; 75, 126 or 127, or a signal: it could not be checked; any other: it is wrong, and the output says where.
+        check: Option<Phase> = Table(Phase::KEYS);
         /// Runs an attempt of a script.
         run: Phase = Table(Phase::KEYS);
         /// Starts a worker of a handler, which uses the worker protocol. Without it the runtime has no handlers.

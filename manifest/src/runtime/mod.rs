@@ -91,6 +91,8 @@ pub struct Runtime {
     pub install: Option<Phase>,
     /// Compiles functions, with their dependencies; absent: the runtime needs no compiler.
     pub compile: Option<Phase>,
+    /// Checks the syntax of code, and runs nothing of it; absent: the runtime cannot.
+    pub check: Option<Phase>,
     /// Fetches the code of functions with `[source]`; absent: the runtime cannot.
     pub fetch: Option<Phase>,
     /// Path of the program that installs dependencies, compiles or fetches code, in the directory of `runtime.toml`.

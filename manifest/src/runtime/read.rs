@@ -29,6 +29,9 @@ const TEMPLATES: &[&str] = &[
     "deps",
 ];
 
+/// The command of checks.
+const CHECK: &str = "phases.check.command";
+
 /// Commands of builds.
 const BUILDS: [&str; 3] = [
     "phases.install.command",
@@ -95,10 +98,10 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
             problems.push(bad(node, message));
         }
     }
-    for path in BUILDS {
+    for path in BUILDS.into_iter().chain([CHECK]) {
         let Some(node) = pick.written(path) else { continue };
         let installer = pick.written("installer").is_some();
-        if node.value.text().contains("{installer}") != installer {
+        if path != CHECK && node.value.text().contains("{installer}") != installer {
             let message = format!("`installer` and `{{installer}}` in `{path}`: expected both or none");
             problems.push(bad(node, message));
         }
@@ -114,6 +117,8 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         "phases.compile.env",
         "phases.fetch.command",
         "phases.fetch.env",
+        "phases.check.command",
+        "phases.check.env",
         "dependencies.env",
         "dependencies.args",
         "dependencies.args_without",
@@ -128,7 +133,7 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         let Some(node) = find(tree, path) else { continue };
         let text = node.value.text();
         let shim = ["phases.handle.command", "phases.serve.command"].contains(&path);
-        let started = path.ends_with(".command") && !BUILDS.contains(&path);
+        let started = path.ends_with(".command") && path != CHECK && !BUILDS.contains(&path);
         let known = |name: &str| match name {
             "shim" => shim,
             "installer" => BUILDS.contains(&path),
@@ -183,6 +188,7 @@ fn build(file: &str, tree: &Tree) -> Runtime {
         shim: description.shim.map(beside),
         install: description.phases.install,
         compile: description.phases.compile,
+        check: description.phases.check,
         fetch: description.phases.fetch,
         installer: description.installer.map(beside),
         dependencies: description.dependencies,

@@ -1,12 +1,14 @@
 //! Dependencies of functions are installed by real `pip`, `npm` and their like from an index of the test.
 //!
 //! Files:
+//! - `check`: the syntax of scripts, services and programs that serve HTTP
 //! - `compiled`: functions in Go, and their modules
 //! - `deno`: imports of functions in Deno
 //! - `failures`: what happens if the index or an installation fails
 //! - `locks`: lock files and hashes, and uv
 //! - `room`: a full disk
 
+mod check;
 mod compiled;
 mod deno;
 mod failures;

@@ -58,7 +58,7 @@ keys! {
     /// `[release]`: what happens before a new version serves.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Release {
-        /// Whether a new version is checked before it serves: a handler or an HTTP function is loaded, and the version before serves until it is ready.
+        /// Whether a new version is checked before it serves: a handler or an HTTP function is loaded, and the version before serves until it is ready; of a script, a service or an HTTP function the syntax is checked.
         check: bool = Bool, default true, example false;
         /// The share of the calls that new code gets first, while the release before gets the others.
         canary: Option<String> [default, skip_serializing_if = "Option::is_none"] = Text(Form::Percent), example "10%";

@@ -2,6 +2,7 @@
 //!
 //! Files:
 //! - `bad`: what is refused
+//! - `check`: the syntax of code
 //! - `credentials`: secrets and service bindings
 //! - `dependencies`: where dependencies are found, and their build
 //! - `good`: what is accepted
@@ -24,6 +25,7 @@ macro_rules! snapshot {
 }
 
 mod bad;
+mod check;
 mod credentials;
 mod dependencies;
 mod good;

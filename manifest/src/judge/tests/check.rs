@@ -1,0 +1,93 @@
+//! The syntax check of code: what is checked, and how.
+
+use super::*;
+use fnd_wire::plan::{Build, CHECK, JudgeReply, JudgeRequest};
+
+/// Returns the check of a function, as the spawner gets it.
+fn check_with(settings: &str, function: &JudgeFunction) -> Option<Build> {
+    let mut judge = judge(settings);
+    let checkable = judge.function(function).verdict.checkable;
+    let JudgeReply::Function(reply) = judge.answer(&JudgeRequest::Check(function.clone())) else {
+        panic!("another answer");
+    };
+    assert_eq!(reply.build.is_some(), checkable, "fnd asks only for what there is");
+    reply.build
+}
+
+fn check(function: &JudgeFunction) -> Option<Build> {
+    check_with("", function)
+}
+
+#[test]
+fn the_interpreter_of_a_script_only_reads_it() {
+    let code = b"import os\nprint(1)\n";
+    let build = check(&single(file("/f/job.py", code), Some("[limits]\nmemory = \"1G\"\n"))).unwrap();
+    assert_eq!(build.plan.function.as_str(), CHECK);
+    assert_eq!(build.made, ("job.py".to_owned(), Bytes(code.to_vec())));
+    assert_eq!((build.plan.entry.as_str(), build.inputs.len()), ("job.py", 0));
+    let texts: Vec<_> = build.plan.argv.iter().map(|text| text.text.as_str()).collect();
+    assert_eq!(
+        (texts[..3].join(" ").as_str(), texts.last()),
+        ("-I -S -c", Some(&"{entry}"))
+    );
+    assert_eq!(build.plan.interpreters[0], "/usr/bin/python3");
+    assert_eq!(build.plan.limits.timeout_ms, Some(10_000));
+    assert_eq!(build.plan.limits.memory, 256 << 20);
+    assert!(build.credentials.secrets.is_empty());
+    // The manifest in the code is that of the function, not of the check.
+    let inline = file("/f/job.sh", b"# /// fnd\n# on_load = false\n# ///\necho\n");
+    assert!(check(&single(inline, None)).is_some());
+    // Without a name of the function in it, equal code has one check.
+    let mut other = single(file("/g/job.py", code), None);
+    other.name = FunctionName::new("group/job").unwrap();
+    assert_eq!(check(&other).unwrap().plan, build.plan);
+    let bash = check(&single(file("/f/job.sh", b"echo\r\n"), None)).unwrap();
+    assert!(bash.plan.unix_text, "as the function itself gets it");
+    let less = check_with("[build]\ntimeout = \"2s\"\nmemory = \"100M\"\n", &other).unwrap();
+    assert_eq!(
+        (less.plan.limits.timeout_ms, less.plan.limits.memory),
+        (Some(2000), 100 << 20)
+    );
+}
+
+#[test]
+fn services_and_programs_that_serve_http_are_checked_and_others_are_not() {
+    let python = |code: &str, manifest: &str| check(&single(file("/f/x.py", code.as_bytes()), Some(manifest)));
+    assert!(python("1", "[service]\n").is_some());
+    assert!(python("1", "[http_server]\n").is_some());
+    // It is loaded before it serves.
+    assert_eq!(python("def handler(event, context): pass", ""), None);
+    assert_eq!(python("1", "[release]\ncheck = false\n"), None);
+    // Another program may read the file.
+    assert_eq!(python("1", "[service]\ncommand = [\"/opt/own\", \"x.py\"]\n"), None);
+    for name in ["/f/x.pl", "/f/x.java"] {
+        assert_eq!(check(&single(file(name, b"1"), None)), None, "{name}");
+    }
+    assert_eq!(check(&single(executable("/f/x", b"#!/bin/own\n"), None)), None);
+}
+
+#[test]
+fn code_that_is_here_only_in_part_is_not_checked() {
+    let python = |code: Vec<u8>| check(&single(file("/f/x.py", &code), None));
+    assert_eq!(python(Vec::new()), None);
+    assert_eq!(python(vec![b'\n'; fnd_wire::plan::CODE_MAX]), None);
+    assert!(python(vec![b'\n'; fnd_wire::plan::CODE_MAX - 1]).is_some());
+    // What a shell never reads.
+    assert_eq!(check(&single(file("/f/x.sh", b"exit\n\0\0"), None)), None);
+}
+
+#[test]
+fn a_directory_is_checked_by_its_entry_and_the_file_that_says_how_to_read_it() {
+    let files = vec![
+        file("src/job.js", b"import 'x'"),
+        file("src/other.js", b""),
+        file("package.json", b"{}"),
+    ];
+    let manifest = "runtime = \"node\"\nentry = \"src/job.js\"\nmode = \"script\"\n";
+    let build = check(&directory(files, manifest)).unwrap();
+    assert_eq!(
+        (build.made.0.as_str(), build.inputs),
+        ("src/job.js", vec!["package.json".to_owned()])
+    );
+    assert_eq!(build.plan.entry, "src/job.js");
+}
