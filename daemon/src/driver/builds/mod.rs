@@ -1,159 +1,31 @@
 //! Has the dependencies of functions installed, by fnd's own function `fnd-build`. [`fnd_core::builds`] decides which tree is built
 //! next.
+//!
+//! Files:
+//! - `waiting`: the functions that wait, and the ends of the builds that they wait for
+
+mod waiting;
+
+pub(crate) use waiting::{BuildEnd, WaitingBuilds};
 
 use super::State;
-use super::view::tree_bytes;
 use crate::functions::catalog::Candidate;
 use crate::functions::install::{Change, read_document};
 use crate::functions::rules::rules;
 use crate::workers::Asked;
-use fnd_core::builds::{Builds, Order, Waiter};
-use fnd_core::instant;
-use fnd_core::outcome::{State as InvocationState, Trigger};
-use fnd_core::record::InvocationRecord;
+use fnd_core::builds::{Order, Waiter};
+use fnd_core::outcome::Trigger;
 use fnd_core::supervisor::{self, Event, Submit};
 use fnd_manifest::judge::Verdict;
-use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, NeedsBuild, PROTOCOL_BUILDS, Prune, Request, STORED};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan::BUILD;
-use std::cell::Cell;
-use std::collections::HashMap;
-use std::path::Path;
 use tokio::sync::oneshot;
-
-/// How many of the last lines of a failed installation are shown with the function.
-const LINES: usize = 5;
-
-/// The functions that wait for their dependencies.
-#[derive(Debug, Default)]
-pub(crate) struct WaitingBuilds {
-    books: Builds,
-    waiting: HashMap<Waiter, Waiting>,
-    /// The newest build of each function.
-    last: HashMap<FunctionName, InvocationId>,
-    /// The builds that made trees, since fnd started.
-    made: HashMap<Version, InvocationId>,
-    /// The versions of `fnd-build` that build the wanted trees.
-    versions: HashMap<Version, Installed>,
-    /// Bytes of all trees; absent: to be counted.
-    bytes: Cell<Option<u64>>,
-    /// Callers that wait until a function is installed, or cannot be.
-    callers: Vec<(FunctionName, oneshot::Sender<Result<(), String>>)>,
-}
-
-/// A function that waits.
-#[derive(Debug)]
-struct Waiting {
-    candidate: Candidate,
-    document: Bytes,
-    since_ms: u64,
-    task: Task,
-}
-
-/// The work of a build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Task {
-    /// It fetches the code.
-    Fetch,
-    /// It installs the dependencies.
-    Install,
-    /// It compiles the code.
-    Compile,
-}
-
-impl Task {
-    fn of(document: &Bytes) -> Self {
-        match read_document::<Verdict>(document) {
-            Ok(verdict) if verdict.to_fetch().is_some() => Self::Fetch,
-            Ok(verdict) if verdict.compiled => Self::Compile,
-            _ => Self::Install,
-        }
-    }
-}
-
-/// The end of an invocation of `fnd-build`.
-#[derive(Debug)]
-pub(crate) struct BuildEnd {
-    id: InvocationId,
-    outcome: Result<(), String>,
-    /// Its last line of output.
-    last: String,
-}
-
-impl BuildEnd {
-    /// Returns the end of an invocation, if it is one of `fnd-build`; `output` is the last lines that it printed.
-    pub(super) fn of(record: &InvocationRecord, output: &str) -> Option<Self> {
-        if record.function.as_str() != BUILD || !record.state.is_final() {
-            return None;
-        }
-        let lines: Vec<_> = output.lines().filter(|line| !line.trim().is_empty()).collect();
-        let last = lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default();
-        let reason = record.reason.map(|reason| reason.to_string()).unwrap_or_default();
-        let why = format!("({reason}): {}\n{}", record.message.replace('\n', " "), last.join("\n"));
-        Some(Self {
-            id: record.id,
-            outcome: (record.state == InvocationState::Succeeded).then_some(()).ok_or(why),
-            last: last.last().copied().unwrap_or_default().to_owned(),
-        })
-    }
-}
+use waiting::{Task, Waiting};
 
 /// Returns the name of the function that installs dependencies.
 pub(crate) fn builder() -> FunctionName {
     FunctionName::new(BUILD).expect("a name")
-}
-
-impl WaitingBuilds {
-    /// Says that the file of a function waits for its dependencies, if it does.
-    pub(super) fn words(&self, function: &FunctionName) -> Option<String> {
-        let file = Waiter {
-            function: function.clone(),
-            copy: false,
-        };
-        let waiting = self.waiting.get(&file)?;
-        let since = instant::text(waiting.since_ms);
-        let has_begun = self.books.invocation_for(&file).is_some();
-        let step = match (waiting.task, has_begun) {
-            (Task::Install, true) => "dependencies are being installed",
-            (Task::Install, false) => "dependencies wait for another installation",
-            (Task::Fetch, true) => "code is being fetched",
-            (Task::Compile, true) => "code is being compiled",
-            (Task::Fetch | Task::Compile, false) => "code waits for an installation",
-        };
-        Some(format!("its {step} since {since}: `fndctl logs {function} --build -f`"))
-    }
-
-    /// Returns the newest build of a function, since fnd started.
-    pub(super) fn last(&self, function: &FunctionName) -> Option<InvocationId> {
-        self.last.get(function).copied()
-    }
-
-    /// Returns the bytes of all trees in a directory.
-    pub(super) fn bytes(&self, trees: &Path) -> u64 {
-        if self.bytes.get().is_none() {
-            let all = std::fs::read_dir(trees).into_iter().flatten().flatten();
-            self.bytes
-                .set(Some(all.filter_map(|tree| tree_bytes(&tree.path())).sum()));
-        }
-        self.bytes.get().unwrap_or_default()
-    }
-
-    /// Notes which functions the current build is for.
-    fn note(&mut self) {
-        for waiter in self.waiting.keys() {
-            if let Some(id) = self.books.invocation_for(waiter) {
-                self.last.insert(waiter.function.clone(), id);
-            }
-        }
-    }
-
-    /// Forgets what is gone, or was judged anew.
-    pub(super) fn forget(&mut self, waiter: &Waiter) {
-        if self.waiting.remove(waiter).is_some() {
-            self.books.forget(waiter);
-        }
-    }
 }
 
 impl State {
