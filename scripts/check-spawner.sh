@@ -58,7 +58,8 @@ lines=$(code_lines)
 # 8 for the directory of uploads, whose files are never trusted: fnd, which could be taken over, writes them.
 # 106 for code from repositories and web servers, and secrets of builds: only root can write the trees where it lies, and read the secrets.
 # The code for archives unpacks it.
-ceiling=7766
+# 6 so that a tree that is there can be used without the secrets of its build.
+ceiling=7772
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

@@ -124,6 +124,8 @@ pub struct Snapshot {
     pub build: Option<Build>,
     /// The secrets that the build gets.
     pub given: Option<Gathered>,
+    /// Why these cannot be read. It matters only if the build has to run.
+    pub unread: Vec<Problem>,
     /// The tree of its dependencies.
     pub tree: Option<Version>,
     /// The tree that its code was fetched to.
@@ -175,6 +177,7 @@ impl Snapshot {
             purpose: Purpose::Install,
             build: None,
             given: None,
+            unread: Vec::new(),
             tree: None,
             source: stored_source,
             fetched: None,
@@ -225,6 +228,7 @@ impl Snapshot {
             purpose: Purpose::Install,
             build: None,
             given: None,
+            unread: Vec::new(),
             tree: None,
             source: None,
             fetched: None,

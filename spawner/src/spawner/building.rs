@@ -59,6 +59,9 @@ impl Spawner {
         if is_there {
             return Ok(Ok(tree));
         }
+        if !snapshot.unread.is_empty() {
+            return Err(std::mem::take(&mut snapshot.unread));
+        }
         let stored = inner.store(&planned, &tree, places, group);
         stored.map_err(|error| one(&format!("failed to store its build: {error}"), "check the free space"))?;
         self.workers.give(installed.id, installed.version, given);
