@@ -6,12 +6,14 @@
 //! - `failures`: what happens if the index or an installation fails
 //! - `locks`: lock files and hashes, and uv
 //! - `room`: a full disk
+//! - `settings`: the network of installations, packages of the machine
 
 mod compiled;
 mod deno;
 mod failures;
 mod locks;
 mod room;
+mod settings;
 
 use super::secrets::secret;
 use fnd_tests::fnd::Setup;

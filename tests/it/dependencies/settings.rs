@@ -1,0 +1,80 @@
+//! Settings of installations: their network, packages of the machine.
+
+use super::*;
+
+/// Returns a directory with the wheel of the index, which the sandbox of installations shows.
+fn wheels(index: &Index) -> tempfile::TempDir {
+    let directory = tempfile::Builder::new()
+        .prefix("fnd-test-wheels-")
+        .tempdir_in("/var/cache")
+        .unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let name = "fndpad-1.0-py3-none-any.whl";
+    let code = "import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])";
+    let fetched = Command::new("/usr/bin/python3")
+        .args([
+            "-I",
+            "-c",
+            code,
+            &format!("http://127.0.0.1:{}/wheels/{name}", index.port),
+        ])
+        .arg(directory.path().join(name))
+        .status()
+        .unwrap();
+    assert!(fetched.success());
+    directory
+}
+
+fn requests(index: &Index) -> String {
+    fs::read_to_string(index.directory.path().join("requests")).unwrap_or_default()
+}
+
+#[test]
+fn an_installation_without_network_installs_what_the_machine_has_and_nothing_else() {
+    require!(root, cgroup);
+    let index = Index::start();
+    let wheels = wheels(&index);
+    let asked = requests(&index);
+    let without = with_list(PYTHON).replace("# ///\ni", "# [build]\n# network = \"none\"\n# ///\ni");
+    let fnd = Fnd::start_with(&index.setup("", ""));
+    fnd.drop_file("pads.py", &without);
+    let error = error_with(&fnd, "pads", "without network (`[build] network = \"none\"`)");
+    assert!(error.contains("No matching distribution found for fndpad"), "{error}");
+    assert_eq!(requests(&index), asked, "nobody was asked");
+    let local = format!(
+        "[build.env]\n# PIP_FIND_LINKS = \"{}\"\n# ///\ni",
+        wheels.path().display()
+    );
+    fnd.drop_file("pads.py", &without.replace("///\ni", &local));
+    answers(&fnd, "pads", "one .....Ada");
+    assert_eq!(requests(&index), asked, "nobody was asked");
+    fnd.finish();
+}
+
+#[test]
+fn a_node_may_have_no_network_for_any_installation() {
+    require!(root, cgroup);
+    let index = Index::start();
+    let fnd = Fnd::start_with(&index.setup("network = \"none\"", ""));
+    fnd.drop_file("pads.py", &with_list(PYTHON));
+    let _ = error_with(&fnd, "pads", "without network (`[build] network = \"none\"`)");
+    assert_eq!(requests(&index), "");
+    fnd.finish();
+}
+
+#[test]
+fn packages_of_the_machine_count_as_installed_only_where_the_function_says_so() {
+    require!(root, cgroup);
+    let index = Index::start();
+    let fnd = Fnd::start_with(&index.setup("", ""));
+    let code = "import fndpad, pip\n\ndef handler(event, context):\n    return f'{pip.__file__} {fndpad.pad(event[\"data\"])}'\n";
+    let listed = |build: &str| format!("# /// fnd\n# dependencies = [\"pip\", \"fndpad\"]\n{build}# ///\n{code}");
+    fnd.drop_file("pads.py", &listed(""));
+    // The index has no pip.
+    let _ = error_with(&fnd, "pads", "No matching distribution found for pip");
+    fnd.drop_file("pads.py", &listed("# [build]\n# system_packages = true\n"));
+    answers(&fnd, "pads", "/usr/lib/python3/dist-packages/pip/__init__.py .....Ada");
+    let [tree] = trees(&fnd).try_into().unwrap();
+    assert_eq!(fs::read_to_string(tree.join(".fnd-packages")).unwrap(), "fndpad 1.0\n");
+    fnd.finish();
+}
