@@ -59,14 +59,14 @@ pub fn linked(version: &Path, name: &str) -> Option<Version> {
     Version::parse(fs::read_link(version.join(name)).ok()?.file_name()?.to_str()?)
 }
 
-/// Makes a tree of what a build has left; the build has this owner. A tree of other content takes the place of the one that
+/// Makes a tree of what a build has left in its home; the build has this owner. A tree of other content takes the place of the one that
 /// is there. Call it in a helper only.
 ///
 /// # Errors
 /// If the build is not complete or has left something that no tree may have, or if copying fails.
-pub fn seal(places: &Places, tree: &Version, owner: Option<(u32, u32)>) -> io::Result<()> {
+pub fn seal(places: &Places, home: &Path, tree: &Version, owner: Option<(u32, u32)>) -> io::Result<()> {
     let target = place(places, tree);
-    let built = places.of(BUILD).home.join(tree.hex());
+    let built = home.join(tree.hex());
     if target.exists() && !built.exists() {
         return Ok(()); // asked again after it was done
     }
@@ -93,11 +93,10 @@ pub fn seal(places: &Places, tree: &Version, owner: Option<(u32, u32)>) -> io::R
     copied.inspect_err(|_| drop(fs::remove_dir_all(&fresh)))
 }
 
-/// Removes what builds have left. Call it as the last step of a helper: it gives the rights of root away.
-pub fn clear(places: &Places, root: bool) -> i32 {
-    let home = places.of(BUILD).home;
+/// Removes what builds have left in their home. Call it as the last step of a helper: it gives the rights of root away.
+pub fn clear(home: &Path, root: bool) -> i32 {
     // Absent before the first build.
-    if home.exists() { removal::empty(&home, root) } else { 0 }
+    if home.exists() { removal::empty(home, root) } else { 0 }
 }
 
 /// Removes the trees that no version has and that were not used for a time. Call it in a helper only.
@@ -226,8 +225,8 @@ mod tests {
             complete(dir);
         });
         assert!(!touch(&places, &TREE));
-        seal(&places, &TREE, None).unwrap();
-        assert_eq!(clear(&places, false), 0);
+        seal(&places, &places.of(BUILD).home, &TREE, None).unwrap();
+        assert_eq!(clear(&places.of(BUILD).home, false), 0);
         let tree = place(&places, &TREE);
         let mode = fs::metadata(tree.join("site/pkg/a.py")).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o755, "no file is setuid, or writable for others");
@@ -235,14 +234,14 @@ mod tests {
         assert!(touch(&places, &TREE));
         let left = fs::read_dir(places.of(BUILD).home).unwrap().count();
         assert_eq!(left, 0, "the home of builds does not grow");
-        seal(&places, &TREE, None).unwrap();
+        seal(&places, &places.of(BUILD).home, &TREE, None).unwrap();
     }
 
     #[test]
     fn another_content_takes_the_place_of_a_tree_and_the_same_makes_it_new() {
         let (_root, places) = built(complete);
         assert!(!is_fresh(&places, &TREE, None));
-        seal(&places, &TREE, None).unwrap();
+        seal(&places, &places.of(BUILD).home, &TREE, None).unwrap();
         assert!(is_fresh(&places, &TREE, None) && is_fresh(&places, &TREE, Some(60)));
         let age = || {
             let dir = File::open(place(&places, &TREE)).unwrap();
@@ -250,13 +249,13 @@ mod tests {
             assert!(is_fresh(&places, &TREE, None) && !is_fresh(&places, &TREE, Some(60)));
         };
         age();
-        seal(&places, &TREE, None).unwrap();
+        seal(&places, &places.of(BUILD).home, &TREE, None).unwrap();
         assert!(is_fresh(&places, &TREE, Some(60)), "the same content");
         age();
         let dir = places.of(BUILD).home.join(TREE.hex());
         fs::write(dir.join(COMPLETE), "commit 2").unwrap();
         fs::write(dir.join("source.tar"), "2").unwrap();
-        seal(&places, &TREE, None).unwrap();
+        seal(&places, &places.of(BUILD).home, &TREE, None).unwrap();
         assert!(is_fresh(&places, &TREE, Some(60)));
         assert_eq!(fs::read_to_string(place(&places, &TREE).join("source.tar")).unwrap(), "2");
         assert_eq!(fs::read_dir(places.state.join("deps")).unwrap().count(), 1, "nothing is left beside it");
@@ -270,7 +269,7 @@ mod tests {
                 complete(dir);
                 fill(dir);
             });
-            let why = seal(&places, &TREE, None).unwrap_err().to_string();
+            let why = seal(&places, &places.of(BUILD).home, &TREE, None).unwrap_err().to_string();
             assert_eq!(fs::read_dir(places.state.join("deps")).unwrap().count(), 0, "{why}");
             why
         };
@@ -289,7 +288,7 @@ mod tests {
     #[test]
     fn a_tree_goes_when_no_version_has_it_for_long_enough() {
         let (_root, places) = built(complete);
-        seal(&places, &TREE, None).unwrap();
+        seal(&places, &places.of(BUILD).home, &TREE, None).unwrap();
         let version = places.of("f").version(&Version([1; 32]));
         fs::create_dir_all(&version).unwrap();
         symlink(Path::new("../../../deps").join(TREE.hex()), version.join("deps")).unwrap();

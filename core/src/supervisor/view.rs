@@ -8,7 +8,7 @@ use super::{FunctionState, Supervisor};
 use crate::durations;
 use crate::record::InvocationRecord;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version};
-use fnd_wire::plan::BUILD;
+use fnd_wire::plan::is_builder;
 use std::borrow::Cow;
 
 /// A snapshot of a function.
@@ -77,7 +77,7 @@ impl Supervisor {
 
     /// Returns every shown function, by name; not fnd's own.
     pub fn functions(&self) -> impl Iterator<Item = FunctionView<'_>> {
-        let is_own = |key: &FunctionKey| self.functions[*key].name.as_str() == BUILD;
+        let is_own = |key: &FunctionKey| is_builder(self.functions[*key].name.as_str());
         let shown = self
             .functions
             .keys()

@@ -6,7 +6,7 @@ use fnd_manifest::function::Manifest;
 use fnd_manifest::judge::{Origin, Verdict};
 use fnd_wire::frame::{Installed, Problem, Refused};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
-use fnd_wire::plan::BUILD;
+use fnd_wire::plan::is_builder;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -102,7 +102,7 @@ impl Registry {
 
     /// Returns all functions, by name; not fnd's own.
     pub fn iter(&self) -> impl Iterator<Item = (&FunctionName, &Function)> {
-        self.all.iter().filter(|(name, _)| name.as_str() != BUILD)
+        self.all.iter().filter(|(name, _)| !is_builder(name.as_str()))
     }
 
     /// Returns the functions that get one of these secrets; also those that are refused: perhaps for the lack of it.

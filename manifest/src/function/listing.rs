@@ -7,7 +7,7 @@ use super::forms::{self, Claims, FileForm};
 use super::project;
 use crate::diagnostic::Diagnostic;
 use fnd_wire::ids::{FunctionName, NameError};
-use fnd_wire::plan::BUILD;
+use fnd_wire::plan::is_builder;
 use std::collections::{BTreeMap, HashSet};
 
 /// An entry of a directory.
@@ -112,8 +112,8 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
         let shown = String::from_utf8_lossy(&entry.name).into_owned();
         let path = format!("{}/{shown}", place.path);
         let named = |name: Result<String, NameError>, problems: &mut Vec<Diagnostic>| match name {
-            Ok(name) if name == BUILD && place.group.is_none() => {
-                let message = format!("`{BUILD}` is the name of fnd's own function that installs dependencies");
+            Ok(name) if is_builder(&name) && place.group.is_none() => {
+                let message = format!("`{name}` is the name of fnd's own function that installs dependencies");
                 problems.push(
                     Diagnostic::error("bad-name", message)
                         .in_file(&path)

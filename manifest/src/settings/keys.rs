@@ -280,7 +280,7 @@ keys! {
         /// CPU of one installation. Default: no limit; functions that run have ten times its share.
         cpu: Option<u32> [with = "text::cpu_or_none"] = Cpu, example "1";
         /// Installations that run at the same time.
-        jobs = Whole(1..=64), default 1, example 2, not_yet [1];
+        jobs: u32 [default = "one"] = Whole(1..=64), default 1, example 2;
         /// The network of installations: the machine's, or none. A change installs everything anew. `[source]` is fetched all the same.
         network: BuildNetwork [default] = Word(BuildNetwork::WORDS), default "host", example "none";
         /// Whether installations use only what was downloaded before; nothing is fetched.
@@ -293,6 +293,11 @@ keys! {
         /// How long installed dependencies are kept after no version has them any more.
         keep: Duration [with = "text::duration"] = Duration(Zero::Fine), default "7d", example "1d";
     }
+}
+
+/// `[build] jobs` for a configuration from an fnd that did not have this key.
+fn one() -> u32 {
+    1
 }
 
 impl Default for Build {

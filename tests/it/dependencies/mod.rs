@@ -6,7 +6,7 @@
 //! - `failures`: what happens if the index or an installation fails
 //! - `locks`: lock files and hashes, and uv
 //! - `room`: a full disk
-//! - `settings`: the network of installations, packages of the machine
+//! - `settings`: how many installations run at once, their network, packages of the machine
 
 mod compiled;
 mod deno;

@@ -1,4 +1,4 @@
-//! Settings of installations: their network, packages of the machine.
+//! Settings of installations: how many run at once, their network, packages of the machine.
 
 use super::*;
 
@@ -76,5 +76,75 @@ fn packages_of_the_machine_count_as_installed_only_where_the_function_says_so() 
     answers(&fnd, "pads", "/usr/lib/python3/dist-packages/pip/__init__.py .....Ada");
     let [tree] = trees(&fnd).try_into().unwrap();
     assert_eq!(fs::read_to_string(tree.join(".fnd-packages")).unwrap(), "fndpad 1.0\n");
+    fnd.finish();
+}
+
+const NODE: &str = "// /// fnd\n// dependencies = [\"fndpad@1\"]\n// ///\nconst pad = require('fndpad');\n\
+                    module.exports.handler = (event) => 'one ' + pad(event.data);\n";
+
+#[test]
+fn two_installations_run_at_once_each_as_a_user_of_its_own() {
+    require!(root, cgroup);
+    let index = Index::start();
+    // One is answered only when the other one has asked, too.
+    index.mode("pair");
+    let fnd = Fnd::start_with(&Setup::default().config(
+        "[build]\njobs = 2\nsecrets = [\"npmrc\", \"pip.conf\"]\n[build.env]\nnpm_config_fetch_retries = \"0\"\n",
+    ));
+    let at = format!("http://127.0.0.1:{}", index.port);
+    let _ = secret(&fnd, &["set", "npmrc"], &format!("registry={at}/\n")).expect_code(0);
+    let pip = format!("[global]\nindex-url = {at}/simple\n");
+    let _ = secret(&fnd, &["set", "pip.conf"], &pip).expect_code(0);
+    fnd.drop_file("pads.py", &with_list(PYTHON));
+    fnd.drop_file("web.cjs", NODE);
+    // It has the packages of the first one.
+    fnd.drop_file("more.py", &with_list(PYTHON).replace("one", "more"));
+    answers(&fnd, "pads", "one .....Ada");
+    answers(&fnd, "web", "one .....Ada");
+    answers(&fnd, "more", "more .....Ada");
+    assert_eq!(trees(&fnd).len(), 2);
+    let runs = ["fnd-build", "fnd-build-2"].map(|function| fnd.history(function).len());
+    assert_eq!(runs, [1, 1]);
+    let homes = ["fnd-build", "fnd-build-2"].map(|name| fs::metadata(fnd.path(&format!("state/home/{name}"))).unwrap());
+    assert_ne!(
+        homes[0].uid(),
+        homes[1].uid(),
+        "one cannot change the files of the other"
+    );
+    for (function, installed) in [("pads", "installed fndpad 1.0"), ("web", "installed 1 package")] {
+        let logs = fnd.ctl(&["logs", function, "--build"]).expect_code(0).out();
+        assert!(logs.contains(installed), "{logs}");
+    }
+    let listed = fnd.ctl(&["list", "-q"]).expect_code(0).out();
+    assert_eq!(
+        listed.lines().count(),
+        3,
+        "fnd's own functions are not listed: {listed}"
+    );
+    fnd.drop_file("fnd-build-2.sh", "echo mine\n");
+    let problem = fnd.wait_problem("fnd-build-2");
+    assert!(problem.contains("fnd's own"), "{problem}");
+    fnd.finish();
+}
+
+#[test]
+fn without_a_setting_one_installation_runs_at_a_time() {
+    require!(root, cgroup);
+    let index = Index::start();
+    index.mode("hang");
+    let fnd = Fnd::start_with(&index.setup("", ""));
+    fnd.drop_file("pads.py", &with_list(PYTHON));
+    index.wait_request();
+    fnd.drop_file("web.cjs", NODE);
+    wait_until("both functions", PATIENCE, || {
+        let said = fnd.ctl(&["status"]).out();
+        (said.contains("pads: its dependencies are being installed")
+            && said.contains("web: its dependencies wait for another installation"))
+        .then_some(())
+    });
+    assert_eq!((builds(&fnd), fnd.history("fnd-build-2").len()), (1, 0));
+    index.mode("ok");
+    answers(&fnd, "pads", "one .....Ada");
+    answers(&fnd, "web", "one .....Ada");
     fnd.finish();
 }

@@ -13,19 +13,35 @@ use crate::functions::catalog::Candidate;
 use crate::functions::install::{Change, read_document};
 use crate::functions::rules::rules;
 use crate::workers::Asked;
-use fnd_core::builds::{Order, Waiter};
+use fnd_core::builds::{Lane, Order, Waiter};
 use fnd_core::outcome::Trigger;
 use fnd_core::supervisor::{self, Event, Submit};
 use fnd_manifest::judge::Verdict;
-use fnd_wire::frame::{Installed, NeedsBuild, PROTOCOL_BUILDS, Prune, Request, STORED};
+use fnd_wire::frame::{
+    Install, Installed, NeedsBuild, PROTOCOL_BUILDS, PROTOCOL_LANES, Prune, Refused, Request, STORED, SealIn,
+};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan::BUILD;
+use std::path::Path;
 use tokio::sync::oneshot;
 use waiting::{Task, Waiting};
 
-/// Returns the name of the function that installs dependencies.
-pub(crate) fn builder() -> FunctionName {
-    FunctionName::new(BUILD).expect("a name")
+/// As many as `[build] jobs` may be.
+const LANES_MAX: Lane = 64;
+
+/// Returns the name of the function that installs dependencies in a lane.
+fn builder(lane: Lane) -> FunctionName {
+    let name = if lane == 1 {
+        BUILD.to_owned()
+    } else {
+        format!("{BUILD}-{lane}")
+    };
+    FunctionName::new(&name).expect("a name")
+}
+
+/// Returns the names of all functions that may install dependencies.
+pub(crate) fn builders() -> impl Iterator<Item = FunctionName> {
+    (1..=LANES_MAX).map(builder)
 }
 
 impl State {
@@ -46,8 +62,8 @@ impl State {
             tracing::info!("{function}  waits for its dependencies {tree}");
         }
         // A build of an earlier fnd may run: it must not count as one of a deleted function.
-        if self.functions.registry.get(&builder()).is_none() {
-            self.install_builder(&build);
+        if self.functions.registry.get(&builder(1)).is_none() {
+            self.install_builder(1, &build);
         }
         self.builds.versions.insert(tree, build);
         let waiter = Waiter {
@@ -63,19 +79,20 @@ impl State {
         self.builds.waiting.insert(waiter.clone(), waiting);
         let known = self.functions.registry.get(&function);
         let is_news = !waiter.copy && known.is_none_or(|known| !known.is_unfetched());
-        let order = self.builds.books.want(waiter, tree);
+        self.builds.books.allow(self.lanes());
+        let orders = self.builds.books.want(waiter, tree);
         self.builds.note();
         if is_news {
             self.step(Event::Building(function));
         }
-        self.build_orders(order);
+        self.build_orders(orders);
     }
 
     /// Handles the answer that there is a tree, or why there is none.
     pub(super) fn sealed(&mut self, request: u32, why: Option<String>) {
-        if let Some(Asked::Seal(tree)) = self.workers.asked.remove(&request) {
+        if let Some(Asked::Seal(lane)) = self.workers.asked.remove(&request) {
             self.builds.bytes.set(None);
-            let orders = self.builds.books.sealed(tree, why.map_or(Ok(()), Err));
+            let orders = self.builds.books.sealed(lane, why.map_or(Ok(()), Err));
             self.build_orders(orders);
         }
     }
@@ -90,15 +107,8 @@ impl State {
                 self.functions.sources.fetched(&waiter.function, end.last.clone());
             }
         }
-        let is_own = self.builds.last.values().any(|id| *id == end.id);
-        if let Some(tree) = self
-            .builds
-            .books
-            .trees()
-            .first()
-            .filter(|_| is_own && end.outcome.is_ok())
-        {
-            self.builds.made.insert(*tree, end.id);
+        if let Some(tree) = self.builds.books.built_by(end.id).filter(|_| end.outcome.is_ok()) {
+            self.builds.made.insert(tree, end.id);
         }
         let orders = self.builds.books.ended(end.id, end.outcome);
         self.build_orders(orders);
@@ -107,9 +117,9 @@ impl State {
     fn build_orders(&mut self, orders: impl IntoIterator<Item = Order>) {
         for order in orders {
             match order {
-                Order::Clear(tree) => self.seal(tree, None),
-                Order::Seal(tree) => self.seal(tree, Some(tree)),
-                Order::Build(tree) => self.build(tree),
+                Order::Clear(lane) => self.seal(lane, None),
+                Order::Seal(lane, tree) => self.seal(lane, Some(tree)),
+                Order::Build(lane, tree) => self.build(lane, tree),
                 Order::Install(waiters) => {
                     for waiter in waiters {
                         if let Some(waiting) = self.builds.waiting.remove(&waiter) {
@@ -139,29 +149,103 @@ impl State {
         }
     }
 
-    fn seal(&mut self, current: Version, tree: Option<Version>) {
-        if let Some(number) = self.workers.send(&Request::Seal(tree), Vec::new()) {
-            self.workers.asked.insert(number, Asked::Seal(current));
+    /// Returns how many trees are built at once.
+    fn lanes(&self) -> Lane {
+        match self.workers.welcome.protocol {
+            PROTOCOL_LANES.. => self.node.settings.settings.build.jobs,
+            _ => 1,
         }
     }
 
-    /// Starts the build of a tree. If a build of an earlier fnd still runs, its end is waited for.
-    fn build(&mut self, tree: Version) {
+    fn seal(&mut self, lane: Lane, tree: Option<Version>) {
+        let function = builder(lane);
+        let request = match lane {
+            1 => Request::Seal(tree),
+            _ => Request::SealIn(SealIn { function, tree }),
+        };
+        if let Some(number) = self.workers.send(&request, Vec::new()) {
+            self.workers.asked.insert(number, Asked::Seal(lane));
+        }
+    }
+
+    /// Removes what builds of an earlier fnd have left, if it was killed.
+    pub(super) fn sweep_builds(&mut self) {
+        if std::mem::replace(&mut self.builds.is_swept, true) {
+            return;
+        }
+        let homes = Path::new(&self.node.places.state).join("home");
+        for lane in (1..=LANES_MAX).filter(|lane| homes.join(builder(*lane).as_str()).exists()) {
+            let live = self.supervisor.live_of(&builder(lane));
+            let order = self.builds.books.sweep(lane, live);
+            self.build_orders(order);
+        }
+    }
+
+    /// Starts the build of a tree. The first lane has its version already; another one gets it first.
+    fn build(&mut self, lane: Lane, tree: Version) {
         let Some(installed) = self.builds.versions.get(&tree).cloned() else {
             return; // it cannot be: each wanted tree has one
         };
-        self.install_builder(&installed);
-        if let Some(id) = self.supervisor.live_of(&builder()) {
-            self.builds.books.started(id, false);
+        if lane == 1 {
+            return self.start_build(lane, &installed);
+        }
+        let request = Request::Install(Install {
+            directory: STORED,
+            function: builder(lane),
+            source: tree.hex(),
+            sidecar: None,
+            directory_form: false,
+        });
+        if let Some(number) = self.workers.send(&request, Vec::new()) {
+            self.workers.asked.insert(number, Asked::Lend(lane, tree));
+        }
+    }
+
+    /// Says whether a request gives a version to a lane.
+    pub(super) fn is_lent(&self, request: u32) -> bool {
+        matches!(self.workers.asked.get(&request), Some(Asked::Lend(..)))
+    }
+
+    /// Handles the answer that a lane gets no version, if the request asked for that; says whether it did.
+    pub(super) fn not_lent(&mut self, request: u32, refused: &Refused) -> bool {
+        let why = refused.problems.first().map(|problem| problem.message.clone());
+        self.is_lent(request) && self.lent(request, Err(why.unwrap_or_default()))
+    }
+
+    /// Handles the answer that a lane has the version that builds its tree, or why it has not. Says whether the request asked
+    /// for that.
+    pub(super) fn lent(&mut self, request: u32, lent: Result<Installed, String>) -> bool {
+        let Some(Asked::Lend(lane, tree)) = self.workers.asked.get(&request) else {
+            return false;
+        };
+        let (lane, tree) = (*lane, *tree);
+        self.workers.asked.remove(&request);
+        let known = self.builds.versions.get(&tree);
+        match lent.map(|lent| known.map(|known| (lent, known.document.clone()))) {
+            Ok(Some((lent, document))) => self.start_build(lane, &Installed { document, ..lent }),
+            failed => {
+                let why = failed.err().unwrap_or_default();
+                let orders = self.builds.books.not_started(lane, format!("(not started): {why}"));
+                self.build_orders(orders);
+            }
+        }
+        true
+    }
+
+    /// Starts a build in its lane. If a build of an earlier fnd still runs there, its end is waited for.
+    fn start_build(&mut self, lane: Lane, installed: &Installed) {
+        self.install_builder(lane, installed);
+        if let Some(id) = self.supervisor.live_of(&builder(lane)) {
+            self.builds.books.started(lane, id, false);
             return;
         }
         let id = self.ids.next(self.clock.now().unix_ms);
-        self.builds.books.started(id, true);
+        self.builds.books.started(lane, id, true);
         self.builds.note();
-        let submit = Submit::new(id, builder(), Trigger::Manual);
+        let submit = Submit::new(id, builder(lane), Trigger::Manual);
         self.step(Event::Submit(Box::new(submit)));
-        if self.supervisor.live_of(&builder()).is_none() {
-            let known = self.supervisor.version_and_error(&builder());
+        if self.supervisor.live_of(&builder(lane)).is_none() {
+            let known = self.supervisor.version_and_error(&builder(lane));
             let why = known
                 .and_then(|(_, error)| error)
                 .unwrap_or("fnd takes no new work now");
@@ -171,13 +255,13 @@ impl State {
         }
     }
 
-    /// Lets a version of `fnd-build` serve.
-    fn install_builder(&mut self, installed: &Installed) {
+    /// Lets a version of `fnd-build` serve in a lane.
+    fn install_builder(&mut self, lane: Lane, installed: &Installed) {
         let verdict = read_document::<Verdict>(&installed.document)
             .inspect_err(|error| tracing::error!("the verdict on `{BUILD}` cannot be read: {error}"));
         let Ok(verdict) = verdict else { return };
         let candidate = Candidate {
-            function: builder(),
+            function: builder(lane),
             directory: STORED,
             source: installed.version.hex(),
             sidecar: None,
@@ -188,10 +272,11 @@ impl State {
             return;
         };
         let mut rules = rules(&serving.manifest, &self.node.settings.host);
-        // Its reservation must leave room for functions that run, also on a machine with less than `[build] memory`.
-        rules.memory = rules.memory.min(self.node.settings.budget().memory / 4);
+        // The reservations of builds must leave room for functions that run, also on a machine with less than `[build] memory`.
+        let room = self.node.settings.budget().memory / 4 / u64::from(self.lanes());
+        rules.memory = rules.memory.min(room);
         self.step(Event::Installed(Box::new(supervisor::Installed {
-            function: builder(),
+            function: builder(lane),
             id: installed.id,
             version: installed.version,
             load_key: installed.load_key,
@@ -202,13 +287,17 @@ impl State {
 
     /// Lets the spawner delete the versions of `fnd-build` that are not needed any more.
     fn prune_builds(&mut self) {
-        let mut keep = self.builds.books.trees();
-        self.builds.versions.retain(|tree, _| keep.contains(tree));
-        let serving = self.functions.registry.get(&builder());
-        keep.extend(serving.and_then(|known| Some(known.newest.as_ref()?.version)));
-        let function = builder();
-        self.workers
-            .request(&Request::Prune(Prune { function, keep }), Vec::new());
+        let trees = self.builds.books.trees();
+        self.builds.versions.retain(|tree, _| trees.contains(tree));
+        for function in builders() {
+            let Some(serving) = self.functions.registry.get(&function) else {
+                continue;
+            };
+            let mut keep = trees.clone();
+            keep.extend(serving.newest.as_ref().map(|newest| newest.version));
+            self.workers
+                .request(&Request::Prune(Prune { function, keep }), Vec::new());
+        }
     }
 
     /// Lets the spawner delete dependencies that no version has.

@@ -11,7 +11,7 @@ use fnd_manifest::judge::Verdict;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::Installed;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
-use fnd_wire::plan::BUILD;
+use fnd_wire::plan::is_builder;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::Path;
@@ -31,6 +31,8 @@ pub(crate) struct WaitingBuilds {
     pub(super) made: HashMap<Version, InvocationId>,
     /// The versions of `fnd-build` that build the wanted trees.
     pub(super) versions: HashMap<Version, Installed>,
+    /// Whether what builds of an earlier fnd have left is removed.
+    pub(super) is_swept: bool,
     /// Bytes of all trees; absent: to be counted.
     pub(super) bytes: Cell<Option<u64>>,
     /// Callers that wait until a function is installed, or cannot be.
@@ -79,7 +81,7 @@ pub(crate) struct BuildEnd {
 impl BuildEnd {
     /// Returns the end of an invocation, if it is one of `fnd-build`; `output` is the last lines that it printed.
     pub(in crate::driver) fn of(record: &InvocationRecord, output: &str) -> Option<Self> {
-        if record.function.as_str() != BUILD || !record.state.is_final() {
+        if !is_builder(record.function.as_str()) || !record.state.is_final() {
             return None;
         }
         let lines: Vec<_> = output.lines().filter(|line| !line.trim().is_empty()).collect();
