@@ -1,6 +1,7 @@
 //! Settings of installations: how many run at once, their network, packages of the machine.
 
 use super::*;
+use fnd_tests::ctl::fndctl;
 
 /// Returns a directory with the wheel of the index, which the sandbox of installations shows.
 fn wheels(index: &Index) -> tempfile::TempDir {
@@ -147,4 +148,24 @@ fn without_a_setting_one_installation_runs_at_a_time() {
     answers(&fnd, "pads", "one .....Ada");
     answers(&fnd, "web", "one .....Ada");
     fnd.finish();
+}
+
+#[test]
+fn a_run_without_a_daemon_installs_with_the_settings_of_its_configuration() {
+    require!(root, cgroup);
+    let index = Index::start();
+    let files = tempfile::tempdir().unwrap();
+    let path = |name: &str| files.path().join(name).display().to_string();
+    fs::write(path("pads.py"), with_list(PYTHON)).unwrap();
+    let config = format!(
+        "[build]\nsecrets = [\"netrc\"]\n[build.env]\nPIP_INDEX_URL = \"http://127.0.0.1:{}/simple\"\n",
+        index.port
+    );
+    fs::write(path("fnd.toml"), config).unwrap();
+    let runtimes = repository().join("runtimes");
+    let environment = [("FND_RUNTIMES", runtimes.as_path())];
+    let arguments = ["run", &path("pads.py"), "-d", "\"Ada\"", "--config", &path("fnd.toml")];
+    let run = fndctl(&arguments, b"", &environment).expect_code(0);
+    assert_eq!(run.out(), "one .....Ada", "{run}");
+    assert!(run.stderr.contains("without the secrets of `[build]`: netrc"), "{run}");
 }
