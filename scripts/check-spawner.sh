@@ -60,7 +60,8 @@ lines=$(code_lines)
 # The code for archives unpacks it.
 # 6 so that a tree that is there can be used without the secrets of its build.
 # 49 for several builds at once: only root can give the version of a build, with its secrets, to another user.
-ceiling=7821
+# 35 for dependencies that are built anew: only root can name and number the trees.
+ceiling=7856
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

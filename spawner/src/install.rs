@@ -100,6 +100,8 @@ pub enum Purpose {
     Install,
     /// The same, and code of a source is fetched again.
     Fetch,
+    /// To install it with dependencies that are built anew.
+    Rebuild,
     /// To hand the files of a stored version to fnd.
     Files,
 }
@@ -247,6 +249,11 @@ impl Snapshot {
     /// Returns whether a stored version is read, not the function's files.
     pub fn is_stored_version(&self) -> bool {
         self.stored.is_some()
+    }
+
+    /// Returns the tree of the stored version that is read.
+    pub fn stored_tree(&self) -> Option<Version> {
+        trees::linked(self.stored.as_ref()?.0.dirs.first()?, "deps")
     }
 
     /// Returns the stored version that is read, and its plan.

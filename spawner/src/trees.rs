@@ -10,6 +10,7 @@ use crate::sandbox::identity;
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::plan::{BUILD, COMPLETE, TREE_SIZE};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fstat, openat, readlinkat, statat};
+use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -35,6 +36,31 @@ pub fn builder() -> FunctionName {
 /// Returns the directory of a tree.
 pub fn place(places: &Places, tree: &Version) -> PathBuf {
     places.state.join("deps").join(tree.hex())
+}
+
+/// Returns the tree in whose place this one is built anew (`again`), or the newest one that was made in its place. A stored
+/// version keeps the one that it has: `kept`.
+///
+/// # Errors
+/// If the number of the new one cannot be written.
+pub fn generation(places: &Places, tree: &Version, again: bool, kept: Option<Version>) -> io::Result<Version> {
+    let directory = places.state.join("spawner/generations");
+    let file = directory.join(tree.hex());
+    let newest = fs::read_to_string(&file).ok().and_then(|text| text.parse().ok()).unwrap_or(0_u64);
+    let name = |number: u64| match number {
+        0 => *tree,
+        _ => Version(Sha256::digest([&tree.0[..], &number.to_le_bytes()].concat()).into()),
+    };
+    let is_there = |tree: &Version| place(places, tree).exists();
+    if again {
+        // If the newest one is not there, its build has failed, or still runs.
+        let next = newest + u64::from(newest == 0 || is_there(&name(newest)));
+        places::make(&directory, 0o700)?;
+        places::replace(&file, next.to_string().as_bytes())?;
+        return Ok(name(next));
+    }
+    let made = || (0..=newest).rev().map(name).filter(is_there);
+    Ok(made().find(|tree| Some(*tree) == kept).or_else(|| made().next()).unwrap_or_else(|| name(newest)))
 }
 
 /// Marks a tree as used now, and returns whether it exists.
@@ -303,5 +329,32 @@ mod tests {
         assert!(place(&places, &TREE).exists());
         prune(&places, Duration::ZERO);
         assert!(!place(&places, &TREE).exists());
+    }
+
+    #[test]
+    fn a_tree_that_is_built_anew_takes_the_place_of_the_one_before_once_it_is_there() {
+        let root = tempfile::tempdir().unwrap();
+        let places = Places::prepare(&root.path().join("state"), &root.path().join("run"), false).unwrap();
+        let make = |tree: &Version| fs::create_dir(place(&places, tree)).unwrap();
+        let remove = |tree: &Version| fs::remove_dir(place(&places, tree)).unwrap();
+        let now = |kept| generation(&places, &TREE, false, kept).unwrap();
+        let again = || generation(&places, &TREE, true, None).unwrap();
+        assert_eq!(now(None), TREE, "there is none");
+        make(&TREE);
+        let one = again();
+        assert_ne!(one, TREE);
+        assert_eq!((now(None), again()), (TREE, one), "its build runs, or has failed");
+        make(&one);
+        assert_eq!((now(None), now(Some(TREE))), (one, TREE), "a stored version keeps its own");
+        let two = again();
+        assert!(![TREE, one].contains(&two));
+        assert_eq!((now(None), now(Some(two))), (one, one));
+        make(&two);
+        remove(&TREE);
+        assert_eq!((now(None), now(Some(TREE)), now(Some(one))), (two, two, one));
+        // Nobody used them for long: the list has a tree again after one build.
+        remove(&one);
+        remove(&two);
+        assert_eq!(now(None), two);
     }
 }

@@ -23,7 +23,8 @@ pub const PROTOCOL_MIN: u16 = 1;
 /// with the sandbox of a function. Protocol 7 adds secrets of functions, and [`Reply::Masks`]. In protocol 8 the judge
 /// says where the key of encrypted secrets is. Protocol 9 adds [`Request::Measure`]. Protocol 10 adds installing from a
 /// stored version ([`STORED`]) and [`Request::Files`]. Protocol 11 adds dependencies: [`Reply::NeedsBuild`],
-/// [`Request::Seal`] and [`Request::Fetch`]. In protocol 12 several builds run at once ([`Request::SealIn`]). Everything else is
+/// [`Request::Seal`] and [`Request::Fetch`]. In protocol 12 several builds run at once ([`Request::SealIn`]),
+/// and a build is repeated ([`Request::Rebuild`]). Everything else is
 /// protocol 1.
 pub const PROTOCOL_MAX: u16 = PROTOCOL_LANES;
 /// First protocol in which functions of mode `handler` can be started.
@@ -194,7 +195,10 @@ wire_enum! {
         /// on. Answered like [`Request::Install`].
         23 = Fetch(Install),
         /// As [`Request::Seal`], for one of the functions that build. From protocol 12 on. Answered by [`Reply::Sealed`].
-        24 = SealIn(SealIn),
+        25 = SealIn(SealIn),
+        /// Installs a function as [`Request::Install`] does, but has its dependencies built anew into another tree. From
+        /// protocol 12 on. Answered like [`Request::Install`].
+        26 = Rebuild(Install),
     }
 }
 

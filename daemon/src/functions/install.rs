@@ -115,6 +115,7 @@ impl Functions {
                     self.registry.remove(name);
                     self.releases.remove(name);
                     self.sources.remove(name);
+                    self.rebuilt.remove(name);
                     let mut free = self.routes.set(name, []);
                     free.extend(self.hooks.set(name, []));
                     self.installer.want(free);
@@ -323,10 +324,11 @@ impl Functions {
             directory_form: candidate.directory_form,
         };
         let fetches = candidate.copy().is_none() && self.sources.sent(&candidate.function);
-        let request = if fetches {
-            Request::Fetch(install)
-        } else {
-            Request::Install(install)
+        let builds_anew = candidate.copy().is_none() && self.rebuilt.remove(&candidate.function);
+        let request = match (builds_anew, fetches) {
+            (true, _) => Request::Rebuild(install),
+            (false, true) => Request::Fetch(install),
+            (false, false) => Request::Install(install),
         };
         Some((request, candidate))
     }

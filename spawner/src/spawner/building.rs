@@ -53,11 +53,20 @@ impl Spawner {
         let (mut planned, mut installed, group) = self.install(&inner, (plan, sandbox), [Some(digest), None])?;
         planned.1.1 = given.is_some(); // the digest is no digest of secrets
         installed.document = document;
-        let tree = installed.version;
         let places = &self.workers.host().places;
+        let again = snapshot.purpose == Purpose::Rebuild;
+        if !is_source {
+            let of = trees::generation(places, &installed.version, again, snapshot.stored_tree());
+            installed.version =
+                of.map_err(|error| one(&format!("failed to begin a build: {error}"), "check the free space"))?;
+        }
+        let tree = installed.version;
         let is_there = match is_source {
-            // Its time is that of the fetching.
-            true => snapshot.purpose != Purpose::Fetch && trees::is_fresh(places, &tree, fresh_for),
+            // Its time is that of the fetching. What is built anew is built of the code that is there.
+            true => {
+                let most = fresh_for.filter(|_| !again);
+                snapshot.purpose != Purpose::Fetch && trees::is_fresh(places, &tree, most)
+            }
             false => trees::touch(places, &tree),
         };
         if is_there {
@@ -77,10 +86,9 @@ impl Spawner {
         let lent = snapshot.stored_plan().and_then(|(version, (mut plan, (sandbox, has_secrets)))| {
             plan.function = snapshot.install.function.clone();
             let digest = digest(&plan, &sandbox);
-            let (mut planned, installed, group) = self.install(&snapshot, (plan, sandbox), [Some(digest), None])?;
-            planned.1.1 = has_secrets;
-            let changed = || vec![problem(&snapshot.shown, "its interpreter has changed", "build it again")];
-            if installed.version == version { Ok((planned, installed, group)) } else { Err(changed()) }
+            let (mut planned, mut installed, group) = self.install(&snapshot, (plan, sandbox), [Some(digest), None])?;
+            (planned.1.1, installed.version) = (has_secrets, version);
+            Ok((planned, installed, group))
         });
         match lent {
             Ok((planned, installed, group)) => {

@@ -109,13 +109,17 @@ impl Spawner {
         let purpose = match request {
             Request::Files(_) => Purpose::Files,
             Request::Fetch(_) => Purpose::Fetch,
+            Request::Rebuild(_) => Purpose::Rebuild,
             _ => Purpose::Install,
         };
         match request {
             Request::Hello(hello) => return self.hello = Some((number, hello, now() + STARTS)),
             Request::Reload if self.jobs.len() < JOBS_MAX => return self.jobs.push_back(Job::Reload(number)),
             Request::Reload => return self.failed(number, TOO_MANY.to_owned()),
-            Request::Install(mut install) | Request::Files(mut install) | Request::Fetch(mut install) => {
+            Request::Install(mut install)
+            | Request::Files(mut install)
+            | Request::Fetch(mut install)
+            | Request::Rebuild(mut install) => {
                 if purpose == Purpose::Files {
                     install.directory = fnd_wire::frame::STORED; // fnd may not read what only root can
                 }

@@ -129,6 +129,32 @@ fn two_installations_run_at_once_each_as_a_user_of_its_own() {
 }
 
 #[test]
+fn a_fnd_that_is_killed_during_two_installations_ends_both_later() {
+    require!(root, cgroup);
+    let index = Index::start();
+    index.mode("hang");
+    let mut fnd = Fnd::start_with(&index.setup("jobs = 2", "").detached());
+    fnd.drop_file("pads.py", &with_list(PYTHON));
+    fnd.drop_file("web.cjs", NODE);
+    wait_until("both to ask", PATIENCE, || {
+        let asked = requests(&index);
+        let has = |path: &str| asked.lines().any(|line| line.trim_end_matches('/') == path);
+        (has("/simple/fndpad") && has("/fndpad")).then_some(())
+    });
+    fnd.kill();
+    index.mode("ok");
+    fnd.launch();
+    answers(&fnd, "pads", "one .....Ada");
+    answers(&fnd, "web", "one .....Ada");
+    assert_eq!(trees(&fnd).len(), 2);
+    wait_until("empty homes", PATIENCE, || {
+        let left = |name: &str| fs::read_dir(fnd.path(&format!("state/home/{name}"))).unwrap().count();
+        (left("fnd-build") + left("fnd-build-2") == 0).then_some(())
+    });
+    fnd.finish();
+}
+
+#[test]
 fn without_a_setting_one_installation_runs_at_a_time() {
     require!(root, cgroup);
     let index = Index::start();
@@ -147,6 +173,59 @@ fn without_a_setting_one_installation_runs_at_a_time() {
     index.mode("ok");
     answers(&fnd, "pads", "one .....Ada");
     answers(&fnd, "web", "one .....Ada");
+    fnd.finish();
+}
+
+#[test]
+fn packages_are_built_anew_into_another_tree_and_an_earlier_release_keeps_its_own() {
+    require!(root, cgroup);
+    let index = Index::start();
+    let mut fnd = Fnd::start_with(&index.setup("", ""));
+    let code = "import fndpad, os\n\ndef handler(event, context):\n    return os.path.realpath(fndpad.__file__)\n";
+    let code = with_list(code);
+    fnd.drop_file("pads.py", &code);
+    answers(&fnd, "pads", "/site/fndpad.py");
+    let tree = |fnd: &Fnd| fnd.invoke("pads", "1").text();
+    let first = tree(&fnd);
+    let _ = fnd.ctl(&["build", "pads"]).expect_code(0);
+    assert_eq!((builds(&fnd), tree(&fnd)), (1, first.clone()), "it is there");
+    let _ = fnd.ctl(&["build", "pads", "--clean"]).expect_code(0);
+    // The version before serves until the new one is loaded.
+    let second = wait_until("another tree", PATIENCE, || {
+        Some(tree(&fnd)).filter(|now| *now != first)
+    });
+    assert!(second.ends_with("/site/fndpad.py"), "{second}");
+    assert_eq!(
+        (builds(&fnd), trees(&fnd).len()),
+        (2, 2),
+        "the one before stays as it is"
+    );
+    // An earlier release has the packages that it had, also after a restart.
+    let releases = fnd.ctl(&["releases", "pads", "-q"]).expect_code(0).out();
+    let oldest = releases.lines().last().unwrap();
+    let _ = fnd.ctl(&["rollback", "pads", oldest]).expect_code(0);
+    answers(&fnd, "pads", &first);
+    fnd.stop();
+    fnd.launch();
+    answers(&fnd, "pads", &first);
+    // The file has the newest ones, and so has another function with the same list.
+    fnd.drop_file("pads.py", &format!("{code}\n# edited\n"));
+    answers(&fnd, "pads", &second);
+    fnd.drop_file("more.py", &code);
+    answers(&fnd, "more", &second);
+    assert_eq!(builds(&fnd), 2);
+    // A build that fails changes nothing.
+    index.mode("damaged");
+    let failed = fnd.ctl(&["build", "pads", "--clean"]).expect_code(1);
+    assert!(
+        failed.stderr.contains("installation of its dependencies failed"),
+        "{failed}"
+    );
+    assert_eq!(tree(&fnd), second);
+    fnd.stop();
+    fnd.launch();
+    answers(&fnd, "pads", &second);
+    assert_eq!(fnd.function("pads").unwrap().error, None);
     fnd.finish();
 }
 

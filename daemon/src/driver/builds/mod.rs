@@ -309,11 +309,23 @@ impl State {
         }
     }
 
-    /// Installs a function again, and its dependencies if they are not there. Resolves when it is installed or cannot be;
-    /// nothing if there is no function of that name.
-    pub(crate) fn build_again(&mut self, function: &FunctionName) -> Option<oneshot::Receiver<Result<(), String>>> {
+    /// Installs a function again, and its dependencies if they are not there, or in any case (`clean`). Resolves when it is
+    /// installed or cannot be; nothing if there is no function of that name.
+    pub(crate) fn build_again(
+        &mut self,
+        function: &FunctionName,
+        clean: bool,
+    ) -> Option<oneshot::Receiver<Result<(), String>>> {
         let candidate = self.functions.registry.get(function)?.candidate.clone();
         let (send, wait) = oneshot::channel();
+        if clean && self.workers.welcome.protocol < PROTOCOL_LANES {
+            let why = "the running fnd-spawner is older than clean builds: `systemctl stop fnd && systemctl start fnd`";
+            let _ = send.send(Err(why.to_owned())); // the receiver is below
+            return Some(wait);
+        }
+        if clean {
+            self.functions.rebuilt.insert(function.clone());
+        }
         self.builds.callers.push((function.clone(), send));
         self.functions.sources.ask(function);
         self.functions.installer.want_again(candidate);
