@@ -35,6 +35,7 @@ words! {
     }
 }
 
+#[expect(clippy::derivable_impls, reason = "`words!` makes the enum, and derives no default")]
 impl Default for BuildNetwork {
     fn default() -> Self {
         Self::Host
