@@ -1,13 +1,14 @@
-//! Which trees of dependencies are wanted, and which one is built now: one at a time.
+//! Which trees of dependencies are wanted, and which ones are built now: one in each lane.
 //!
 //! ```text
 //! wanted ─▶ Clear ─▶ Build ─┬─ succeeded ─▶ Seal ─┬─ there is a tree ──▶ Install
 //!                           │                     └─ there is none ─┐
 //!                           └─ failed ──────────────────────────────┴──▶ Refuse
 //! ```
-//! Whatever lies where builds leave their files is removed before a build: an install script of another build could have
-//! left it there. So a tree is made only of a build that this fnd has started and seen succeed. A build of an earlier fnd
-//! that still runs is waited for, and what it leaves is removed.
+//! A lane is a place where builds leave their files, with a user of its own. Whatever lies there is removed before a build:
+//! an install script of another build could have left it there. So a tree is made only of a build that this fnd has started
+//! and seen succeed, and no build can reach the files of one that runs beside it. A build of an earlier fnd that still runs is
+//! waited for, and what it leaves is removed.
 //!
 //! A failure is not remembered: only a change of a file, a reload or a person asks for the function again.
 
@@ -23,15 +24,18 @@ pub struct Waiter {
     pub copy: bool,
 }
 
+/// The number of a lane, from 1 on.
+pub type Lane = u32;
+
 /// An order for the shell around this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// Remove what builds have left; [`Builds::sealed`] must follow.
-    Clear(Version),
-    /// Make a tree of what its build has left; [`Builds::sealed`] must follow.
-    Seal(Version),
-    /// Build; [`Builds::started`] must follow, then [`Builds::ended`].
-    Build(Version),
+    /// Remove what builds have left in a lane; [`Builds::sealed`] must follow.
+    Clear(Lane),
+    /// Make a tree of what its build has left there; [`Builds::sealed`] must follow.
+    Seal(Lane, Version),
+    /// Build; [`Builds::started`] must follow, then [`Builds::ended`]; or [`Builds::not_started`].
+    Build(Lane, Version),
     /// The tree is there: install them.
     Install(BTreeSet<Waiter>),
     /// The tree cannot be built, for this reason: what serves goes on.
@@ -51,22 +55,47 @@ enum Step {
     Building { id: InvocationId, own: bool },
 }
 
+/// The work of a lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Current {
+    /// Absent: the lane is only emptied.
+    tree: Option<Version>,
+    step: Step,
+}
+
 /// The trees that are wanted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Builds {
     wanted: BTreeMap<Version, BTreeSet<Waiter>>,
-    /// The wanted trees, in the order in which they are built; the current one is not among them.
+    /// The wanted trees, in the order in which they are built; the current ones are not among them.
     waiting: Vec<Version>,
-    current: Option<(Version, Step)>,
+    lanes: BTreeMap<Lane, Current>,
+    /// How many lanes there are.
+    most: Lane,
+}
+
+impl Default for Builds {
+    fn default() -> Self {
+        Self {
+            wanted: BTreeMap::new(),
+            waiting: Vec::new(),
+            lanes: BTreeMap::new(),
+            most: 1,
+        }
+    }
 }
 
 impl Builds {
+    /// Sets how many trees are built at once. If it is less than before, the builds that run go on.
+    pub fn allow(&mut self, most: Lane) {
+        self.most = most.max(1);
+    }
+
     /// Adds what needs a tree, in place of the one that it needed before.
-    pub fn want(&mut self, waiter: Waiter, tree: Version) -> Option<Order> {
+    pub fn want(&mut self, waiter: Waiter, tree: Version) -> Vec<Order> {
         self.forget(&waiter);
         self.wanted.entry(tree).or_default().insert(waiter);
-        let is_current = self.current.as_ref().is_some_and(|(current, _)| *current == tree);
-        if !is_current && !self.waiting.contains(&tree) {
+        if !self.waiting.contains(&tree) && !self.is_current(tree) {
             self.waiting.push(tree);
         }
         self.next()
@@ -81,69 +110,115 @@ impl Builds {
         self.waiting.retain(|tree| self.wanted.contains_key(tree));
     }
 
-    /// Begins with the next tree, if none is being built.
-    fn next(&mut self) -> Option<Order> {
-        if self.current.is_some() || self.waiting.is_empty() {
-            return None;
+    /// Empties a lane in which nothing was built yet: an earlier fnd may have left something there. `live` is the build of an
+    /// earlier fnd that still runs there.
+    pub fn sweep(&mut self, lane: Lane, live: Option<InvocationId>) -> Option<Order> {
+        if self.lanes.contains_key(&lane) {
+            return None; // it was emptied before this build
         }
-        let tree = self.waiting.remove(0);
-        self.current = Some((tree, Step::Clearing));
-        Some(Order::Clear(tree))
+        let step = live.map_or(Step::Clearing, |id| Step::Building { id, own: false });
+        self.lanes.insert(lane, Current { tree: None, step });
+        live.is_none().then_some(Order::Clear(lane))
+    }
+
+    fn is_current(&self, tree: Version) -> bool {
+        self.lanes.values().any(|current| current.tree == Some(tree))
+    }
+
+    /// Begins with the next trees, as far as lanes are free.
+    fn next(&mut self) -> Vec<Order> {
+        let mut orders = Vec::new();
+        for lane in 1..=self.most {
+            if self.waiting.is_empty() {
+                break;
+            }
+            if !self.lanes.contains_key(&lane) {
+                let tree = Some(self.waiting.remove(0));
+                let step = Step::Clearing;
+                self.lanes.insert(lane, Current { tree, step });
+                orders.push(Order::Clear(lane));
+            }
+        }
+        orders
     }
 
     /// Handles the answer to [`Order::Clear`] or [`Order::Seal`].
-    pub fn sealed(&mut self, tree: Version, sealed: Result<(), String>) -> Vec<Order> {
-        match &self.current {
-            // An answer to a request of an earlier connection.
-            Some((current, _)) if *current != tree => Vec::new(),
-            Some((_, Step::Clearing)) if !self.wanted.contains_key(&tree) => self.over(Order::Install),
+    pub fn sealed(&mut self, lane: Lane, sealed: Result<(), String>) -> Vec<Order> {
+        let Some(current) = self.lanes.get_mut(&lane) else {
+            return Vec::new();
+        };
+        match (&current.step, current.tree) {
             // The build finds files that could not be removed, and fails.
-            Some((_, Step::Clearing)) => {
-                self.current = Some((tree, Step::Starting));
-                vec![Order::Build(tree)]
+            (Step::Clearing, Some(tree)) if self.wanted.contains_key(&tree) => {
+                current.step = Step::Starting;
+                vec![Order::Build(lane, tree)]
             }
-            Some((_, Step::Sealing)) => match sealed {
-                Ok(()) => self.over(Order::Install),
-                Err(why) => self.over(|waiters| Order::Refuse(waiters, why)),
+            (Step::Clearing, _) => self.over(lane, Order::Install),
+            (Step::Sealing, _) => match sealed {
+                Ok(()) => self.over(lane, Order::Install),
+                Err(why) => self.over(lane, |waiters| Order::Refuse(waiters, why)),
             },
-            _ => Vec::new(),
+            (Step::Starting | Step::Building { .. }, _) => Vec::new(),
         }
     }
 
     /// Notes which invocation builds; `own` is false if an earlier fnd started it.
-    pub fn started(&mut self, id: InvocationId, own: bool) {
-        if let Some((_, step @ Step::Starting)) = &mut self.current {
-            *step = Step::Building { id, own };
+    pub fn started(&mut self, lane: Lane, id: InvocationId, own: bool) {
+        if let Some(current) = self.lanes.get_mut(&lane).filter(|one| one.step == Step::Starting) {
+            current.step = Step::Building { id, own };
+        }
+    }
+
+    /// Handles a build that cannot be started.
+    pub fn not_started(&mut self, lane: Lane, why: String) -> Vec<Order> {
+        match self.lanes.get(&lane) {
+            Some(current) if current.step == Step::Starting => self.over(lane, |waiters| Order::Refuse(waiters, why)),
+            _ => Vec::new(),
         }
     }
 
     /// Handles the end of an invocation.
     pub fn ended(&mut self, id: InvocationId, outcome: Result<(), String>) -> Vec<Order> {
-        let Some((tree, Step::Building { id: building, own })) = self.current.clone() else {
+        let Some((lane, own)) = self.lane_of(id) else {
             return Vec::new();
         };
-        if building != id {
+        let Some(current) = self.lanes.get_mut(&lane) else {
             return Vec::new();
-        }
-        match (outcome, own) {
-            (Ok(()), true) => {
-                self.current = Some((tree, Step::Sealing));
-                vec![Order::Seal(tree)]
+        };
+        match (outcome, current.tree) {
+            (Ok(()), Some(tree)) if own => {
+                current.step = Step::Sealing;
+                vec![Order::Seal(lane, tree)]
             }
-            (Err(why), true) => self.over(|waiters| Order::Refuse(waiters, why)),
-            (_, false) => {
-                self.current = Some((tree, Step::Clearing));
-                vec![Order::Clear(tree)]
+            (Err(why), _) if own => self.over(lane, |waiters| Order::Refuse(waiters, why)),
+            _ => {
+                current.step = Step::Clearing;
+                vec![Order::Clear(lane)]
             }
         }
     }
 
-    /// Ends the current tree, and begins with the next one.
-    fn over(&mut self, end: impl FnOnce(BTreeSet<Waiter>) -> Order) -> Vec<Order> {
-        let tree = self.current.take().map(|(tree, _)| tree);
+    /// Ends the work of a lane, and begins with the next tree.
+    fn over(&mut self, lane: Lane, end: impl FnOnce(BTreeSet<Waiter>) -> Order) -> Vec<Order> {
+        let tree = self.lanes.remove(&lane).and_then(|current| current.tree);
         // Absent: nobody wants it any more.
         let waiters = tree.and_then(|tree| self.wanted.remove(&tree));
         waiters.map(end).into_iter().chain(self.next()).collect()
+    }
+
+    /// Returns the lane in which an invocation builds, and whether this fnd started it.
+    fn lane_of(&self, invocation: InvocationId) -> Option<(Lane, bool)> {
+        self.lanes.iter().find_map(|(lane, current)| match current.step {
+            Step::Building { id, own } if id == invocation => Some((*lane, own)),
+            _ => None,
+        })
+    }
+
+    /// Returns the tree that an invocation builds; absent if an earlier fnd started it.
+    #[must_use]
+    pub fn built_by(&self, id: InvocationId) -> Option<Version> {
+        let (lane, _) = self.lane_of(id).filter(|(_, own)| *own)?;
+        self.lanes.get(&lane)?.tree
     }
 
     /// Returns the tree that it waits for.
@@ -158,16 +233,17 @@ impl Builds {
     /// Returns the invocation that builds the tree for it, if it has begun.
     #[must_use]
     pub fn invocation_for(&self, waiter: &Waiter) -> Option<InvocationId> {
-        match &self.current {
-            Some((tree, Step::Building { id, .. })) if self.of(waiter) == Some(*tree) => Some(*id),
+        let tree = self.of(waiter)?;
+        self.lanes.values().find_map(|current| match current.step {
+            Step::Building { id, .. } if current.tree == Some(tree) => Some(id),
             _ => None,
-        }
+        })
     }
 
     /// Returns every tree that is wanted or being built.
     #[must_use]
     pub fn trees(&self) -> Vec<Version> {
-        let current = self.current.iter().map(|(tree, _)| *tree);
+        let current = self.lanes.values().filter_map(|current| current.tree);
         current.chain(self.waiting.iter().copied()).collect()
     }
 }
@@ -197,16 +273,16 @@ mod tests {
     #[test]
     fn functions_with_one_tree_share_one_build() {
         let mut builds = Builds::default();
-        assert_eq!(builds.want(name("a"), ONE), Some(Order::Clear(ONE)));
-        assert_eq!(builds.sealed(ONE, Ok(())), [Order::Build(ONE)]);
-        assert_eq!(builds.want(name("b"), ONE), None);
-        builds.started(ID, true);
+        assert_eq!(builds.want(name("a"), ONE), [Order::Clear(1)]);
+        assert_eq!(builds.sealed(1, Ok(())), [Order::Build(1, ONE)]);
+        assert_eq!(builds.want(name("b"), ONE), []);
+        builds.started(1, ID, true);
         assert_eq!(builds.invocation_for(&name("b")), Some(ID));
-        assert_eq!(builds.want(name("c"), TWO), None, "one at a time");
-        assert_eq!(builds.ended(ID, Ok(())), [Order::Seal(ONE)]);
+        assert_eq!(builds.want(name("c"), TWO), [], "one at a time");
+        assert_eq!(builds.ended(ID, Ok(())), [Order::Seal(1, ONE)]);
         assert_eq!(
-            builds.sealed(ONE, Ok(())),
-            [Order::Install(names(&["a", "b"])), Order::Clear(TWO)]
+            builds.sealed(1, Ok(())),
+            [Order::Install(names(&["a", "b"])), Order::Clear(1)]
         );
         assert_eq!(builds.trees(), [TWO]);
     }
@@ -216,43 +292,40 @@ mod tests {
         let mut builds = Builds::default();
         builds.want(name("a"), ONE);
         builds.want(name("b"), TWO);
-        builds.sealed(ONE, none());
-        builds.started(ID, true);
+        builds.sealed(1, none());
+        builds.started(1, ID, true);
         let why = || "exit 65".to_owned();
         assert_eq!(
             builds.ended(ID, Err(why())),
-            [Order::Refuse(names(&["a"]), why()), Order::Clear(TWO)]
+            [Order::Refuse(names(&["a"]), why()), Order::Clear(1)]
         );
-        assert_eq!(builds.want(name("a"), ONE), None, "it waits for the other one");
-        assert_eq!(builds.sealed(TWO, Ok(())), [Order::Build(TWO)]);
+        assert_eq!(builds.want(name("a"), ONE), [], "it waits for the other one");
+        assert_eq!(builds.sealed(1, Ok(())), [Order::Build(1, TWO)]);
     }
 
     #[test]
     fn a_build_that_leaves_no_tree_is_a_failure() {
         let mut builds = Builds::default();
         builds.want(name("a"), ONE);
-        builds.sealed(ONE, none());
-        builds.started(ID, true);
+        builds.sealed(1, none());
+        builds.started(1, ID, true);
         builds.ended(ID, Ok(()));
         let why = "the link `x` leads out of it".to_owned();
-        assert_eq!(
-            builds.sealed(ONE, Err(why.clone())),
-            [Order::Refuse(names(&["a"]), why)]
-        );
+        assert_eq!(builds.sealed(1, Err(why.clone())), [Order::Refuse(names(&["a"]), why)]);
     }
 
     #[test]
     fn a_function_that_changes_waits_for_its_new_tree_only() {
         let mut builds = Builds::default();
         builds.want(name("a"), ONE);
-        builds.sealed(ONE, none());
-        builds.started(ID, true);
-        assert_eq!(builds.want(name("a"), TWO), None);
+        builds.sealed(1, none());
+        builds.started(1, ID, true);
+        assert_eq!(builds.want(name("a"), TWO), []);
         assert_eq!(builds.of(&name("a")), Some(TWO));
         builds.ended(ID, Ok(()));
-        assert_eq!(builds.sealed(ONE, Ok(())), [Order::Clear(TWO)]);
+        assert_eq!(builds.sealed(1, Ok(())), [Order::Clear(1)]);
         builds.forget(&name("a"));
-        assert_eq!(builds.sealed(TWO, none()), [], "nobody wants it");
+        assert_eq!(builds.sealed(1, none()), [], "nobody wants it");
         assert_eq!(builds.trees(), []);
     }
 
@@ -260,14 +333,10 @@ mod tests {
     fn a_build_of_an_earlier_fnd_is_waited_for_and_may_be_of_another_tree() {
         let mut builds = Builds::default();
         builds.want(name("a"), ONE);
-        builds.sealed(ONE, none());
-        builds.started(ID, false);
-        assert_eq!(
-            builds.ended(ID, Ok(())),
-            [Order::Clear(ONE)],
-            "it may be of another tree"
-        );
-        assert_eq!(builds.sealed(ONE, none()), [Order::Build(ONE)]);
+        builds.sealed(1, none());
+        builds.started(1, ID, false);
+        assert_eq!(builds.ended(ID, Ok(())), [Order::Clear(1)], "it may be of another tree");
+        assert_eq!(builds.sealed(1, none()), [Order::Build(1, ONE)]);
     }
 
     #[test]
@@ -281,18 +350,71 @@ mod tests {
         );
         let mut builds = Builds::default();
         builds.want(file.clone(), ONE);
-        assert_eq!(builds.want(copy.clone(), TWO), None);
+        assert_eq!(builds.want(copy.clone(), TWO), []);
         assert_eq!((builds.of(&file), builds.of(&copy)), (Some(ONE), Some(TWO)));
         builds.forget(&copy);
         assert_eq!((builds.of(&file), builds.of(&copy)), (Some(ONE), None));
     }
 
+    #[test]
+    fn as_many_trees_are_built_at_once_as_there_are_lanes() {
+        let (three, other) = (Version([3; 32]), InvocationId(8));
+        let mut builds = Builds::default();
+        builds.allow(2);
+        assert_eq!(builds.want(name("a"), ONE), [Order::Clear(1)]);
+        assert_eq!(builds.want(name("b"), TWO), [Order::Clear(2)]);
+        assert_eq!(builds.want(name("c"), three), [], "both lanes are in use");
+        assert_eq!(builds.want(name("d"), TWO), [], "it is built already");
+        assert_eq!(builds.sealed(2, Ok(())), [Order::Build(2, TWO)]);
+        assert_eq!(builds.sealed(1, Ok(())), [Order::Build(1, ONE)]);
+        builds.started(1, ID, true);
+        builds.started(2, other, true);
+        assert_eq!((builds.built_by(ID), builds.built_by(other)), (Some(ONE), Some(TWO)));
+        assert_eq!(builds.invocation_for(&name("d")), Some(other));
+        assert_eq!(builds.ended(other, Ok(())), [Order::Seal(2, TWO)]);
+        assert_eq!(
+            builds.sealed(2, Ok(())),
+            [Order::Install(names(&["b", "d"])), Order::Clear(2)]
+        );
+        // Fewer lanes: the build in the second one goes on, and then none begins there.
+        builds.allow(1);
+        assert_eq!(builds.want(name("e"), TWO), []);
+        assert_eq!(builds.sealed(2, Ok(())), [Order::Build(2, three)]);
+        assert_eq!(
+            builds.not_started(2, String::new()),
+            [Order::Refuse(names(&["c"]), String::new())]
+        );
+        assert_eq!(
+            builds.ended(ID, Err(String::new())),
+            [Order::Refuse(names(&["a"]), String::new()), Order::Clear(1)]
+        );
+    }
+
+    #[test]
+    fn what_an_earlier_fnd_has_left_is_removed_even_if_nothing_is_to_be_built() {
+        let mut builds = Builds::default();
+        assert_eq!(builds.sweep(1, None), Some(Order::Clear(1)));
+        assert_eq!(builds.want(name("a"), ONE), [], "files are being removed");
+        assert_eq!(builds.sealed(1, Ok(())), [Order::Clear(1)]);
+        assert_eq!(builds.sweep(1, None), None, "a build begins there");
+        // A build that still runs, in a lane that is no longer used.
+        assert_eq!(builds.sweep(2, Some(ID)), None);
+        assert_eq!(builds.built_by(ID), None);
+        assert_eq!(builds.ended(ID, Ok(())), [Order::Clear(2)]);
+        assert_eq!(builds.sealed(2, Ok(())), []);
+        assert_eq!(builds.trees(), [ONE]);
+    }
+
     proptest! {
         /// Whatever happens, each function that wants a tree is installed or refused once the builds have ended; and a tree
-        /// is made only of what its own build has left.
+        /// is made only of what its own build has left in its lane.
         #[test]
-        fn nobody_waits_for_ever(steps in proptest::collection::vec((0_u8..4, 0_u8..4, any::<bool>()), 1..60)) {
+        fn nobody_waits_for_ever(
+            most in 1_u32..4,
+            steps in proptest::collection::vec((0_u8..5, 0_u8..6, any::<bool>()), 1..80),
+        ) {
             let mut builds = Builds::default();
+            builds.allow(most);
             let mut waiting: BTreeMap<Waiter, Version> = BTreeMap::new();
             let mut orders: Vec<Order> = Vec::new();
             let mut next_id = 0;
@@ -309,21 +431,35 @@ mod tests {
                     }
                 }
             };
-            let mut left = None;
-            let mut turn = |builds: &mut Builds, orders: &mut Vec<Order>, good: bool| match orders.pop() {
-                Some(order @ (Order::Clear(tree) | Order::Seal(tree))) => {
-                    assert!(matches!(order, Order::Clear(_)) || left == Some(tree), "of another build");
-                    left = None;
-                    builds.sealed(tree, if good { Ok(()) } else { none() })
+            let mut left: BTreeMap<Lane, Version> = BTreeMap::new();
+            let mut turn = |builds: &mut Builds, orders: &mut Vec<Order>, which: usize, good: bool| {
+                if orders.is_empty() {
+                    return Vec::new();
                 }
-                Some(Order::Build(tree)) => {
-                    assert_eq!(left, None, "an earlier build's files are there");
-                    next_id += 1;
-                    left = good.then_some(tree);
-                    builds.started(InvocationId(next_id), good);
-                    builds.ended(InvocationId(next_id), if next_id % 3 == 0 { none() } else { Ok(()) })
+                match orders.remove(which % orders.len()) {
+                    Order::Clear(lane) => {
+                        left.remove(&lane);
+                        builds.sealed(lane, if good { Ok(()) } else { none() })
+                    }
+                    Order::Seal(lane, tree) => {
+                        assert_eq!(left.remove(&lane), Some(tree), "of another build");
+                        builds.sealed(lane, if good { Ok(()) } else { none() })
+                    }
+                    Order::Build(lane, tree) => {
+                        assert_eq!(left.get(&lane), None, "an earlier build's files are there");
+                        next_id += 1;
+                        if next_id % 5 == 0 {
+                            return builds.not_started(lane, String::new());
+                        }
+                        if good {
+                            left.insert(lane, tree);
+                        }
+                        builds.started(lane, InvocationId(next_id), good);
+                        assert_eq!(builds.built_by(InvocationId(next_id)), good.then_some(tree));
+                        builds.ended(InvocationId(next_id), if next_id % 3 == 0 { none() } else { Ok(()) })
+                    }
+                    Order::Install(_) | Order::Refuse(..) => Vec::new(),
                 }
-                _ => Vec::new(),
             };
             for (what, which, good) in steps {
                 let function = name(&format!("f{which}"));
@@ -337,15 +473,21 @@ mod tests {
                         waiting.remove(&function);
                         builds.forget(&function);
                     }
+                    2 if good => orders.extend(builds.sweep(Lane::from(which) + 1, None)),
                     _ => {
-                        let more = turn(&mut builds, &mut orders, good);
+                        let more = turn(&mut builds, &mut orders, usize::from(which), good);
                         take(&mut orders, &mut waiting, more);
                     }
                 }
-                prop_assert!(orders.len() <= 1, "one at a time");
+                let building = orders.iter().filter(|order| matches!(order, Order::Build(..) | Order::Seal(..)));
+                prop_assert!(building.count() <= usize::try_from(most).unwrap(), "more than there are lanes");
+                let mut trees = builds.trees();
+                trees.sort_unstable();
+                trees.dedup();
+                prop_assert_eq!(trees.len(), builds.trees().len(), "a tree is built twice");
             }
-            for _ in 0..1000 {
-                let more = turn(&mut builds, &mut orders, true);
+            for which in 0..1000 {
+                let more = turn(&mut builds, &mut orders, which, true);
                 take(&mut orders, &mut waiting, more);
             }
             prop_assert!(waiting.is_empty() && builds.trees().is_empty(), "{waiting:?} {builds:?}");

@@ -23,6 +23,8 @@ NETWORK = re.compile(
     r"|\b50[0234] (Server Error|Internal|Bad Gateway|Service|Gateway)|RemoteDisconnected|IncompleteRead",
     re.IGNORECASE,
 )
+# Hashes in the file make pip demand one for each package.
+PIP = ["-I", "-m", "pip", "install", "--no-compile", "--prefer-binary", "--no-warn-script-location", "--progress-bar", "off"]
 UV = ["/opt/fnd/interpreters/uv/current/bin", "/usr/local/bin", "/usr/bin"]
 
 
@@ -49,22 +51,37 @@ def main():
         listing = tmp / "requirements.txt"
         options = ["--frozen", "--no-dev", "--no-emit-project", "--format", "requirements-txt", "--quiet"]
         run([uv, "export", *options, "--project", str(code), "--output-file", str(listing)])
-    if uv is not None:
+    if wanted.get("system_packages"):
+        beside_system(site, tmp / "venv", listing)
+    elif uv is not None:
         python = ["--python", sys.executable]
         hashes = ["--require-hashes"] if "--hash=" in listing.read_text() else []
         run([uv, "pip", "install", *python, *hashes, "--no-progress", "--target", str(site), "-r", str(listing)])
     elif importlib.util.find_spec("pip") is None:
         fail(f"`{sys.executable}` has no pip: `apt install python3-pip`, or `fndctl runtimes install uv`")
     else:
-        # Hashes in the file make pip demand one for each package.
-        options = ["--no-compile", "--prefer-binary", "--no-warn-script-location", "--progress-bar", "off"]
-        run([sys.executable, "-I", "-m", "pip", "install", *options, "--target", str(site), "-r", str(listing)])
+        run([sys.executable, *PIP, "--target", str(site), "-r", str(listing)])
     # Byte code that is not compared with the source's time, which changes when the tree is copied.
     compiling = [sys.executable, "-I", "-m", "compileall", "-q", "-q", "--invalidation-mode", "unchecked-hash"]
     subprocess.run([*compiling, str(site)], check=False)  # an error: a file is no valid Python, and is not imported
     packages = sorted(path.name[: -len(".dist-info")].replace("-", " ", 1) for path in site.glob("*.dist-info"))
     (tree / ".fnd-packages").write_text("".join(f"{package}\n" for package in packages))
     print(f"installed {len(packages)} packages" if len(packages) != 1 else f"installed {packages[0]}")
+
+
+def beside_system(site, environment, listing):
+    """Installs what the machine's Python does not have: pip does so in an environment that sees the machine's packages.
+
+    uv does not count packages of the machine, and pip with `--target` does not either.
+    """
+    run([sys.executable, "-I", "-m", "venv", "--system-site-packages", "--without-pip", str(environment)])
+    python = environment / "bin/python"
+    if subprocess.run([python, "-I", "-c", "import pip"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
+        fail("`system_packages` needs the pip of the machine: `apt install python3-pip`")
+    run([str(python), *PIP, "-r", str(listing)])
+    [installed] = environment.glob("lib/python*/site-packages")
+    site.rmdir()
+    installed.rename(site)
 
 
 def clear(state):

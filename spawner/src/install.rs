@@ -15,7 +15,7 @@ use fnd_wire::archive::{BYTES_MAX, ENTRIES_MAX as FILES_MAX, Format};
 use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::{Install, Origin, Problem, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
-use fnd_wire::plan::{Build, CODE_MAX, COMPLETE, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan};
+use fnd_wire::plan::{Build, CODE_MAX, COMPLETE, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan, is_builder};
 use fnd_wire::sandbox::Sandbox;
 use rustix::fs::{Dir, FileType};
 use rustix::process::getpid;
@@ -102,6 +102,8 @@ pub enum Purpose {
     Fetch,
     /// To have its code checked.
     Check,
+    /// To install it with dependencies that are built anew.
+    Rebuild,
     /// To hand the files of a stored version to fnd.
     Files,
 }
@@ -126,6 +128,8 @@ pub struct Snapshot {
     pub build: Option<Build>,
     /// The secrets that the build gets.
     pub given: Option<Gathered>,
+    /// Why these cannot be read. It matters only if the build has to run.
+    pub unread: Vec<Problem>,
     /// The tree of its dependencies.
     pub tree: Option<Version>,
     /// The tree that its code was fetched to.
@@ -164,7 +168,9 @@ impl Snapshot {
         };
         let stored_source = stored.as_ref().and_then(|(sources, _)| trees::linked(sources.dirs.first()?, "source"));
         let origin = stored.as_ref().map(|(_, origin)| origin);
-        let install = origin.map_or(install, |origin| &origin.install).clone();
+        // A version of a build is lent to the other functions that build.
+        let function = install.function.clone();
+        let install = Install { function, ..origin.map_or(install, |origin| &origin.install).clone() };
         let is_tree = install.directory_form || install.is_one_of_many() && stored.is_some();
         let kind = if is_tree { Kind::Directory } else { Kind::File };
         Ok(Self {
@@ -177,6 +183,7 @@ impl Snapshot {
             purpose: Purpose::Install,
             build: None,
             given: None,
+            unread: Vec::new(),
             tree: None,
             source: stored_source,
             fetched: None,
@@ -227,6 +234,7 @@ impl Snapshot {
             purpose: Purpose::Install,
             build: None,
             given: None,
+            unread: Vec::new(),
             tree: None,
             source: None,
             fetched: None,
@@ -243,6 +251,22 @@ impl Snapshot {
     /// Returns whether a stored version is read, not the function's files.
     pub fn is_stored_version(&self) -> bool {
         self.stored.is_some()
+    }
+
+    /// Returns the tree of the stored version that is read.
+    pub fn stored_tree(&self) -> Option<Version> {
+        trees::linked(self.stored.as_ref()?.0.dirs.first()?, "deps")
+    }
+
+    /// Returns the stored version that is read, and its plan.
+    ///
+    /// # Errors
+    /// Why they can't be read.
+    pub fn stored_plan(&self) -> Result<(Version, Planned), Vec<Problem>> {
+        let dir = self.stored.as_ref().and_then(|(sources, _)| sources.dirs.first());
+        let version = dir.and_then(|dir| Version::parse(dir.file_name()?.to_str()?));
+        let plan = dir.and_then(|dir| Planned::from_wire(&fs::read(dir.join("plan")).ok()?).ok());
+        version.zip(plan).ok_or_else(|| vec![problem(&self.shown, "its plan can't be read", "build it again")])
     }
 
     /// Opens a file or directory of the function. A stored file belongs to root, but it is trusted only if its source
@@ -685,7 +709,9 @@ fn stored(install: &Install, sources: &Sources, staging: &Path) -> Result<(Sourc
     let bad = |why: String| problem(&install.source, format!("the stored release can't be used: {why}"), ANOTHER);
     let version = Version::parse(&install.source).ok_or_else(|| bad("it has no such name".to_owned()))?;
     let versions = staging.parent().unwrap_or(staging);
-    let dir = versions.join(install.function.file_form()).join(version.hex());
+    let builder = Some(trees::builder()).filter(|_| is_builder(install.function.as_str()));
+    let holder = builder.as_ref().unwrap_or(&install.function);
+    let dir = versions.join(holder.file_form()).join(version.hex());
     let origin = fs::read(dir.join("origin")).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => bad("it was deleted, or an earlier fnd stored it".to_owned()),
         _ => bad(error.to_string()),

@@ -10,6 +10,7 @@ use crate::sandbox::identity;
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::plan::{BUILD, COMPLETE, TREE_SIZE};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fstat, openat, readlinkat, statat};
+use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -37,6 +38,31 @@ pub fn place(places: &Places, tree: &Version) -> PathBuf {
     places.state.join("deps").join(tree.hex())
 }
 
+/// Returns the tree in whose place this one is built anew (`again`), or the newest one that was made in its place. A stored
+/// version keeps the one that it has: `kept`.
+///
+/// # Errors
+/// If the number of the new one cannot be written.
+pub fn generation(places: &Places, tree: &Version, again: bool, kept: Option<Version>) -> io::Result<Version> {
+    let directory = places.state.join("spawner/generations");
+    let file = directory.join(tree.hex());
+    let newest = fs::read_to_string(&file).ok().and_then(|text| text.parse().ok()).unwrap_or(0_u64);
+    let name = |number: u64| match number {
+        0 => *tree,
+        _ => Version(Sha256::digest([&tree.0[..], &number.to_le_bytes()].concat()).into()),
+    };
+    let is_there = |tree: &Version| place(places, tree).exists();
+    if again {
+        // If the newest one is not there, its build has failed, or still runs.
+        let next = newest + u64::from(newest == 0 || is_there(&name(newest)));
+        places::make(&directory, 0o700)?;
+        places::replace(&file, next.to_string().as_bytes())?;
+        return Ok(name(next));
+    }
+    let made = || (0..=newest).rev().map(name).filter(is_there);
+    Ok(made().find(|tree| Some(*tree) == kept).or_else(|| made().next()).unwrap_or_else(|| name(newest)))
+}
+
 /// Marks a tree as used now, and returns whether it exists.
 pub fn touch(places: &Places, tree: &Version) -> bool {
     let Ok(dir) = File::open(place(places, tree)) else { return false };
@@ -59,14 +85,14 @@ pub fn linked(version: &Path, name: &str) -> Option<Version> {
     Version::parse(fs::read_link(version.join(name)).ok()?.file_name()?.to_str()?)
 }
 
-/// Makes a tree of what a build has left; the build has this owner. A tree of other content takes the place of the one that
+/// Makes a tree of what a build has left in its home; the build has this owner. A tree of other content takes the place of the one that
 /// is there. Call it in a helper only.
 ///
 /// # Errors
 /// If the build is not complete or has left something that no tree may have, or if copying fails.
-pub fn seal(places: &Places, tree: &Version, owner: Option<(u32, u32)>) -> io::Result<()> {
+pub fn seal(places: &Places, home: &Path, tree: &Version, owner: Option<(u32, u32)>) -> io::Result<()> {
     let target = place(places, tree);
-    let built = places.of(BUILD).home.join(tree.hex());
+    let built = home.join(tree.hex());
     if target.exists() && !built.exists() {
         return Ok(()); // asked again after it was done
     }
@@ -93,11 +119,10 @@ pub fn seal(places: &Places, tree: &Version, owner: Option<(u32, u32)>) -> io::R
     copied.inspect_err(|_| drop(fs::remove_dir_all(&fresh)))
 }
 
-/// Removes what builds have left. Call it as the last step of a helper: it gives the rights of root away.
-pub fn clear(places: &Places, root: bool) -> i32 {
-    let home = places.of(BUILD).home;
+/// Removes what builds have left in their home. Call it as the last step of a helper: it gives the rights of root away.
+pub fn clear(home: &Path, root: bool) -> i32 {
     // Absent before the first build.
-    if home.exists() { removal::empty(&home, root) } else { 0 }
+    if home.exists() { removal::empty(home, root) } else { 0 }
 }
 
 /// Removes the trees that no version has and that were not used for a time. Call it in a helper only.
@@ -226,8 +251,8 @@ mod tests {
             complete(dir);
         });
         assert!(!touch(&places, &TREE));
-        seal(&places, &TREE, None).unwrap();
-        assert_eq!(clear(&places, false), 0);
+        seal(&places, &places.of(BUILD).home, &TREE, None).unwrap();
+        assert_eq!(clear(&places.of(BUILD).home, false), 0);
         let tree = place(&places, &TREE);
         let mode = fs::metadata(tree.join("site/pkg/a.py")).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o755, "no file is setuid, or writable for others");
@@ -235,14 +260,14 @@ mod tests {
         assert!(touch(&places, &TREE));
         let left = fs::read_dir(places.of(BUILD).home).unwrap().count();
         assert_eq!(left, 0, "the home of builds does not grow");
-        seal(&places, &TREE, None).unwrap();
+        seal(&places, &places.of(BUILD).home, &TREE, None).unwrap();
     }
 
     #[test]
     fn another_content_takes_the_place_of_a_tree_and_the_same_makes_it_new() {
         let (_root, places) = built(complete);
         assert!(!is_fresh(&places, &TREE, None));
-        seal(&places, &TREE, None).unwrap();
+        seal(&places, &places.of(BUILD).home, &TREE, None).unwrap();
         assert!(is_fresh(&places, &TREE, None) && is_fresh(&places, &TREE, Some(60)));
         let age = || {
             let dir = File::open(place(&places, &TREE)).unwrap();
@@ -250,13 +275,13 @@ mod tests {
             assert!(is_fresh(&places, &TREE, None) && !is_fresh(&places, &TREE, Some(60)));
         };
         age();
-        seal(&places, &TREE, None).unwrap();
+        seal(&places, &places.of(BUILD).home, &TREE, None).unwrap();
         assert!(is_fresh(&places, &TREE, Some(60)), "the same content");
         age();
         let dir = places.of(BUILD).home.join(TREE.hex());
         fs::write(dir.join(COMPLETE), "commit 2").unwrap();
         fs::write(dir.join("source.tar"), "2").unwrap();
-        seal(&places, &TREE, None).unwrap();
+        seal(&places, &places.of(BUILD).home, &TREE, None).unwrap();
         assert!(is_fresh(&places, &TREE, Some(60)));
         assert_eq!(fs::read_to_string(place(&places, &TREE).join("source.tar")).unwrap(), "2");
         assert_eq!(fs::read_dir(places.state.join("deps")).unwrap().count(), 1, "nothing is left beside it");
@@ -270,7 +295,7 @@ mod tests {
                 complete(dir);
                 fill(dir);
             });
-            let why = seal(&places, &TREE, None).unwrap_err().to_string();
+            let why = seal(&places, &places.of(BUILD).home, &TREE, None).unwrap_err().to_string();
             assert_eq!(fs::read_dir(places.state.join("deps")).unwrap().count(), 0, "{why}");
             why
         };
@@ -289,7 +314,7 @@ mod tests {
     #[test]
     fn a_tree_goes_when_no_version_has_it_for_long_enough() {
         let (_root, places) = built(complete);
-        seal(&places, &TREE, None).unwrap();
+        seal(&places, &places.of(BUILD).home, &TREE, None).unwrap();
         let version = places.of("f").version(&Version([1; 32]));
         fs::create_dir_all(&version).unwrap();
         symlink(Path::new("../../../deps").join(TREE.hex()), version.join("deps")).unwrap();
@@ -304,5 +329,32 @@ mod tests {
         assert!(place(&places, &TREE).exists());
         prune(&places, Duration::ZERO);
         assert!(!place(&places, &TREE).exists());
+    }
+
+    #[test]
+    fn a_tree_that_is_built_anew_takes_the_place_of_the_one_before_once_it_is_there() {
+        let root = tempfile::tempdir().unwrap();
+        let places = Places::prepare(&root.path().join("state"), &root.path().join("run"), false).unwrap();
+        let make = |tree: &Version| fs::create_dir(place(&places, tree)).unwrap();
+        let remove = |tree: &Version| fs::remove_dir(place(&places, tree)).unwrap();
+        let now = |kept| generation(&places, &TREE, false, kept).unwrap();
+        let again = || generation(&places, &TREE, true, None).unwrap();
+        assert_eq!(now(None), TREE, "there is none");
+        make(&TREE);
+        let one = again();
+        assert_ne!(one, TREE);
+        assert_eq!((now(None), again()), (TREE, one), "its build runs, or has failed");
+        make(&one);
+        assert_eq!((now(None), now(Some(TREE))), (one, TREE), "a stored version keeps its own");
+        let two = again();
+        assert!(![TREE, one].contains(&two));
+        assert_eq!((now(None), now(Some(two))), (one, one));
+        make(&two);
+        remove(&TREE);
+        assert_eq!((now(None), now(Some(TREE)), now(Some(one))), (two, two, one));
+        // Nobody used them for long: the list has a tree again after one build.
+        remove(&one);
+        remove(&two);
+        assert_eq!(now(None), two);
     }
 }

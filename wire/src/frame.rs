@@ -25,8 +25,9 @@ pub const PROTOCOL_MIN: u16 = 1;
 /// with the sandbox of a function. Protocol 7 adds secrets of functions, and [`Reply::Masks`]. In protocol 8 the judge
 /// says where the key of encrypted secrets is. Protocol 9 adds [`Request::Measure`]. Protocol 10 adds installing from a
 /// stored version ([`STORED`]) and [`Request::Files`]. Protocol 11 adds dependencies: [`Reply::NeedsBuild`],
-/// [`Request::Seal`] and [`Request::Fetch`]. Protocol 12 adds [`Request::Check`]. Everything else is protocol 1.
-pub const PROTOCOL_MAX: u16 = PROTOCOL_CHECKS;
+/// [`Request::Seal`] and [`Request::Fetch`]. In protocol 12 several builds run at once ([`Request::SealIn`]), a build is repeated
+/// ([`Request::Rebuild`]), and code is checked ([`Request::Check`]). Everything else is protocol 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_LANES;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
 /// First protocol that has [`Request::Sweep`].
@@ -54,6 +55,10 @@ pub const PROTOCOL_RELEASES: u16 = 10;
 pub const PROTOCOL_BUILDS: u16 = 11;
 /// First protocol that has [`Request::Check`].
 pub const PROTOCOL_CHECKS: u16 = 12;
+/// First protocol in which several builds run at once: each in a function of its own
+/// ([`is_builder`](crate::plan::is_builder)), which gets a version of [`BUILD`](crate::plan::BUILD) by installing it as
+/// [`STORED`].
+pub const PROTOCOL_LANES: u16 = 12;
 /// [`Install::directory`] of a stored version: `source` is its hash, and nothing else of the request is used.
 pub const STORED: u16 = u16::MAX;
 /// Largest secret in bytes.
@@ -220,6 +225,11 @@ wire_enum! {
         /// Prepares the check of a function's code; from protocol 12 on. Answered by [`Reply::NeedsBuild`] with a version of
         /// [`CHECK`](crate::plan::CHECK); if there is nothing to check, like [`Request::Install`].
         24 = Check(Install),
+        /// As [`Request::Seal`], for one of the functions that build. From protocol 12 on. Answered by [`Reply::Sealed`].
+        25 = SealIn(SealIn),
+        /// Installs a function as [`Request::Install`] does, but has its dependencies built anew into another tree. From
+        /// protocol 12 on. Answered like [`Request::Install`].
+        26 = Rebuild(Install),
     }
 }
 
@@ -288,6 +298,14 @@ wire_structs! {
         pub function: FunctionName,
         /// Versions to keep.
         pub keep: Vec<Version>,
+    }
+
+    /// What a build has left in its home is to be made a tree.
+    pub struct SealIn {
+        /// The function that builds.
+        pub function: FunctionName,
+        /// The tree; absent: nothing is to be made, and the home is only emptied.
+        pub tree: Option<Version>,
     }
 
     /// A function can be installed when its dependencies are built.

@@ -475,13 +475,21 @@ pub const ANSWER_MAX: usize = crate::frame::FRAME_MAX / 2;
 /// The function of fnd's own that builds dependencies. A function of people can't have this name.
 pub const BUILD: &str = "fnd-build";
 
+/// Says whether a function of this name builds dependencies: [`BUILD`], and `fnd-build-2` and so on, which build beside it.
+#[must_use]
+pub fn is_builder(name: &str) -> bool {
+    let number = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+    let rest = name.strip_prefix(BUILD);
+    rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-').is_some_and(number))
+}
+
 /// The function of fnd's own that checks the syntax of code. A function of people can't have this name.
 pub const CHECK: &str = "fnd-check";
 
 /// Says whether a name is that of a function of fnd's own.
 #[must_use]
 pub fn is_own(name: &str) -> bool {
-    name == BUILD || name == CHECK
+    name == CHECK || is_builder(name)
 }
 
 /// The file by which a build says that a tree is complete. A line for each package: its name, a space, its version.

@@ -13,6 +13,10 @@ pub(crate) struct Args {
     /// Name of a function.
     #[arg(value_name = "FUNCTION", add = candidates::functions())]
     function: String,
+
+    /// Build its packages or its program anew, although they are there. The version before serves until that is done.
+    #[arg(long)]
+    clean: bool,
 }
 
 /// Shows what builds print, until there is no more.
@@ -36,7 +40,8 @@ async fn watch(context: &Context) {
 /// # Errors
 /// Its dependencies cannot be installed, there is no such function, or the daemon cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    let path = format!("{}/build", function_path(&args.function)?);
+    let clean = if args.clean { "?clean=1" } else { "" };
+    let path = format!("{}/build{clean}", function_path(&args.function)?);
     let built = context.client.post(&path);
     tokio::pin!(built);
     // Nothing is said about how it goes if its output cannot be had.

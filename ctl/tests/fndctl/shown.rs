@@ -103,6 +103,7 @@ fn answers() {
         &["unpin", "hello"],
         &["unpin", "full"],
         &["build", "hello"],
+        &["build", "hello", "--clean"],
         &["build", "fails"],
         &["diff", "hello"],
         &["diff", "hello", "ab", "9a", "-o", "json"],

@@ -119,8 +119,8 @@ impl FunctionBackend for Control {
         self.list_releases(name)
     }
 
-    fn build(&self, name: &FunctionName) -> Option<Pending<Result<(), String>>> {
-        let wait = self.settled().build_again(name)?;
+    fn build(&self, name: &FunctionName, clean: bool) -> Option<Pending<Result<(), String>>> {
+        let wait = self.settled().build_again(name, clean)?;
         Some(Box::pin(async move {
             wait.await.unwrap_or_else(|_| Err("fnd is stopping".to_owned()))
         }))

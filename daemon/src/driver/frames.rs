@@ -22,13 +22,14 @@ impl State {
             descriptors,
         } = incoming;
         match reply {
+            Reply::Installed(installed) if self.is_lent(request) => drop(self.lent(request, Ok(installed))),
             Reply::Installed(installed) => self.judged(request, Judged::Installed(Box::new(installed), None)),
             Reply::InstalledWithTree(InstalledWithTree { installed, tree }) => {
                 self.judged(request, Judged::Installed(Box::new(installed), Some(tree)));
             }
             Reply::NeedsBuild(needs) => self.judged(request, Judged::NeedsBuild(Box::new(needs))),
             Reply::Sealed(why) => self.sealed(request, why),
-            Reply::Refused(refused) if self.release_unread(request, &refused) => {}
+            Reply::Refused(refused) if self.release_unread(request, &refused) || self.not_lent(request, &refused) => {}
             Reply::Refused(mut refused) => {
                 if self.workers.welcome.protocol < PROTOCOL_BUILDS {
                     dependencies::explain(&mut refused);
@@ -116,9 +117,13 @@ impl State {
                 });
             }
             Some(Asked::Prune(asked)) => self.pruned(*asked, false),
-            Some(Asked::Seal(tree)) => {
-                self.workers.asked.insert(request, Asked::Seal(tree));
+            Some(Asked::Seal(lane)) => {
+                self.workers.asked.insert(request, Asked::Seal(lane));
                 self.sealed(request, Some(message.to_owned()));
+            }
+            Some(Asked::Lend(lane, tree)) => {
+                self.workers.asked.insert(request, Asked::Lend(lane, tree));
+                self.lent(request, Err(message.to_owned()));
             }
             Some(Asked::Watch(asked)) => self.watcher_failed(&asked.0, message),
             Some(Asked::Measure(worker)) => self.measurement_failed(worker, message),
@@ -132,7 +137,7 @@ impl State {
             Some(Asked::Watch(asked)) => self.watcher_runs(*asked, spawned, descriptors.into_iter()),
             Some(Asked::Measure(worker)) => self.measurement_runs(worker, spawned, descriptors.into_iter()),
             Some(Asked::Spawn(starting)) => self.spawned(*starting, spawned, descriptors.into_iter()),
-            Some(Asked::Prune(_) | Asked::Reload | Asked::Files(_) | Asked::Seal(_)) | None => {}
+            Some(Asked::Prune(_) | Asked::Reload | Asked::Files(_) | Asked::Seal(_) | Asked::Lend(..)) | None => {}
         }
     }
 
@@ -141,7 +146,10 @@ impl State {
         match self.workers.asked.remove(&request) {
             Some(Asked::Watch(asked)) => self.watcher_failed(&asked.0, why),
             Some(Asked::Measure(worker)) => self.measurement_failed(worker, why),
-            Some(Asked::Spawn(_) | Asked::Prune(_) | Asked::Reload | Asked::Files(_) | Asked::Seal(_)) | None => {}
+            Some(
+                Asked::Spawn(_) | Asked::Prune(_) | Asked::Reload | Asked::Files(_) | Asked::Seal(_) | Asked::Lend(..),
+            )
+            | None => {}
         }
     }
 

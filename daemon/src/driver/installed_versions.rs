@@ -2,7 +2,7 @@
 //! versions stay, the spawner deletes the others.
 
 use super::State;
-use super::builds::builder;
+use super::builds::builders;
 use super::checks::checker;
 use crate::ledger::Command;
 use crate::workers::Asked;
@@ -76,11 +76,12 @@ impl State {
             return;
         }
         let functions = self.functions.registry.iter().map(|(name, _)| name.clone());
-        let functions = functions.chain([builder(), checker()]).collect();
+        let functions = functions.chain(builders()).chain([checker()]).collect();
         let invocations = self.supervisor.live_invocations().collect();
         self.workers
             .request(&Request::Sweep(Sweep { functions, invocations }), Vec::new());
         self.prune_trees();
+        self.sweep_builds();
     }
 
     /// Returns the deleted functions that left files and have not come back since, with their names as people write

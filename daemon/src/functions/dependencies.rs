@@ -5,6 +5,7 @@ use super::catalog::Candidate;
 use super::install::{Change, read_document};
 use super::registry::UNFETCHED;
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::function::BuildNetwork;
 use fnd_manifest::judge::Verdict;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Problem, Refused};
@@ -41,17 +42,23 @@ impl Functions {
         let reason = lines.next().unwrap_or_default();
         // The end of an invocation says its reason in parentheses.
         let colon = if reason.starts_with('(') { "" } else { ":" };
+        let manifest = verdict.as_ref().and_then(|verdict| verdict.manifest.as_ref());
+        let without_network = match manifest.map(|manifest| manifest.build.network) {
+            Some(BuildNetwork::None) => ", without network (`[build] network = \"none\"`)",
+            Some(BuildNetwork::Host) | None => "",
+        };
         let (code, reason) = match origin {
             Some(origin) => (
                 UNFETCHED,
                 format!("fetching its code from {} failed{colon} {reason}", origin.from),
             ),
-            None if verdict.as_ref().is_some_and(|verdict| verdict.compiled) => {
-                ("compile", format!("compiling it failed{colon} {reason}"))
-            }
+            None if verdict.as_ref().is_some_and(|verdict| verdict.compiled) => (
+                "compile",
+                format!("compiling it failed{without_network}{colon} {reason}"),
+            ),
             None => (
                 "dependencies",
-                format!("the installation of its dependencies failed{colon} {reason}"),
+                format!("the installation of its dependencies failed{without_network}{colon} {reason}"),
             ),
         };
         if let Some(asked) = candidate.copy() {

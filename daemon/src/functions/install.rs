@@ -117,6 +117,7 @@ impl Functions {
                     self.registry.remove(name);
                     self.releases.remove(name);
                     self.sources.remove(name);
+                    self.rebuilt.remove(name);
                     let mut free = self.routes.set(name, []);
                     free.extend(self.hooks.set(name, []));
                     self.installer.want(free);
@@ -334,11 +335,14 @@ impl Functions {
             directory_form: candidate.directory_form,
         };
         let fetches = candidate.copy().is_none() && self.sources.sent(&candidate.function);
-        let checked = candidate.copy().is_none() && self.installer.checks.is_due(&candidate.function);
-        let request = match (fetches, checked) {
-            (true, _) => Request::Fetch(install),
-            (false, true) => Request::Check(install),
-            (false, false) => Request::Install(install),
+        let is_file = candidate.copy().is_none();
+        let checked = is_file && self.installer.checks.is_due(&candidate.function);
+        let builds_anew = is_file && self.rebuilt.remove(&candidate.function);
+        let request = match (builds_anew, fetches, checked) {
+            (true, _, _) => Request::Rebuild(install),
+            (false, true, _) => Request::Fetch(install),
+            (false, false, true) => Request::Check(install),
+            (false, false, false) => Request::Install(install),
         };
         Some((request, candidate))
     }

@@ -50,7 +50,7 @@ use fnd_core::release::Releases;
 use fnd_core::triggers::event::subscription::Subscriptions;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use tokio::sync::oneshot;
 
@@ -66,6 +66,8 @@ pub(crate) struct Functions {
     subscriptions: Option<Rc<Subscriptions>>,
     pub(crate) hooks: hooks::FunctionHooks,
     pub(crate) sources: sources::Sources,
+    /// The functions whose dependencies are built anew by their next installation.
+    pub(crate) rebuilt: BTreeSet<FunctionName>,
     /// Whether the directories have been quiet since the last change in them.
     quiet: bool,
     /// Whether a version was installed since the supervisor learned that they are quiet.
@@ -104,6 +106,7 @@ impl Functions {
             subscriptions: None,
             hooks: hooks::FunctionHooks::default(),
             sources: sources::Sources::default(),
+            rebuilt: BTreeSet::new(),
             quiet: false,
             unsettled: false,
             catalog,

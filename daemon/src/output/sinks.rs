@@ -5,6 +5,7 @@ use super::{Follow, LineSink, Meta};
 use crate::clock;
 use crate::output::kept::{Line, Stream, view};
 use fnd_core::api::LogLine;
+use fnd_wire::plan::{BUILD, is_builder};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 /// The receivers of lines as they arrive.
@@ -52,7 +53,10 @@ impl Follower {
         self.follow
             .function
             .as_ref()
-            .is_none_or(|function| *function == meta.function)
+            // The output of `fnd-build` is that of all builds, whichever of its functions they run in.
+            .is_none_or(|function| {
+                *function == meta.function || function.as_str() == BUILD && is_builder(meta.function.as_str())
+            })
             && self
                 .follow
                 .invocation

@@ -31,6 +31,7 @@ use crate::workers::http::{ReadinessProbe, Upload};
 use crate::workers::link::Connection;
 use crate::workers::masks::WorkerMasks;
 use crate::workers::silence::Silence;
+use fnd_core::builds::Lane;
 use fnd_core::supervisor::{Answered, Rules};
 use fnd_wire::frame::{Release, Request, StoredFile, Welcome};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
@@ -161,8 +162,10 @@ pub(crate) enum Asked {
     Measure(WorkerId),
     /// The function, and the versions to keep.
     Prune(Box<(FunctionName, Vec<Version>)>),
-    /// The files of a build are removed, or made this tree.
-    Seal(Version),
+    /// The files of a build in this lane are removed, or made a tree.
+    Seal(Lane),
+    /// The version that builds a tree is given to a lane.
+    Lend(Lane, Version),
     /// The files of a stored release; who waits for them.
     Files(oneshot::Sender<Result<Vec<StoredFile>, String>>),
 }

@@ -84,6 +84,7 @@ fn every_route() {
         ("DELETE /v1/functions/hello/canary".to_owned(), ""),
         ("POST /v1/functions/hello/promote".to_owned(), ""),
         ("POST /v1/functions/hello/build".to_owned(), ""),
+        ("POST /v1/functions/hello/build?clean=1".to_owned(), ""),
         ("POST /v1/functions/fails/build".to_owned(), ""),
         ("POST /v1/functions/full/unpin".to_owned(), ""),
         ("PUT /v1/functions/new".to_owned(), "x"),

@@ -22,7 +22,7 @@ mod triggers;
 
 pub use access::{Access, names_functions};
 pub use around::{History, HttpServer, Listen, Logs, Sandbox, Service};
-pub use build::{Build, Release};
+pub use build::{Build, BuildNetwork, Release};
 pub use follow_ups::{Alert, AlertOn, Call, Hooks, OnHookFailure};
 pub use limits::Limits;
 pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};

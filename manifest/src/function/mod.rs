@@ -58,9 +58,9 @@ mod widening;
 
 pub use credentials::MappedSecret;
 pub use keys::{
-    Access, Alert, AlertOn, Backoff, Call, EventSubscription, FileTrigger, History, Hooks, HttpRoute, HttpServer,
-    Isolation, Jitter, Limits, Listen, Logs, Manifest, OnHookFailure, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn,
-    Sandbox, Schedule, Service,
+    Access, Alert, AlertOn, Backoff, BuildNetwork, Call, EventSubscription, FileTrigger, History, Hooks, HttpRoute,
+    HttpServer, Isolation, Jitter, Limits, Listen, Logs, Manifest, OnHookFailure, Overlap, Poll, Pool, Queue, Rate,
+    Retry, RetryOn, Sandbox, Schedule, Service,
 };
 
 use serde::{Deserialize, Serialize};

@@ -4,13 +4,14 @@ use super::credentials;
 use super::events;
 use super::files;
 use super::follow_ups;
+use super::keys::Build;
 use super::pool::pool;
 use super::release;
 use super::routes;
 use super::sandboxes;
 use super::schedules;
 use super::server::{http_server, service};
-use super::{Limits, Manifest, Mode, Poll, Retry};
+use super::{BuildNetwork, Limits, Manifest, Mode, Poll, Retry};
 use crate::diagnostic::Diagnostic;
 use crate::runtime::Runtime;
 use crate::schema::pick::Pick;
@@ -19,6 +20,9 @@ use crate::schema::tree::{self, At, Node, Table, Value};
 use crate::settings::resolve::{Configuration, unknown_size};
 use fnd_wire::units;
 use std::collections::BTreeMap;
+
+/// The runtime whose installations can use packages of the machine.
+const PYTHON: &str = "python";
 
 /// Problems of a function, with the sources to which they refer.
 #[derive(Debug)]
@@ -146,6 +150,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     files::check(&manifest.file, own, (subject.mode, subject.path), report);
     manifest.http_server = http_server(pick, own, (&subject, &manifest.pool), report);
     sandboxes::settle(&mut manifest, (pick, own), configuration, subject.trusted, report);
+    settle_build(&mut manifest.build, own, (configuration, subject.runtime), report);
     manifest.permissions = permissions(&manifest.permissions, own, subject.runtime, report);
     manifest.entry = subject.entry;
     manifest
@@ -254,6 +259,30 @@ fn check_poll(poll: &Poll, pick: Pick<'_>, report: &mut Report<'_>) {
         let message = format!("`poll.until` of {until} is shorter than `poll.repeat` of {repeat}");
         let node = pick.written("poll.until").or_else(|| pick.written("poll.repeat"));
         report.add(node.map(|node| &node.at), Diagnostic::error("impossible", message));
+    }
+}
+
+/// Applies what the configuration says about every installation, and refuses what the runtime cannot do.
+fn settle_build(
+    build: &mut Build,
+    own: &Table,
+    (configuration, runtime): (&Configuration, &Runtime),
+    report: &mut Report<'_>,
+) {
+    if configuration.settings.build.network == BuildNetwork::None {
+        build.network = BuildNetwork::None;
+    }
+    if build.system_packages && runtime.summary.id != PYTHON {
+        build.system_packages = false;
+        // In `[defaults]` it is meant for the functions that can have it.
+        if let Some(node) = tree::find(own, "build.system_packages") {
+            let message = format!(
+                "`build.system_packages` has no effect with runtime `{}`",
+                runtime.summary.id
+            );
+            let help = "remove it: only functions in Python can have it";
+            report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::dependencies::Dependencies;
 use super::{Judge, Verdict, check, command, json, sandbox};
+use crate::function::BuildNetwork;
 use crate::function::keys::Build as Own;
 use crate::runtime::{Phase, Runtime};
 use crate::schema::tree::Table;
@@ -31,6 +32,8 @@ pub(super) struct Task<'a> {
     pub(super) secrets: Vec<(String, String)>,
     /// Environment that wins over that of the configuration.
     pub(super) env: BTreeMap<String, String>,
+    /// The network that it has.
+    pub(super) network: BuildNetwork,
     /// A path that it sees although the sandbox hides it.
     pub(super) shown: Option<String>,
     /// As [`Build::fresh_for`].
@@ -62,6 +65,7 @@ impl Judge {
             arguments: Vec::new(),
             secrets: secrets.into_iter().map(|name| (name.clone(), name.clone())).collect(),
             env: own.env.clone(),
+            network: own.network,
             shown: None,
             fresh_for: None,
             is_check: false,
@@ -85,7 +89,7 @@ impl Judge {
              home = \"none\"\ncache = \"none\"\n\
              [retry]\nretries = 3\ninterval = \"5s\"\non = [\"transient\"]\n\
              [pool]\nmax = 1\n\
-             [sandbox]\nprofile = \"strict\"\nnetwork = \"host\"\n{}",
+             [sandbox]\nprofile = \"strict\"\nnetwork = \"{}\"\n{}",
             task.description,
             runtime.summary.id,
             print_duration(settings.timeout),
@@ -94,6 +98,7 @@ impl Judge {
                 .cpu
                 .map(|cpu| format!("cpu = \"{cpu}m\"\n"))
                 .unwrap_or_default(),
+            task.network.as_str(),
             shown.unwrap_or_default(),
         );
         let (name, manifest) = match task.is_check {
@@ -144,7 +149,8 @@ impl Judge {
             .iter()
             .chain(&task.env)
             .map(|(name, value)| (name.clone(), command::plain(value)));
-        let offline = settings.offline.then(|| (OFFLINE.to_owned(), command::plain("1")));
+        let offline = settings.offline || task.network == BuildNetwork::None;
+        let offline = offline.then(|| (OFFLINE.to_owned(), command::plain("1")));
         let mapped = |(name, secret)| Mapped {
             name,
             secret,

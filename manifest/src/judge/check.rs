@@ -4,6 +4,7 @@
 use super::build::Task;
 use super::function::base_name;
 use super::{Judge, Judged};
+use crate::function::BuildNetwork;
 use crate::function::{Manifest, Mode};
 use crate::runtime::{Phase, Runtime};
 use crate::settings::keys::Build as Settings;
@@ -76,6 +77,7 @@ impl Judge {
             arguments: Vec::new(),
             secrets: Vec::new(),
             env: BTreeMap::new(),
+            network: BuildNetwork::None,
             shown: None,
             fresh_for: None,
             is_check: true,

@@ -22,6 +22,9 @@ pub(super) struct Dependencies {
     pub(super) file: Option<String>,
     /// The versions of the language that they need, `>=3.11`.
     pub(super) language: Option<String>,
+    /// Whether a package that the machine has is not installed again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) system_packages: bool,
     /// The program to make of the function's code, in a language with a compiler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) program: Option<Program>,

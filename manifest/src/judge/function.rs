@@ -214,7 +214,8 @@ impl Judge {
                 command::replace(&mut plan, (path, command), function, (node, report));
             }
         }
-        let build = dependencies.and_then(|dependencies| {
+        let build = dependencies.and_then(|mut dependencies| {
+            dependencies.system_packages = manifest.build.system_packages;
             self.dependencies_build(
                 &dependencies,
                 (choice.runtime, &manifest.build, super::is_trusted(function)),

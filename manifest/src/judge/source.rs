@@ -4,9 +4,9 @@
 use super::Judge;
 use super::build::Task;
 use crate::diagnostic::Diagnostic;
-use crate::function::HttpRoute;
 use crate::function::keys::Source;
 use crate::function::resolve::Report;
+use crate::function::{BuildNetwork, HttpRoute};
 use crate::schema::pick::Pick;
 use crate::schema::tree::{Table, Value, find};
 use fnd_wire::plan::{Build, Form, JudgeFunction};
@@ -90,6 +90,7 @@ impl Judge {
             arguments: fetch.arguments,
             secrets: source.key.iter().map(|key| ("key".to_owned(), key.clone())).collect(),
             env: BTreeMap::new(),
+            network: BuildNetwork::Host,
             shown: fetch.path,
             is_check: false,
             fresh_for: source.git.is_some().then_some(fetch.origin.every_s).flatten(),

@@ -2,7 +2,7 @@
 
 use crate::function::route::Credentials;
 use crate::function::sandbox::Profile;
-use crate::function::{AlertOn, Limits};
+use crate::function::{AlertOn, BuildNetwork, Limits};
 use crate::schema::Kind::{List, Text};
 use crate::schema::keys::keys;
 use crate::schema::pick::FromValue;
@@ -280,9 +280,9 @@ keys! {
         /// CPU of one installation. Default: no limit; functions that run have ten times its share.
         cpu: Option<u32> [with = "text::cpu_or_none"] = Cpu, example "1";
         /// Installations that run at the same time.
-        jobs = Whole(1..=64), default 1, example 2, not_yet [1];
-        /// The network of installations.
-        network = Word(&["host", "none"]), default "host", example "none", not_yet ["host"];
+        jobs: u32 [default = "one"] = Whole(1..=64), default 1, example 2;
+        /// The network of installations: the machine's, or none. A change installs everything anew. `[source]` is fetched all the same.
+        network: BuildNetwork [default] = Word(BuildNetwork::WORDS), default "host", example "none";
         /// Whether installations use only what was downloaded before; nothing is fetched.
         offline: bool = Bool, default false, example true;
         /// Environment of installations, such as the index of packages or a proxy. A change installs everything anew.
@@ -293,6 +293,11 @@ keys! {
         /// How long installed dependencies are kept after no version has them any more.
         keep: Duration [with = "text::duration"] = Duration(Zero::Fine), default "7d", example "1d";
     }
+}
+
+/// `[build] jobs` for a configuration from an fnd that did not have this key.
+fn one() -> u32 {
+    1
 }
 
 impl Default for Build {

@@ -4,11 +4,18 @@ use super::*;
 use crate::install::{Purpose, read_report, write_report};
 use crate::trees;
 use fnd_wire::frame::{NeedsBuild, PROTOCOL_BUILDS};
-use fnd_wire::plan::{BUILD, Build, CHECK, FunctionAndSandbox, OFFLINE};
+use fnd_wire::plan::{Build, CHECK, FunctionAndSandbox, OFFLINE, Plan};
+use fnd_wire::sandbox::Sandbox;
 use sha2::{Digest as _, Sha256};
 
 /// The tree of a function, or the version that builds it.
 pub(super) type Tree = Result<Version, Box<Installed>>;
+
+/// Returns the hash of all that decides what a build does, but not of its limits: a tree stays good when those change.
+fn digest(plan: &Plan, sandbox: &Sandbox) -> Version {
+    let environment: Vec<_> = plan.environment.iter().filter(|(name, _)| name != OFFLINE).cloned().collect();
+    Version(Sha256::digest(((plan.argv.clone(), environment), sandbox.clone()).to_wire()).into())
+}
 
 impl Spawner {
     /// Goes on with a function whose code comes from a source: with the code, or by having it fetched.
@@ -38,34 +45,65 @@ impl Spawner {
         if self.protocol < PROTOCOL_BUILDS {
             return Err(one("it has dependencies, and this fnd is older than fnd-spawner", "restart fnd"));
         }
-        // All that decides what a build does, but not its limits: a tree stays good when those change.
         let Build { plan, sandbox, document, inputs, made, credentials: _, fresh_for } = build;
-        let environment: Vec<_> = plan.environment.iter().filter(|(name, _)| name != OFFLINE).cloned().collect();
-        let decisive = ((plan.argv.clone(), environment), sandbox.clone()).to_wire();
+        let digest = digest(&plan, &sandbox);
         let staging = self.workers.host().places.state.join(format!("versions/.new-build-{}", self.snapshots));
         let unread = |error: io::Error| one(&format!("failed to read it: {error}"), "try again");
         // A check leaves no tree.
         let is_check = snapshot.purpose == Purpose::Check && !is_source;
         let own = if is_check { FunctionName::new(CHECK).expect("a name") } else { trees::builder() };
         let inner = snapshot.of_build(own, &inputs, made, staging).map_err(unread)?;
-        let digest = Version(Sha256::digest(decisive).into());
         let (mut planned, mut installed, group) = self.install(&inner, (plan, sandbox), [Some(digest), None])?;
         planned.1.1 = given.is_some(); // the digest is no digest of secrets
         installed.document = document;
-        let tree = installed.version;
         let places = &self.workers.host().places;
+        let again = snapshot.purpose == Purpose::Rebuild;
+        if !is_source {
+            let of = trees::generation(places, &installed.version, again, snapshot.stored_tree());
+            installed.version =
+                of.map_err(|error| one(&format!("failed to begin a build: {error}"), "check the free space"))?;
+        }
+        let tree = installed.version;
         let is_there = match is_source {
-            // Its time is that of the fetching.
-            true => snapshot.purpose != Purpose::Fetch && trees::is_fresh(places, &tree, fresh_for),
+            // Its time is that of the fetching. What is built anew is built of the code that is there.
+            true => {
+                let most = fresh_for.filter(|_| !again);
+                snapshot.purpose != Purpose::Fetch && trees::is_fresh(places, &tree, most)
+            }
             false => !is_check && trees::touch(places, &tree),
         };
         if is_there {
             return Ok(Ok(tree));
         }
+        if !snapshot.unread.is_empty() {
+            return Err(std::mem::take(&mut snapshot.unread));
+        }
         let stored = inner.store(&planned, &tree, places, group);
         stored.map_err(|error| one(&format!("failed to store its build: {error}"), "check the free space"))?;
         self.workers.give(installed.id, installed.version, given);
         Ok(Err(Box::new(installed)))
+    }
+
+    /// Gives the version that builds a tree to another function that builds, so that several builds run at once.
+    pub(super) fn lend(&mut self, snapshot: Snapshot) {
+        let lent = snapshot.stored_plan().and_then(|(version, (mut plan, (sandbox, has_secrets)))| {
+            plan.function = snapshot.install.function.clone();
+            let digest = digest(&plan, &sandbox);
+            let (mut planned, mut installed, group) = self.install(&snapshot, (plan, sandbox), [Some(digest), None])?;
+            (planned.1.1, installed.version) = (has_secrets, version);
+            Ok((planned, installed, group))
+        });
+        match lent {
+            Ok((planned, installed, group)) => {
+                let from = self.uids.id(&trees::builder());
+                self.workers.lend(from, (installed.id, installed.version));
+                self.store(snapshot, planned, installed, group);
+            }
+            Err(problems) => {
+                self.refuse(snapshot.request, snapshot.install.function.clone(), problems, None);
+                self.put_away(snapshot);
+            }
+        }
     }
 
     /// Answers that a function's dependencies have to be built first.
@@ -78,15 +116,16 @@ impl Spawner {
 
     /// Has a helper make a tree of what a build has left, and empty the home of builds: an install script must not leave
     /// anything there for the build of another tree.
-    pub(super) fn seal(&mut self, request: u32, tree: Option<Version>) {
+    pub(super) fn seal(&mut self, request: u32, builder: &FunctionName, tree: Option<Version>) {
         let places = self.workers.host().places.clone();
+        let home = places.of(&builder.file_form()).home;
         let report = places.state.join(format!("versions/.new-seal-{request}.report"));
-        let owner = fs::symlink_metadata(places.of(BUILD).home).map(|meta| (meta.uid(), meta.gid())).ok();
+        let owner = fs::symlink_metadata(&home).map(|meta| (meta.uid(), meta.gid())).ok();
         let owner = owner.filter(|_| self.sources.myself.root());
         let written = report.clone();
         let body = move || {
-            let sealed = tree.map_or(Ok(()), |tree| trees::seal(&places, &tree, owner));
-            write_report(&written, sealed.map(|()| true)) | trees::clear(&places, owner.is_some())
+            let sealed = tree.map_or(Ok(()), |tree| trees::seal(&places, &home, &tree, owner));
+            write_report(&written, sealed.map(|()| true)) | trees::clear(&home, owner.is_some())
         };
         self.helpers.add(Lane::Write, After::Sealed(request, report), Box::new(body));
     }

@@ -73,19 +73,19 @@ impl Spawner {
     pub(super) fn gathered(&mut self, waiting: Waiting) {
         let Waiting { mut snapshot, function, then, memory } = waiting;
         let unread = |why| vec![problem(&snapshot.shown, format!("failed to read its secrets: {why}"), "reload fnd")];
-        match credentials::head(&memory) {
-            Ok(head) if head.problems.is_empty() => {
-                let gathered = Gathered { head, memory };
-                match then {
-                    Some(then) => {
-                        snapshot.given = Some(gathered);
-                        self.gather(snapshot, function, (then, None));
-                    }
-                    None => self.decide(snapshot, function, Some(gathered)),
+        match (credentials::head(&memory), then) {
+            (Ok(head), Some(then)) => {
+                match head.problems.is_empty() {
+                    true => snapshot.given = Some(Gathered { head, memory }),
+                    false => snapshot.unread = head.problems,
                 }
+                self.gather(snapshot, function, (then, None));
             }
-            Ok(head) => self.refuse_judged(snapshot, function, head.problems),
-            Err(why) => {
+            (Ok(head), None) if head.problems.is_empty() => {
+                self.decide(snapshot, function, Some(Gathered { head, memory }));
+            }
+            (Ok(head), None) => self.refuse_judged(snapshot, function, head.problems),
+            (Err(why), _) => {
                 let problems = unread(why);
                 self.refuse_judged(snapshot, function, problems);
             }

@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::install::Purpose;
+use crate::trees;
+use fnd_wire::frame::SealIn;
+use fnd_wire::plan::is_builder;
 
 /// Largest number of waiting requests to read or install, more than there are users for functions; and the longest path
 /// in one.
@@ -107,6 +110,7 @@ impl Spawner {
             Request::Files(_) => Purpose::Files,
             Request::Fetch(_) => Purpose::Fetch,
             Request::Check(_) => Purpose::Check,
+            Request::Rebuild(_) => Purpose::Rebuild,
             _ => Purpose::Install,
         };
         match request {
@@ -116,7 +120,8 @@ impl Spawner {
             Request::Install(mut install)
             | Request::Files(mut install)
             | Request::Fetch(mut install)
-            | Request::Check(mut install) => {
+            | Request::Check(mut install)
+            | Request::Rebuild(mut install) => {
                 if purpose == Purpose::Files {
                     install.directory = fnd_wire::frame::STORED; // fnd may not read what only root can
                 }
@@ -136,7 +141,11 @@ impl Spawner {
             Request::Release(release) => return self.release(number, &release),
             Request::Prune(prune) => return self.prune(number, &prune),
             Request::Sweep(sweep) => return self.sweep(number, &sweep),
-            Request::Seal(tree) => return self.seal(number, tree),
+            Request::Seal(tree) => return self.seal(number, &trees::builder(), tree),
+            Request::SealIn(SealIn { function, tree }) if is_builder(function.as_str()) => {
+                return self.seal(number, &function, tree);
+            }
+            Request::SealIn(_) => return self.failed(number, "that function builds nothing".to_owned()),
             Request::PruneTrees(keep_s) => return self.prune_trees(number, Duration::from_secs(keep_s)),
             Request::Acknowledge(worker) => return self.workers.acknowledge(worker),
             Request::Remove(function) => {

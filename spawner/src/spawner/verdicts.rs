@@ -5,7 +5,7 @@ use crate::credentials::Gathered;
 use crate::install::{Planned, Purpose, Work};
 use fnd_wire::frame::InstalledWithTree;
 use fnd_wire::plan::{
-    Credentials, FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, Plan,
+    Credentials, FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, Plan, is_builder,
 };
 use fnd_wire::sandbox::Sandbox;
 use std::rc::Rc;
@@ -137,6 +137,7 @@ impl Spawner {
                 self.reply(snapshot.request, &Reply::Files(snapshot.stored_files()), Vec::new());
                 self.put_away(snapshot);
             }
+            Ok(Progress::Read) if is_builder(snapshot.install.function.as_str()) => self.lend(snapshot),
             Ok(Progress::Read) => {
                 let question = snapshot.question();
                 return Some((Subject::Function(Box::new(snapshot)), question));
@@ -372,7 +373,7 @@ impl Spawner {
     }
 
     /// Copies a function to its place; if it is large, a helper does it.
-    fn store(&mut self, snapshot: Snapshot, plan: Planned, installed: Installed, group: Option<u32>) {
+    pub(super) fn store(&mut self, snapshot: Snapshot, plan: Planned, installed: Installed, group: Option<u32>) {
         let (snapshot, places) = (Rc::new(snapshot), self.workers.host().places.clone());
         if !snapshot.is_staged() {
             let written = snapshot.store(&plan, &installed.version, &places, group);

@@ -302,6 +302,16 @@ impl Workers {
         }
     }
 
+    /// Gives the secrets of a function's version to the same version of another function.
+    pub fn lend(&mut self, from: Option<FunctionId>, (to, version): (FunctionId, Version)) {
+        let lent = from.and_then(|from| self.given.get(&(from, version)));
+        let copied = lent.and_then(|Gathered { head, memory }| {
+            let memory = memory.try_clone().ok()?; // without it, the start says that the secrets were not read
+            Some(Gathered { head: head.clone(), memory })
+        });
+        self.give(to, version, copied);
+    }
+
     /// Forgets the secrets and service bindings of a function's versions except these.
     pub fn keep_given(&mut self, function: FunctionId, keep: &[Version]) {
         self.given.retain(|(of, version), _| *of != function || keep.contains(version));

@@ -103,6 +103,27 @@ fn a_fnd_that_is_killed_during_an_installation_ends_it_later() {
 }
 
 #[test]
+fn what_a_killed_installation_has_left_is_removed_at_the_next_start() {
+    require!(root, cgroup);
+    let index = Index::start();
+    index.mode("hang");
+    let (mut fnd, after) = serving(&index.setup("", ""));
+    fnd.drop_file("pads.py", &after);
+    index.wait_request();
+    fnd.kill();
+    // Nothing is to be installed any more.
+    fnd.drop_file("pads.py", BEFORE);
+    let home = fnd.path("state/home/fnd-build");
+    let left = || fs::read_dir(&home).unwrap().count();
+    assert_ne!(left(), 0);
+    fnd.launch();
+    wait_until("an empty home", PATIENCE, || (left() == 0).then_some(()));
+    answers(&fnd, "pads", "before");
+    assert_eq!(trees(&fnd).len(), 0);
+    fnd.finish();
+}
+
+#[test]
 fn the_name_of_fnds_own_function_is_refused() {
     require!(root, cgroup);
     let fnd = Fnd::start();

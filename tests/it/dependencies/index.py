@@ -2,7 +2,8 @@
 `index.py DIRECTORY [gems]`.
 
 It prints its port. Each request is a line of DIRECTORY/requests. DIRECTORY/mode says how it answers: `ok`, `500`, `hang`
-(until the mode changes) or `damaged` (files whose bytes are not those that were promised).
+(until the mode changes), `pair` (nothing is answered before two kinds of packages are asked for) or `damaged` (files
+whose bytes are not those that were promised).
 """
 
 import base64, hashlib, http.server, io, json, pathlib, subprocess, sys, tarfile, time, zipfile
@@ -113,6 +114,7 @@ def gems():
     return root
 
 
+KINDS = set()
 GEMS = gems() if "gems" in sys.argv else None
 
 
@@ -124,6 +126,9 @@ class Index(http.server.BaseHTTPRequestHandler):
         with open(directory / "requests", "a") as log:
             log.write(self.path + "\n")
         while self.mode() == "hang":
+            time.sleep(0.05)
+        KINDS.add(self.path.split("/")[1])
+        while self.mode() == "pair" and len(KINDS) < 2:
             time.sleep(0.05)
         if self.mode() == "500":
             return self.answer(500, "text/plain", b"broken")

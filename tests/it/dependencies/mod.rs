@@ -7,6 +7,7 @@
 //! - `failures`: what happens if the index or an installation fails
 //! - `locks`: lock files and hashes, and uv
 //! - `room`: a full disk
+//! - `settings`: how many installations run at once, their network, packages of the machine
 
 mod check;
 mod compiled;
@@ -14,6 +15,7 @@ mod deno;
 mod failures;
 mod locks;
 mod room;
+mod settings;
 
 use super::secrets::secret;
 use fnd_tests::fnd::Setup;
@@ -155,6 +157,24 @@ fn an_index_is_named_by_a_secret_that_only_functions_of_root_get() {
     answers(&fnd, "web", "one .....Ada");
     let logs = fnd.ctl(&["logs", "fnd-build"]).out();
     assert!(!logs.contains("never-to-be-seen"), "{logs}");
+    fnd.finish();
+}
+
+#[test]
+fn a_secret_of_installations_that_is_missing_matters_only_if_packages_are_to_be_installed() {
+    require!(root, cgroup);
+    let index = Index::start();
+    let fnd = Fnd::start_with(&Setup::default().config("[build]\nsecrets = [\"pip.conf\"]\n"));
+    let pip = format!("[global]\nindex-url = http://127.0.0.1:{}/simple\n", index.port);
+    let _ = secret(&fnd, &["set", "pip.conf"], &pip).expect_code(0);
+    fnd.drop_file("pads.py", &with_list(PYTHON));
+    answers(&fnd, "pads", "one .....Ada");
+    fs::remove_file(fnd.path("secrets/pip.conf")).unwrap();
+    fnd.drop_file("pads.py", &with_list(PYTHON).replace("one", "two"));
+    answers(&fnd, "pads", "two .....Ada");
+    fnd.drop_file("pads.py", &with_list(PYTHON).replace("fndpad\"", "fndpad>=1\""));
+    let _ = error_with(&fnd, "pads", "secrets/pip.conf: there is no such secret");
+    assert_eq!(fnd.invoke("pads", "\"Ada\"").text(), "two .....Ada");
     fnd.finish();
 }
 

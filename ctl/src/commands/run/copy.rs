@@ -163,13 +163,14 @@ pub(in crate::commands) fn tree(from: &Path, to: &Path, depth: usize) -> io::Res
 }
 
 /// The tables of `fnd.toml` that concern functions. Listeners and the like belong to the other fnd.
-const TABLES: [&str; 4] = ["defaults", "sizes", "runtimes", "users"];
+const TABLES: [&str; 5] = ["build", "defaults", "sizes", "runtimes", "users"];
 
-/// Writes the configuration: the person's tables about functions, and users that no other fnd has.
+/// Writes the configuration: the person's tables about functions, and users that no other fnd has. Returns the secrets of
+/// installations that the private fnd does not have.
 ///
 /// # Errors
 /// It cannot be written.
-pub(super) fn configuration(from: &Path, to: &Path) -> Result<(), Failure> {
+pub(super) fn configuration(from: &Path, to: &Path) -> Result<Vec<String>, Failure> {
     let conf_d = from.with_file_name("conf.d");
     let mut more: Vec<PathBuf> = fs::read_dir(conf_d)
         .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
@@ -180,10 +181,19 @@ pub(super) fn configuration(from: &Path, to: &Path) -> Result<(), Failure> {
     let write =
         |path: PathBuf, table: &Table| fs::write(&path, table.to_string()).map_err(|error| failed(&path, &error));
     fs::create_dir(&directory).map_err(|error| failed(&directory, &error))?;
+    let mut without = Vec::new();
     for (number, path) in [from.to_path_buf()].iter().chain(&more).enumerate() {
         let text = fs::read_to_string(path).unwrap_or_default(); // judged before, or not there
         let mut table: Table = toml::from_str(&text).unwrap_or_default();
         table.retain(|name, _| TABLES.contains(&name));
+        let build = table.get_mut("build").and_then(Value::as_table_mut);
+        if let Some(Value::Array(secrets)) = build.and_then(|build| build.remove("secrets")) {
+            // A later file replaces the list of an earlier one.
+            without = secrets
+                .iter()
+                .filter_map(|name| Some(name.as_str()?.to_owned()))
+                .collect();
+        }
         write(directory.join(format!("{number:04}.toml")), &table)?;
     }
     let mut own = Table::new();
@@ -193,7 +203,8 @@ pub(super) fn configuration(from: &Path, to: &Path) -> Result<(), Failure> {
         "users".to_owned(),
         Table::from_iter([("range".to_owned(), range.into())]).into(),
     );
-    write(directory.join("9999.toml"), &own)
+    write(directory.join("9999.toml"), &own)?;
+    Ok(without)
 }
 
 /// Users for the functions of private fnds that root starts: a few for each process id, which has at most 22 bits.

@@ -70,8 +70,8 @@ pub(crate) struct Args {
     #[arg(short = 'e', long = "env", value_name = "NAME=VALUE")]
     variables: Vec<String>,
 
-    /// Take `[defaults]`, `[sizes]`, `[runtimes]` and `[users]` from this configuration [default: /etc/fnd/fnd.toml and
-    /// conf.d, if they exist].
+    /// Take `[build]` without its secrets, `[defaults]`, `[sizes]`, `[runtimes]` and `[users]` from this configuration
+    /// [default: /etc/fnd/fnd.toml and conf.d, if they exist].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -204,7 +204,7 @@ async fn perform(
 ) -> Result<Exit, Failure> {
     process.ready().await?;
     let context = &private.context;
-    install(private, subject).await?;
+    install(private, subject, wanted.again).await?;
     check(private, subject, wanted.again).await?;
     if let Some(shown) = shown {
         return shown.insert(Shown::open(private, subject).await?).run(private).await;
@@ -227,7 +227,7 @@ async fn perform(
 }
 
 /// Waits until the packages of the function are installed.
-async fn install(private: &Private, subject: &Subject) -> Result<(), Failure> {
+async fn install(private: &Private, subject: &Subject, again: bool) -> Result<(), Failure> {
     let client = &private.context.client;
     let path = super::function_path(subject.name())?;
     // A function that does not exist is told later, with the reason.
@@ -239,6 +239,11 @@ async fn install(private: &Private, subject: &Subject) -> Result<(), Failure> {
         return Ok(());
     }
     private.context.out.progress("installing its packages");
+    if !again && !private.without.is_empty() {
+        let names = private.without.join(", ");
+        let text = format!("its packages are installed without the secrets of `[build]`: {names}");
+        private.context.out.aside(&text);
+    }
     // A failure is a problem of the function, which is told later.
     let _ = client.post(&format!("{path}/build")).await;
     Ok(())

@@ -20,6 +20,8 @@ pub(super) struct Private {
     pub(super) context: Context,
     /// The control socket.
     pub(super) socket: PathBuf,
+    /// The secrets of installations that it does not have.
+    pub(super) without: Vec<String>,
     /// The directory of the copy and the one of its installed versions, with the person's directory in their place.
     names: [(String, String); 2],
 }
@@ -45,7 +47,7 @@ impl Private {
         fs::create_dir(at("functions")).map_err(failed)?;
         copy::function(subject, wanted, &at("functions"))?;
         fs::create_dir(at("config")).map_err(failed)?;
-        copy::configuration(&subject.config, &at("config/fnd.toml"))?;
+        let without = copy::configuration(&subject.config, &at("config/fnd.toml"))?;
         for directory in ["functions", "config"] {
             copy::make_ready(&at(directory)).map_err(failed)?;
         }
@@ -72,6 +74,7 @@ impl Private {
                 user: context.user,
             },
             socket,
+            without,
             names: [
                 (format!("{}/", at("functions").display()), person),
                 (

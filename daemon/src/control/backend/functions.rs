@@ -86,9 +86,9 @@ pub trait FunctionBackend {
     /// Changes which release of a function gets calls.
     fn change_release(&self, name: &FunctionName, change: ReleaseChange) -> Pending<Result<ReleaseChanged, NotHeld>>;
 
-    /// Installs a function again, with its dependencies. Resolves when it is installed, or with the reason why it cannot be;
+    /// Installs a function again, with its dependencies; `clean`: these are built anew. Resolves when it is installed, or with the reason why it cannot be;
     /// nothing if there is no function of that name.
-    fn build(&self, name: &FunctionName) -> Option<Pending<Result<(), String>>>;
+    fn build(&self, name: &FunctionName, clean: bool) -> Option<Pending<Result<(), String>>>;
 
     /// Returns the files of a release.
     fn release_files(&self, name: &FunctionName, release: &str) -> Pending<Result<ReleaseFiles, NotHeld>>;

@@ -171,7 +171,7 @@ impl Public {
             request.read_body(&buffers, PUSH_MAX, "a push").await?;
         }
         self.first_time(admitted).await?;
-        if self.control.build(function).is_none() {
+        if self.control.build(function, false).is_none() {
             return Err(no_function(function));
         }
         let mut answer = json(&serde_json::json!({"function": function.as_str(), "fetches": true}))?;

@@ -270,8 +270,9 @@ impl FunctionBackend for Fake {
         })
     }
 
-    fn build(&self, name: &FunctionName) -> Option<Pending<Result<(), String>>> {
+    fn build(&self, name: &FunctionName, clean: bool) -> Option<Pending<Result<(), String>>> {
         let outcome = match name.as_str() {
+            "hello" if clean => Err("built anew".to_owned()),
             "hello" => Ok(()),
             "fails" => Err("exit 65".to_owned()),
             _ => return None,

@@ -5,6 +5,7 @@ use crate::schema::keys::keys;
 use crate::schema::pick::FromValue as _;
 use crate::schema::{Form, Kind, percent};
 use crate::text;
+use crate::words;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,10 +20,27 @@ keys! {
         secrets: Vec<String> = NAMES, example ["npmrc"];
         /// Environment of the installation; it wins over that of `[build]` of `fnd.toml`.
         env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any)), example { CGO_ENABLED = "1" };
-        /// Whether packages of the machine count as installed.
-        system_packages = Bool, default false, example true, not_yet [false];
-        /// The network of the installation.
-        network = Word(&["host", "none"]), default "host", example "none", not_yet ["host"];
+        /// Python: whether a package that the machine's Python has is used, and not installed again.
+        system_packages: bool [default] = Bool, default false, example true;
+        /// The network of the installation: the machine's, or none. `none` in `fnd.toml` wins.
+        network: BuildNetwork [default] = Word(BuildNetwork::WORDS), default "host", example "none";
+    }
+}
+
+words! {
+    /// The network that an installation can use.
+    pub enum BuildNetwork {
+        /// The machine's.
+        Host = "host",
+        /// None: only what the machine has is installed.
+        None = "none",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "`words!` makes the enum, and derives no default")]
+impl Default for BuildNetwork {
+    fn default() -> Self {
+        Self::Host
     }
 }
 
@@ -50,7 +68,7 @@ impl Build {
     /// Says whether no key is written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.secrets.is_empty() && self.env.is_empty()
+        *self == Self::default()
     }
 }
 

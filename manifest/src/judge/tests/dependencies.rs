@@ -1,7 +1,9 @@
 //! Dependencies: where they are found, and the build that installs them.
 
 use super::*;
-use fnd_wire::plan::{BUILD, Build};
+use crate::function::BuildNetwork;
+use fnd_wire::plan::{BUILD, Build, OFFLINE};
+use fnd_wire::sandbox::Network;
 
 const SCRIPT: &[u8] =
     b"# /// script\n# requires-python = \">=3.11\"\n# dependencies = [\"requests\"]\n# ///\nimport requests\n";
@@ -120,6 +122,57 @@ fn dependencies_that_cannot_be_are_refused() {
         problems(&broken)[0].starts_with("2:19 script-metadata: the block `# /// script` (PEP 723) is not valid"),
         "{:?}",
         problems(&broken)
+    );
+}
+
+#[test]
+fn an_installation_has_the_network_only_if_the_function_and_the_node_allow_it() {
+    let build = |settings: &str, manifest: &str| {
+        let manifest = format!("dependencies = [\"six\"]\n{manifest}");
+        let judged = judge(settings).function(&single(file("/f/x.py", b"1"), Some(&manifest)));
+        let manifest = judged.verdict.manifest.unwrap();
+        (manifest.build.network, judged.build.unwrap())
+    };
+    let none = "[build]\nnetwork = \"none\"\n";
+    let offline = |build: &Build| build.plan.environment.iter().any(|(name, _)| name == OFFLINE);
+    let (network, with) = build("", "[build]\nnetwork = \"host\"\n");
+    assert_eq!((network, &with.sandbox.network), (BuildNetwork::Host, &Network::Host));
+    assert!(!offline(&with));
+    for (settings, manifest) in [("", none), (none, ""), (none, "[build]\nnetwork = \"host\"\n")] {
+        let (network, without) = build(settings, manifest);
+        assert_eq!(
+            (network, &without.sandbox.network),
+            (BuildNetwork::None, &Network::None),
+            "{settings:?} {manifest:?}"
+        );
+        assert!(offline(&without), "an installer must not wait for an index");
+    }
+}
+
+#[test]
+fn packages_of_the_machine_are_for_python_and_make_another_tree() {
+    let manifest = "dependencies = [\"six\"]\n[build]\nsystem_packages = true\n";
+    let made = |settings: &str, manifest: &str| {
+        let judged = judge(settings).function(&single(file("/f/x.py", b"1"), Some(manifest)));
+        serde_json::from_slice::<serde_json::Value>(&judged.build.unwrap().made.1.0).unwrap()
+    };
+    let with = serde_json::json!({ "list": ["six"], "file": null, "language": null, "system_packages": true });
+    assert_eq!(made("", manifest), with);
+    assert_eq!(made("", &manifest.replace("true", "false")), list(&["six"]));
+    let defaults = "[defaults.build]\nsystem_packages = true\n";
+    assert_eq!(made(defaults, "dependencies = [\"six\"]\n"), with);
+    let node =
+        |settings: &str, manifest: &str| judge(settings).function(&single(file("/f/x.cjs", b"1"), Some(manifest)));
+    assert_eq!(
+        reported(&node("", manifest).verdict.diagnostics),
+        ["3:19 impossible: `build.system_packages` has no effect with runtime `node`"]
+    );
+    let by_default = node(defaults, "dependencies = [\"pad\"]\n");
+    assert_eq!(reported(&by_default.verdict.diagnostics), <[String; 0]>::default());
+    let made = by_default.build.unwrap().made.1.0;
+    assert_eq!(
+        serde_json::from_slice::<serde_json::Value>(&made).unwrap(),
+        list(&["pad"])
     );
 }
 

@@ -1,0 +1,178 @@
+//! The lanes of builds: functions of fnd's own (`fnd-build`, `fnd-build-2` and so on), in each of which one build runs at a time. It
+//! does not decide what is built.
+
+use super::BuildEnd;
+use super::State;
+use crate::functions::catalog::Candidate;
+use crate::functions::install::read_document;
+use crate::functions::rules::rules;
+use crate::workers::Asked;
+use fnd_core::builds::Lane;
+use fnd_core::outcome::Trigger;
+use fnd_core::supervisor::{self, Event, Submit};
+use fnd_manifest::judge::Verdict;
+use fnd_wire::frame::{Install, Installed, PROTOCOL_LANES, Refused, Request, STORED, SealIn};
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use fnd_wire::plan::BUILD;
+use std::path::Path;
+
+/// As many as `[build] jobs` may be.
+const LANES_MAX: Lane = 64;
+
+/// Returns the name of the function that installs dependencies in a lane.
+pub(super) fn builder(lane: Lane) -> FunctionName {
+    let name = if lane == 1 {
+        BUILD.to_owned()
+    } else {
+        format!("{BUILD}-{lane}")
+    };
+    FunctionName::new(&name).expect("a name")
+}
+
+/// Returns the names of all functions that may install dependencies.
+pub(crate) fn builders() -> impl Iterator<Item = FunctionName> {
+    (1..=LANES_MAX).map(builder)
+}
+
+impl State {
+    /// Returns how many trees are built at once.
+    pub(super) fn lanes(&self) -> Lane {
+        match self.workers.welcome.protocol {
+            PROTOCOL_LANES.. => self.node.settings.settings.build.jobs,
+            _ => 1,
+        }
+    }
+
+    pub(super) fn seal(&mut self, lane: Lane, tree: Option<Version>) {
+        let function = builder(lane);
+        let request = match lane {
+            1 => Request::Seal(tree),
+            _ => Request::SealIn(SealIn { function, tree }),
+        };
+        if let Some(number) = self.workers.send(&request, Vec::new()) {
+            self.workers.asked.insert(number, Asked::Seal(lane));
+        }
+    }
+
+    /// Removes what builds of an earlier fnd have left, if it was killed.
+    pub(in crate::driver) fn sweep_builds(&mut self) {
+        if std::mem::replace(&mut self.builds.is_swept, true) {
+            return;
+        }
+        let homes = Path::new(&self.node.places.state).join("home");
+        for lane in (1..=LANES_MAX).filter(|lane| homes.join(builder(*lane).as_str()).exists()) {
+            let live = self.supervisor.live_of(&builder(lane));
+            let order = self.builds.books.sweep(lane, live);
+            self.build_orders(order);
+        }
+    }
+
+    /// Starts the build of a tree. The first lane has its version already; another one gets it first.
+    pub(super) fn build(&mut self, lane: Lane, tree: Version) {
+        let Some(installed) = self.builds.versions.get(&tree).cloned() else {
+            return; // it cannot be: each wanted tree has one
+        };
+        if lane == 1 {
+            return self.start_build(lane, &installed);
+        }
+        let request = Request::Install(Install {
+            directory: STORED,
+            function: builder(lane),
+            source: tree.hex(),
+            sidecar: None,
+            directory_form: false,
+        });
+        if let Some(number) = self.workers.send(&request, Vec::new()) {
+            self.workers.asked.insert(number, Asked::Lend(lane, tree));
+        }
+    }
+
+    /// Says whether a request gives a version to a lane.
+    pub(in crate::driver) fn is_lent(&self, request: u32) -> bool {
+        matches!(self.workers.asked.get(&request), Some(Asked::Lend(..)))
+    }
+
+    /// Handles the answer that a lane gets no version, if the request asked for that; says whether it did.
+    pub(in crate::driver) fn not_lent(&mut self, request: u32, refused: &Refused) -> bool {
+        let why = refused.problems.first().map(|problem| problem.message.clone());
+        self.is_lent(request) && self.lent(request, Err(why.unwrap_or_default()))
+    }
+
+    /// Handles the answer that a lane has the version that builds its tree, or why it has not. Says whether the request asked
+    /// for that.
+    pub(in crate::driver) fn lent(&mut self, request: u32, lent: Result<Installed, String>) -> bool {
+        let Some(Asked::Lend(lane, tree)) = self.workers.asked.get(&request) else {
+            return false;
+        };
+        let (lane, tree) = (*lane, *tree);
+        self.workers.asked.remove(&request);
+        let known = self.builds.versions.get(&tree);
+        match lent.map(|lent| known.map(|known| (lent, known.document.clone()))) {
+            Ok(Some((lent, document))) => self.start_build(lane, &Installed { document, ..lent }),
+            failed => {
+                let why = failed.err().unwrap_or_default();
+                let orders = self.builds.books.not_started(lane, format!("(not started): {why}"));
+                self.build_orders(orders);
+            }
+        }
+        true
+    }
+
+    /// Starts a build in its lane. If a build of an earlier fnd still runs there, its end is waited for.
+    fn start_build(&mut self, lane: Lane, installed: &Installed) {
+        self.install_builder(lane, installed);
+        if let Some(id) = self.supervisor.live_of(&builder(lane)) {
+            self.builds.books.started(lane, id, false);
+            return;
+        }
+        let id = self.ids.next(self.clock.now().unix_ms);
+        self.builds.books.started(lane, id, true);
+        self.builds.note();
+        let submit = Submit::new(id, builder(lane), Trigger::Manual);
+        self.step(Event::Submit(Box::new(submit)));
+        if self.supervisor.live_of(&builder(lane)).is_none() {
+            let known = self.supervisor.version_and_error(&builder(lane));
+            let why = known
+                .and_then(|(_, error)| error)
+                .unwrap_or("fnd takes no new work now");
+            let outcome = Err(format!("(not started): {why}"));
+            let last = String::new();
+            self.turn.builds.push_back(BuildEnd { id, outcome, last });
+        }
+    }
+
+    /// Lets a version of `fnd-build` serve in a lane.
+    pub(super) fn install_builder(&mut self, lane: Lane, installed: &Installed) {
+        self.install_own(builder(lane), installed);
+    }
+
+    /// Lets a version of a function of fnd's own serve.
+    pub(in crate::driver) fn install_own(&mut self, own: FunctionName, installed: &Installed) {
+        let verdict = read_document::<Verdict>(&installed.document)
+            .inspect_err(|error| tracing::error!("the verdict on `{own}` cannot be read: {error}"));
+        let Ok(verdict) = verdict else { return };
+        let candidate = Candidate {
+            function: own.clone(),
+            directory: STORED,
+            source: installed.version.hex(),
+            sidecar: None,
+            directory_form: false,
+        };
+        let registry = &mut self.functions.registry;
+        let Some(serving) = registry.installed(candidate, installed, verdict, None) else {
+            return;
+        };
+        let mut rules = rules(&serving.manifest, &self.node.settings.host);
+        // The reservations of builds must leave room for functions that run, also on a machine with less than `[build] memory`.
+        let room = self.node.settings.budget().memory / 4 / u64::from(self.lanes());
+        rules.memory = rules.memory.min(room);
+        self.step(Event::Installed(Box::new(supervisor::Installed {
+            function: own,
+            id: installed.id,
+            version: installed.version,
+            load_key: installed.load_key,
+            load_id: InvocationId(0),
+            rules,
+        })));
+    }
+}

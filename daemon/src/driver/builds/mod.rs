@@ -1,0 +1,227 @@
+//! Has the dependencies of functions installed, by fnd's own function `fnd-build`. [`fnd_core::builds`] decides which tree is built
+//! next.
+//!
+//! Files:
+//! - `lanes`: the functions in which builds run
+//! - `waiting`: the functions that wait, and the ends of the builds that they wait for
+
+mod lanes;
+mod waiting;
+
+pub(crate) use lanes::builders;
+pub(crate) use waiting::{BuildEnd, WaitingBuilds};
+
+use super::State;
+use crate::functions::install::Change;
+use crate::workers::Asked;
+use fnd_core::builds::{Order, Waiter};
+use fnd_core::supervisor::Event;
+use fnd_wire::frame::{NeedsBuild, PROTOCOL_BUILDS, PROTOCOL_LANES, Prune, Request};
+use fnd_wire::ids::FunctionName;
+use lanes::builder;
+use tokio::sync::oneshot;
+use waiting::{Task, Waiting};
+
+impl State {
+    /// Handles the answer that a function's dependencies have to be installed first.
+    pub(super) fn needs_build(&mut self, request: u32, needs: NeedsBuild) {
+        let NeedsBuild {
+            function,
+            document,
+            build,
+        } = needs;
+        let Some(candidate) = self.functions.waits_for_build(request, &document) else {
+            return;
+        };
+        let tree = build.version;
+        let task = Task::of(&document);
+        if task == Task::Install {
+            let tree = fnd_core::release::short(tree);
+            tracing::info!("{function}  waits for its dependencies {tree}");
+        }
+        // A build of an earlier fnd may run: it must not count as one of a deleted function.
+        if self.functions.registry.get(&builder(1)).is_none() {
+            self.install_builder(1, &build);
+        }
+        self.builds.versions.insert(tree, build);
+        let waiter = Waiter {
+            function: function.clone(),
+            copy: candidate.copy().is_some(),
+        };
+        let waiting = Waiting {
+            candidate,
+            document,
+            since_ms: self.clock.now().unix_ms,
+            task,
+        };
+        self.builds.waiting.insert(waiter.clone(), waiting);
+        let known = self.functions.registry.get(&function);
+        let is_news = !waiter.copy && known.is_none_or(|known| !known.is_unfetched());
+        self.builds.books.allow(self.lanes());
+        let orders = self.builds.books.want(waiter, tree);
+        self.builds.note();
+        if is_news {
+            self.step(Event::Building(function));
+        }
+        self.build_orders(orders);
+    }
+
+    /// Handles the answer that there is a tree, or why there is none.
+    pub(super) fn sealed(&mut self, request: u32, why: Option<String>) {
+        if let Some(Asked::Seal(lane)) = self.workers.asked.remove(&request) {
+            self.builds.bytes.set(None);
+            let orders = self.builds.books.sealed(lane, why.map_or(Ok(()), Err));
+            self.build_orders(orders);
+        }
+    }
+
+    /// Handles the end of an invocation of `fnd-build`.
+    pub(super) fn build_ended(&mut self, end: BuildEnd) {
+        if end.outcome.is_ok() {
+            let fetched = self.builds.waiting.iter().filter(|(waiter, waiting)| {
+                waiting.task == Task::Fetch && !waiter.copy && self.builds.books.invocation_for(waiter) == Some(end.id)
+            });
+            for (waiter, _) in fetched {
+                self.functions.sources.fetched(&waiter.function, end.last.clone());
+            }
+        }
+        if let Some(tree) = self.builds.books.built_by(end.id).filter(|_| end.outcome.is_ok()) {
+            self.builds.made.insert(tree, end.id);
+        }
+        let orders = self.builds.books.ended(end.id, end.outcome);
+        self.build_orders(orders);
+    }
+
+    fn build_orders(&mut self, orders: impl IntoIterator<Item = Order>) {
+        for order in orders {
+            match order {
+                Order::Clear(lane) => self.seal(lane, None),
+                Order::Seal(lane, tree) => self.seal(lane, Some(tree)),
+                Order::Build(lane, tree) => self.build(lane, tree),
+                Order::Install(waiters) => {
+                    for waiter in waiters {
+                        if let Some(waiting) = self.builds.waiting.remove(&waiter) {
+                            self.functions.installer.want_again(waiting.candidate);
+                        }
+                    }
+                    self.prune_builds();
+                    self.settle();
+                }
+                Order::Refuse(waiters, why) => {
+                    for waiter in waiters {
+                        let Some(waiting) = self.builds.waiting.remove(&waiter) else {
+                            continue;
+                        };
+                        let dirs = &self.workers.welcome.functions_dirs;
+                        let Waiting {
+                            candidate, document, ..
+                        } = waiting;
+                        let change = self.functions.build_failed(candidate, &document, &why, dirs);
+                        if let Some(change) = change {
+                            self.changed(change);
+                        }
+                    }
+                    self.prune_builds();
+                }
+            }
+        }
+    }
+
+    /// Lets the spawner delete the versions of `fnd-build` that are not needed any more.
+    fn prune_builds(&mut self) {
+        let trees = self.builds.books.trees();
+        self.builds.versions.retain(|tree, _| trees.contains(tree));
+        for function in builders() {
+            let Some(serving) = self.functions.registry.get(&function) else {
+                continue;
+            };
+            let mut keep = trees.clone();
+            keep.extend(serving.newest.as_ref().map(|newest| newest.version));
+            self.workers
+                .request(&Request::Prune(Prune { function, keep }), Vec::new());
+        }
+    }
+
+    /// Lets the spawner delete dependencies that no version has.
+    pub(super) fn prune_trees(&mut self) {
+        if self.workers.welcome.protocol >= PROTOCOL_BUILDS {
+            self.builds.bytes.set(None);
+            let keep = self.node.settings.settings.build.keep.as_secs();
+            self.workers.request(&Request::PruneTrees(keep), Vec::new());
+        }
+    }
+
+    /// Installs a function again, and its dependencies if they are not there, or in any case (`clean`). Resolves when it is
+    /// installed or cannot be; nothing if there is no function of that name.
+    pub(crate) fn build_again(
+        &mut self,
+        function: &FunctionName,
+        clean: bool,
+    ) -> Option<oneshot::Receiver<Result<(), String>>> {
+        let candidate = self.functions.registry.get(function)?.candidate.clone();
+        self.functions.installer.checks.forget(function);
+        let (send, wait) = oneshot::channel();
+        if clean && self.workers.welcome.protocol < PROTOCOL_LANES {
+            let why = "the running fnd-spawner is older than clean builds: `systemctl stop fnd && systemctl start fnd`";
+            let _ = send.send(Err(why.to_owned())); // the receiver is below
+            return Some(wait);
+        }
+        if clean {
+            self.functions.rebuilt.insert(function.clone());
+        }
+        self.builds.callers.push((function.clone(), send));
+        self.functions.sources.ask(function);
+        self.functions.installer.want_again(candidate);
+        self.settle();
+        Some(wait)
+    }
+
+    /// Tells the callers that wait for a function what has become of it.
+    pub(super) fn build_is_over(&mut self, change: &Change) {
+        let (function, outcome) = match change {
+            Change::Installed(installed, _) => (&installed.function, Ok(())),
+            // A release is held: the file is installed, and does not serve.
+            Change::Waits { function, .. } => (function, Ok(())),
+            Change::Refused { function, error, .. } | Change::Clash { function, error } => {
+                (function, Err(error.clone()))
+            }
+            Change::Removed(function) => (function, Err("it was removed".to_owned())),
+            _ => return,
+        };
+        if let Change::Installed(installed, _) = change {
+            let version = installed.version;
+            let serving = self
+                .functions
+                .registry
+                .get(function)
+                .and_then(|known| known.serving(Some(version)));
+            let tree = serving.and_then(|serving| serving.tree);
+            let build = match tree {
+                Some(tree) => self.builds.made.get(&tree).copied(),
+                // Without a tree, only the fetching of its code can be a build of this version.
+                None => self
+                    .builds
+                    .last(function)
+                    .filter(|_| self.functions.sources.has_fetched(function)),
+            };
+            if let Some(id) = build {
+                self.functions
+                    .releases
+                    .change(function, |releases| releases.built(version, id));
+            }
+        }
+        if matches!(change, Change::Removed(_)) {
+            self.builds.last.remove(function);
+            for copy in [false, true] {
+                let function = function.clone();
+                self.builds.forget(&Waiter { function, copy });
+            }
+        }
+        if self.functions.sources.is_asked(function) {
+            return; // the answer that they wait for is still to come
+        }
+        for (_, caller) in self.builds.callers.extract_if(.., |(name, _)| name == function) {
+            let _ = caller.send(outcome.clone()); // an error: nobody waits any more
+        }
+    }
+}
