@@ -104,8 +104,12 @@ impl State {
                 let about = judged.function().clone();
                 let candidate = self.functions.installer.candidate(request);
                 let copy = candidate.is_some_and(|candidate| candidate.copy().is_some());
-                let function = about.clone();
-                self.builds.forget(&Waiter { function, copy });
+                let is_installed = matches!(judged, Judged::Installed(..));
+                // Its code is being fetched: this answer is about the code before, and what is fetched is installed as well.
+                if copy || !is_installed || !self.builds.is_fetching(&about) {
+                    let function = about.clone();
+                    self.builds.forget(&Waiter { function, copy });
+                }
                 let was_check = self.checks.was_asked(request);
                 let change = match judged {
                     Judged::NeedsBuild(needs) if was_check && needs.build.function == checker() => {

@@ -1,11 +1,12 @@
 //! Web servers that fail: they hang, break off, answer with an error, or serve a damaged archive.
 
 use super::web::Server;
-use super::{answers, error_with, says};
+use super::{Repository, answers, error_with, says};
 use fnd_tests::fnd::Setup;
 use fnd_tests::http_stub::HttpStub;
 use fnd_tests::programs::repository;
-use fnd_tests::{Fnd, require};
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, require, wait_until};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -58,6 +59,43 @@ fn a_server_that_never_ends_its_answer_ends_at_the_time_limit_and_the_version_be
     let error = error_with(&fnd, "shop", "(timeout)");
     assert!(error.contains("fetching its code from http://127.0.0.1:"), "{error}");
     assert_eq!(fnd.invoke("shop", "").text(), "good");
+    fnd.finish();
+}
+
+#[test]
+fn an_edit_while_code_waits_to_be_fetched_does_not_lose_what_is_fetched() {
+    require!(root, cgroup);
+    let repository = Repository::new();
+    repository.write("main.py", &says("one"));
+    repository.commit();
+    let fnd = Fnd::start_with(&Setup::default().config("[build]\ntimeout = \"10s\"\n"));
+    let manifest = |more: &str| format!("{more}\n[source]\ngit = \"{}\"\n", repository.path());
+    fnd.drop_file("shop.toml", &manifest(""));
+    answers(&fnd, "shop", "one");
+    // A build that hangs: the next one waits for its turn.
+    let url = format!("{}/slow.py", broken_server(true, CUT));
+    fnd.drop_file("slow.toml", &format!("[source]\nurl = \"{url}\"\nsha256 = \"{SUM}\"\n"));
+    let fetches = |function: &str| {
+        wait_until("its code to be fetched", PATIENCE, || {
+            let warning = fnd.function(function)?.warning?;
+            warning.contains("being fetched").then_some(())
+        });
+    };
+    fetches("slow");
+    repository.write("main.py", &says("two"));
+    repository.commit();
+    std::thread::scope(|scope| {
+        let build = scope.spawn(|| fnd.ctl(&["build", "shop"]));
+        fetches("shop");
+        let before = fnd.function("shop").unwrap().version;
+        fnd.drop_file("shop.toml", &manifest("description = \"edited\""));
+        let _ = fnd.wait_function("shop", "to serve its new manifest", |function| {
+            function.version != before
+        });
+        assert_eq!(fnd.invoke("shop", "").text(), "one");
+        let _ = build.join().unwrap().expect_code(0);
+    });
+    answers(&fnd, "shop", "two");
     fnd.finish();
 }
 

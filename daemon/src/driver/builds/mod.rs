@@ -217,7 +217,7 @@ impl State {
                 self.builds.forget(&Waiter { function, copy });
             }
         }
-        if self.functions.sources.is_asked(function) {
+        if self.functions.sources.is_asked(function) || outcome.is_ok() && self.builds.is_fetching(function) {
             return; // the answer that they wait for is still to come
         }
         for (_, caller) in self.builds.callers.extract_if(.., |(name, _)| name == function) {

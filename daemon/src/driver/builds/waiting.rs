@@ -97,6 +97,13 @@ impl BuildEnd {
 }
 
 impl WaitingBuilds {
+    /// Returns whether the code of a function is being fetched for its file.
+    pub(in crate::driver) fn is_fetching(&self, function: &FunctionName) -> bool {
+        let function = function.clone();
+        let waiting = self.waiting.get(&Waiter { function, copy: false });
+        waiting.is_some_and(|waiting| waiting.task == Task::Fetch)
+    }
+
     /// Says that the file of a function waits for its dependencies, if it does.
     pub(in crate::driver) fn words(&self, function: &FunctionName) -> Option<String> {
         let file = Waiter {
