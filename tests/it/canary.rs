@@ -1,15 +1,12 @@
 //! Canaries: new code gets a share of the calls, is promoted or rolled back, and no call is lost.
 
+use crate::releases::{refused, releases as releases_of, under_load};
 use fnd_core::api::{FunctionStatus, ReleaseList};
 use fnd_core::release::{HoldKind, ReleaseState, short};
-use fnd_tests::ctl::Run;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, wait_until};
 use fnd_wire::ids::Version;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-const CALLERS: usize = 4;
 
 /// A handler that answers `n`, with keys of `[release]`.
 fn handler(n: u32, keys: &str) -> String {
@@ -39,8 +36,7 @@ fn counts<const N: usize>(answers: [(&str, u32); N]) -> BTreeMap<String, u32> {
 }
 
 fn releases(fnd: &Fnd) -> ReleaseList {
-    let shown = fnd.ctl(&["releases", "f", "-o", "json"]).expect_code(0);
-    serde_json::from_str(&shown.out()).unwrap()
+    releases_of(fnd, "f")
 }
 
 fn wait_for_canary(fnd: &Fnd) -> Version {
@@ -58,11 +54,6 @@ fn with_canary(file: &str, code: [&str; 2]) -> (Fnd, Version, Version) {
     fnd.drop_file(file, code[1]);
     let canary = wait_for_canary(&fnd);
     (fnd, good, canary)
-}
-
-fn refused(run: &Run, code: i32, words: &str) {
-    assert_eq!(run.code, code, "{run}");
-    assert!(format!("{run}").contains(words), "{words}: {run}");
 }
 
 #[test]
@@ -132,30 +123,10 @@ fn new_code_gets_its_share_also_after_a_restart_until_a_person_promotes_it() {
 #[test]
 fn a_canary_is_promoted_under_load_and_no_call_fails() {
     let (fnd, _, canary) = with_canary("f.py", [&handler(1, ""), &handler(2, "canary = \"50%\"")]);
-    let (over, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let calls: Vec<Vec<String>> = std::thread::scope(|scope| {
-        let caller = || {
-            let mut seen = Vec::new();
-            while !over.load(Ordering::Relaxed) {
-                let answer = fnd.invoke("f", "");
-                assert_eq!(answer.status, 200, "after {} calls: {}", seen.len(), answer.text());
-                seen.push(answer.text());
-                begun.fetch_add(1, Ordering::Relaxed);
-            }
-            seen
-        };
-        let callers: Vec<_> = (0..CALLERS).map(|_| scope.spawn(caller)).collect();
-        wait_until("every caller to call", PATIENCE, || {
-            (begun.load(Ordering::Relaxed) >= 20 * CALLERS).then_some(())
-        });
+    let calls = under_load(&fnd, "f", || {
         let _ = fnd.ctl(&["canary", "f", "--promote"]).expect_code(0);
-        assert_eq!(
-            fnd.function("f").unwrap().version,
-            Some(canary),
-            "it serves when the verb returns"
-        );
-        over.store(true, Ordering::Relaxed);
-        callers.into_iter().map(|caller| caller.join().unwrap()).collect()
+        let version = fnd.function("f").unwrap().version;
+        assert_eq!(version, Some(canary), "it serves when the verb returns");
     });
     let all: Vec<_> = calls.concat();
     assert!(all.iter().any(|answer| answer == "1") && all.iter().any(|answer| answer == "2"));

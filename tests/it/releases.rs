@@ -19,7 +19,7 @@ fn answers(fnd: &Fnd, function: &str) -> String {
     fnd.invoke(function, "").text().trim().to_owned()
 }
 
-fn releases(fnd: &Fnd, function: &str) -> ReleaseList {
+pub(crate) fn releases(fnd: &Fnd, function: &str) -> ReleaseList {
     let shown = fnd.ctl(&["releases", function, "-o", "json"]).expect_code(0);
     serde_json::from_str(&shown.out()).unwrap()
 }
@@ -40,23 +40,26 @@ fn edit(fnd: &Fnd, file: &str, content: &str) -> Version {
     now.version.unwrap()
 }
 
-fn refused(run: &Run, code: i32, words: &str) {
-    assert_eq!(run.code, code, "{run}");
-    assert!(format!("{run}").contains(words), "{words}: {run}");
+/// Ends the callers when it is dropped.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
-#[test]
-fn a_bad_edit_is_undone_under_load_and_no_call_fails() {
-    let fnd = Fnd::start();
-    let good = edit(&fnd, "f.py", &handler(1));
-    let bad = edit(&fnd, "f.py", &handler(2));
-    assert_eq!(answers(&fnd, "f"), "2");
+/// Calls a function from several callers, and does something meanwhile. Every call must succeed. Returns the answers of each
+/// caller.
+pub(crate) fn under_load(fnd: &Fnd, function: &str, meanwhile: impl FnOnce()) -> Vec<Vec<String>> {
     let (over, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let calls: Vec<Vec<String>> = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
+        // Also when a check below fails: else the callers would call for ever.
+        let end = End(&over);
         let caller = || {
             let mut seen = Vec::new();
             while !over.load(Ordering::Relaxed) {
-                let answer = fnd.invoke("f", "");
+                let answer = fnd.invoke(function, "");
                 assert_eq!(answer.status, 200, "after {} calls: {}", seen.len(), answer.text());
                 seen.push(answer.text());
                 begun.fetch_add(1, Ordering::Relaxed);
@@ -67,6 +70,24 @@ fn a_bad_edit_is_undone_under_load_and_no_call_fails() {
         wait_until("every caller to call", PATIENCE, || {
             (begun.load(Ordering::Relaxed) >= 10 * CALLERS).then_some(())
         });
+        meanwhile();
+        drop(end);
+        callers.into_iter().map(|caller| caller.join().unwrap()).collect()
+    })
+}
+
+pub(crate) fn refused(run: &Run, code: i32, words: &str) {
+    assert_eq!(run.code, code, "{run}");
+    assert!(format!("{run}").contains(words), "{words}: {run}");
+}
+
+#[test]
+fn a_bad_edit_is_undone_under_load_and_no_call_fails() {
+    let fnd = Fnd::start();
+    let good = edit(&fnd, "f.py", &handler(1));
+    let bad = edit(&fnd, "f.py", &handler(2));
+    assert_eq!(answers(&fnd, "f"), "2");
+    let calls = under_load(&fnd, "f", || {
         let undone = fnd.ctl(&["rollback", "f"]).expect_code(0);
         assert!(undone.out().contains(&fnd_core::release::short(good)), "{undone}");
         assert_eq!(
@@ -74,8 +95,6 @@ fn a_bad_edit_is_undone_under_load_and_no_call_fails() {
             Some(good),
             "it serves when the verb returns"
         );
-        over.store(true, Ordering::Relaxed);
-        callers.into_iter().map(|caller| caller.join().unwrap()).collect()
     });
     assert!(calls.iter().all(|seen| seen.is_sorted_by(|a, b| a >= b)), "{calls:?}");
     assert_eq!(answers(&fnd, "f"), "1");

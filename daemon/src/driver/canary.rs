@@ -103,7 +103,8 @@ impl State {
         };
         let releases = &mut self.functions.releases;
         let known = releases.get(function).and_then(Releases::canary);
-        if known.is_none_or(|known| known.version != has.version) {
+        // Who waits for a promotion is answered when the release serves.
+        if known.is_none_or(|known| known.version != has.version || known.promoted) {
             return;
         }
         if known.is_some_and(|known| known.since_ms.is_none()) {
