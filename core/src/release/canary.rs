@@ -116,7 +116,7 @@ impl Releases {
             return Ok(canary.version);
         }
         let waiting = self.waiting().filter(|_| self.live).ok_or(NoRelease::NoneWaits)?;
-        if let Some(release) = self.list.iter_mut().find(|release| release.version == waiting) {
+        if let Some(release) = self.get_mut(waiting) {
             release.error = None;
         }
         self.canary = Some(Canary {
@@ -143,7 +143,7 @@ impl Releases {
     pub fn canary_begins(&mut self, version: Version, now_ms: u64) {
         if let Some(canary) = self.canary.as_mut().filter(|canary| canary.version == version) {
             canary.since_ms.get_or_insert(now_ms);
-            if let Some(release) = self.list.iter_mut().find(|release| release.version == version) {
+            if let Some(release) = self.get_mut(version) {
                 release.error = None;
             }
         }
@@ -176,7 +176,7 @@ impl Releases {
     /// [`NoRelease::NoCanary`].
     pub fn end_canary(&mut self, now_ms: u64, fault: Option<String>) -> Result<Version, NoRelease> {
         let canary = self.canary.take().ok_or(NoRelease::NoCanary)?;
-        if let Some(release) = self.list.iter_mut().find(|release| release.version == canary.version) {
+        if let Some(release) = self.get_mut(canary.version) {
             release.error = fault;
         }
         if let (None, File::Good(file, content), Some(serving)) = (&self.hold, self.file, self.serving)

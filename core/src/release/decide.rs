@@ -117,7 +117,7 @@ impl Releases {
 
     /// Notes the invocation that made what a release needs.
     pub fn built(&mut self, version: Version, build: InvocationId) {
-        if let Some(release) = self.list.iter_mut().find(|release| release.version == version) {
+        if let Some(release) = self.get_mut(version) {
             release.build = Some(build);
         }
     }
@@ -214,7 +214,7 @@ impl Releases {
     /// Holds a release from now on. It is to be installed from its copy, unless it serves already.
     pub fn hold_release(&mut self, now_ms: u64, kind: HoldKind, version: Version) {
         let before = self.hold.take().filter(|hold| hold.established).map(Box::new);
-        self.hold = Some(Hold {
+        let mut hold = Hold {
             kind,
             version,
             file: self.file.content(),
@@ -222,15 +222,12 @@ impl Releases {
             established: false,
             before,
             canary: self.canary.take().map(Box::new),
-        });
-        if let Some(hold) = self
-            .hold
-            .as_mut()
-            .filter(|_| self.live && self.serving == Some(version))
-        {
+        };
+        if self.is_live(version) {
             hold.establish();
         }
-        if let Some(release) = self.list.iter_mut().find(|release| release.version == version) {
+        self.hold = Some(hold);
+        if let Some(release) = self.get_mut(version) {
             release.error = None;
         }
     }
@@ -279,7 +276,7 @@ impl Releases {
     /// Handles a version that could not be loaded. If a person has just asked for it, its hold ends; then the copy that is
     /// returned is to be installed, which ends the trial.
     pub fn failed(&mut self, version: Version, why: &str) -> Option<Version> {
-        if let Some(release) = self.list.iter_mut().find(|release| release.version == version) {
+        if let Some(release) = self.get_mut(version) {
             release.error = Some(why.to_owned());
         }
         let hold = self.hold.take_if(|hold| hold.version == version && !hold.established)?;

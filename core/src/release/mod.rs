@@ -180,4 +180,8 @@ impl Releases {
     pub fn get(&self, version: Version) -> Option<&Release> {
         self.list.iter().find(|release| release.version == version)
     }
+
+    fn get_mut(&mut self, version: Version) -> Option<&mut Release> {
+        self.list.iter_mut().find(|release| release.version == version)
+    }
 }

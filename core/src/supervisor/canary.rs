@@ -27,7 +27,7 @@ pub(super) struct Canary {
     pub(super) serving: Arc<Serving>,
     /// Its share of the calls, 1 to 100.
     pub(super) percent: u32,
-    /// What it is owed, in hundredths of a call.
+    /// Its claim to calls, in hundredths of a call.
     owed: u32,
     /// Its workers that can take a call now; the one used last is at the end.
     pub(super) free: Vec<WorkerId>,

@@ -103,7 +103,7 @@ impl State {
         };
         let releases = &mut self.functions.releases;
         let known = releases.get(function).and_then(Releases::canary);
-        // Who waits for a promotion is answered when the release serves.
+        // A caller that waits for a promotion is answered when the release serves.
         if known.is_none_or(|known| known.version != has.version || known.promoted) {
             return;
         }
