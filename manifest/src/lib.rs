@@ -9,6 +9,7 @@
 //! - `cron`: lines of cron, and the slots they have
 //! - `diagnostic`: one problem at one place of a file
 //! - `explain`: the keys' and diagnostics' texts of `fndctl explain`
+//! - `foreign`: makes functions of other systems' files
 //! - `function`: the keys of a function's manifest, resolved
 //! - `judge`: bytes of files in, plans and documents out
 //! - `runtime`: descriptions of languages
@@ -22,6 +23,7 @@ pub mod check;
 pub mod cron;
 pub mod diagnostic;
 pub mod explain;
+pub mod foreign;
 pub mod function;
 pub mod judge;
 pub mod runtime;

@@ -1,0 +1,232 @@
+//! A function that was made of something foreign: its manifest, with the origin of every key, and its files.
+
+use super::report::{Field, Report};
+use toml::Value;
+
+/// A function made of foreign files. It has the directory form: `NAME/function.toml`, and the files beside it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Made {
+    /// Its name.
+    pub name: String,
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// Its other files, by path relative to its directory.
+    pub files: Vec<MadeFile>,
+    /// Secrets that come with it: name and value.
+    pub secrets: Vec<(String, Vec<u8>)>,
+}
+
+/// A file of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MadeFile {
+    /// Its path, relative to the function's directory.
+    pub path: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// Whether it is executable.
+    pub executable: bool,
+}
+
+/// The keys of a manifest, each with its origin.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Manifest {
+    tables: Vec<Table>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Table {
+    /// `limits`; empty for the keys before the first table.
+    name: String,
+    /// Whether it is one of an array of tables.
+    repeated: bool,
+    keys: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Entry {
+    name: String,
+    value: Value,
+    origin: Option<Field>,
+}
+
+impl Made {
+    /// Returns a function without keys and files.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Sets a key (`limits.timeout`) to what a field says, and reports the field as working.
+    pub fn works(&mut self, report: &mut Report, key: &str, value: impl Into<Value>, field: &Field) {
+        report.works(field, key);
+        self.manifest.set(key, value, Some(field));
+    }
+
+    /// Sets a key to what comes close to a field, and reports the difference.
+    pub fn differs(&mut self, report: &mut Report, key: &str, value: impl Into<Value>, field: &Field, note: &str) {
+        report.differs(field, key, note);
+        self.manifest.set(key, value, Some(field));
+    }
+
+    /// Adds a file that is not executable.
+    pub fn file(&mut self, path: &str, bytes: impl Into<Vec<u8>>) {
+        self.files.push(MadeFile {
+            path: path.to_owned(),
+            bytes: bytes.into(),
+            executable: false,
+        });
+    }
+}
+
+impl Manifest {
+    /// Sets a key, such as `limits.timeout`; the last part of the path is the key. A key that is set already is replaced.
+    pub fn set(&mut self, path: &str, value: impl Into<Value>, origin: Option<&Field>) {
+        let (table, name) = path.rsplit_once('.').unwrap_or(("", path));
+        self.set_in(table, name, value, origin);
+    }
+
+    /// Sets a key of a table; for names that contain a dot.
+    pub fn set_in(&mut self, table: &str, name: &str, value: impl Into<Value>, origin: Option<&Field>) {
+        let entry = Entry {
+            name: name.to_owned(),
+            value: value.into(),
+            origin: origin.cloned(),
+        };
+        let found = self
+            .tables
+            .iter()
+            .position(|known| known.name == table && !known.repeated);
+        let index = found.unwrap_or_else(|| {
+            self.tables.push(Table {
+                name: table.to_owned(),
+                ..Table::default()
+            });
+            self.tables.len() - 1
+        });
+        let Some(table) = self.tables.get_mut(index) else {
+            return;
+        };
+        match table.keys.iter_mut().find(|known| known.name == name) {
+            Some(known) => *known = entry,
+            None => table.keys.push(entry),
+        }
+    }
+
+    /// Adds a table to an array of tables, such as `[[schedule]]`.
+    pub fn push<'a>(&mut self, table: &str, keys: impl IntoIterator<Item = (&'a str, Value, Option<Field>)>) {
+        let entry = |(name, value, origin): (&str, Value, Option<Field>)| Entry {
+            name: name.to_owned(),
+            value,
+            origin,
+        };
+        self.tables.push(Table {
+            name: table.to_owned(),
+            repeated: true,
+            keys: keys.into_iter().map(entry).collect(),
+        });
+    }
+
+    /// Returns the value of a key, such as `limits.timeout`.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Option<&Value> {
+        let (table, name) = path.rsplit_once('.').unwrap_or(("", path));
+        let table = self
+            .tables
+            .iter()
+            .find(|known| known.name == table && !known.repeated)?;
+        table.keys.iter().find(|key| key.name == name).map(|key| &key.value)
+    }
+
+    /// Returns the manifest as TOML, with a comment that names the origin of each key; `head` is the first comment. With
+    /// it, the origin of each line.
+    #[must_use]
+    pub fn render(&self, head: &str) -> (String, Vec<Option<Field>>) {
+        let mut text = String::new();
+        let mut origins = Vec::new();
+        for line in head.lines() {
+            text.push_str(&format!("# {line}\n"));
+            origins.push(None);
+        }
+        // Keys without a table come first, and an array of tables after the tables: TOML gives keys to the last header.
+        let mut tables: Vec<&Table> = self.tables.iter().collect();
+        tables.sort_by_key(|table| (!table.name.is_empty(), table.repeated));
+        for table in tables {
+            if !table.name.is_empty() {
+                let (open, close) = if table.repeated { ("[[", "]]") } else { ("[", "]") };
+                text.push_str(&format!("\n{open}{}{close}\n", table.name));
+                origins.extend([None, None]);
+            }
+            for key in &table.keys {
+                let comment = key
+                    .origin
+                    .as_ref()
+                    .map(|field| format!("  # {}", one_line(&field.origin())));
+                let line = format!("{} = {}", name(&key.name), key.value);
+                // A text of several lines has its comment before it.
+                if let Some(comment) = comment.as_deref().filter(|_| line.contains('\n')) {
+                    text.push_str(&format!("{}\n", comment.trim_start()));
+                    origins.push(key.origin.clone());
+                }
+                origins.extend(line.lines().map(|_| key.origin.clone()));
+                text.push_str(&line);
+                text.push_str(comment.as_deref().filter(|_| !line.contains('\n')).unwrap_or_default());
+                text.push('\n');
+            }
+        }
+        (text, origins)
+    }
+}
+
+/// Returns the name of a key, in quotes if TOML needs them.
+fn name(name: &str) -> String {
+    let bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    if !name.is_empty() && name.bytes().all(bare) {
+        name.to_owned()
+    } else {
+        Value::String(name.to_owned()).to_string()
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(name: &str, line: u32) -> Field {
+        Field {
+            file: "dir/hello.yaml".to_owned(),
+            name: name.to_owned(),
+            line,
+            column: 3,
+            excerpt: "  timeout: 180".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_manifest_is_toml_with_the_origin_of_each_key() {
+        let mut made = Made::new("hello");
+        let mut report = Report::default();
+        made.works(&mut report, "limits.timeout", "180s", &field("spec.timeout", 12));
+        made.works(&mut report, "handler", "hello.foo", &field("spec.handler", 4));
+        made.manifest.set_in("env", "a.b", "x\ny", Some(&field("spec.env", 7)));
+        made.manifest.push("schedule", [("cron", Value::from("@daily"), None)]);
+        made.manifest.set("limits.memory", "64M", None);
+        let (text, origins) = made.manifest.render("made of hello.yaml");
+        assert_eq!(
+            text,
+            "# made of hello.yaml\nhandler = \"hello.foo\"  # spec.handler, hello.yaml:4\n\n[limits]\n\
+             timeout = \"180s\"  # spec.timeout, hello.yaml:12\nmemory = \"64M\"\n\n[env]\n# spec.env, hello.yaml:7\n\
+             \"a.b\" = \"\"\"\nx\ny\"\"\"\n\n[[schedule]]\ncron = \"@daily\"\n"
+        );
+        assert_eq!(origins.len(), text.lines().count());
+        assert_eq!(origins[1].as_ref().unwrap().line, 4);
+        assert_eq!(origins[4].as_ref().unwrap().line, 12);
+        assert!(toml::from_str::<toml::Table>(&text).is_ok());
+    }
+}

@@ -1,0 +1,11 @@
+//! Makes functions of files that people wrote for other systems, and reports what became of each field.
+//!
+//! Files:
+//! - `made`: a function that was made, and its manifest
+//! - `report`: what became of each field
+
+pub mod made;
+pub mod report;
+
+pub use made::{Made, MadeFile, Manifest};
+pub use report::{Field, Report, Row, Verdict};

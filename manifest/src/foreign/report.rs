@@ -1,0 +1,201 @@
+//! What becomes of each field of a foreign file: the report that people read and programs parse.
+
+use crate::diagnostic::{Diagnostic, EXCERPT_MAX, Place, Severity};
+use crate::words;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+words! {
+    /// What became of a field.
+    pub enum Verdict {
+        /// fnd does the same.
+        Works = "works",
+        /// fnd does it in another way; the note says how.
+        Differs = "differs",
+        /// It has no meaning on one machine, or fnd has nothing like it; the note says why.
+        NotHere = "not-here",
+        /// The other system does not know the field either.
+        Unknown = "unknown",
+        /// It is wrong: its function is refused.
+        Refused = "refused",
+    }
+}
+
+/// A field of a file, and where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// The file, for people.
+    pub file: String,
+    /// The name, as the other system says it: `spec.timeout`, `MAILTO`.
+    pub name: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+    /// The text of the line.
+    pub excerpt: String,
+}
+
+impl Field {
+    /// Returns the field as a comment says it: `spec.timeout, hello.yaml:12`.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        let file = self.file.rsplit('/').next().unwrap_or(&self.file);
+        format!("{}, {file}:{}", self.name, self.line)
+    }
+
+    /// Returns its position.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        let excerpt: String = self.excerpt.chars().take(EXCERPT_MAX).collect();
+        let after = excerpt
+            .trim_end()
+            .chars()
+            .count()
+            .saturating_sub(self.column.saturating_sub(1) as usize);
+        Place {
+            line: self.line,
+            column: self.column,
+            length: u32::try_from(after).unwrap_or(1).max(1),
+            excerpt,
+        }
+    }
+}
+
+/// What became of one field.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Row {
+    /// The file.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+    /// The field, as the other system names it.
+    pub field: String,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// The key of fnd's manifest that says the same; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub becomes: Option<String>,
+    /// The difference, the reason or the mistake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// The text of the line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub excerpt: String,
+}
+
+/// What became of all fields, in the order of the files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// One row for each field.
+    pub rows: Vec<Row>,
+}
+
+impl Report {
+    /// Adds a row.
+    pub fn add(&mut self, field: &Field, verdict: Verdict, becomes: Option<&str>, note: Option<&str>) {
+        self.rows.push(Row {
+            file: field.file.clone(),
+            line: field.line,
+            column: field.column,
+            field: field.name.clone(),
+            verdict,
+            becomes: becomes.map(str::to_owned),
+            note: note.map(str::to_owned),
+            excerpt: field.place().excerpt,
+        });
+    }
+
+    /// Says that a field works as this key.
+    pub fn works(&mut self, field: &Field, becomes: &str) {
+        self.add(field, Verdict::Works, Some(becomes).filter(|key| !key.is_empty()), None);
+    }
+
+    /// Says that a field becomes this key (or none, if it is empty), with a difference.
+    pub fn differs(&mut self, field: &Field, becomes: &str, note: &str) {
+        self.add(
+            field,
+            Verdict::Differs,
+            Some(becomes).filter(|key| !key.is_empty()),
+            Some(note),
+        );
+    }
+
+    /// Says that a field has no effect, and why.
+    pub fn not_here(&mut self, field: &Field, why: &str) {
+        self.add(field, Verdict::NotHere, None, Some(why));
+    }
+
+    /// Says that the other system has no such field.
+    pub fn unknown(&mut self, field: &Field, note: &str) {
+        self.add(field, Verdict::Unknown, None, Some(note));
+    }
+
+    /// Says what is wrong with a field.
+    pub fn refused(&mut self, field: &Field, why: &str) {
+        self.add(field, Verdict::Refused, None, Some(why));
+    }
+
+    /// Says whether something is wrong.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.rows.iter().any(|row| row.verdict == Verdict::Refused)
+    }
+
+    /// Sorts the rows by file and line.
+    pub fn sort(&mut self) {
+        self.rows
+            .sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+    }
+
+    /// Returns a diagnostic for each field that does not simply work.
+    #[must_use]
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        self.rows.iter().filter_map(Row::diagnostic).collect()
+    }
+}
+
+impl Row {
+    /// Returns the field with its place.
+    #[must_use]
+    pub fn source(&self) -> Field {
+        Field {
+            file: self.file.clone(),
+            name: self.field.clone(),
+            line: self.line,
+            column: self.column,
+            excerpt: self.excerpt.clone(),
+        }
+    }
+
+    /// Returns the diagnostic of a field that does not simply work.
+    #[must_use]
+    pub fn diagnostic(&self) -> Option<Diagnostic> {
+        let note = self.note.as_deref().unwrap_or_default();
+        let (severity, code, message) = match self.verdict {
+            Verdict::Works => return None,
+            Verdict::Differs => (
+                Severity::Warning,
+                "foreign-differs",
+                format!("`{}`: {note}", self.field),
+            ),
+            Verdict::NotHere => (
+                Severity::Warning,
+                "foreign-not-here",
+                format!("`{}` has no effect: {note}", self.field),
+            ),
+            Verdict::Unknown => (
+                Severity::Warning,
+                "foreign-unknown",
+                format!("`{}` has no effect: {note}", self.field),
+            ),
+            Verdict::Refused => (Severity::Error, "foreign-refused", format!("`{}`: {note}", self.field)),
+        };
+        let mut diagnostic = Diagnostic::error(code, message).in_file(&self.file);
+        diagnostic.severity = severity;
+        diagnostic.place = Some(self.source().place());
+        Some(diagnostic)
+    }
+}
