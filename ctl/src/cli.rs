@@ -2,9 +2,9 @@
 
 use crate::commands::{
     audit, backup, binding, build, bundle, canary, cancel, cat, completion, config, dead_letters, deploy, diff, doctor,
-    drain, edit, emit, enable, events, explain, history, invoke, list, log_level, logs, new, releases, reload, remove,
-    replay, report, restore, result, routes, run, runtimes, schedules, schema, secret, show, sizes, state, status, top,
-    validate, verify, version, wait,
+    drain, edit, emit, enable, events, explain, history, import, invoke, list, log_level, logs, new, releases, reload,
+    remove, replay, report, restore, result, routes, run, runtimes, schedules, schema, secret, show, sizes, state,
+    status, top, validate, verify, version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -196,6 +196,8 @@ pub(crate) enum Verb {
     Remove(remove::Args),
     /// Write a new function that runs and explains itself; needs no daemon.
     New(new::Args),
+    /// Write functions that do what files for other systems say; needs no daemon.
+    Import(import::Args),
     /// Check functions and configuration for errors; needs no daemon.
     Validate(validate::Args),
     /// Read configuration and functions again; fails if a manifest is invalid.

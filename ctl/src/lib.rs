@@ -111,6 +111,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     let needs_socket = !matches!(
         cli.verb,
         Verb::New(_)
+            | Verb::Import(_)
             | Verb::Run(_)
             | Verb::Validate(_)
             | Verb::Explain(_)
@@ -274,6 +275,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Deploy(args) => c::deploy::run(context, args).await,
         Verb::Remove(args) => c::remove::run(context, args).await,
         Verb::New(args) => c::new::run(context, &args),
+        Verb::Import(args) => c::import::run(context, &args),
         Verb::Validate(args) => c::validate::run(context, &args).await,
         Verb::Reload(args) => c::reload::run(context, args).await,
         Verb::Runtimes(args) => c::runtimes::run(context, args).await,

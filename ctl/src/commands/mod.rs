@@ -12,6 +12,7 @@
 //! - `deploy`, `remove`: uploaded functions
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
 //! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
+//! - `import`: functions made of other systems' files
 //! - `runtimes`, `sizes`, `routes`, `config`, `version`: what is there
 //! - `schedules`: when functions run by themselves
 //! - `binding`: service bindings
@@ -56,6 +57,7 @@ mod examine;
 pub(crate) mod explain;
 mod filter;
 pub(crate) mod history;
+pub(crate) mod import;
 mod interpreters;
 pub(crate) mod invoke;
 pub(crate) mod list;

@@ -66,7 +66,7 @@ impl Made {
     }
 
     /// Sets a key to what comes close to a field, and reports the difference.
-    pub fn differs(&mut self, report: &mut Report, key: &str, value: impl Into<Value>, field: &Field, note: &str) {
+    pub fn differs(&mut self, report: &mut Report, (key, value): (&str, impl Into<Value>), field: &Field, note: &str) {
         report.differs(field, key, note);
         self.manifest.set(key, value, Some(field));
     }

@@ -1,0 +1,68 @@
+//! `fndctl import`: writes functions that do what files for other systems say, and reports what became of each field.
+//! Needs no daemon.
+//!
+//! Files:
+//! - `report`: prints what became of each field
+//! - `write`: writes functions to a directory
+
+mod report;
+mod write;
+
+use super::Context;
+use crate::exit::{Exit, Failure};
+use fnd_manifest::foreign::{Made, Report};
+use std::path::PathBuf;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl import function.yaml --dry-run          say what would become of each field\n  \
+    fndctl import *.yaml --out ~/functions         write functions, each a directory with function.toml")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Where to write.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Target {
+    /// Directory to write functions to, each in a directory of its own [default: the current one].
+    #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    out: Option<PathBuf>,
+
+    /// Write nothing; only say what would become of each field.
+    #[arg(long, global = true)]
+    dry_run: bool,
+
+    /// Replace functions of the same names in the directory.
+    #[arg(long, global = true)]
+    force: bool,
+}
+
+/// The functions that were made of the given files.
+#[derive(Debug, Default)]
+pub(crate) struct Imported {
+    /// The functions; one with a mistake is not among them.
+    pub(crate) functions: Vec<Made>,
+    /// What became of each field.
+    pub(crate) report: Report,
+    /// The first comment of each manifest.
+    pub(crate) head: String,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// A file cannot be read, or a function cannot be written.
+pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
+    finish(context, &args.target, Imported::default())
+}
+
+/// Writes the functions and prints the report.
+fn finish(context: &Context, target: &Target, mut imported: Imported) -> Result<Exit, Failure> {
+    imported.report.sort();
+    let written = write::functions(target, &imported)?;
+    report::print(context, target, &imported, &written)?;
+    let refused = imported.report.is_refused();
+    Ok(if refused { Exit::InvalidManifest } else { Exit::Fine })
+}

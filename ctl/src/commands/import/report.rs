@@ -1,0 +1,66 @@
+//! Prints what became of each field of imported files, and which functions were written.
+
+use super::{Imported, Target, write};
+use crate::cli::Format;
+use crate::commands::Context;
+use crate::exit::Failure;
+use crate::output::{Table, Tone};
+use fnd_manifest::foreign::Verdict;
+use fnd_wire::units::counted;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Prints the report.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(super) fn print(
+    context: &Context,
+    target: &Target,
+    imported: &Imported,
+    written: &[PathBuf],
+) -> Result<(), Failure> {
+    let out = &context.out;
+    let functions: Vec<&str> = imported.functions.iter().map(|made| made.name.as_str()).collect();
+    let secrets = imported.functions.iter().flat_map(|made| &made.secrets);
+    let secrets: Vec<&str> = secrets.map(|(name, _)| name.as_str()).collect();
+    let written: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
+    if out.format.is_document() {
+        let document = json!({
+            "functions": functions, "secrets": secrets, "written": written, "rows": imported.report.rows,
+        });
+        let body = document.to_string().into_bytes();
+        return if out.format == Format::Yaml {
+            out.yaml(&body)
+        } else {
+            out.json(&body)
+        };
+    }
+    let mut table = Table::new(&["PLACE", "FIELD", "VERDICT", "BECOMES", "NOTE"]);
+    for row in &imported.report.rows {
+        let tone = match row.verdict {
+            Verdict::Refused => Tone::Bad,
+            Verdict::Works => Tone::Plain,
+            _ => Tone::Dim,
+        };
+        let cells = [
+            format!("{}:{}:{}", row.file, row.line, row.column),
+            row.field.clone(),
+            row.verdict.as_str().to_owned(),
+            row.becomes.clone().unwrap_or_default(),
+            row.note.clone().unwrap_or_default(),
+        ];
+        table.row(tone, cells);
+    }
+    out.table(&table)?;
+    let count = counted(functions.len(), "function", "functions");
+    let did = if target.dry_run { "would be written" } else { "written" };
+    out.line(&format!("{count} {did}: {}", functions.join(", ")))?;
+    if !secrets.is_empty() && !target.dry_run {
+        let place = write::SECRETS;
+        out.remark(&format!(
+            "secrets lie in `{place}`; give them to fnd: `fndctl secret set NAME < {place}/NAME`"
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Writes imported functions. Each has a directory of its own; its secrets lie in a directory that fnd ignores, readable
+//! for their owner only.
+
+use super::{Imported, Target};
+use crate::exit::{Exit, Failure};
+use fnd_manifest::foreign::{Made, MadeFile};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The directory of imported secrets. fnd ignores names that begin with a dot.
+pub(super) const SECRETS: &str = ".secrets";
+
+/// Writes the functions and returns the paths of all files, in order; none with `--dry-run`.
+///
+/// # Errors
+/// A function exists already, or a file cannot be written.
+pub(super) fn functions(target: &Target, imported: &Imported) -> Result<Vec<PathBuf>, Failure> {
+    if target.dry_run {
+        return Ok(Vec::new());
+    }
+    let base = target.out.clone().unwrap_or_else(|| PathBuf::from("."));
+    // Nothing is written if one of them cannot be.
+    for made in &imported.functions {
+        let place = base.join(&made.name);
+        if place.symlink_metadata().is_ok() && !target.force {
+            let message = format!("`{}` exists already; nothing was written", place.display());
+            return Err(Failure::usage(message).help("choose another directory with --out, or replace it with --force"));
+        }
+    }
+    let mut written = Vec::new();
+    for made in &imported.functions {
+        let place = base.join(&made.name);
+        if target.force && place.is_dir() {
+            fs::remove_dir_all(&place).map_err(|error| refused(&place, &error))?;
+        }
+        function(&place, made, &imported.head, &mut written)?;
+        for (name, value) in &made.secrets {
+            let place = base.join(SECRETS);
+            directory(&place, 0o700)?;
+            file(&place.join(name), value, 0o600, &mut written)?;
+        }
+    }
+    Ok(written)
+}
+
+fn function(place: &Path, made: &Made, head: &str, written: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let (manifest, _) = made.manifest.render(head);
+    directory(place, 0o755)?;
+    file(&place.join("function.toml"), manifest.as_bytes(), 0o644, written)?;
+    for MadeFile {
+        path,
+        bytes,
+        executable,
+    } in &made.files
+    {
+        let path = place.join(path);
+        directory(path.parent().unwrap_or(place), 0o755)?;
+        file(&path, bytes, if *executable { 0o755 } else { 0o644 }, written)?;
+    }
+    Ok(())
+}
+
+fn directory(path: &Path, mode: u32) -> Result<(), Failure> {
+    let made = DirBuilder::new().mode(mode).recursive(true).create(path);
+    made.map_err(|error| refused(path, &error))
+}
+
+/// Writes a file. Other users cannot write to it, whatever the umask: fnd would refuse such a function.
+fn file(path: &Path, bytes: &[u8], mode: u32, written: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let opened = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(mode)
+        .open(path);
+    opened
+        .and_then(|mut file| file.write_all(bytes))
+        .map_err(|error| refused(path, &error))?;
+    written.push(path.to_owned());
+    Ok(())
+}
+
+fn refused(path: &Path, error: &io::Error) -> Failure {
+    let message = format!("failed to write `{}`: {error}", path.display());
+    match error.kind() {
+        ErrorKind::PermissionDenied => Failure::new(Exit::NotAllowed, message)
+            .help("run it with sudo, or write to another directory with --out and copy the functions"),
+        _ => Failure::usage(message),
+    }
+}
