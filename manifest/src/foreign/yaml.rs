@@ -1,0 +1,266 @@
+//! YAML documents as a tree in which every value knows its place. serde-saphyr parses; its budgets bound what a hostile file
+//! can cost.
+
+use crate::diagnostic::{Diagnostic, Place};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
+use serde_saphyr::{Location, Spanned};
+use std::fmt;
+use std::rc::Rc;
+
+/// Largest file, in bytes. Kubernetes accepts objects of 1.5 MiB.
+pub const FILE_MAX: usize = 2 << 20;
+/// Deepest nesting of maps and lists.
+const DEPTH_MAX: usize = 32;
+/// Most values of a file, with those that aliases repeat.
+const NODES_MAX: usize = 200_000;
+/// Most documents in a file.
+const DOCUMENTS_MAX: usize = 1_000;
+/// Most aliases in a file.
+const ALIASES_MAX: usize = 1_000;
+
+/// Line and column in characters, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct At(pub u32, pub u32);
+
+/// A value and its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// The place of its key, or of the value where it has none.
+    pub at: At,
+    /// The value.
+    pub value: Value,
+}
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Nothing.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number.
+    Number(Number),
+    /// Text.
+    Text(String),
+    /// A list.
+    List(Vec<Node>),
+    /// A map, in the order of the file.
+    Map(Vec<(String, Node)>),
+}
+
+/// A document of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    /// The file, for people.
+    pub file: Rc<str>,
+    /// The lines of the file.
+    pub lines: Rc<[String]>,
+    /// The document's value.
+    pub root: Node,
+}
+
+/// Reads all documents of a file; empty ones are left out.
+///
+/// # Errors
+/// The mistake, with its place.
+pub fn documents(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Box<Diagnostic>> {
+    let refuse = |message: String| Box::new(Diagnostic::error("yaml", message).in_file(file));
+    if bytes.len() > FILE_MAX {
+        return Err(refuse(format!("the file is larger than {} MiB", FILE_MAX >> 20)));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| refuse("the file is not UTF-8 text".to_owned()))?;
+    let mut options = serde_saphyr::Options::default();
+    options.with_snippet = false;
+    options.budget = serde_saphyr::budget! {
+        max_depth: DEPTH_MAX,
+        max_nodes: NODES_MAX,
+        max_events: 4 * NODES_MAX,
+        max_documents: DOCUMENTS_MAX,
+        max_aliases: ALIASES_MAX,
+    };
+    let found: Vec<Spanned<Any>> = serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+        let lines = error.to_string();
+        let mut problem = refuse(lines.lines().next().unwrap_or_default().to_owned());
+        problem.place = error.location().map(at).map(|At(line, column)| Place {
+            line,
+            column,
+            length: 1,
+            excerpt: excerpt(text, line),
+        });
+        problem
+    })?;
+    let (file, lines): (Rc<str>, Rc<[String]>) = (file.into(), text.lines().map(str::to_owned).collect());
+    let document = |found: Spanned<Any>| Document {
+        file: Rc::clone(&file),
+        lines: Rc::clone(&lines),
+        root: found.into(),
+    };
+    let documents = found.into_iter().map(document);
+    Ok(documents.filter(|document| document.root.value != Value::Null).collect())
+}
+
+fn excerpt(text: &str, line: u32) -> String {
+    let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
+    let line = text.lines().nth(index).unwrap_or_default();
+    line.chars().take(crate::diagnostic::EXCERPT_MAX).collect()
+}
+
+fn at(location: Location) -> At {
+    let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).max(1);
+    At(number(location.line()), number(location.column()))
+}
+
+impl From<Spanned<Any>> for Node {
+    fn from(found: Spanned<Any>) -> Self {
+        Self {
+            at: at(found.referenced),
+            value: found.value.0,
+        }
+    }
+}
+
+/// A value of any type.
+struct Any(Value);
+
+impl<'de> Deserialize<'de> for Any {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyVisitor)
+    }
+}
+
+struct AnyVisitor;
+
+impl<'de> Visitor<'de> for AnyVisitor {
+    type Value = Any;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Any, E> {
+        Ok(Any(Value::Null))
+    }
+
+    fn visit_none<E>(self) -> Result<Any, E> {
+        Ok(Any(Value::Null))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Any, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Any, E> {
+        Ok(Any(Value::Bool(value)))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Any, E> {
+        Ok(Any(Value::Number(value.into())))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Any, E> {
+        Ok(Any(Value::Number(value.into())))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Any, E> {
+        // JSON has no infinity; a text says what was written.
+        Ok(Any(Number::from_f64(value).map_or_else(|| Value::Text(value.to_string()), Value::Number)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Any, E> {
+        Ok(Any(Value::Text(value.to_owned())))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Any, E> {
+        Ok(Any(Value::Text(value)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Any, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = sequence.next_element::<Spanned<Any>>()? {
+            items.push(item.into());
+        }
+        Ok(Any(Value::List(items)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Any, A::Error> {
+        let mut entries = Vec::new();
+        while let Some((key, value)) = map.next_entry::<Spanned<Key>, Spanned<Any>>()? {
+            // The place of an entry is its key: a text of several lines begins far from its name.
+            let (at, value) = (at(key.referenced), value.value.0);
+            entries.push((key.value.0, Node { at, value }));
+        }
+        Ok(Any(Value::Map(entries)))
+    }
+}
+
+/// The name of an entry of a map. YAML allows any value; other scalars are taken as text.
+struct Key(String);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = match Any::deserialize(deserializer)?.0 {
+            Value::Text(text) => text,
+            Value::Null => "null".to_owned(),
+            Value::Bool(value) => value.to_string(),
+            Value::Number(number) => number.to_string(),
+            Value::List(_) | Value::Map(_) => {
+                return Err(serde::de::Error::custom("the name of an entry must be a text"));
+            }
+        };
+        Ok(Self(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(node: &Node) -> &[(String, Node)] {
+        match &node.value {
+            Value::Map(entries) => entries,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn values_have_their_types_and_places() {
+        let text = "# c\na: 1\nb: '1'\nc:\n- true\n- x: |\n    two\n    lines\n---\n---\nd: 0.5\ne: null\n1: y\n";
+        let found = documents("f.yaml", text.as_bytes()).unwrap();
+        assert_eq!(found.len(), 2);
+        let first = map(&found[0].root);
+        assert_eq!((first[0].1.at, &first[0].1.value), (At(2, 1), &Value::Number(1.into())));
+        assert_eq!((first[1].1.at, &first[1].1.value), (At(3, 1), &Value::Text("1".to_owned())));
+        let Value::List(items) = &first[2].1.value else { panic!() };
+        assert_eq!((items[0].at, &items[0].value), (At(5, 3), &Value::Bool(true)));
+        let inner = map(&items[1]);
+        assert_eq!((inner[0].1.at, &inner[0].1.value), (At(6, 3), &Value::Text("two\nlines\n".to_owned())));
+        let second = map(&found[1].root);
+        assert_eq!(second[0].1.at, At(11, 1));
+        assert_eq!(second[1].1.value, Value::Null);
+        assert_eq!(second[2].0, "1");
+    }
+
+    #[test]
+    fn mistakes_have_their_place() {
+        let problem = documents("f.yaml", b"a: 1\nb: [1, 2\nc: 3\n").unwrap_err();
+        assert!(problem.place.as_ref().is_some_and(|place| place.line >= 2), "{problem:?}");
+        let twice = documents("f.yaml", b"a: 1\na: 2\n").unwrap_err();
+        assert_eq!(twice.place.as_ref().unwrap().line, 2, "{twice:?}");
+        assert!(documents("f.yaml", b"\xff").unwrap_err().message.contains("UTF-8"));
+    }
+
+    #[test]
+    fn a_bomb_costs_little() {
+        let mut aliases = "a: &a [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
+        for (one, two) in ["a", "b", "c", "d", "e", "f", "g", "h"].iter().zip(["b", "c", "d", "e", "f", "g", "h", "i"]) {
+            aliases.push_str(&format!("{two}: &{two} [{}]\n", vec![format!("*{one}"); 10].join(",")));
+        }
+        assert!(documents("f.yaml", aliases.as_bytes()).is_err());
+        let deep = "[".repeat(100_000);
+        assert!(documents("f.yaml", deep.as_bytes()).is_err());
+        let deep: String = (0..1000).map(|level| format!("{}a:\n", " ".repeat(level))).collect();
+        assert!(documents("f.yaml", deep.as_bytes()).is_err());
+        assert!(documents("f.yaml", &vec![b'a'; FILE_MAX + 1]).is_err());
+    }
+}
