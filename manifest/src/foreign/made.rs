@@ -140,6 +140,15 @@ impl Manifest {
         table.keys.iter().find(|key| key.name == name).map(|key| &key.value)
     }
 
+    /// Returns the names of the keys of a table.
+    pub fn keys<'a>(&'a self, table: &'a str) -> impl Iterator<Item = &'a str> {
+        let tables = self
+            .tables
+            .iter()
+            .filter(move |known| known.name == table && !known.repeated);
+        tables.flat_map(|table| table.keys.iter().map(|key| key.name.as_str()))
+    }
+
     /// Returns the manifest as TOML, with a comment that names the origin of each key; `head` is the first comment. With
     /// it, the origin of each line.
     #[must_use]

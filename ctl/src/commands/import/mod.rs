@@ -4,9 +4,11 @@
 //! Files:
 //! - `report`: prints what became of each field
 //! - `write`: writes functions to a directory
+//! - `yaml`: functions of Keptn, Kubeless, Kyma and Rafay
 
 mod report;
 mod write;
+mod yaml;
 
 use super::Context;
 use crate::exit::{Exit, Failure};
@@ -19,6 +21,10 @@ use std::path::PathBuf;
     fndctl import function.yaml --dry-run          say what would become of each field\n  \
     fndctl import *.yaml --out ~/functions         write functions, each a directory with function.toml")]
 pub(crate) struct Args {
+    /// YAML files of Keptn, Kubeless, Kyma or Rafay; `-` is standard input. Objects in them may name each other.
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+
     #[command(flatten)]
     target: Target,
 }
@@ -46,8 +52,20 @@ pub(crate) struct Imported {
     pub(crate) functions: Vec<Made>,
     /// What became of each field.
     pub(crate) report: Report,
+    /// Secrets that belong to no single function: name and value.
+    pub(crate) secrets: Vec<(String, Vec<u8>)>,
     /// The first comment of each manifest.
     pub(crate) head: String,
+}
+
+impl Imported {
+    /// Returns all secrets: name and value.
+    fn secrets(&self) -> impl Iterator<Item = &(String, Vec<u8>)> {
+        self.functions
+            .iter()
+            .flat_map(|made| &made.secrets)
+            .chain(&self.secrets)
+    }
 }
 
 /// Runs the verb.
@@ -55,7 +73,10 @@ pub(crate) struct Imported {
 /// # Errors
 /// A file cannot be read, or a function cannot be written.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
-    finish(context, &args.target, Imported::default())
+    if args.files.is_empty() {
+        return Err(Failure::usage("there is nothing to import").help("name a file: `fndctl import function.yaml`"));
+    }
+    finish(context, &args.target, yaml::import(&args.files)?)
 }
 
 /// Writes the functions and prints the report.
