@@ -276,7 +276,7 @@ impl Check<'_> {
         let foreign = |name: &str| {
             let path = format!("{path}/{name}");
             let bytes = self.files.read(&path, yaml::FILE_MAX + 1);
-            bytes.map_or_else(|_| Vec::new(), |bytes| foreign::listed(&path, &bytes))
+            foreign::listed(&path, &bytes.ok()?)
         };
         Some(listing(place, &entries, answer, foreign))
     }

@@ -19,6 +19,7 @@
 //! - `deploy`: functions that are uploaded
 //! - `documents`, `units`: the documents are true
 //! - `files`: files that run functions, each content once
+//! - `foreign`: files of Keptn, Kubeless, Kyma and Rafay are functions
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `listener`: the public listener
 //! - `lone`: the runtimes inside the program
@@ -67,6 +68,7 @@ mod edit;
 mod events;
 mod examples;
 mod files;
+mod foreign;
 mod handlers;
 mod hooks;
 mod http_mode;

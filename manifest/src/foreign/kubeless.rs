@@ -35,7 +35,6 @@ const KNOWN: &[(&str, &str)] = &[
     ("spec.deployment.kind", ""),
     ("spec.deployment.metadata", "there is no Deployment of a cluster"),
     ("spec.deployment.status", ""),
-    ("spec.deployment.spec", "there is no Deployment of a cluster"),
     (
         "spec.horizontalPodAutoscaler.spec.metrics",
         "workers are started when calls wait, up to `pool.max`",
@@ -74,10 +73,11 @@ impl<'d> Making<'_, 'd> {
             self.kubeless_code(&spec, module, suffix);
             if let Some(deps) = spec.get("deps")
                 && let Some(text) = deps.text(&mut self.report)
-                && !text.trim().is_empty()
             {
                 let is_fetched = self.made.manifest.get("source.url").is_some();
-                if id == "java" {
+                if text.trim().is_empty() {
+                    self.report.works(&deps.field(), "");
+                } else if id == "java" {
                     self.refuse(
                         &deps,
                         "fnd does not read a pom.xml; put the jars in `lib/` of the function's directory",
@@ -138,7 +138,7 @@ impl<'d> Making<'_, 'd> {
         };
         let text = item.text(&mut self.report)?;
         match text.split_once('.') {
-            Some((module, function)) if !module.is_empty() && !function.is_empty() && !function.contains('.') => {
+            Some((module, function)) if is_name(module) && is_name(function) => {
                 self.works("handler", text, &item);
                 self.default("mode", "handler");
                 Some(module)
@@ -201,7 +201,7 @@ impl<'d> Making<'_, 'd> {
         match packed::files(packed, bytes) {
             Ok(files) => {
                 self.works("entry", path, &item);
-                self.made.files.extend(files);
+                files.into_iter().for_each(|file| self.made.add(file));
             }
             Err(why) => self.refuse(&item, &why),
         }
@@ -404,6 +404,11 @@ impl<'d> Making<'_, 'd> {
         self.made.manifest.push("http", keys);
         self.leftover(&object.root, TRIGGER_KNOWN);
     }
+}
+
+/// Says whether a text can be a module or a function: it becomes the name of a file.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-$".contains(&b))
 }
 
 /// Says whether a trigger's `functionSelector` selects a function by the label that Kubeless gives each one.

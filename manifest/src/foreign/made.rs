@@ -1,5 +1,6 @@
 //! A function that was made of something foreign: its manifest, with the origin of every key, and its files.
 
+use super::placed::ORIGINS;
 use super::report::{Field, Report};
 use toml::Value;
 
@@ -73,11 +74,19 @@ impl Made {
 
     /// Adds a file that is not executable.
     pub fn file(&mut self, path: &str, bytes: impl Into<Vec<u8>>) {
-        self.files.push(MadeFile {
+        self.add(MadeFile {
             path: path.to_owned(),
             bytes: bytes.into(),
             executable: false,
         });
+    }
+
+    /// Adds a file, in place of one of the same path. Manifests come from fields only.
+    pub fn add(&mut self, file: MadeFile) {
+        self.files.retain(|known| known.path != file.path);
+        if file.path != "function.toml" && file.path != ORIGINS {
+            self.files.push(file);
+        }
     }
 }
 

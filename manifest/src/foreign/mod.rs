@@ -43,30 +43,29 @@ use fnd_wire::ids::is_part;
 use objects::{Kind, Object, Objects};
 use yaml::Document;
 
-/// Returns the names of the functions in documents, in their order.
-#[must_use]
-pub fn names(documents: &[Document]) -> Vec<String> {
-    let objects = Objects::of(documents);
-    objects.functions().map(|object| object.name.to_owned()).collect()
-}
-
-/// Returns the names of the functions that a file has, for the list of a directory; none if it has nothing to do with fnd.
+/// Returns the names of the functions that a file has, for the list of a directory; absent if it has nothing to do with
+/// fnd. A file with only a ConfigMap or a trigger has none.
 /// A file with a mistake, and a function without a name that fnd could have, count as a function of the file's own name, so
 /// that somebody hears of it.
 #[must_use]
-pub fn listed(file: &str, bytes: &[u8]) -> Vec<String> {
+pub fn listed(file: &str, bytes: &[u8]) -> Option<Vec<String>> {
     let has = |word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
     if !has(b"apiVersion") || !has(b"kind") {
-        return Vec::new();
+        return None;
     }
     let stem = || {
         let name = file.rsplit('/').next().unwrap_or(file);
         name.split('.').next().unwrap_or_default().to_owned()
     };
     let Ok(documents) = yaml::documents(file, bytes) else {
-        return vec![stem()];
+        return Some(vec![stem()]);
     };
-    let mut names = names(&documents);
+    let objects = Objects::of(&documents);
+    let is_foreign = |object: &Object<'_>| !matches!(object.kind, Kind::NotHere | Kind::Other);
+    if !objects.0.iter().any(is_foreign) {
+        return None;
+    }
+    let mut names: Vec<String> = objects.functions().map(|object| object.name.to_owned()).collect();
     for name in &mut names {
         if !is_part(name) {
             *name = stem();
@@ -74,7 +73,7 @@ pub fn listed(file: &str, bytes: &[u8]) -> Vec<String> {
     }
     names.sort();
     names.dedup();
-    names
+    Some(names)
 }
 
 /// Makes the function of this name that a file has; `documents` are those of the file and of the files beside it.

@@ -125,12 +125,12 @@ impl Question {
 }
 
 /// Lists the functions of a directory; `ask` must answer a question about a file, and `foreign` return the names of the
-/// functions in a file of another system.
+/// functions in a file of another system; absent if it is no such file.
 pub fn listing(
     place: Place<'_>,
     entries: &[Entry],
     mut ask: impl FnMut(&str, Question) -> bool,
-    mut foreign: impl FnMut(&str) -> Vec<String>,
+    mut foreign: impl FnMut(&str) -> Option<Vec<String>>,
 ) -> Listing {
     let mut result = Listing::default();
     let mut sources: BTreeMap<FunctionName, Vec<(String, bool)>> = BTreeMap::new();
@@ -231,10 +231,10 @@ pub fn listing(
                 }
             }
             FileForm::Foreign => {
-                let names = foreign(&shown);
-                if names.is_empty() {
-                    result.unclaimed.push(shown.clone());
-                }
+                let Some(names) = foreign(&shown) else {
+                    result.unclaimed.push(shown);
+                    continue;
+                };
                 for name in names {
                     if let Some(name) = named(forms::part(&name), &mut result.problems) {
                         sources.entry(name).or_default().push((shown.clone(), false));
@@ -364,8 +364,9 @@ mod tests {
         };
         // A file of another system has the functions between the dots of its name.
         let foreign = |name: &str| {
-            let names = name.split('.').rev().skip(1).filter(|part| *part != "none");
-            names.map(str::to_owned).collect()
+            let names: Vec<&str> = name.split('.').collect();
+            let names = names.split_last()?.1.iter().map(|name| (*name).to_owned());
+            (!name.contains("none")).then(|| names.collect())
         };
         listing(place, &entries, answer, foreign)
     }
@@ -463,7 +464,7 @@ mod tests {
             claims: &claims(),
             default_runtime: false,
         };
-        let listing = listing(place, &entries, |_, _| panic!("its path is not known"), |_| Vec::new());
+        let listing = listing(place, &entries, |_, _| panic!("its path is not known"), |_| None);
         let reported: Vec<_> = listing.problems.iter().map(|problem| problem.file.as_deref()).collect();
         let expected = ["/f/caf\u{fffd}", "/f/caf\u{fffd}.bin", "/f/tool.s\u{fffd}ml"];
         assert_eq!(reported, expected.map(Some));

@@ -51,7 +51,7 @@ fuzz_target!(|bytes: &[u8]| {
             place,
             &entries,
             |name, _| name.len() % 2 == 0,
-            |name| vec![name.replace('.', "")],
+            |name| Some(vec![name.replace('.', "")]),
         );
         show(&found.problems);
         let mut functions = BTreeSet::new();

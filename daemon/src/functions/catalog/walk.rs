@@ -229,7 +229,7 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
     let foreign = |name: &str| {
         functions_of(&path.join(name)).unwrap_or_else(|error| {
             failed = Some(error);
-            Vec::new()
+            None
         })
     };
     let listed = listing(place, &entries, ask, foreign);
@@ -366,13 +366,13 @@ fn answer(path: &Path, question: Question) -> io::Result<bool> {
     }
 }
 
-/// Returns the names of the functions in a file of another system; none if fnd may not read it: such a file has secrets.
-fn functions_of(path: &Path) -> io::Result<Vec<String>> {
+/// Returns the names of the functions in a file of another system; absent if it is none, or if fnd may not read it.
+fn functions_of(path: &Path) -> io::Result<Option<Vec<String>>> {
     let mut bytes = Vec::new();
     let most = u64::try_from(yaml::FILE_MAX).unwrap_or(u64::MAX).saturating_add(1);
     match fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
         Ok(_) => Ok(foreign::listed(&path.display().to_string(), &bytes)),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied || is_absent(&error) => Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied || is_absent(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
