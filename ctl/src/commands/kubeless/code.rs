@@ -1,0 +1,307 @@
+//! The files of a function: read from a file, an archive or a URL, or from the function that is uploaded; and uploaded anew.
+
+use super::super::deploy::{Packed, TreeFile, send};
+use super::super::{Context, build, function_path};
+use crate::client::encode;
+use crate::exit::{Exit, Failure};
+use crate::interpreters::agent;
+use fnd_core::api::{FunctionDetail, ReleaseFiles, ReleaseList};
+use fnd_core::supervisor::FunctionState;
+use fnd_unpack::{Sink, Stop, unpack};
+use fnd_wire::archive::{Format, SUFFIXES};
+use fnd_wire::unpack::Unpacked;
+use std::fs;
+use std::io::{self, Cursor, ErrorKind};
+use std::path::Path;
+use toml::Table;
+
+/// The manifest of a function in directory form.
+pub(super) const MANIFEST: &str = "function.toml";
+
+/// More ends of names of archives that Kubeless knows.
+const MORE_SUFFIXES: [(&str, Format); 6] = [
+    (".taz", Format::Gzip),
+    (".tb2", Format::Bzip2),
+    (".tbz", Format::Bzip2),
+    (".tbz2", Format::Bzip2),
+    (".tz2", Format::Bzip2),
+    (".txz", Format::Xz),
+];
+
+/// Most bytes that are fetched from a URL: as many as the files of a function may have.
+const FETCHED_MAX: u64 = 512 << 20;
+
+/// What a path or a URL has.
+#[derive(Debug)]
+pub(super) struct Content {
+    /// The path or the URL, without a query.
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Content {
+    /// Reads a file, or fetches a URL.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) fn read(place: &str) -> Result<Self, Failure> {
+        if !is_url(place) {
+            let bytes = fs::read(place);
+            let bytes = bytes.map_err(|error| Failure::usage(format!("failed to read `{place}`: {error}")))?;
+            return Ok(Self {
+                name: place.to_owned(),
+                bytes,
+            });
+        }
+        let failed = |error: ureq::Error| {
+            Failure::new(Exit::FunctionFailed, format!("failed to get `{place}`: {error}"))
+                .help("check the network and HTTPS_PROXY, or name a file")
+        };
+        let mut response = agent().get(place).call().map_err(failed)?;
+        let body = response.body_mut().with_config().limit(FETCHED_MAX).read_to_vec();
+        Ok(Self {
+            name: place.split(['?', '#']).next().unwrap_or(place).to_owned(),
+            bytes: body.map_err(failed)?,
+        })
+    }
+
+    /// Returns the format of the archive that it is, by the end of its name.
+    pub(super) fn archive(&self) -> Option<Format> {
+        let suffixes = SUFFIXES.iter().chain(&MORE_SUFFIXES);
+        let found = suffixes.into_iter().find(|(suffix, _)| self.name.ends_with(suffix));
+        found.map(|(_, format)| *format)
+    }
+
+    /// Returns the files of an archive.
+    ///
+    /// # Errors
+    /// The archive is refused.
+    pub(super) fn unpacked(self, format: Format) -> Result<Vec<TreeFile>, Failure> {
+        let mut files = Files(Vec::new());
+        match unpack(format, &mut Cursor::new(self.bytes), &mut files) {
+            Ok(()) => Ok(files.0),
+            Err(Stop::Sink(error)) => Err(Failure::usage(format!("failed to unpack `{}`: {error}", self.name))),
+            Err(Stop::Refused(refusal)) => {
+                let (message, help) = refusal.words();
+                Err(Failure::new(Exit::InvalidManifest, format!("`{}`: {message}", self.name)).help(help))
+            }
+        }
+    }
+}
+
+pub(super) fn is_url(place: &str) -> bool {
+    place.starts_with("http://") || place.starts_with("https://")
+}
+
+/// Keeps the files of an archive in memory.
+struct Files(Vec<TreeFile>);
+
+impl Sink for Files {
+    fn file(&mut self, file: &Unpacked) -> io::Result<()> {
+        self.0.push(TreeFile {
+            path: file.path.clone(),
+            bytes: Vec::new(),
+            executable: file.executable,
+        });
+        Ok(())
+    }
+
+    fn data(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(file) = self.0.last_mut() {
+            file.bytes.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+}
+
+/// A function as it was uploaded.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Code {
+    /// Its files, without the manifest.
+    pub(super) files: Vec<TreeFile>,
+    pub(super) manifest: Table,
+}
+
+impl Code {
+    /// Reads an uploaded function: its archive where this process may read it, else what fnd's API shows of it.
+    ///
+    /// # Errors
+    /// There is no such function, it is no upload, or its files cannot be read.
+    pub(super) async fn of(context: &Context, function: &str) -> Result<Self, Failure> {
+        let path = function_path(function)?;
+        let detail: FunctionDetail = crate::output::parse(&context.client.get(&path).await?.body)?;
+        let source = &detail.more.source;
+        if !detail.more.uploaded {
+            let message = format!(
+                "`{function}` is the file `{source}`, and Kubeless's command line changes only what it has deployed"
+            );
+            return Err(Failure::new(Exit::NotAllowed, message)
+                .help(format!("edit the file, and fnd notices: `fndctl edit {function}`")));
+        }
+        if Format::of(source).is_none() {
+            let message =
+                format!("`{function}` is an upload of one file, and Kubeless's command line deploys directories");
+            return Err(Failure::usage(message).help(format!(
+                "upload it again with `fndctl deploy`, or `fndctl remove {function}` and `kubeless function deploy`"
+            )));
+        }
+        let (files, beside) = match archive(source, function) {
+            Ok(read) => read?,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => shown(context, function, &path).await?,
+            Err(error) => {
+                let message = format!("failed to read `{source}`: {error}");
+                return Err(Failure::new(Exit::FunctionFailed, message));
+            }
+        };
+        Self::with_manifest(files, beside, function)
+    }
+
+    /// Takes the manifest out of the files; one that lies beside them wins, and becomes the one in them.
+    fn with_manifest(mut files: Vec<TreeFile>, beside: Option<Vec<u8>>, function: &str) -> Result<Self, Failure> {
+        let inside = files.iter().position(|file| file.path == MANIFEST);
+        let inside = inside.map(|place| files.remove(place).bytes);
+        let bytes = beside.or(inside).unwrap_or_default();
+        let wrong = |why: String| {
+            Failure::new(
+                Exit::InvalidManifest,
+                format!("the manifest of `{function}` cannot be read: {why}"),
+            )
+        };
+        let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
+        let manifest = text
+            .parse()
+            .map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
+        Ok(Self { files, manifest })
+    }
+
+    /// Uploads the function, waits until it serves, and says what was done.
+    ///
+    /// # Errors
+    /// fnd refuses it, or its dependencies cannot be installed.
+    pub(super) async fn upload(&self, context: &Context, function: &str, new: bool) -> Result<(), Failure> {
+        let text = toml::to_string(&self.manifest)
+            .map_err(|error| Failure::usage(format!("the manifest cannot be written: {error}")))?;
+        let mut files = self.files.clone();
+        files.push(TreeFile {
+            path: MANIFEST.to_owned(),
+            bytes: text.into_bytes(),
+            executable: false,
+        });
+        let packed = Packed::of_files(function, &files)?;
+        let condition = new.then(|| ("if-none-match".to_owned(), "*".to_owned()));
+        let reply = send(context, &packed, condition.into_iter().collect(), false).await?;
+        let mut detail: FunctionDetail = crate::output::parse(&reply.body)?;
+        if detail.status.state == FunctionState::Building || detail.more.newer.is_some() {
+            context.out.progress("installing what it needs ...");
+            let built = build::built(context, function, false).await?;
+            detail = crate::output::parse(&built.body)?;
+        }
+        if let Some(error) = &detail.status.error {
+            return Err(
+                Failure::new(Exit::FunctionFailed, format!("`{function}` does not serve: {error}"))
+                    .help(format!("fndctl show {function}")),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Reads an uploaded archive, and the manifest beside it.
+#[expect(
+    clippy::type_complexity,
+    reason = "an error of the file is looked at, one of its content is final"
+)]
+fn archive(source: &str, function: &str) -> io::Result<Result<(Vec<TreeFile>, Option<Vec<u8>>), Failure>> {
+    let bytes = fs::read(source)?;
+    let stem = function.rsplit('/').next().unwrap_or(function);
+    let beside = match fs::read(Path::new(source).with_file_name(format!("{stem}.toml"))) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        read => Some(read?),
+    };
+    let content = Content {
+        name: source.to_owned(),
+        bytes,
+    };
+    let format = content.archive().unwrap_or(Format::Gzip);
+    Ok(content.unpacked(format).map(|files| (files, beside)))
+}
+
+/// Returns the files of the newest release as the API shows them, which are texts only.
+async fn shown(context: &Context, function: &str, path: &str) -> Result<(Vec<TreeFile>, Option<Vec<u8>>), Failure> {
+    let list: ReleaseList = crate::output::parse(&context.client.get(&format!("{path}/versions")).await?.body)?;
+    let newest = list
+        .versions
+        .first()
+        .map(|release| release.version.hex())
+        .unwrap_or_default();
+    let reply = context
+        .client
+        .get(&format!("{path}/versions/{}/files", encode(&newest)))
+        .await?;
+    let release: ReleaseFiles = crate::output::parse(&reply.body)?;
+    let (mut files, mut beside) = (Vec::new(), None);
+    for file in release.files {
+        let Some(text) = file.text else {
+            let message = format!(
+                "`{}` of `{function}` is no text, or large, so fnd does not show it",
+                file.path
+            );
+            return Err(Failure::new(Exit::NotAllowed, message)
+                .help("run the command with sudo, which may read the uploaded archive, or deploy the function anew"));
+        };
+        if file.path.starts_with('/') {
+            beside = Some(text.into_bytes());
+        } else {
+            files.push(TreeFile {
+                path: file.path,
+                bytes: text.into_bytes(),
+                executable: file.executable,
+            });
+        }
+    }
+    Ok((files, beside))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archives_are_known_by_their_names() {
+        for (name, archive) in [
+            ("a.zip", true),
+            ("a.tar.gz", true),
+            ("a.tgz", true),
+            ("a.taz", true),
+            ("a.tar.bz2", true),
+            ("a.tbz2", true),
+            ("a.tar.xz", true),
+            ("a.py", false),
+            ("zip", false),
+        ] {
+            let content = Content {
+                name: name.to_owned(),
+                bytes: Vec::new(),
+            };
+            assert_eq!(content.archive().is_some(), archive, "{name}");
+        }
+        assert!(is_url("https://example.com/f.py") && !is_url("python/f.py"));
+    }
+
+    #[test]
+    fn the_manifest_is_taken_out_of_the_files() {
+        let file = |path: &str, text: &str| TreeFile {
+            path: path.to_owned(),
+            bytes: text.as_bytes().to_vec(),
+            executable: false,
+        };
+        let files = vec![file("a.py", "1"), file(MANIFEST, "handler = \"a.b\"")];
+        let code = Code::with_manifest(files.clone(), None, "f").unwrap();
+        assert_eq!(code.files, [file("a.py", "1")]);
+        assert_eq!(code.manifest["handler"].as_str(), Some("a.b"));
+        let code = Code::with_manifest(files, Some(b"handler = \"x.y\"".to_vec()), "f").unwrap();
+        assert_eq!(code.manifest["handler"].as_str(), Some("x.y"));
+        let failure = Code::with_manifest(vec![file(MANIFEST, "handler")], None, "f").unwrap_err();
+        assert_eq!(failure.exit, Exit::InvalidManifest);
+    }
+}
