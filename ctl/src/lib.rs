@@ -132,19 +132,17 @@ fn refused(error: &clap::Error) -> ExitCode {
 
 fn run(cli: Cli) -> Result<Exit, Failure> {
     // These verbs need no daemon, so they must work without a login session, which sets XDG_RUNTIME_DIR.
-    let needs_socket = !matches!(
-        &cli.verb,
-        Verb::Kubeless(args) if !args.needs_daemon()
-    ) && !matches!(
-        cli.verb,
+    let needs_socket = match &cli.verb {
         Verb::New(_)
-            | Verb::Run(_)
-            | Verb::Validate(_)
-            | Verb::Explain(_)
-            | Verb::Schema(_)
-            | Verb::Completion(_)
-            | Verb::Restore(_)
-    );
+        | Verb::Run(_)
+        | Verb::Validate(_)
+        | Verb::Explain(_)
+        | Verb::Schema(_)
+        | Verb::Completion(_)
+        | Verb::Restore(_) => false,
+        Verb::Kubeless(args) => args.needs_daemon(),
+        _ => true,
+    };
     let socket = socket(cli.socket, cli.user && needs_socket)?;
     let context = Context {
         client: Client::new(socket, cli.user),
@@ -247,6 +245,9 @@ fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
 
 /// Returns whether a verb prints a table with names or ids in its first column.
 fn prints_table(verb: &Verb) -> bool {
+    if let Verb::Kubeless(args) = verb {
+        return args.prints_table();
+    }
     matches!(
         verb,
         Verb::Status(_)

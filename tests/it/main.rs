@@ -20,6 +20,7 @@
 //! - `documents`, `units`: the documents are true
 //! - `files`: files that run functions, each content once
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
+//! - `kubeless`: the command line of Kubeless
 //! - `listener`: the public listener
 //! - `lone`: the runtimes inside the program
 //! - `quotas`: homes and caches that are full
@@ -71,6 +72,7 @@ mod handlers;
 mod hooks;
 mod http_mode;
 mod kill;
+mod kubeless;
 mod last_good;
 mod ledger;
 mod limits;

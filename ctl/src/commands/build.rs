@@ -43,12 +43,16 @@ async fn watch(context: &Context) {
 pub(super) async fn built(context: &Context, function: &str, clean: bool) -> Result<Reply, Failure> {
     let clean = if clean { "?clean=1" } else { "" };
     let path = format!("{}/build{clean}", function_path(function)?);
-    let built = context.client.post(&path);
-    tokio::pin!(built);
+    watched(context, context.client.post(&path)).await
+}
+
+/// Waits for an answer of fnd, and shows meanwhile what builds print.
+pub(super) async fn watched<T>(context: &Context, answer: impl Future<Output = T>) -> T {
+    tokio::pin!(answer);
     // Nothing is said about how it goes if its output cannot be had.
     tokio::select! {
-        reply = &mut built => reply,
-        () = watch(context) => built.await,
+        answer = &mut answer => answer,
+        () = watch(context) => answer.await,
     }
 }
 

@@ -141,7 +141,7 @@ async fn list(context: &Context) -> Result<(), Failure> {
     }
     let body = Value::from(rows).to_string();
     context.out.document(body.as_bytes(), |rows: &Vec<Value>, out| {
-        let mut shown = Table::new(&["NAME", "NAMESPACE", "TARGET", "MIN", "MAX", "METRIC", "VALUE"]);
+        let mut shown = Table::fixed(&["NAME", "NAMESPACE", "TARGET", "MIN", "MAX", "METRIC", "VALUE"]);
         let keys = ["name", "namespace", "target", "min", "max", "metric", "value"];
         for row in rows {
             shown.row(

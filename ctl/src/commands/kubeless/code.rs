@@ -189,7 +189,8 @@ impl Code {
         });
         let packed = Packed::of_files(function, &files)?;
         let condition = new.then(|| ("if-none-match".to_owned(), "*".to_owned()));
-        let reply = send(context, &packed, condition.into_iter().collect(), false).await?;
+        let sent = send(context, &packed, condition.into_iter().collect(), false);
+        let reply = build::watched(context, sent).await?;
         let mut detail: FunctionDetail = crate::output::parse(&reply.body)?;
         if detail.status.state == FunctionState::Building || detail.more.newer.is_some() {
             context.out.progress("installing what it needs ...");

@@ -25,9 +25,7 @@ const KIND: Kind = Kind {
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Verb {
     /// Let a function run at the times of a line of cron.
-    #[command(
-        after_help = "Example:\n  kubeless trigger cronjob create every-minute --function hello --schedule '* * * * *'"
-    )]
+    #[command(after_help = "Example:\n  kubeless trigger cronjob create t --function hello --schedule '*/5 * * * *'")]
     Create(Create),
     /// Change such a trigger.
     Update(Update),
@@ -200,7 +198,7 @@ async fn list(context: &Context) -> Result<(), Failure> {
         .collect();
     let body = Json::from(rows).to_string();
     context.out.document(body.as_bytes(), |rows: &Vec<Json>, out| {
-        let mut table = Lines::new(&["NAME", "NAMESPACE", "SCHEDULE", "FUNCTION NAME"]);
+        let mut table = Lines::fixed(&["NAME", "NAMESPACE", "SCHEDULE", "FUNCTION NAME"]);
         let keys = ["name", "namespace", "schedule", "function-name"];
         for row in rows {
             table.row(

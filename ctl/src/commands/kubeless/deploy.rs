@@ -74,9 +74,9 @@ struct Settings {
 /// Options of `deploy`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    kubeless function deploy hello --runtime python3.7 --handler helloget.foo --from-file helloget.py\n  \
-    kubeless function deploy post --runtime nodejs10 --handler index.main -f src.zip -d package.json -e A=1,B=2\n  \
-    kubeless function deploy tick -r python3.7 --handler tick.run -f tick.py --schedule '*/5 * * * *'")]
+    kubeless function deploy hello -r python3.7 --handler get.foo -f get.py\n  \
+    kubeless function deploy post -r nodejs10 --handler index.main -f src.zip -e A=1,B=2\n  \
+    kubeless function deploy tick -r python --handler t.run -f t.py --schedule '@hourly'")]
 pub(super) struct Deploy {
     #[command(flatten)]
     settings: Settings,
@@ -227,10 +227,9 @@ impl Settings {
             warn(context, warning);
         }
         for secret in &self.secrets {
-            warn(
-                context,
-                &format!("secret `{secret}` is the file $CREDENTIALS_DIRECTORY/{secret}, and not /{secret}/KEY"),
-            );
+            let file = values::secret_file(secret);
+            let text = format!("secret `{secret}` is the file $CREDENTIALS_DIRECTORY/{file}, and not /{secret}/KEY");
+            warn(context, &text);
         }
     }
 
@@ -266,7 +265,7 @@ impl Settings {
         let manifest = serde_json::to_value(&code.manifest).unwrap_or_default(); // keys are texts
         let mut object = object::function(&self.function, &manifest);
         let packages = code.files.iter().find(|file| lists_dependencies(&file.path));
-        object["spec"]["deps"] = packages.map(text).unwrap_or_default().into();
+        object["spec"]["deps"] = packages.map(text).unwrap_or_default();
         if let Some(from) = &self.from_file {
             let content = Content::read(from)?;
             let url = if is_url(from) { "url" } else { "" };

@@ -243,7 +243,7 @@ async fn list(context: &Context) -> Result<(), Failure> {
         .collect();
     let body = Json::from(rows).to_string();
     context.out.document(body.as_bytes(), |rows: &Vec<Json>, out| {
-        let mut table = Lines::new(&["NAME", "NAMESPACE", "FUNCTION NAME", "HOST", "PATH"]);
+        let mut table = Lines::fixed(&["NAME", "NAMESPACE", "FUNCTION NAME", "HOST", "PATH"]);
         let keys = ["name", "namespace", "function-name", "host-name", "path"];
         for row in rows {
             table.row(

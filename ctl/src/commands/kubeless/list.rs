@@ -73,7 +73,7 @@ pub(super) async fn list(context: &Context, args: List) -> Result<Exit, Failure>
         if is_wide {
             header.extend(["MEMORY", "ENV", "LABEL"]);
         }
-        let mut table = Table::new(&header);
+        let mut table = Table::fixed(&header);
         for detail in &details {
             let manifest = &detail.more.manifest;
             let mut cells = vec![
@@ -81,7 +81,7 @@ pub(super) async fn list(context: &Context, args: List) -> Result<Exit, Failure>
                 object::NAMESPACE.to_owned(),
                 text(manifest, "handler"),
                 detail.status.runtime.replace(' ', ""),
-                detail.more.packages.join(", "),
+                packages(&detail.more.packages, if is_wide { usize::MAX } else { 3 }),
                 status(detail.status.state).to_owned(),
             ];
             if is_wide {
@@ -147,6 +147,15 @@ fn status(state: FunctionState) -> &'static str {
     }
 }
 
+/// Returns the first packages, and how many more there are.
+fn packages(all: &[String], most: usize) -> String {
+    let shown = all.iter().take(most).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 fn text(manifest: &Value, key: &str) -> String {
     manifest[key].as_str().unwrap_or_default().to_owned()
 }
@@ -163,4 +172,15 @@ fn pairs(table: &Value) -> String {
         .map(|(name, value)| format!("{name} = {}", value.as_str().unwrap_or_default()))
         .collect();
     pairs.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn many_packages_are_counted() {
+        let all: Vec<String> = ["a 1", "b 2", "c 3", "d 4"].map(str::to_owned).to_vec();
+        assert_eq!(super::packages(&all, 3), "a 1, b 2, c 3 and 1 more");
+        assert_eq!(super::packages(&all, usize::MAX), "a 1, b 2, c 3, d 4");
+        assert_eq!(super::packages(&[], 3), "");
+    }
 }

@@ -52,7 +52,7 @@ impl Changes {
             table(manifest, "labels")?.insert(name, Value::String(value));
         }
         for secret in &self.secrets {
-            table(manifest, "secrets")?.insert(secret.clone(), text(secret));
+            table(manifest, "secrets")?.insert(values::secret_file(secret), text(secret));
         }
         let limits = [
             ("memory", self.memory.as_deref().map(values::memory)),
@@ -186,7 +186,7 @@ mod tests {
         changes.apply(&mut manifest).unwrap();
         let expected = parsed(
             "runtime = \"python\"\nhandler = \"helloget.foo\"\nenv = { foo = \"bar\", bar = \"foo\", empty = \"\" }\n\
-             labels = { foo = \"bar\", bar = \"foo\", foobar = \"\" }\nsecrets = { test-secret = \"test-secret\" }\n\
+             labels = { foo = \"bar\", bar = \"foo\", foobar = \"\" }\nsecrets = { test_secret = \"test-secret\" }\n\
              limits = { memory = \"128M\", cpu = \"500m\", timeout = \"3s\" }",
         );
         assert_eq!(manifest, expected);

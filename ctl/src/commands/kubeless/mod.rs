@@ -53,12 +53,12 @@ pub(crate) const PROGRAM: &str = "kubeless";
     --enableTLSAcme, --tls-secret, --gateway. Functions that were not uploaded are listed and called, not changed.\n\n\
     A link named `kubeless` to fndctl is this command line: `sudo ln -s /usr/bin/fndctl /usr/local/bin/kubeless`.\n\n\
     Examples:\n  \
-    fndctl kubeless function deploy hello --runtime python3.7 --handler helloget.foo --from-file helloget.py\n  \
+    fndctl kubeless function deploy hello -r python3.7 --handler get.foo -f get.py\n  \
     fndctl kubeless function call hello --data '{\"hello\": \"world\"}'\n  \
     fndctl kubeless function ls\n  \
-    fndctl kubeless function update hello --from-file helloget.py\n  \
-    fndctl kubeless trigger cronjob create hello --function hello --schedule '*/5 * * * *'\n  \
-    fndctl kubeless trigger http create hello --function-name hello --path hello\n  \
+    fndctl kubeless function update hello --from-file get.py\n  \
+    fndctl kubeless trigger cronjob create t --function hello --schedule '@hourly'\n  \
+    fndctl kubeless trigger http create web --function-name hello --path hello\n  \
     fndctl kubeless function delete hello"
 )]
 pub(crate) struct Args {
@@ -67,6 +67,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, clap::Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one value of it in a run")]
 enum Noun {
     /// Deploy, change, call and show functions.
     Function {
@@ -159,6 +160,23 @@ impl Args {
         !matches!(self.noun, Noun::Topic(_) | Noun::Completion { .. })
     }
 
+    /// Returns whether the command prints a table with names in its first column.
+    pub(crate) fn prints_table(&self) -> bool {
+        match &self.noun {
+            Noun::Function { verb } => matches!(verb, Function::List(_) | Function::Top(_)),
+            Noun::Trigger { kind } => matches!(
+                kind,
+                Trigger::Cronjob {
+                    verb: cronjob::Verb::List(_)
+                } | Trigger::Http {
+                    verb: http::Verb::List(_)
+                }
+            ),
+            Noun::Autoscale { verb } => matches!(verb, autoscale::Verb::List(_)),
+            Noun::Topic(_) | Noun::GetServerConfig | Noun::Completion { .. } | Noun::Version(_) => false,
+        }
+    }
+
     /// Returns whether the command prints a text that people read from its beginning to its end.
     pub(crate) fn only_reads(&self) -> bool {
         matches!(
@@ -227,7 +245,7 @@ fn print_object(context: &Context, object: &serde_json::Value) -> Result<Exit, F
     match context.out.format {
         Format::Json => context.out.json(body.as_bytes())?,
         Format::Table | Format::Wide | Format::Yaml | Format::Name | Format::Raw => {
-            context.out.yaml(body.as_bytes())?
+            context.out.yaml(body.as_bytes())?;
         }
     }
     Ok(Exit::Fine)

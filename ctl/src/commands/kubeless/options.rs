@@ -129,7 +129,7 @@ impl Anything {
             .chain(self.words.iter().map(String::as_str))
             .collect();
         Failure::usage(format!("`kubeless {}`: fnd has no message system of its own", line.join(" "))).help(
-            "functions subscribe to events with `[[event]]`, and `fndctl emit TYPE -d DATA` publishes one (docs/events.md)",
+            "functions subscribe to events with `[[event]]`, and `fndctl emit TYPE -d DATA` publishes one (docs/cloudevents.md)",
         )
     }
 }

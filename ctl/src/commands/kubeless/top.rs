@@ -50,7 +50,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let rows = rows(names, &metrics);
     let body = serde_json::to_vec(&rows).unwrap_or_default(); // texts and numbers
     context.out.document(&body, |_: &Value, out| {
-        let mut table = Table::new(&[
+        let mut table = Table::fixed(&[
             "NAME",
             "NAMESPACE",
             "METHOD",

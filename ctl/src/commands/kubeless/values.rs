@@ -27,7 +27,7 @@ const UNITS: [(&str, u128); 13] = [
 ];
 
 /// Returns an amount of memory of Kubernetes as fnd writes it. `128Mi` is `128M` here, where units are powers of 1024;
-/// `128M` of Kubernetes, a power of 1000, becomes bytes.
+/// `128M` of Kubernetes, a power of 1000, is 125000K here.
 ///
 /// # Errors
 /// It is no such amount.
@@ -91,6 +91,17 @@ pub(super) fn handler(text: &str) -> Result<(&str, &str), Failure> {
         })
 }
 
+/// Returns the name of the file in which a function finds a secret: fnd has names of variables there.
+pub(super) fn secret_file(secret: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let name: String = secret.chars().map(letter).collect();
+    if name.starts_with(|c: char| c.is_ascii_digit()) {
+        format!("_{name}")
+    } else {
+        name
+    }
+}
+
 /// Checks the name of a trigger, several of which are kept in one label.
 ///
 /// # Errors
@@ -128,7 +139,7 @@ mod tests {
             ("128Mi", "128M"),
             ("1.5Gi", "1536M"),
             ("1Gi", "1G"),
-            ("512M", "512000000"),
+            ("512M", "500000K"),
             ("1024Ki", "1M"),
             ("134217728", "128M"),
         ] {
@@ -155,6 +166,13 @@ mod tests {
                     .message
                     .contains("incorrect handler format. It should be module_name.handler_name")
             );
+        }
+    }
+
+    #[test]
+    fn secrets_are_files_with_names_of_variables() {
+        for (secret, file) in [("db", "db"), ("test-secret", "test_secret"), ("1.key", "_1_key")] {
+            assert_eq!(secret_file(secret), file);
         }
     }
 
