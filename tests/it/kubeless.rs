@@ -406,6 +406,16 @@ fn refusals_have_the_words_of_kubeless() {
             "function deploy x --runtime-image kubeless/x",
             "fnd runs no container images",
         ),
+        (
+            8,
+            "function deploy x -r python --handler helloget.foo -f helloget.py --secrets s",
+            "fnd gives uploads no secrets",
+        ),
+        (
+            8,
+            "trigger http create x --function-name fails --basic-auth-secret s",
+            "fnd gives uploads no secrets",
+        ),
         (2, "function deploy x -r python --handler a.foo", "--from-file"),
         (
             2,

@@ -4,7 +4,7 @@ use super::super::Context;
 use super::super::deploy::TreeFile;
 use super::code::{Code, Content, MANIFEST, is_url};
 use super::manifest::{Changes, set_entry};
-use super::options::{Cluster, Namespace, warn};
+use super::options::{Cluster, NO_SECRETS, Namespace, warn};
 use super::{cronjob, object, runtime, values};
 use crate::candidates;
 use crate::exit::{Exit, Failure};
@@ -44,7 +44,7 @@ struct Settings {
     #[arg(short, long, value_name = "NAME=VALUE", value_delimiter = ',')]
     label: Vec<String>,
 
-    /// Secrets that the function gets, as files of $CREDENTIALS_DIRECTORY.
+    /// Secrets, as files of $CREDENTIALS_DIRECTORY. fnd gives uploads no secrets, so it refuses this option.
     #[arg(long, value_name = "SECRET", value_delimiter = ',')]
     secrets: Vec<String>,
 
@@ -265,7 +265,7 @@ impl Settings {
         let manifest = serde_json::to_value(&code.manifest).unwrap_or_default(); // keys are texts
         let mut object = object::function(&self.function, &manifest);
         let packages = code.files.iter().find(|file| lists_dependencies(&file.path));
-        object["spec"]["deps"] = packages.map(text).unwrap_or_default();
+        object["spec"]["deps"] = packages.map_or_else(|| "".into(), text);
         if let Some(from) = &self.from_file {
             let content = Content::read(from)?;
             let url = if is_url(from) { "url" } else { "" };
@@ -294,10 +294,7 @@ impl Settings {
     /// Adds the remedy to a refusal whose own remedy is not for uploads.
     fn advised(&self, failure: Failure) -> Failure {
         match failure.exit {
-            Exit::InvalidManifest if !self.secrets.is_empty() => failure.help(
-                "an upload gets secrets only where it belongs to the administrator: copy its directory to \
-                 /etc/fnd/functions as root (docs/kubeless.md)",
-            ),
+            Exit::InvalidManifest if !self.secrets.is_empty() => failure.help(NO_SECRETS),
             Exit::Busy if failure.message.contains("there is a function") => {
                 failure.help(format!("kubeless function update {}", self.function))
             }

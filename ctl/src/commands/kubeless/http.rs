@@ -3,7 +3,7 @@
 use super::super::Context;
 use super::manifest::ROUTES;
 use super::object::NAMESPACE;
-use super::options::{Namespace, ignored, warn};
+use super::options::{NO_SECRETS, Namespace, ignored, warn};
 use super::triggers::Kind;
 use super::values;
 use crate::candidates;
@@ -22,7 +22,7 @@ const KIND: Kind = Kind {
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Verb {
     /// Let a function answer requests of the public listener.
-    #[command(after_help = "Without --basic-auth-secret everybody may call the function.\n\n\
+    #[command(after_help = "Everybody who reaches the listener may call the function.\n\n\
         Example:\n  kubeless trigger http create hello --function-name hello --path hello")]
     Create(Create),
     /// Change such a trigger.
@@ -77,7 +77,7 @@ struct Route {
     #[arg(long, value_name = "HOST")]
     hostname: Option<String>,
 
-    /// A secret with user and password that callers need (`fndctl secret new --basic`).
+    /// A secret with user and password that callers need. fnd gives uploads no secrets, so it refuses this option.
     #[arg(long, value_name = "SECRET")]
     basic_auth_secret: Option<String>,
 
@@ -214,10 +214,7 @@ impl Route {
         if failure.exit != Exit::InvalidManifest || self.basic_auth_secret.is_none() {
             return failure;
         }
-        failure.help(
-            "an upload gets secrets only where it belongs to the administrator: copy its directory to /etc/fnd/functions \
-             as root (docs/kubeless.md)",
-        )
+        failure.help(NO_SECRETS)
     }
 }
 

@@ -4,6 +4,10 @@
 use super::super::Context;
 use crate::exit::Failure;
 
+/// The remedy where fnd refuses a secret: its own one, `chown root`, is not for uploads.
+pub(super) const NO_SECRETS: &str = "fnd gives uploads no secrets: as root, save the function and this manifest in a functions directory, such as \
+    /etc/fnd/functions/NAME (docs/kubeless.md)";
+
 /// `-n`.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Namespace {
