@@ -3,7 +3,7 @@
 
 use super::super::Context;
 use super::code::Code;
-use super::list::details;
+use super::function::list::details;
 use super::manifest::{AUTOSCALE, table};
 use super::object::NAMESPACE;
 use super::options::{Namespace, ignored};

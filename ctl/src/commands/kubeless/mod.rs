@@ -4,12 +4,11 @@
 //! same code with another manifest.
 //!
 //! Files:
-//! - `deploy`: `function deploy` and `update`
-//! - `call`, `list`, `logs`, `top`: the other verbs of `function`
-//! - `cronjob`, `http`: `trigger cronjob` and `trigger http`
-//! - `triggers`: what both kinds have in common
-//! - `autoscale`: `autoscale`
-//! - `code`: the files of a function, read and uploaded
+//! - `function`: deploys, changes, calls and shows functions
+//! - `trigger`: lets functions run by time, or at requests
+//! - `autoscale`: the smallest and the largest pool
+//! - `code`: an uploaded function, read and uploaded anew
+//! - `content`: what a file, an archive or a URL has
 //! - `manifest`: writes options into a manifest
 //! - `object`: a function as an object of Kubeless
 //! - `options`: options that several verbs have, and those without effect
@@ -17,30 +16,21 @@
 //! - `values`: pairs, amounts, names of handlers
 
 mod autoscale;
-mod call;
 mod code;
-mod cronjob;
-mod deploy;
-mod http;
-mod list;
-mod logs;
+mod content;
+mod function;
 mod manifest;
 mod object;
 mod options;
 mod runtime;
-mod top;
-mod triggers;
+mod trigger;
 mod values;
 
-use super::{Context, function_path, version};
-use crate::candidates;
+use super::{Context, version};
 use crate::cli::Format;
-use crate::client::request;
 use crate::exit::{Exit, Failure};
 use clap_complete::Shell;
-use hyper::Method;
-use hyper::body::Bytes;
-use options::{Anything, Namespace};
+use options::Anything;
 
 /// The program that is this command line under its own name.
 pub(crate) const PROGRAM: &str = "kubeless";
@@ -72,12 +62,12 @@ enum Noun {
     /// Deploy, change, call and show functions.
     Function {
         #[command(subcommand)]
-        verb: Function,
+        verb: function::Verb,
     },
     /// Let functions run by time, or at requests.
     Trigger {
         #[command(subcommand)]
-        kind: Trigger,
+        kind: trigger::Verb,
     },
     /// Not here: fnd has no message system of its own.
     #[command(hide = true)]
@@ -98,62 +88,6 @@ enum Noun {
     Version(version::Args),
 }
 
-#[derive(Debug, clap::Subcommand)]
-enum Function {
-    /// Deploy a new function, and wait until it serves.
-    Deploy(deploy::Deploy),
-    /// Change a function that was deployed.
-    Update(deploy::Update),
-    /// Delete a function, with its triggers.
-    Delete(Delete),
-    /// List functions.
-    #[command(visible_alias = "ls")]
-    List(list::List),
-    /// Call a function and print its answer.
-    Call(call::Args),
-    /// Print what a function printed.
-    Logs(logs::Args),
-    /// Show a function.
-    Describe(list::Describe),
-    /// Show how often functions were called, and how long they took.
-    #[command(visible_alias = "stats")]
-    Top(top::Args),
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum Trigger {
-    /// Triggers by time.
-    Cronjob {
-        #[command(subcommand)]
-        verb: cronjob::Verb,
-    },
-    /// Triggers by requests to the public listener.
-    Http {
-        #[command(subcommand)]
-        verb: http::Verb,
-    },
-    /// Not here: fnd has no message system of its own.
-    #[command(hide = true)]
-    Kafka(Anything),
-    /// Not here: fnd has no message system of its own.
-    #[command(hide = true)]
-    Nats(Anything),
-    /// Not here: fnd has no message system of its own.
-    #[command(hide = true)]
-    Kinesis(Anything),
-}
-
-/// Options of `delete`.
-#[derive(Debug, clap::Args)]
-struct Delete {
-    /// Name of the function.
-    #[arg(value_name = "FUNCTION", add = candidates::functions())]
-    function: String,
-
-    #[command(flatten)]
-    namespace: Namespace,
-}
-
 impl Args {
     /// Returns whether the command needs fnd.
     pub(crate) fn needs_daemon(&self) -> bool {
@@ -163,15 +97,8 @@ impl Args {
     /// Returns whether the command prints a table with names in its first column.
     pub(crate) fn prints_table(&self) -> bool {
         match &self.noun {
-            Noun::Function { verb } => matches!(verb, Function::List(_) | Function::Top(_)),
-            Noun::Trigger { kind } => matches!(
-                kind,
-                Trigger::Cronjob {
-                    verb: cronjob::Verb::List(_)
-                } | Trigger::Http {
-                    verb: http::Verb::List(_)
-                }
-            ),
+            Noun::Function { verb } => verb.prints_table(),
+            Noun::Trigger { kind } => kind.prints_table(),
             Noun::Autoscale { verb } => matches!(verb, autoscale::Verb::List(_)),
             Noun::Topic(_) | Noun::GetServerConfig | Noun::Completion { .. } | Noun::Version(_) => false,
         }
@@ -179,12 +106,7 @@ impl Args {
 
     /// Returns whether the command prints a text that people read from its beginning to its end.
     pub(crate) fn only_reads(&self) -> bool {
-        matches!(
-            &self.noun,
-            Noun::Function {
-                verb: Function::List(_) | Function::Describe(_) | Function::Top(_)
-            }
-        )
+        matches!(&self.noun, Noun::Function { verb } if verb.only_reads())
     }
 }
 
@@ -194,23 +116,8 @@ impl Args {
 /// An option is wrong, or fnd refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     match args.noun {
-        Noun::Function { verb } => match verb {
-            Function::Deploy(args) => deploy::deploy(context, args).await,
-            Function::Update(args) => deploy::update(context, args).await,
-            Function::Delete(args) => delete(context, &args).await,
-            Function::List(args) => list::list(context, args).await,
-            Function::Call(args) => call::run(context, args).await,
-            Function::Logs(args) => logs::run(context, args).await,
-            Function::Describe(args) => list::describe(context, args).await,
-            Function::Top(args) => top::run(context, args).await,
-        },
-        Noun::Trigger { kind } => match kind {
-            Trigger::Cronjob { verb } => cronjob::run(context, verb).await,
-            Trigger::Http { verb } => http::run(context, verb).await,
-            Trigger::Kafka(words) => Err(words.refused("trigger kafka")),
-            Trigger::Nats(words) => Err(words.refused("trigger nats")),
-            Trigger::Kinesis(words) => Err(words.refused("trigger kinesis")),
-        },
+        Noun::Function { verb } => function::run(context, verb).await,
+        Noun::Trigger { kind } => trigger::run(context, kind).await,
         Noun::Topic(words) => Err(words.refused("topic")),
         Noun::Autoscale { verb } => autoscale::run(context, verb).await,
         Noun::GetServerConfig => {
@@ -228,15 +135,6 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         }
         Noun::Version(args) => version::run(context, args).await,
     }
-}
-
-/// Deletes a function; its triggers are in its manifest.
-async fn delete(context: &Context, args: &Delete) -> Result<Exit, Failure> {
-    args.namespace.report(context);
-    let request = request(Method::DELETE, &function_path(&args.function)?, &[], Bytes::new())?;
-    context.client.send(request).await?;
-    context.out.remark(&format!("Function {} deleted", args.function))?;
-    Ok(Exit::Fine)
 }
 
 /// Prints an object of Kubeless, as YAML unless JSON is wanted.

@@ -1,10 +1,10 @@
 //! `kubeless function top`: how often functions were called, and how long they took, from fnd's metrics.
 
-use super::super::Context;
+use super::super::object::NAMESPACE;
+use super::super::options::Namespace;
 use super::list::details;
-use super::object::NAMESPACE;
-use super::options::Namespace;
 use crate::candidates;
+use crate::commands::Context;
 use crate::exit::{Exit, Failure};
 use crate::output::{Table, Tone};
 use serde::Serialize;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  kubeless function top\n  kubeless function top --function hello --out yaml")]
-pub(super) struct Args {
+pub(in crate::commands::kubeless) struct Args {
     /// Only this function.
     #[arg(short, long, value_name = "FUNCTION", add = candidates::functions())]
     function: Option<String>,

@@ -1,8 +1,8 @@
 //! `kubeless function logs`: what a function printed, the text only.
 
-use super::super::{Context, Parameters, function_path};
-use super::options::Namespace;
+use super::super::options::Namespace;
 use crate::candidates;
+use crate::commands::{Context, Parameters, function_path};
 use crate::exit::{Exit, Failure};
 use fnd_core::api::{LogLine, LogList};
 
@@ -11,7 +11,7 @@ use fnd_core::api::{LogLine, LogList};
 #[command(
     after_help = "Example:\n  kubeless function logs hello -f\n\n`fndctl logs` has more: instants, runs, --since."
 )]
-pub(super) struct Args {
+pub(in crate::commands::kubeless) struct Args {
     /// Name of the function.
     #[arg(value_name = "FUNCTION", add = candidates::functions())]
     function: String,

@@ -1,20 +1,79 @@
-//! What cronjob and HTTP triggers have in common: which function has a trigger, and its change by a new upload of the same
-//! code.
+//! `kubeless trigger`: which function has a trigger, and its change by a new upload of the same code.
+//!
+//! Files:
+//! - `cronjob`: entries of `[[schedule]]`
+//! - `http`: entries of `[[http]]`
 
-use super::super::{Context, function_path};
+pub(super) mod cronjob;
+mod http;
+
 use super::code::Code;
 use super::manifest::{entry, names, remove_entry, set_entry};
+use super::options::Anything;
+use crate::commands::{Context, function_path};
 use crate::exit::{Exit, Failure};
 use fnd_core::api::{FunctionDetail, FunctionList};
 use toml::Table;
 
+/// The kinds of triggers.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Verb {
+    /// Triggers by time.
+    Cronjob {
+        #[command(subcommand)]
+        verb: cronjob::Verb,
+    },
+    /// Triggers by requests to the public listener.
+    Http {
+        #[command(subcommand)]
+        verb: http::Verb,
+    },
+    /// Not here: fnd has no message system of its own.
+    #[command(hide = true)]
+    Kafka(Anything),
+    /// Not here: fnd has no message system of its own.
+    #[command(hide = true)]
+    Nats(Anything),
+    /// Not here: fnd has no message system of its own.
+    #[command(hide = true)]
+    Kinesis(Anything),
+}
+
+impl Verb {
+    /// Returns whether the command prints a table.
+    pub(super) fn prints_table(&self) -> bool {
+        matches!(
+            self,
+            Self::Cronjob {
+                verb: cronjob::Verb::List(_)
+            } | Self::Http {
+                verb: http::Verb::List(_)
+            }
+        )
+    }
+}
+
+/// Runs a verb.
+///
+/// # Errors
+/// There is no such kind of triggers, or the verb fails.
+pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+    match verb {
+        Verb::Cronjob { verb } => cronjob::run(context, verb).await,
+        Verb::Http { verb } => http::run(context, verb).await,
+        Verb::Kafka(words) => Err(words.refused("trigger kafka")),
+        Verb::Nats(words) => Err(words.refused("trigger nats")),
+        Verb::Kinesis(words) => Err(words.refused("trigger kinesis")),
+    }
+}
+
 /// A kind of trigger.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kind {
+struct Kind {
     /// The key of the manifest, and the label that keeps the names.
-    pub(super) place: (&'static str, &'static str),
+    place: (&'static str, &'static str),
     /// Its name for people, at the beginning of a sentence.
-    pub(super) name: &'static str,
+    name: &'static str,
 }
 
 impl Kind {
@@ -22,7 +81,7 @@ impl Kind {
     ///
     /// # Errors
     /// There is a trigger of that name, there is no such function, or fnd refuses the change.
-    pub(super) async fn create(self, context: &Context, function: &str, name: &str, new: Table) -> Result<(), Failure> {
+    async fn create(self, context: &Context, function: &str, name: &str, new: Table) -> Result<(), Failure> {
         if let Some(other) = self.function_of(context, name).await? {
             let message = format!("{} trigger `{name}` exists already, for `{other}`", self.name);
             return Err(Failure::new(Exit::Busy, message).help(format!("delete it first, or `update {name}`")));
@@ -37,7 +96,7 @@ impl Kind {
     ///
     /// # Errors
     /// There is no such trigger or function, or fnd refuses the change.
-    pub(super) async fn update(
+    async fn update(
         self,
         context: &Context,
         (name, to): (&str, Option<&str>),
@@ -68,7 +127,7 @@ impl Kind {
     ///
     /// # Errors
     /// There is no such trigger, or fnd refuses the change.
-    pub(super) async fn delete(self, context: &Context, name: &str) -> Result<(), Failure> {
+    async fn delete(self, context: &Context, name: &str) -> Result<(), Failure> {
         let function = self.known(context, name).await?;
         let mut code = Code::of(context, &function).await?;
         remove_entry(&mut code.manifest, self.place, name)?;
@@ -98,7 +157,7 @@ impl Kind {
     ///
     /// # Errors
     /// fnd cannot be reached.
-    pub(super) async fn list(self, context: &Context) -> Result<Vec<(String, String, serde_json::Value)>, Failure> {
+    async fn list(self, context: &Context) -> Result<Vec<(String, String, serde_json::Value)>, Failure> {
         let list: FunctionList = crate::output::parse(&context.client.get("/v1/functions").await?.body)?;
         let mut found = Vec::new();
         for function in &list.functions {

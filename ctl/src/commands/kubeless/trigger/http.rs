@@ -1,12 +1,12 @@
 //! `kubeless trigger http`: entries of `[[http]]`, the routes of the public listener.
 
-use super::super::Context;
-use super::manifest::ROUTES;
-use super::object::NAMESPACE;
-use super::options::{NO_SECRETS, Namespace, ignored, warn};
-use super::triggers::Kind;
-use super::values;
+use super::super::manifest::ROUTES;
+use super::super::object::NAMESPACE;
+use super::super::options::{NO_SECRETS, Namespace, ignored, warn};
+use super::super::{print_object, values};
+use super::Kind;
 use crate::candidates;
+use crate::commands::Context;
 use crate::exit::{Exit, Failure};
 use crate::output::{Table as Lines, Tone};
 use fnd_core::api::RouteList;
@@ -20,7 +20,7 @@ const KIND: Kind = Kind {
 
 /// The verbs.
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Verb {
+pub(in crate::commands::kubeless) enum Verb {
     /// Let a function answer requests of the public listener.
     #[command(after_help = "Everybody who reaches the listener may call the function.\n\n\
         Example:\n  kubeless trigger http create hello --function-name hello --path hello")]
@@ -36,7 +36,7 @@ pub(super) enum Verb {
 
 /// Options of `create`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Create {
+pub(in crate::commands::kubeless) struct Create {
     /// Name of the trigger.
     name: String,
 
@@ -54,7 +54,7 @@ pub(super) struct Create {
 
 /// Options of `update`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Update {
+pub(in crate::commands::kubeless) struct Update {
     /// Name of the trigger.
     name: String,
 
@@ -103,7 +103,7 @@ struct Route {
 
 /// The name of a trigger.
 #[derive(Debug, clap::Args)]
-pub(super) struct Named {
+pub(in crate::commands::kubeless) struct Named {
     /// Name of the trigger.
     name: String,
 
@@ -113,7 +113,7 @@ pub(super) struct Named {
 
 /// All triggers.
 #[derive(Debug, clap::Args)]
-pub(super) struct All {
+pub(in crate::commands::kubeless) struct All {
     #[command(flatten)]
     namespace: Namespace,
 }
@@ -146,7 +146,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
                         "cors-enable": args.route.cors_enable,
                     },
                 });
-                return super::print_object(context, &object);
+                return print_object(context, &object);
             }
             let created = KIND.create(context, &args.function_name, name, entry).await;
             created.map_err(|failure| args.route.advised(failure))?;

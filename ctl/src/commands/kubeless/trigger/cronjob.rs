@@ -1,20 +1,20 @@
 //! `kubeless trigger cronjob`: entries of `[[schedule]]`.
 
-use super::super::Context;
-use super::code::Content;
-use super::manifest::CRONJOBS;
-use super::object::NAMESPACE;
-use super::options::Namespace;
-use super::triggers::Kind;
-use super::values;
+use super::super::content::Content;
+use super::super::manifest::CRONJOBS;
+use super::super::object::NAMESPACE;
+use super::super::options::Namespace;
+use super::super::{print_object, values};
+use super::Kind;
 use crate::candidates;
+use crate::commands::Context;
 use crate::exit::{Exit, Failure};
 use crate::output::{Table as Lines, Tone};
 use serde_json::{Value as Json, json};
 use toml::{Table, Value};
 
 /// The key and the label of such triggers.
-pub(super) const PLACE: (&str, &str) = ("schedule", CRONJOBS);
+pub(in crate::commands::kubeless) const PLACE: (&str, &str) = ("schedule", CRONJOBS);
 
 const KIND: Kind = Kind {
     place: PLACE,
@@ -23,7 +23,7 @@ const KIND: Kind = Kind {
 
 /// The verbs.
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Verb {
+pub(in crate::commands::kubeless) enum Verb {
     /// Let a function run at the times of a line of cron.
     #[command(after_help = "Example:\n  kubeless trigger cronjob create t --function hello --schedule '*/5 * * * *'")]
     Create(Create),
@@ -38,7 +38,7 @@ pub(super) enum Verb {
 
 /// Options of `create`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Create {
+pub(in crate::commands::kubeless) struct Create {
     /// Name of the trigger.
     name: String,
 
@@ -63,7 +63,7 @@ pub(super) struct Create {
 
 /// Options of `update`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Update {
+pub(in crate::commands::kubeless) struct Update {
     /// Name of the trigger.
     name: String,
 
@@ -96,7 +96,7 @@ struct Payload {
 
 /// The name of a trigger.
 #[derive(Debug, clap::Args)]
-pub(super) struct Named {
+pub(in crate::commands::kubeless) struct Named {
     /// Name of the trigger.
     name: String,
 
@@ -106,7 +106,7 @@ pub(super) struct Named {
 
 /// All triggers.
 #[derive(Debug, clap::Args)]
-pub(super) struct All {
+pub(in crate::commands::kubeless) struct All {
     #[command(flatten)]
     namespace: Namespace,
 }
@@ -128,7 +128,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
                     "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"created-by": "kubeless"}},
                     "spec": {"function-name": args.function, "schedule": args.schedule, "payload": data},
                 });
-                return super::print_object(context, &object);
+                return print_object(context, &object);
             }
             KIND.create(context, &args.function, name, schedule(&args.schedule, data))
                 .await?;
@@ -160,7 +160,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
 }
 
 /// Returns the entry of a trigger. Runs may overlap, as with Kubeless.
-pub(super) fn schedule(cron: &str, data: Option<Value>) -> Table {
+pub(in crate::commands::kubeless) fn schedule(cron: &str, data: Option<Value>) -> Table {
     let mut entry = Table::new();
     entry.insert("cron".to_owned(), cron.into());
     entry.insert("overlap".to_owned(), "queue".into());

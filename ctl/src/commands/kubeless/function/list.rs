@@ -1,10 +1,10 @@
 //! `kubeless function list` and `describe`.
 
-use super::super::{Context, function_path};
-use super::object;
-use super::options::Namespace;
+use super::super::object;
+use super::super::options::Namespace;
 use crate::candidates;
 use crate::cli::Format;
+use crate::commands::{Context, function_path};
 use crate::exit::{Exit, Failure};
 use crate::output::{Table, Tone};
 use fnd_core::api::{FunctionDetail, FunctionList};
@@ -14,7 +14,7 @@ use serde_json::Value;
 /// Options of `list`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  kubeless function ls\n  kubeless function ls hello -o yaml")]
-pub(super) struct List {
+pub(in crate::commands::kubeless) struct List {
     /// Names of functions [default: all].
     #[arg(value_name = "FUNCTION", add = candidates::functions())]
     functions: Vec<String>,
@@ -26,7 +26,7 @@ pub(super) struct List {
 /// Options of `describe`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  kubeless function describe hello")]
-pub(super) struct Describe {
+pub(in crate::commands::kubeless) struct Describe {
     /// Name of the function.
     #[arg(value_name = "FUNCTION", add = candidates::functions())]
     function: String,
@@ -39,7 +39,10 @@ pub(super) struct Describe {
 ///
 /// # Errors
 /// A function does not exist, or fnd cannot be reached.
-pub(super) async fn details(context: &Context, named: &[String]) -> Result<Vec<FunctionDetail>, Failure> {
+pub(in crate::commands::kubeless) async fn details(
+    context: &Context,
+    named: &[String],
+) -> Result<Vec<FunctionDetail>, Failure> {
     let mut names = named.to_vec();
     if names.is_empty() {
         let list: FunctionList = crate::output::parse(&context.client.get("/v1/functions").await?.body)?;

@@ -1,9 +1,9 @@
 //! `kubeless function call`: one request to a function, with the headers that Kubeless sends, and its answer.
 
-use super::super::{Context, function_path};
-use super::options::Namespace;
+use super::super::options::Namespace;
 use crate::candidates;
 use crate::client::request;
+use crate::commands::{Context, function_path};
 use crate::exit::{Exit, Failure};
 use fnd_core::api::FunctionDetail;
 use hyper::Method;
@@ -17,7 +17,7 @@ use jiff::Timestamp;
     standard error, and the exit code is 1.\n\n\
     Examples:\n  kubeless function call hello\n  kubeless function call hello --data '{\"hello\": \"world\"}'"
 )]
-pub(super) struct Args {
+pub(in crate::commands::kubeless) struct Args {
     /// Name of the function.
     #[arg(value_name = "FUNCTION", add = candidates::functions())]
     function: String,
