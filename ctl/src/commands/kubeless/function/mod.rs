@@ -25,7 +25,6 @@ use hyper::body::Bytes;
 
 /// The verbs.
 #[derive(Debug, clap::Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one value of it in a run")]
 pub(super) enum Verb {
     /// Deploy a new function, and wait until fnd has taken it.
     Deploy(deploy::Deploy),
