@@ -235,6 +235,22 @@ fn options_arrive_and_an_update_keeps_what_it_does_not_name() {
     assert_eq!(detail()["manifest"]["pool"]["max"], 4);
     assert!(cluster.fails(3, "autoscale delete meta").contains("has no autoscale"));
     assert_eq!(call()["helper"], "helper");
+    // A directory that `fndctl deploy` has uploaded, without a runtime and a handler in its manifest.
+    let plain = cluster.files.join("plain");
+    fs::create_dir(&plain).unwrap();
+    fs::write(
+        plain.join("main.py"),
+        "import os\ndef handler(event, context):\n    return os.environ['one']\n",
+    )
+    .unwrap();
+    let _ = cluster.fnd.ctl(&["deploy", plain.to_str().unwrap()]).expect_code(0);
+    cluster.out("function update plain --env one=1");
+    assert_eq!(cluster.out("function call plain"), "1\n");
+    assert!(
+        cluster
+            .fails(2, "function update plain -f helloget.py")
+            .contains("You must specify handler")
+    );
     cluster.fnd.finish();
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Code {
     /// Its files, without the manifest.
     pub(super) files: Vec<TreeFile>,
     pub(super) manifest: Table,
+    /// The id of the runtime that runs it.
+    pub(super) runtime: String,
 }
 
 impl Code {
@@ -55,7 +57,12 @@ impl Code {
                 return Err(Failure::new(Exit::FunctionFailed, message));
             }
         };
-        Self::with_manifest(files, beside, function)
+        let code = Self::with_manifest(files, beside, function)?;
+        let runtime = detail.status.runtime.split(' ').next().unwrap_or_default();
+        Ok(Self {
+            runtime: runtime.to_owned(),
+            ..code
+        })
     }
 
     /// Takes the manifest out of the files; one that lies beside them wins, and becomes the one in them.
@@ -73,7 +80,11 @@ impl Code {
         let manifest = text
             .parse()
             .map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
-        Ok(Self { files, manifest })
+        Ok(Self {
+            files,
+            manifest,
+            runtime: String::new(),
+        })
     }
 
     /// Uploads the function, waits until it serves, and says what was done.

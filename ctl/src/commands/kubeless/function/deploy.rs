@@ -11,7 +11,6 @@ use super::settings::Settings;
 use crate::commands::Context;
 use crate::commands::deploy::TreeFile;
 use crate::exit::{Exit, Failure};
-use toml::Table;
 
 /// Options of `deploy`.
 #[derive(Debug, clap::Args)]
@@ -63,7 +62,7 @@ pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, Fail
     settings.report(context, Some(&chosen));
     let mut code = Code {
         files: read(context, from, module, &chosen)?,
-        manifest: Table::new(),
+        ..Code::default()
     };
     settings.changes(Some(&chosen)).apply(&mut code.manifest)?;
     for (label, value) in [("created-by", "kubeless"), ("function", settings.function.as_str())] {
@@ -94,27 +93,24 @@ pub(super) async fn update(context: &Context, args: Update) -> Result<Exit, Fail
     let mut code = Code::of(context, &settings.function).await?;
     let written = |code: &Code, key: &str| code.manifest.get(key).and_then(toml::Value::as_str).map(str::to_owned);
     let before = written(&code, "handler");
-    let typed = settings
-        .runtime
-        .clone()
-        .or_else(|| written(&code, "runtime"))
-        .unwrap_or_default();
+    let typed = settings.runtime.clone().or_else(|| written(&code, "runtime"));
+    let typed = typed.unwrap_or_else(|| code.runtime.clone());
     let chosen = runtime::choose(&typed, &runtime::all(context).await?)?;
-    settings.report(context, settings.runtime.as_ref().map(|_| &chosen));
     let changed = settings.runtime.as_ref().map(|_| &chosen);
+    settings.report(context, changed);
     settings.changes(changed).apply(&mut code.manifest)?;
-    let handler = written(&code, "handler").unwrap_or_default();
-    let (module, _) = values::handler(&handler)?;
-    match &settings.from_file {
-        Some(from) => {
-            let mut files = read(context, from, module, &chosen)?;
-            let is_new =
-                |file: &TreeFile| lists_dependencies(&file.path) && !files.iter().any(|new| new.path == file.path);
-            let kept: Vec<TreeFile> = code.files.iter().filter(|file| is_new(file)).cloned().collect();
-            files.extend(kept);
-            code.files = files;
-        }
-        None => rename(&mut code.files, before.as_deref().unwrap_or_default(), module, &chosen),
+    // A function of `fndctl deploy` may have none.
+    let handler = written(&code, "handler");
+    let module = handler
+        .as_deref()
+        .map(values::handler)
+        .transpose()?
+        .map(|(module, _)| module);
+    match (&settings.from_file, module) {
+        (Some(_), None) => return Err(Failure::usage("You must specify handler for the runtime.")),
+        (Some(from), Some(module)) => code.files = replaced(&code.files, read(context, from, module, &chosen)?),
+        (None, Some(module)) => rename(&mut code.files, before.as_deref().unwrap_or_default(), module, &chosen),
+        (None, None) => {}
     }
     settings.take_dependencies(&mut code, &chosen)?;
     if settings.dryrun {
@@ -146,6 +142,14 @@ fn read(context: &Context, from: &str, module: &str, chosen: &Chosen) -> Result<
         bytes: content.bytes,
         executable: false,
     }])
+}
+
+/// Returns new files, with the list of dependencies of the old ones if the new ones have none.
+fn replaced(old: &[TreeFile], mut new: Vec<TreeFile>) -> Vec<TreeFile> {
+    let is_missing = |file: &&TreeFile| lists_dependencies(&file.path) && !new.iter().any(|one| one.path == file.path);
+    let kept: Vec<TreeFile> = old.iter().filter(is_missing).cloned().collect();
+    new.extend(kept);
+    new
 }
 
 /// Renames the file with the code after another module or another runtime, as Kubeless stores it.
