@@ -21,6 +21,7 @@
 //! - `files`: files that run functions, each content once
 //! - `foreign`: files of Keptn, Kubeless, Kyma and Rafay are functions
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
+//! - `kubeless`: the command line of Kubeless
 //! - `listener`: the public listener
 //! - `lone`: the runtimes inside the program
 //! - `quotas`: homes and caches that are full
@@ -73,6 +74,7 @@ mod handlers;
 mod hooks;
 mod http_mode;
 mod kill;
+mod kubeless;
 mod last_good;
 mod ledger;
 mod limits;

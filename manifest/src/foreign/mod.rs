@@ -119,7 +119,8 @@ fn make(object: &Object<'_>, objects: &Objects<'_>) -> (Option<Made>, Report) {
         report: Report::default(),
         made: Made::new(object.name),
     };
-    let place = object.root.get("metadata.name").unwrap_or_else(|| object.root.clone());
+    let place = object.root.get("metadata.name").or_else(|| object.root.get("metadata"));
+    let place = place.unwrap_or_else(|| object.root.clone());
     if !is_part(object.name) {
         let why = match object.name {
             "" => "Required value: metadata.name".to_owned(),

@@ -9,7 +9,11 @@ use std::path::Path;
 
 /// Returns all values below an item that have no values below themselves.
 fn leaves<'d>(item: &Item<'d>) -> Vec<Item<'d>> {
-    let below: Vec<Item<'d>> = item.items().into_iter().chain(item.entries().into_iter().map(|(_, item)| item)).collect();
+    let below: Vec<Item<'d>> = item
+        .items()
+        .into_iter()
+        .chain(item.entries().into_iter().map(|(_, item)| item))
+        .collect();
     if below.is_empty() {
         return vec![item.clone()];
     }
@@ -18,9 +22,18 @@ fn leaves<'d>(item: &Item<'d>) -> Vec<Item<'d>> {
 
 /// Returns the fields of functions and triggers that no row is about.
 fn dropped(found: &[Document], report: &Report) -> Vec<String> {
-    let quiet = ["apiVersion", "kind", "metadata.name", "spec.deployment.kind", "spec.deployment.apiVersion"];
+    let quiet = [
+        "apiVersion",
+        "kind",
+        "metadata.name",
+        "spec.deployment.kind",
+        "spec.deployment.apiVersion",
+    ];
     let objects = Objects::of(found);
-    let own = objects.0.iter().filter(|object| !matches!(object.kind, Kind::ConfigMap | Kind::Secret | Kind::GitRepository));
+    let own = objects
+        .0
+        .iter()
+        .filter(|object| !matches!(object.kind, Kind::ConfigMap | Kind::Secret | Kind::GitRepository));
     let all = own.flat_map(|object| leaves(&object.root));
     let has_row = |item: &Item<'_>| {
         let field = item.field();
@@ -30,7 +43,9 @@ fn dropped(found: &[Document], report: &Report) -> Vec<String> {
         })
     };
     let missing = all.filter(|item| !quiet.contains(&item.path()) && !has_row(item));
-    missing.map(|item| format!("{}:{} {}", item.file(), item.field().line, item.path())).collect()
+    missing
+        .map(|item| format!("{}:{} {}", item.file(), item.field().line, item.path()))
+        .collect()
 }
 
 #[test]
@@ -52,8 +67,29 @@ fn each_field_of_the_suite_has_a_row() {
 /// Words that fields have, and some that none has.
 fn names() -> impl Strategy<Value = String> {
     prop::sample::select(vec![
-        "handler", "runtime", "timeout", "deps", "deployment", "spec", "template", "containers", "env", "name", "strange", "labels",
-        "replicas", "image", "valueFrom", "service", "deno", "inline", "retries", "source", "config", "function", "status",
+        "handler",
+        "runtime",
+        "timeout",
+        "deps",
+        "deployment",
+        "spec",
+        "template",
+        "containers",
+        "env",
+        "name",
+        "strange",
+        "labels",
+        "replicas",
+        "image",
+        "valueFrom",
+        "service",
+        "deno",
+        "inline",
+        "retries",
+        "source",
+        "config",
+        "function",
+        "status",
     ])
     .prop_map(str::to_owned)
 }
@@ -71,7 +107,10 @@ fn values() -> impl Strategy<Value = String> {
     leaf.prop_recursive(4, 24, 5, |inner| {
         let map = prop::collection::btree_map(names(), inner.clone(), 0..5);
         let map = map.prop_map(|map| {
-            let entries: Vec<String> = map.into_iter().map(|(name, value)| format!("{name}: {value}")).collect();
+            let entries: Vec<String> = map
+                .into_iter()
+                .map(|(name, value)| format!("{name}: {value}"))
+                .collect();
             format!("{{{}}}", entries.join(", "))
         });
         let list = prop::collection::vec(inner, 0..4).prop_map(|items| format!("[{}]", items.join(", ")));
