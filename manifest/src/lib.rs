@@ -10,6 +10,7 @@
 //! - `diagnostic`: one problem at one place of a file
 //! - `explain`: the keys' and diagnostics' texts of `fndctl explain`
 //! - `function`: the keys of a function's manifest, resolved
+//! - `json_text`: JSON in the order in which it was written
 //! - `judge`: bytes of files in, plans and documents out
 //! - `runtime`: descriptions of languages
 //! - `schema`: tables of keys, and the reader that checks files by them
@@ -23,6 +24,7 @@ pub mod cron;
 pub mod diagnostic;
 pub mod explain;
 pub mod function;
+pub mod json_text;
 pub mod judge;
 pub mod runtime;
 pub mod schema;
