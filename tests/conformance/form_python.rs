@@ -101,11 +101,11 @@ def main(event, context):
 
 /// Code for one expression after the other.
 const EVALUATES: &str = "
-import io
+import io, pickle
 
 def handler(event, context):
     r = event['extensions']['request']
-    return [eval(r.get_header('X-Ask'), {'r': r, 'event': event, 'io': io})]
+    return [eval(r.get_header('X-Ask'), {'r': r, 'event': event, 'io': io, 'pickle': pickle})]
 ";
 
 #[test]
@@ -193,6 +193,11 @@ fn the_request_has_the_names_of_bottle() {
         (
             "[repr(r).startswith('<Request: POST https://'), event.req is r]",
             json!([true, true]),
+        ),
+        // Kubeless gives an event to another process.
+        (
+            "(lambda e: [e.req.headers['X-Name'], e.req.forms.name, e['extensions']['request'].get('REQUEST_METHOD')])(pickle.loads(pickle.dumps(event)))",
+            json!(["1, 2", "Ada", "POST"]),
         ),
     ] {
         let mut call = Call::of("application/x-www-form-urlencoded; charset=UTF-8", form.as_bytes());

@@ -9,10 +9,10 @@ VARIADIC, COROUTINE, ASYNC_GENERATOR = 0x04, 0x80, 0x200
 # The package of the file, for `from . import beside`.
 PACKAGE = "fnd_function"
 FORMS = "`handler(event, context)`, `main(event, context)` or `handle(logger, request)`"
-# First parameters that tell of another system, and what to do.
+# The two first parameters that tell of another system, and what to do.
 FOREIGN = {
-    "environ": "a WSGI application: serve it with a WSGI server and `[http_server]`",
-    "scope": "an ASGI application: serve it with an ASGI server and `[http_server]`",
+    ("environ", "start_response"): "a WSGI application: serve it with a WSGI server and `[http_server]`",
+    ("scope", "receive"): "an ASGI application: serve it with an ASGI server and `[http_server]`",
 }
 
 
@@ -56,7 +56,7 @@ def refuse(name, function):
     if not code:
         return
     parameters = code.co_varnames[bound : code.co_argcount]
-    foreign = FOREIGN.get(parameters[0]) if len(parameters) > 1 else None
+    foreign = FOREIGN.get(parameters[:2])
     if foreign:
         raise LookupError("`%s(%s)` is %s" % (name, ", ".join(parameters), foreign))
     called = function if hasattr(function, "__code__") or hasattr(function, "__func__") else function.__call__

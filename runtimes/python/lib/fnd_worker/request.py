@@ -27,6 +27,10 @@ class Request:
             known["content-type"] = kind
         self.media = kind
 
+    def __getstate__(self):
+        """What a copy in another process needs. It makes the rest anew."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_environ", "_form")}
+
     def __repr__(self):
         return "<Request: %s %s>" % (self.method, self.url)
 
