@@ -145,8 +145,8 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     ("no-handlers", "The runtime's description has no `[phases.handle]`."),
     (
         "not-called",
-        "A Python function looks like a handler but has other parameters, and nothing in the file calls it: as a script the \
-         file does nothing. It does not run by itself.",
+        "A function looks like a handler but has other parameters, or is one of Kubeless that no manifest names, and nothing in the \
+         file calls it: as a script the file does nothing. It does not run by itself.",
     ),
     (
         "code-syntax",
