@@ -2,11 +2,15 @@
 //!
 //! `fnd --unpack` makes the files, and the judge reads them: what became of the fields goes from one to the other in a file.
 
-use super::made::MadeFile;
+use super::made::{Made, MadeFile};
 use super::report::{Report, Row, Verdict};
 use super::yaml::{Document, documents};
 use super::{function, report::Field};
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::judge::Judge;
+use fnd_wire::form::Bytes;
+use fnd_wire::ids::FunctionName;
+use fnd_wire::plan::{Form, JudgeFunction, JudgedFile};
 use fnd_wire::unpack::Foreign;
 use serde::{Deserialize, Serialize};
 
@@ -38,10 +42,50 @@ pub fn files(set: &Foreign) -> Vec<MadeFile> {
     }
     let (made, report) = function(&found, &set.path, &set.function);
     origins.report = report;
+    if made.is_none() && origins.problems.is_empty() && !origins.report.is_refused() {
+        let message = format!("there is no function `{}` in it", set.function);
+        origins
+            .problems
+            .push(Diagnostic::error("foreign-refused", message).in_file(&set.path));
+    }
+    let name = set.path.rsplit('/').next().unwrap_or(&set.path);
+    written(made, &format!("Made of {name}."), origins)
+}
+
+/// Judges a function that was made, as fnd does when it is installed; problems are at the fields that they come from.
+#[must_use]
+pub fn judged(judge: &Judge, made: &Made) -> Vec<Diagnostic> {
+    let Ok(name) = FunctionName::new(&made.name) else {
+        return Vec::new();
+    };
+    let file = |file: MadeFile| JudgedFile {
+        path: file.path,
+        bytes: Bytes(file.bytes),
+        mode: if file.executable { 0o755 } else { 0o644 },
+        trusted: true,
+    };
+    let files: Vec<JudgedFile> = written(Some(made.clone()), "", Origins::default())
+        .into_iter()
+        .map(file)
+        .collect();
+    let manifest = files.iter().find(|file| file.path == "function.toml").cloned();
+    let form = Form::Foreign(String::new());
+    judge
+        .function(&JudgeFunction {
+            name,
+            files,
+            manifest,
+            form,
+        })
+        .verdict
+        .diagnostics
+}
+
+/// Returns the files of a function, and the one with what became of its fields.
+fn written(made: Option<Made>, head: &str, mut origins: Origins) -> Vec<MadeFile> {
     let mut files = Vec::new();
     if let Some(made) = made {
-        let name = set.path.rsplit('/').next().unwrap_or(&set.path);
-        let (manifest, lines) = made.manifest.render(&format!("Made of {name}."));
+        let (manifest, lines) = made.manifest.render(head);
         let row = |field: Field| Row {
             file: field.file.clone(),
             line: field.line,
@@ -55,11 +99,6 @@ pub fn files(set: &Foreign) -> Vec<MadeFile> {
         origins.lines = lines.into_iter().map(|line| line.map(row)).collect();
         files = made.files;
         files.push(file("function.toml", manifest.into_bytes()));
-    } else if origins.problems.is_empty() && !origins.report.is_refused() {
-        let message = format!("there is no function `{}` in it", set.function);
-        origins
-            .problems
-            .push(Diagnostic::error("foreign-refused", message).in_file(&set.path));
     }
     files.push(file(ORIGINS, serde_json::to_vec(&origins).unwrap_or_default()));
     files

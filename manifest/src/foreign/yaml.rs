@@ -281,7 +281,9 @@ mod tests {
         assert!(documents("f.yaml", deep.as_bytes()).is_err());
         assert!(documents("f.yaml", &vec![b'a'; FILE_MAX + 1]).is_err());
         // The deepest nesting that is allowed fits on the stack of a thread.
-        let most: String = (0..DEPTH_MAX - 1).map(|level| format!("{}a:\n", " ".repeat(level))).collect();
+        let most: String = (0..DEPTH_MAX - 1)
+            .map(|level| format!("{}a:\n", " ".repeat(level)))
+            .collect();
         assert!(documents("f.yaml", most.as_bytes()).is_ok());
     }
 }

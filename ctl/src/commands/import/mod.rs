@@ -12,6 +12,9 @@ mod yaml;
 
 use super::Context;
 use crate::exit::{Exit, Failure};
+use crate::local::{self, Places};
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::foreign::placed::judged;
 use fnd_manifest::foreign::{Made, Report};
 use std::path::PathBuf;
 
@@ -82,8 +85,23 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
 /// Writes the functions and prints the report.
 fn finish(context: &Context, target: &Target, mut imported: Imported) -> Result<Exit, Failure> {
     imported.report.sort();
+    let problems = judge(context, &mut imported)?;
     let written = write::functions(target, &imported)?;
-    report::print(context, target, &imported, &written)?;
-    let refused = imported.report.is_refused();
+    report::print(context, target, &imported, &written, &problems)?;
+    let refused = imported.report.is_refused() || problems.iter().any(Diagnostic::is_error);
     Ok(if refused { Exit::InvalidManifest } else { Exit::Fine })
+}
+
+/// Judges the functions as fnd will, and takes those away that it would refuse. Returns the problems.
+fn judge(context: &Context, imported: &mut Imported) -> Result<Vec<Diagnostic>, Failure> {
+    let places = Places::of(context.user)?;
+    let (judge, mut problems) = local::judge(&places.config, &places.runtimes);
+    let Some(judge) = judge else { return Ok(problems) };
+    imported.functions.retain(|made| {
+        let found = judged(&judge, made);
+        let fine = !found.iter().any(Diagnostic::is_error);
+        problems.extend(found);
+        fine
+    });
+    Ok(problems)
 }

@@ -5,6 +5,7 @@ use crate::cli::Format;
 use crate::commands::Context;
 use crate::exit::Failure;
 use crate::output::{Table, Tone};
+use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::Verdict;
 use fnd_wire::units::counted;
 use serde_json::json;
@@ -19,6 +20,7 @@ pub(super) fn print(
     target: &Target,
     imported: &Imported,
     written: &[PathBuf],
+    problems: &[Diagnostic],
 ) -> Result<(), Failure> {
     let out = &context.out;
     let functions: Vec<&str> = imported.functions.iter().map(|made| made.name.as_str()).collect();
@@ -26,7 +28,7 @@ pub(super) fn print(
     let written: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
     if out.format.is_document() {
         let document = json!({
-            "functions": functions, "secrets": secrets, "written": written, "rows": imported.report.rows,
+            "functions": functions, "secrets": secrets, "written": written, "rows": imported.report.rows, "problems": problems,
         });
         let body = document.to_string().into_bytes();
         return if out.format == Format::Yaml {
@@ -52,6 +54,7 @@ pub(super) fn print(
         table.row(tone, cells);
     }
     out.table(&table)?;
+    out.diagnostics(problems)?;
     let count = counted(functions.len(), "function", "functions");
     let did = if target.dry_run { "would be written" } else { "written" };
     out.line(&format!("{count} {did}: {}", functions.join(", ")))?;
