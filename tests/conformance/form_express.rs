@@ -117,6 +117,7 @@ fn a_stream_that_fails_fails_its_call_only() {
   after: async ({ response }) => { response.write('a'); response.end(); response.write('b'); await later(() => {}); },
   endless: ({ response }) => { new Readable({ read() { this.push(new Uint8Array(1 << 20)); } }).pipe(response); },
   object: ({ response }) => response.end({ a: 1 }),
+  map: ({ response }) => { response.write(''); later(() => response.send(new Map())); },
   render: ({ response }) => response.render('page'),
   cookie: ({ response }) => response.cookie('a', 'b', { path: '/; Domain=example.com' }),
 ",
@@ -129,6 +130,7 @@ fn a_stream_that_fails_fails_its_call_only() {
             ("emitted", FailureKind::Error, "no pipe"),
             ("endless", FailureKind::BadAnswer, "a quarter of `limits.memory`"),
             ("object", FailureKind::Error, "must be of type string"),
+            ("map", FailureKind::BadAnswer, "not text, bytes or JSON: a Map"),
             ("render", FailureKind::Error, "fnd has no `response.render`"),
             ("cookie", FailureKind::Error, "a character that a header cannot have"),
         ] {
@@ -147,6 +149,7 @@ fn a_response_has_what_express_has() {
   send: ({ response }) => { response.send('<p>'); },
   json: ({ response }) => response.status(201).json({ a: 1 }),
   object: ({ response }) => { response.statusCode = 202; response.send({ a: 1 }); },
+  like: ({ response }) => { response.send({ status: 404, body: 'x' }); },
   bytes: ({ response }) => { response.send(new Uint8Array([97])); },
   status: ({ response }) => { response.status(404); },
   none: ({ response }) => { response.status(204).send('x'); },
@@ -165,10 +168,11 @@ fn a_response_has_what_express_has() {
     let text = Some("text/plain; charset=utf-8");
     let json = Some("application/json");
     type Case = (&'static str, Option<u16>, Option<&'static str>, &'static str);
-    let cases: [Case; 10] = [
+    let cases: [Case; 11] = [
         ("send", None, html, "<p>"),
         ("json", Some(201), json, r#"{"a":1}"#),
         ("object", Some(202), json, r#"{"a":1}"#),
+        ("like", None, json, r#"{"status":404,"body":"x"}"#),
         ("bytes", None, Some("application/octet-stream"), "a"),
         ("status", Some(404), None, ""),
         ("none", Some(204), None, ""),

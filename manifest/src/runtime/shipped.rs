@@ -117,6 +117,7 @@ pub const FILES: &[(&str, &[u8])] = files![
     "share/js/event.mjs"
     "share/js/find.mjs"
     "share/js/form.mjs"
+    "share/js/head.mjs"
     "share/js/kyma.mjs"
     "share/js/media.mjs"
     "share/js/payload.mjs"

@@ -3,8 +3,7 @@ import { Buffer } from "node:buffer";
 import process from "node:process";
 import { Writable } from "node:stream";
 import { BadAnswer, bytesOf } from "./answer.mjs";
-import { setCookie } from "./cookie.mjs";
-import { contentType } from "./media.mjs";
+import { Head } from "./head.mjs";
 import { streams } from "./stream.mjs";
 import { fixed } from "./variables.mjs";
 
@@ -12,11 +11,8 @@ import { fixed } from "./variables.mjs";
 const WRITTEN_MAX = Math.floor((Number(fixed["memory-limit"]) || 256 << 20) / 4);
 /** What a body is without a content type of its own: in express, `send` takes text for HTML. */
 const TEXT = "text/plain; charset=utf-8", HTML = "text/html; charset=utf-8", BYTES = "application/octet-stream";
-const NONE = Buffer.alloc(0);
 
-export class Reply {
-  #status;
-  #headers;
+export class Reply extends Head {
   #value;
   // What was written, and how much of the buffer that is.
   #written;
@@ -30,95 +26,6 @@ export class Reply {
   #sources;
   #hasBegun = false;
 
-  get statusCode() {
-    return this.#status ?? 200;
-  }
-  set statusCode(code) {
-    this.#status = typeof code === "string" ? Number(code) : code;
-  }
-  status(code) {
-    this.statusCode = code;
-    return this;
-  }
-
-  set(name, value) {
-    if (typeof name === "object") {
-      for (const [key, text] of Object.entries(name)) this.set(key, text);
-    } else {
-      this.#headers ??= new Map();
-      this.#headers.set(String(name).toLowerCase(), Array.isArray(value) ? value.map(String) : String(value));
-    }
-    return this;
-  }
-  header(name, value) {
-    return typeof name === "string" && value === undefined ? this.get(name) : this.set(name, value);
-  }
-  setHeader(name, value) {
-    return this.set(name, value);
-  }
-  setHeaders(headers) {
-    for (const [name, value] of headers) this.set(name, value);
-    return this;
-  }
-  get(name) {
-    return this.#headers?.get(String(name).toLowerCase());
-  }
-  getHeader(name) {
-    return this.get(name);
-  }
-  getHeaders() {
-    return Object.assign(Object.create(null), Object.fromEntries(this.#headers ?? []));
-  }
-  getHeaderNames() {
-    return [...this.#headers?.keys() ?? []];
-  }
-  hasHeader(name) {
-    return this.get(name) !== undefined;
-  }
-  removeHeader(name) {
-    this.#headers?.delete(String(name).toLowerCase());
-  }
-  append(name, value) {
-    const before = this.get(name);
-    return this.set(name, before === undefined ? value : [before, value].flat());
-  }
-  appendHeader(name, value) {
-    return this.append(name, value);
-  }
-  vary(name) {
-    return this.set("vary", [this.get("vary") ?? [], name].flat().join(", "));
-  }
-  type(name) {
-    return this.set("content-type", contentType(String(name)));
-  }
-  contentType(name) {
-    return this.type(name);
-  }
-  location(url) {
-    return this.set("location", String(url).replace(/[^\x21-\x7e]+/g, encodeURIComponent));
-  }
-  attachment(name) {
-    const quoted = name === undefined ? "" : `; filename="${String(name).replace(/^.*[/\\]/, "").replace(/["\r\n]/g, "_")}"`;
-    return this.set("content-disposition", "attachment" + quoted);
-  }
-  cookie(name, value, options) {
-    return this.append("set-cookie", setCookie(name, value, options));
-  }
-  clearCookie(name, options) {
-    return this.cookie(name, "", { ...options, maxAge: undefined, expires: new Date(1) });
-  }
-  writeHead(code, message, headers = typeof message === "object" ? message : undefined) {
-    this.statusCode = code;
-    const pairs = Array.isArray(headers) && !Array.isArray(headers[0])
-      ? headers.flatMap((name, at) => at % 2 ? [] : [[name, headers[at + 1]]])
-      : Object.entries(headers ?? {});
-    return this.setHeaders(pairs);
-  }
-  flushHeaders() {}
-  setTimeout() {
-    return this;
-  }
-
   get headersSent() {
     return this.#isEnded || this.#written !== undefined;
   }
@@ -130,12 +37,15 @@ export class Reply {
   }
   get locals() {
     const value = {};
-    Object.defineProperty(this, "locals", { value, writable: true, configurable: true });
+    this.locals = value;
     return value;
+  }
+  set locals(value) {
+    Object.defineProperty(this, "locals", { value, writable: true, configurable: true });
   }
 
   send(body) {
-    if (body === null || this.#status === 204 || this.#status === 304) body = undefined;
+    if (body === null || this.statusCode === 204 || this.statusCode === 304) body = undefined;
     if (typeof body === "string" && !this.hasHeader("content-type")) this.set("content-type", HTML);
     return this.finish(body);
   }
@@ -187,15 +97,6 @@ export class Reply {
       if (this.#isDone) this.#done();
     });
   }
-  /** Returns the status, if the handler has set one, and the headers. */
-  head() {
-    const headers = [];
-    this.#headers?.forEach((value, name) => {
-      if (typeof value === "string") headers.push([name, value]);
-      else for (const text of value) headers.push([name, text]);
-    });
-    return { status: this.#status, headers };
-  }
 
   #take(piece, encoding) {
     this.#isText &&= typeof piece === "string";
@@ -216,15 +117,24 @@ export class Reply {
     if (!this.#isDone) this.#error = error;
     this.#isDone = true;
     if (this.#waiting === undefined) return;
-    if (this.#error === undefined) this.#waiting.resolve(this.#joined());
-    else this.#waiting.reject(this.#error);
+    try {
+      if (this.#error !== undefined) throw this.#error;
+      this.#waiting.resolve(this.#joined());
+    } catch (why) {
+      this.#waiting.reject(why);
+    }
   }
+  /** Returns the whole body as bytes; `undefined` if there is none. */
   #joined() {
-    if (this.#written === undefined) return this.#value;
-    const written = this.#written.subarray(0, this.#size);
-    const [bytes, type] = this.#value === undefined ? [NONE, TEXT] : bytesOf(this.#value);
-    if (!this.hasHeader("content-type")) this.set("content-type", this.#isText && type !== BYTES ? TEXT : BYTES);
-    return bytes.length ? Buffer.concat([written, bytes]) : written;
+    const written = this.#written?.subarray(0, this.#size);
+    if (this.#value === undefined) return this.#typed(written, this.#isText ? TEXT : BYTES);
+    const [bytes, type] = bytesOf(this.#value);
+    if (written === undefined) return this.#typed(bytes, type);
+    return this.#typed(Buffer.concat([written, bytes]), this.#isText && type !== BYTES ? TEXT : BYTES);
+  }
+  #typed(bytes, type) {
+    if (bytes !== undefined && !this.hasHeader("content-type")) this.set("content-type", type);
+    return bytes;
   }
 
   static begin(response) {

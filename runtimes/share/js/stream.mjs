@@ -10,7 +10,9 @@ const STATE = ["_events", "_readableState", "_writableState"];
  */
 export function streams(kind, base, begin) {
   const own = kind.prototype;
-  Object.setPrototypeOf(own, base.prototype);
+  let top = own;
+  while (Object.getPrototypeOf(top) !== Object.prototype) top = Object.getPrototypeOf(top);
+  Object.setPrototypeOf(top, base.prototype);
   for (const name of STATE) {
     Object.defineProperty(own, name, {
       configurable: true,
