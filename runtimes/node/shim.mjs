@@ -1,8 +1,12 @@
 // The shim of runtime node: serves the function whose file is the first argument.
 import process from "node:process";
 import { serve } from "../share/js/serve.mjs";
+import { provide } from "./sdk.mjs";
 
 const entry = process.argv[2];
 // The function sees its own command line, without the shim.
 process.argv.splice(1, 2, entry);
-await serve(entry);
+await serve(entry, (url) => {
+  provide(entry);
+  return import(url);
+});

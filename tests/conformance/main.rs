@@ -7,12 +7,16 @@
 
 mod answers;
 mod form_bodies;
+mod form_express;
 mod form_java;
 mod form_kubeless;
+mod form_kyma;
 mod form_python;
 mod form_python_load;
 mod form_python_rafay;
 mod form_rafay;
+mod form_refused;
+mod form_request;
 mod forms;
 mod life;
 mod round_trip;

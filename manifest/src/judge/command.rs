@@ -349,7 +349,12 @@ fn handler_values(choice: &Choice<'_>, manifest: &Manifest) -> impl Iterator<Ite
     // Without `handler` the shim finds the function by itself.
     let named = manifest.handler.as_deref().and_then(|handler| handler.split_once('.'));
     let (module, function) = named.unwrap_or((stem, ""));
-    let version = choice.version.as_deref().unwrap_or_default();
+    // As the manifest names it, even if the one interpreter of the runtime serves all versions.
+    let version = choice
+        .version
+        .as_deref()
+        .or(choice.unchecked.as_deref())
+        .unwrap_or_default();
     let values = [
         module.to_owned(),
         function.to_owned(),

@@ -23,7 +23,7 @@ export class BadRequest extends Error {
   name = "BadRequest";
 }
 /** Raised if the value that the handler returned cannot be sent. */
-class BadAnswer extends Error {}
+export class BadAnswer extends Error {}
 
 const KINDS = {
   TransientException: "transient",
@@ -34,10 +34,10 @@ const KINDS = {
 /** The global `fnd` that functions use. */
 export const fnd = { TransientException, FailedException, ExecuteAgainException, BadRequest };
 
-/** Returns the pieces of a Result. `reply` has the status and headers that were set on the response. */
-export async function result(value, reply) {
+/** Returns the pieces of a Result. `set` has the status and the headers that were set on the response. */
+export async function result(value, set) {
   const head = {};
-  let status = reply.statusCode, headers = Object.entries(reply.headers);
+  let { status, headers } = set;
   if (isWebResponse(value)) {
     status = value.status;
     headers = [...headers, ...value.headers];
@@ -53,7 +53,7 @@ export async function result(value, reply) {
   }
   let bytes = Buffer.alloc(0);
   if (value !== undefined) {
-    [bytes, head.content_type] = body(value);
+    [bytes, head.content_type] = bytesOf(value);
     head.data = bytes.length;
   }
   const kept = [];
@@ -89,7 +89,8 @@ function isResponse(value) {
   return keys.length > 1 && keys.every((key) => key === "status" || key === "headers" || key === "body");
 }
 
-function body(value) {
+/** Returns a value as bytes, and its content type. */
+export function bytesOf(value) {
   if (typeof value === "string") return [Buffer.from(value), "text/plain; charset=utf-8"];
   if (value instanceof ArrayBuffer) return [Buffer.from(value), "application/octet-stream"];
   if (ArrayBuffer.isView(value)) {
@@ -126,13 +127,22 @@ export function failure(error) {
   return { kind, message, stack: stack.join("\n").slice(0, STACK_MAX) };
 }
 
+/** What to do about an error of a module that belongs to another kind of modules, or to Kyma. */
+const HINTS = [
+  [/Cannot find (module|package) '[^./]/, "list it in `dependencies` of the manifest or of `package.json`"],
+  [/Unexpected token 'export'|import statement outside/, 'name the file `.mjs`, or write `"type": "module"` into `package.json`'],
+  [/^(module|exports|require) is not defined/, 'name the file `.cjs`, or write `export default` and `import`'],
+  [/(Relative import path|Import) "sdk"/, '`sdk` of Kyma is there with `runtime = "node"`'],
+];
+
 /** Returns the Error of a module that cannot be loaded. Its message is one line, with the place if the engine names it. */
 export function loadFailure(error) {
   const { message, stack } = failure(error);
   // Node begins the stack of a syntax error with the place, deno ends the message with it.
   const place = (/^(\/.*:\d+)\n/.exec(stack) ?? /\n +at (file:\S+:\d+)/.exec(message))?.[1];
   const [line] = message.split("\n");
-  return { kind: "error", message: place ? `${line} (${place})` : line, stack };
+  const advice = HINTS.find(([said]) => said.test(line))?.[1];
+  return { kind: "error", message: line + (place ? ` (${place})` : "") + (advice ? `; ${advice}` : ""), stack };
 }
 
 /** Returns a thrown value that is no Error as text. */

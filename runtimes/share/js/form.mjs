@@ -88,7 +88,7 @@ function trimmed(text) {
 const isSpace = (char) => char === " " || char === "\t";
 
 /** Returns values by name; several of one name are an array. The object has no prototype that a name could reach. */
-function byName(pairs) {
+export function byName(pairs) {
   const all = Object.create(null);
   for (const [name, value] of pairs) {
     if (!(name in all)) all[name] = value;

@@ -3,17 +3,20 @@ import { Buffer } from "node:buffer";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { BadRequest, failure, fnd, loadFailure, result } from "./answer.mjs";
-import { contextOf, done, env, eventOf, parts } from "./event.mjs";
+import { contextOf, done, eventOf, parsedBody } from "./event.mjs";
+import { find } from "./find.mjs";
+import { parts } from "./payload.mjs";
 import { ERROR, INVOKE, READY, RESULT, STOP, Wire } from "./wire.mjs";
 
 // Calls that may be in flight at once; `[pool] concurrency` says how many fnd uses.
 const CONCURRENCY = 1000;
 const NONE = Buffer.alloc(0);
+const NO_CALLBACK = "the third argument is `sendResponse(body, status, headers)`, no `callback(error, result)`: return the result, or throw the error";
 
-/** Serves the file `entry` until fnd sends Stop or closes the connection. */
-export async function serve(entry) {
+/** Serves the file `entry` until fnd sends Stop or closes the connection. `load` imports a module. */
+export async function serve(entry, load = (url) => import(url)) {
   globalThis.fnd = fnd;
-  let handler, name, writes, stopping = false, running = 0;
+  let found, stopping = false, running = 0;
   const stopped = () => wire.end(() => process.exit(0));
   const wire = new Wire((kind, call, content) => {
     if (kind === STOP) {
@@ -30,40 +33,25 @@ export async function serve(entry) {
   async function invoke(call, content) {
     try {
       const { head, payload, previous } = parts(content);
-      wire.send(call, RESULT, ...await answer(head, payload, previous, call));
+      const made = eventOf(head, payload);
+      try {
+        if (found.parsed) made.request.body = parsedBody(made.request, made.event.data);
+        const context = contextOf(head, previous, call, found.name, wire, made.request);
+        wire.send(call, RESULT, ...await answer(found, made, context));
+      } finally {
+        done(made.request);
+      }
     } catch (error) {
       if (error instanceof BadRequest) {
-        wire.send(call, RESULT, ...await result(error.message + "\n", { statusCode: 400, headers: {} }));
+        wire.send(call, RESULT, ...await result(error.message + "\n", { status: 400, headers: [] }));
       } else {
         wire.json(call, ERROR, failure(error));
       }
     }
   }
 
-  async function answer(head, payload, previous, call) {
-    let sent;
-    const written = new Promise((resolve) => sent = resolve);
-    const { event, response } = eventOf(head, payload, sent);
-    const context = contextOf(head, previous, call, name, wire);
-    const sendResponse = (body, status, headers) => {
-      if (status !== undefined) response.status(Number(status));
-      response.set(headers ?? {}).send(body);
-    };
-    try {
-      let value = writes ? handler(requestOf(event), response) : handler(event, context, sendResponse);
-      if (typeof value?.then === "function") value = await value;
-      // The handler takes Kyma's third argument or its `res`: the answer is the value sent with it.
-      const waits = writes || handler.length > 2 || response.headersSent;
-      if (waits && (value === undefined || value === response)) value = (await written).value;
-      return await result(value, response);
-    } finally {
-      done(event);
-    }
-  }
-
   try {
-    [handler, name] = find(await import(pathToFileURL(entry).href));
-    writes = isExpress(handler);
+    found = find(await load(pathToFileURL(entry).href));
   } catch (error) {
     wire.json(0, ERROR, loadFailure(error));
     wire.end(() => process.exit(1));
@@ -73,45 +61,45 @@ export async function serve(entry) {
   wire.send(0, READY, Buffer.from(`{"protocol":1,"concurrency":${CONCURRENCY}}`), NONE);
 }
 
+/** Calls the handler and returns its answer: what it returned, or what it wrote. */
+async function answer({ handler, writes }, { event, request, response }, context) {
+  const sendResponse = (body, status, headers) => {
+    const code = Number(status ?? 200);
+    if (Number.isNaN(code)) return void response.destroy(new TypeError(NO_CALLBACK));
+    if (status !== undefined) response.status(code);
+    response.set(headers ?? {}).finish(body);
+  };
+  let value = writes ? handler(request, response, (error) => next(response, error)) : handler(event, context, sendResponse);
+  const isPromise = typeof value?.then === "function";
+  if (isPromise) value = await value;
+  if (value === response) value = undefined;
+  if (!response.writableEnded && !response.isPiped) {
+    // A handler that takes Kyma's third argument or writes the response ends it itself, perhaps later. So does one that has
+    // written and returns nothing; a promise says that it has written everything.
+    const later = value === undefined && (writes || handler.length > 2 || (response.headersSent && !isPromise));
+    if (!later) {
+      if (!response.headersSent) return await result(value, response.head());
+      response.finish(value);
+    }
+  }
+  // In this order: content that was written may set a content type.
+  value = await response.sent();
+  return await result(value, response.head());
+}
+
+/** The third argument of a handler for express: no other handler follows. */
+function next(response, error) {
+  if (error) response.destroy(error instanceof Error ? error : new Error(String(error)));
+  else response.sendStatus(404);
+}
+
 /** Makes a call without the handler, so that the engine compiles the code before the first caller waits for it. */
 async function rehearse() {
   const head = Buffer.from(JSON.stringify({ invocation: "", request: { headers: [["host", "fnd"]] } }));
   const size = Buffer.alloc(4);
   size.writeUInt32LE(head.length);
   const call = parts(Buffer.concat([size, head]));
-  const { response } = eventOf(call.head, call.payload, () => {});
-  contextOf(call.head, call.previous, 0, "", undefined);
-  await result("", response);
-}
-
-/** Returns whether a handler has the form of express, as Kyma's newest functions have: by the names of its parameters. */
-function isExpress(handler) {
-  return /^[^(]*\(\s*_?(req|request)\s*,\s*(res|response)\s*[,)]/.test(Function.prototype.toString.call(handler));
-}
-
-/** Returns the request as express has it: its body is the data. */
-function requestOf(event) {
-  const request = event.extensions.request;
-  return Object.create(request, {
-    body: { value: event.data, enumerable: true },
-    forms: { get: () => request.forms },
-    files: { get: () => request.files },
-  });
-}
-
-/** Returns the handler of a module and its name. `module.exports` of CommonJS is its default export. */
-function find(module) {
-  const main = module.default;
-  const wanted = env("FUNC_HANDLER");
-  for (const name of wanted ? [wanted] : ["default", "handler", "main"]) {
-    for (const owner of [module, main]) {
-      const found = owner?.[name];
-      if (typeof found === "function") return [found, name];
-    }
-  }
-  throw new Error(
-    wanted
-      ? `the module exports no function \`${wanted}\`, which \`handler\` of the manifest names`
-      : "the module exports no function, neither as default nor as `handler` or `main`",
-  );
+  const { request, response } = eventOf(call.head, call.payload);
+  contextOf(call.head, call.previous, 0, "", undefined, request);
+  await result("", response.head());
 }

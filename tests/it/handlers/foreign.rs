@@ -200,6 +200,14 @@ fn a_kyma_function_for_express() {
         answer.json::<serde_json::Value>(),
         json!({"order": 7, "type": "application/json"})
     );
+    // From `nodejs26` on it is the only form, whatever its parameters are named.
+    let code =
+        "const sdk = require('sdk');\nmodule.exports = { main(a, b) { b.send([a.path, sdk.getRuntime()]); } };\n";
+    fnd.drop_file("newest.toml", "runtime = \"nodejs26\"\n");
+    fnd.drop_file("newest.cjs", code);
+    fnd.wait_ready("newest");
+    let answer = fnd.client().get("/v1/functions/newest/http/orders");
+    assert_eq!(answer.text(), r#"["/orders","node26"]"#);
     fnd.finish();
 }
 

@@ -66,7 +66,7 @@ fn in_three_languages() {
             "modulejs.cjs",
             HANDLER,
             "require('nope');\nmodule.exports = () => 1;\n",
-            "Cannot find module 'nope'",
+            "Cannot find module 'nope'; list it in `dependencies` of the manifest or of `package.json`",
         ),
         (
             "exitsjs.cjs",

@@ -199,6 +199,10 @@ fn workers_have_the_variables_of_kubeless() {
         (value("FUNC_RUNTIME"), value("FUNC_TIMEOUT")),
         ("python".to_owned(), "0".to_owned())
     );
+    // Of a runtime without versions, too: functions of Kyma have another form from `nodejs26` on.
+    let code = file("/f/x.ts", b"export default function () {}");
+    let named = with("").function(&single(code, Some("runtime = \"deno2\"")));
+    assert_eq!(variable(&named, "FUNC_RUNTIME"), "deno2");
     let script = with("").function(&single(file("/f/x.py", b""), None));
     assert!(
         script
