@@ -5,6 +5,7 @@
 
 use crate::clock::now;
 use crate::credentials::Gathered;
+use crate::foreign;
 use crate::grants::{self, Stamps};
 use crate::places::{self, Places};
 use crate::policy::{Interpreter, problem};
@@ -18,8 +19,7 @@ use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming;
 use fnd_wire::plan::{Build, CODE_MAX, COMPLETE, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan, is_builder};
 use fnd_wire::sandbox::Sandbox;
-use fnd_wire::unpack::Foreign;
-use rustix::fs::{Dir, FileType, MemfdFlags, memfd_create};
+use rustix::fs::{Dir, FileType};
 use rustix::process::getpid;
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
@@ -45,8 +45,6 @@ const ELSEWHERE: &str = "keep data elsewhere, for example in $STATE_DIRECTORY";
 const ANOTHER: &str = "choose another release, or write the file again";
 /// Largest manifest in bytes.
 const MANIFEST_MAX: u64 = 1 << 20;
-/// Most files beside one of another system that are read for it.
-const BESIDE_MAX: usize = 200;
 
 /// The content of the file `plan` of an installed version: at last, whether it gets secrets or service bindings.
 pub type Planned = (Plan, (Sandbox, bool));
@@ -309,7 +307,9 @@ impl Snapshot {
                         self.stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
                     }
                     match self.packed() {
-                        Some(Format::Foreign) => self.large = Some((name, self.foreign(sources, opened)?)),
+                        Some(Format::Foreign) => {
+                            self.large = Some((name, foreign::set(&self.install, sources, opened)?))
+                        }
                         Some(_) => self.large = Some((name, opened)),
                         None => self.read_file(name, opened)?,
                     }
@@ -373,35 +373,6 @@ impl Snapshot {
     /// fetched.
     fn packed(&self) -> Option<Format> {
         self.fetched.or_else(|| self.format().filter(|_| self.stored.is_none() && self.source.is_none()))
-    }
-
-    /// Returns the input for the child that makes a function of another system's file: this file, and those beside it of
-    /// the same owner, since one may name things in another.
-    fn foreign(&self, sources: &Sources, mut opened: Opened) -> Result<Opened, Problem> {
-        let (install, shown) = (&self.install, &opened.shown.clone());
-        let failed = |error: io::Error| problem(shown, format!("failed to read it: {error}"), "try again");
-        let (above, own) = install.source.rsplit_once('/').unwrap_or(("", &install.source));
-        let function = install.function.as_str().rsplit('/').next().unwrap_or_default().to_owned();
-        let mut files = vec![(shown.clone(), Bytes(opened.read(MANIFEST_MAX)?))];
-        let dir = sources.dirs.get(usize::from(install.directory)).map(|dir| dir.join(above)).unwrap_or_default();
-        for entry in fs::read_dir(dir).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name().into_string().unwrap_or_default();
-            if name == own || !naming::is_foreign(&name) || files.len() > BESIDE_MAX {
-                continue;
-            }
-            let path = if above.is_empty() { name } else { format!("{above}/{name}") };
-            let Ok(mut beside) = sources.open(install.directory, &path, Kind::File) else { continue };
-            if beside.meta.uid() == opened.meta.uid() && beside.trusted == opened.trusted {
-                files.extend(beside.read(MANIFEST_MAX).ok().map(|bytes| (beside.shown, Bytes(bytes))));
-            }
-        }
-        files.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let set = Foreign { function, path: shown.clone(), files };
-        let memory = memfd_create("fnd-foreign", MemfdFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
-        let mut file = File::from(memory);
-        file.write_all(&set.to_wire()).and_then(|()| file.rewind()).map_err(failed)?;
-        let meta = file.metadata().map_err(failed)?;
-        Ok(Opened { file, meta, shown: opened.shown, trusted: opened.trusted })
     }
 
     /// Goes on with code that was fetched to a tree: one file, to be [copied](Self::copier) or [unpacked](Self::unpacker).

@@ -18,6 +18,7 @@
 //! - `credentials`: secrets and service bindings of functions
 //! - `decrypter`: has secrets beside functions decrypted
 //! - `environment`: command line and environment of a process
+//! - `foreign`: files of other systems, for the child that makes functions of them
 //! - `grants`: users and groups that a function may have
 //! - `install`: reads, judges and copies a function
 //! - `judge`: talks to `fnd --judge`
@@ -54,6 +55,7 @@ pub mod contain;
 pub mod credentials;
 pub mod decrypter;
 pub mod environment;
+pub mod foreign;
 pub mod grants;
 pub mod install;
 pub mod judge;

@@ -11,6 +11,7 @@
 //! Files:
 //! - `budget`: counts unpacked bytes, and stops an archive that unpacks to too much
 //! - `compressed`: opens the compressed forms of a tar file
+//! - `held`: files in memory
 //! - `names`: finds names that are in one another's way
 //! - `tar`: the entries of a tar file
 //! - `walk`: decides about each entry
@@ -19,6 +20,7 @@
 
 mod budget;
 mod compressed;
+mod held;
 mod names;
 mod tar;
 mod walk;
@@ -26,6 +28,8 @@ mod zip;
 
 #[cfg(test)]
 mod tests;
+
+pub use held::{HeldFile, held};
 
 use budget::Budget;
 use fnd_wire::archive::{BYTES_MAX, Format, Refusal, Why};

@@ -4,7 +4,6 @@ use super::choose::Choice;
 use super::source::push_route;
 use super::{Judge, Verdict, command};
 use crate::diagnostic::Diagnostic;
-use crate::foreign::placed::{ORIGINS, Origins};
 use crate::function::detect::{self, Handler, Uncalled};
 use crate::function::keys::SCHEMA;
 use crate::function::resolve::{Report, Subject, manifest};
@@ -34,34 +33,8 @@ pub struct Judged {
 }
 
 impl Judge {
-    /// Judges a function.
-    #[must_use]
-    pub fn function(&self, function: &JudgeFunction) -> Judged {
-        let found = function.files.iter().position(|file| file.path == ORIGINS);
-        match found.filter(|_| matches!(function.form, Form::Foreign(_) | Form::Source)) {
-            Some(index) => self.foreign(function, index),
-            None => self.own(function),
-        }
-    }
-
-    /// Judges a function that was made of a foreign file; its problems are at the fields of that file.
-    fn foreign(&self, function: &JudgeFunction, origins: usize) -> Judged {
-        let mut function = function.clone();
-        let origins = Origins::read(&function.files.remove(origins).bytes.0);
-        if matches!(function.form, Form::Foreign(_)) {
-            function.form = Form::Directory;
-        }
-        let mut judged = self.own(&function);
-        if origins.is_refused() {
-            (judged.plan, judged.build, judged.verdict.manifest) = (None, None, None);
-            judged.verdict.diagnostics.clear(); // without a manifest there are only problems of that
-        }
-        judged.verdict.diagnostics = origins.place(judged.verdict.diagnostics);
-        judged
-    }
-
     /// Judges a function with a manifest of fnd's own.
-    fn own(&self, function: &JudgeFunction) -> Judged {
+    pub(super) fn own(&self, function: &JudgeFunction) -> Judged {
         let mut early: Vec<Diagnostic> = two_manifests(function).into_iter().collect();
         let sidecar = function
             .manifest

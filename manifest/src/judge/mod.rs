@@ -9,6 +9,7 @@
 //! - `choose`: the runtime of a file and the order of its interpreters
 //! - `command`: command line and environment of a plan
 //! - `dependencies`: finds the dependencies of a function
+//! - `foreign`: functions that were made of files of other systems
 //! - `function`: judges one function
 //! - `imports`: finds the dependencies that code in JavaScript and TypeScript imports
 //! - `sandbox`: makes the sandbox of a plan
@@ -19,6 +20,7 @@ mod check;
 mod choose;
 mod command;
 mod dependencies;
+mod foreign;
 mod function;
 mod imports;
 mod sandbox;

@@ -3,11 +3,9 @@
 use super::super::deploy::TreeFile;
 use crate::exit::{Exit, Failure};
 use crate::interpreters::agent;
-use fnd_unpack::{Sink, Stop, unpack};
+use fnd_unpack::{HeldFile, Stop, held};
 use fnd_wire::archive::{Format, SUFFIXES};
-use fnd_wire::unpack::Unpacked;
 use std::fs;
-use std::io::{self, Cursor};
 
 /// More ends of names of archives that Kubeless knows.
 const MORE_SUFFIXES: [(&str, Format); 6] = [
@@ -68,9 +66,17 @@ impl Content {
     /// # Errors
     /// The archive is refused.
     pub(super) fn unpacked(self, format: Format) -> Result<Vec<TreeFile>, Failure> {
-        let mut files = Files(Vec::new());
-        match unpack(format, &mut Cursor::new(self.bytes), &mut files) {
-            Ok(()) => Ok(files.0),
+        let file = |HeldFile {
+                        path,
+                        bytes,
+                        executable,
+                    }| TreeFile {
+            path,
+            bytes,
+            executable,
+        };
+        match held(format, self.bytes) {
+            Ok(files) => Ok(files.into_iter().map(file).collect()),
             Err(Stop::Sink(error)) => Err(Failure::usage(format!("failed to unpack `{}`: {error}", self.name))),
             Err(Stop::Refused(refusal)) => {
                 let (message, help) = refusal.words();
@@ -82,27 +88,6 @@ impl Content {
 
 pub(super) fn is_url(place: &str) -> bool {
     place.starts_with("http://") || place.starts_with("https://")
-}
-
-/// Keeps the files of an archive in memory.
-struct Files(Vec<TreeFile>);
-
-impl Sink for Files {
-    fn file(&mut self, file: &Unpacked) -> io::Result<()> {
-        self.0.push(TreeFile {
-            path: file.path.clone(),
-            bytes: Vec::new(),
-            executable: file.executable,
-        });
-        Ok(())
-    }
-
-    fn data(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if let Some(file) = self.0.last_mut() {
-            file.bytes.extend_from_slice(bytes);
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

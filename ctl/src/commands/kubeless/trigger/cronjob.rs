@@ -5,7 +5,7 @@ use super::super::manifest::CRONJOBS;
 use super::super::object::NAMESPACE;
 use super::super::options::Namespace;
 use super::super::{print_object, values};
-use super::Kind;
+use super::{All, Kind, Named};
 use crate::candidates;
 use crate::commands::Context;
 use crate::exit::{Exit, Failure};
@@ -92,23 +92,6 @@ struct Payload {
     /// A file with the payload, or a URL of one.
     #[arg(short = 'f', long, value_name = "FILE")]
     payload_from_file: Option<String>,
-}
-
-/// The name of a trigger.
-#[derive(Debug, clap::Args)]
-pub(in crate::commands::kubeless) struct Named {
-    /// Name of the trigger.
-    name: String,
-
-    #[command(flatten)]
-    namespace: Namespace,
-}
-
-/// All triggers.
-#[derive(Debug, clap::Args)]
-pub(in crate::commands::kubeless) struct All {
-    #[command(flatten)]
-    namespace: Namespace,
 }
 
 /// Runs a verb.

@@ -4,7 +4,7 @@ use super::super::manifest::ROUTES;
 use super::super::object::NAMESPACE;
 use super::super::options::{NO_SECRETS, Namespace, ignored, warn};
 use super::super::{print_object, values};
-use super::Kind;
+use super::{All, Kind, Named};
 use crate::candidates;
 use crate::commands::Context;
 use crate::exit::{Exit, Failure};
@@ -97,23 +97,6 @@ struct Route {
     #[arg(long, value_name = "GATEWAY", value_parser = ["nginx", "traefik", "kong"])]
     gateway: Option<String>,
 
-    #[command(flatten)]
-    namespace: Namespace,
-}
-
-/// The name of a trigger.
-#[derive(Debug, clap::Args)]
-pub(in crate::commands::kubeless) struct Named {
-    /// Name of the trigger.
-    name: String,
-
-    #[command(flatten)]
-    namespace: Namespace,
-}
-
-/// All triggers.
-#[derive(Debug, clap::Args)]
-pub(in crate::commands::kubeless) struct All {
     #[command(flatten)]
     namespace: Namespace,
 }

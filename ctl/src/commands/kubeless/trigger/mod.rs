@@ -9,11 +9,28 @@ mod http;
 
 use super::code::Code;
 use super::manifest::{entry, names, remove_entry, set_entry};
-use super::options::Anything;
+use super::options::{Anything, Namespace};
 use crate::commands::{Context, function_path};
 use crate::exit::{Exit, Failure};
 use fnd_core::api::{FunctionDetail, FunctionList};
 use toml::Table;
+
+/// The name of a trigger.
+#[derive(Debug, clap::Args)]
+pub(super) struct Named {
+    /// Name of the trigger.
+    name: String,
+
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+/// All triggers.
+#[derive(Debug, clap::Args)]
+pub(super) struct All {
+    #[command(flatten)]
+    namespace: Namespace,
+}
 
 /// The kinds of triggers.
 #[derive(Debug, clap::Subcommand)]

@@ -1,0 +1,47 @@
+//! Files of an archive in memory, for archives that are small or that a person unpacks.
+
+use crate::{Sink, Stop, unpack};
+use fnd_wire::archive::Format;
+use fnd_wire::unpack::Unpacked;
+use std::io::{self, Cursor};
+
+/// A file of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldFile {
+    /// Its path in the function.
+    pub path: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// Whether somebody may execute it.
+    pub executable: bool,
+}
+
+/// Returns all files of an archive, in its order.
+///
+/// # Errors
+/// [`Stop`].
+pub fn held(format: Format, archive: Vec<u8>) -> Result<Vec<HeldFile>, Stop> {
+    let mut held = Held(Vec::new());
+    unpack(format, &mut Cursor::new(archive), &mut held)?;
+    Ok(held.0)
+}
+
+struct Held(Vec<HeldFile>);
+
+impl Sink for Held {
+    fn file(&mut self, file: &Unpacked) -> io::Result<()> {
+        self.0.push(HeldFile {
+            path: file.path.clone(),
+            bytes: Vec::new(),
+            executable: file.executable,
+        });
+        Ok(())
+    }
+
+    fn data(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(file) = self.0.last_mut() {
+            file.bytes.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+}
