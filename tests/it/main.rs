@@ -22,6 +22,7 @@
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `listener`: the public listener
 //! - `lone`: the runtimes inside the program
+//! - `moving`: what `fndctl import` makes of crontabs, units and other files runs as before
 //! - `quotas`: homes and caches that are full
 //! - `requests`: what functions see of a request to a route
 //! - `kill`, `retry`, `running`: how runs begin and end
@@ -80,6 +81,7 @@ mod memory;
 mod messages;
 mod metrics;
 mod mistakes;
+mod moving;
 mod new;
 mod output;
 mod quotas;

@@ -2,10 +2,25 @@
 //! Needs no daemon.
 //!
 //! Files:
+//! - `crontab`: functions of crontabs
+//! - `fuzzing`: what the fuzzer may call
+//! - `names`: names for functions
+//! - `places`: places that the sandbox must show
 //! - `report`: prints what became of each field
+//! - `script`: the scripts of functions
+//! - `systemd`: functions of services and timers
+//! - `text`: reads foreign files
 //! - `write`: writes functions to a directory
 
+mod crontab;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
+mod names;
+mod places;
 mod report;
+mod script;
+mod systemd;
+mod text;
 mod write;
 
 use super::Context;
@@ -18,9 +33,22 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:\n  \
     fndctl import function.yaml --dry-run          say what would become of each field\n  \
     fndctl import *.yaml --out ~/functions         write functions, each a directory with function.toml")]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    kind: Option<Kind>,
+
     #[command(flatten)]
     target: Target,
+}
+
+/// What is moved in.
+#[derive(Debug, clap::Subcommand)]
+enum Kind {
+    /// The lines of a crontab: a function for each.
+    Crontab(crontab::Args),
+    /// Services and timers of systemd.
+    Systemd(systemd::Args),
 }
 
 /// Where to write.
@@ -55,7 +83,12 @@ pub(crate) struct Imported {
 /// # Errors
 /// A file cannot be read, or a function cannot be written.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
-    finish(context, &args.target, Imported::default())
+    let imported = match &args.kind {
+        Some(Kind::Crontab(args)) => crontab::import(args, context.user)?,
+        Some(Kind::Systemd(args)) => systemd::import(args, context.user)?,
+        None => Imported::default(),
+    };
+    finish(context, &args.target, imported)
 }
 
 /// Writes the functions and prints the report.

@@ -1,0 +1,436 @@
+//! The settings of `[Service]`.
+
+use super::calendar;
+use super::exec::commands;
+use super::make::{Maker, Step};
+use super::parse::{Item, words};
+use super::values::{cpu, duration, number, size, truth, weight_of_nice};
+use crate::commands::import::places;
+use fnd_wire::units::print_duration;
+use std::time::Duration;
+use toml::Value;
+
+/// Protections that the sandbox of every function has, too.
+const PROTECTIONS: [&str; 24] = [
+    "DynamicUser",
+    "KeyringMode",
+    "LockPersonality",
+    "MountFlags",
+    "NoNewPrivileges",
+    "PrivateDevices",
+    "PrivateIPC",
+    "PrivateMounts",
+    "PrivateTmp",
+    "PrivateUsers",
+    "ProcSubset",
+    "ProtectClock",
+    "ProtectControlGroups",
+    "ProtectHome",
+    "ProtectHostname",
+    "ProtectKernelLogs",
+    "ProtectKernelModules",
+    "ProtectKernelTunables",
+    "ProtectProc",
+    "ProtectSystem",
+    "RemoveIPC",
+    "RestrictNamespaces",
+    "RestrictRealtime",
+    "RestrictSUIDSGID",
+];
+
+/// Protections for which the sandbox has no key of its own.
+const FILTERS: [&str; 11] = [
+    "CapabilityBoundingSet",
+    "DeviceAllow",
+    "DevicePolicy",
+    "IPAddressAllow",
+    "IPAddressDeny",
+    "MemoryDenyWriteExecute",
+    "RestrictAddressFamilies",
+    "RestrictFileSystems",
+    "SystemCallArchitectures",
+    "SystemCallErrorNumber",
+    "SystemCallFilter",
+];
+
+/// Settings that change nothing in what runs.
+const BOOKKEEPING: [&str; 12] = [
+    "CPUAccounting",
+    "MemoryAccounting",
+    "TasksAccounting",
+    "IOAccounting",
+    "IPAccounting",
+    "BlockIOAccounting",
+    "SyslogIdentifier",
+    "SyslogFacility",
+    "SyslogLevel",
+    "GuessMainPID",
+    "PIDFile",
+    "NonBlocking",
+];
+
+/// Takes a setting over.
+pub(super) fn item(maker: &mut Maker<'_>, item: &Item) {
+    let key = item.key.as_str();
+    if exec(maker, item) || limit(maker, item) || sandbox(maker, item) || restart(maker, item) {
+        return;
+    }
+    let (report, field, value) = (&mut maker.report, &item.field, item.value.as_str());
+    let filled = maker.specifiers.fill(value);
+    match key {
+        "Type" => {} // decided before
+        "Environment" => environment(maker, item),
+        "EnvironmentFile" => environment_file(maker, item),
+        "User" | "Group" | "SupplementaryGroups" if maker.own => {
+            report.not_here(field, "functions of your own fnd run as you");
+        }
+        "User" => places::user(&mut maker.made, report, value, field),
+        "Group" | "SupplementaryGroups" => {
+            let groups = value
+                .split_whitespace()
+                .filter(|group| *group != "root")
+                .map(Value::from);
+            maker.groups.extend(groups);
+            let note = "fnd.toml must allow each group: `allow` in `[users]`";
+            let groups = Value::Array(maker.groups.clone());
+            maker.made.differs(report, ("sandbox.groups", groups), field, note);
+        }
+        "WorkingDirectory" => match filled {
+            Ok(directory) => {
+                let lenient = directory.starts_with('-');
+                let directory = directory.trim_start_matches('-');
+                let directory = if directory == "~" { "$HOME" } else { directory };
+                maker.code.places.add(directory, false);
+                maker.directory = Some((directory.to_owned(), lenient));
+                report.works(field, "entry");
+            }
+            Err(why) => report.refused(field, &why),
+        },
+        "UMask" if value.len() <= 4 && value.bytes().all(|b| (b'0'..=b'7').contains(&b)) && !value.is_empty() => {
+            maker.umask = Some(value.to_owned());
+            report.works(field, "entry");
+        }
+        "UMask" => report.refused(field, &format!("`{value}` is no mask such as `0077`")),
+        "StandardOutput" | "StandardError" if ["journal", "inherit", "journal+console", "syslog"].contains(&value) => {
+            report.works(field, "");
+        }
+        "StandardInput" if value == "null" => report.works(field, ""),
+        "StandardOutput" | "StandardError" | "StandardInput" | "TTYPath" => {
+            report.not_here(
+                field,
+                "fnd keeps the output itself (`fndctl logs`); redirect it in the script if a file needs it",
+            );
+        }
+        "StateDirectory" | "CacheDirectory" => {
+            let own = if key == "StateDirectory" {
+                "$STATE_DIRECTORY"
+            } else {
+                "$CACHE_DIRECTORY"
+            };
+            report.differs(
+                field,
+                "",
+                &format!("{own} is a directory of the function's own: copy the files there"),
+            );
+        }
+        "RuntimeDirectory" | "LogsDirectory" | "ConfigurationDirectory" => {
+            report.not_here(
+                field,
+                "a function has `$STATE_DIRECTORY`, `$CACHE_DIRECTORY` and `$TMPDIR`",
+            );
+        }
+        "LoadCredential"
+        | "LoadCredentialEncrypted"
+        | "SetCredential"
+        | "SetCredentialEncrypted"
+        | "ImportCredential" => {
+            report.not_here(field, "give fnd the secret (`fndctl secret set`), and name it in `secrets`: the script finds it in `$CREDENTIALS_DIRECTORY`, too");
+        }
+        "AmbientCapabilities" => report.not_here(field, "a function has no capabilities, and no port below 1024"),
+        "RemainAfterExit" => report.not_here(field, "the state of a function is that of its last run"),
+        "SuccessExitStatus" | "RestartPreventExitStatus" | "RestartForceExitStatus" => {
+            report.not_here(
+                field,
+                "0 is success; for others, write it in the script, or use `retry.not_on_exit`",
+            );
+        }
+        "WatchdogSec" | "NotifyAccess" | "BusName" | "Sockets" | "FileDescriptorStoreMax" => {
+            report.not_here(field, "fnd takes no messages of a service: use `[service] ready`");
+        }
+        "LogRateLimitIntervalSec" | "LogRateLimitBurst" | "LogLevelMax" => {
+            report.not_here(field, "`limits.output` and `[logs]` bound the output");
+        }
+        "PassEnvironment" | "UnsetEnvironment" => report.not_here(field, "a function gets only what its manifest says"),
+        _ if BOOKKEEPING.contains(&key) => report.works(field, ""),
+        _ => report.not_here(field, "fnd has nothing like it, or systemd has no such setting"),
+    }
+}
+
+/// `ExecStart=` and its like.
+fn exec(maker: &mut Maker<'_>, item: &Item) -> bool {
+    let step = match item.key.as_str() {
+        "ExecStart" => Step::Start,
+        "ExecStartPre" => Step::Before,
+        "ExecCondition" => Step::Condition,
+        "ExecStartPost" => Step::After,
+        "ExecStop" | "ExecStopPost" | "ExecReload" => {
+            let why =
+                "fnd sends SIGTERM, then SIGKILL: let the program clean up by itself; a saved file replaces a reload";
+            maker.report.not_here(&item.field, why);
+            return true;
+        }
+        _ => return false,
+    };
+    if step == Step::After && maker.service {
+        maker.report.refused(
+            &item.field,
+            "fnd runs nothing beside a service: start it in the script of `ExecStart=`",
+        );
+        return true;
+    }
+    match commands(&item.value, &maker.specifiers) {
+        Ok(commands) => maker
+            .steps
+            .extend(commands.into_iter().map(|exec| (step, exec, item.field.clone()))),
+        Err(why) => maker.report.refused(&item.field, &why),
+    }
+    true
+}
+
+/// Settings that are a key of `[limits]`.
+fn limit(maker: &mut Maker<'_>, item: &Item) -> bool {
+    let value = item.value.as_str();
+    // Of a limit with a soft and a hard part, the hard one counts.
+    let hard = value.rsplit(':').next().unwrap_or(value);
+    let unlimited = value == "infinity";
+    let whole = |least, most| number(hard, least, most).map(Value::from);
+    let (key, value): (&str, Result<Value, String>) = match item.key.as_str() {
+        "MemoryMax" | "MemoryLimit" => ("limits.memory", size(value).map(Value::from)),
+        "MemoryHigh" => ("limits.memory_high", size(value).map(Value::from)),
+        "MemorySwapMax" => (
+            "limits.swap",
+            if value == "0" {
+                Ok("0".into())
+            } else {
+                size(value).map(Value::from)
+            },
+        ),
+        "CPUQuota" => ("limits.cpu", cpu(value).map(Value::from)),
+        "CPUWeight" | "StartupCPUWeight" if value == "idle" => ("limits.cpu_weight", Ok(Value::from(1))),
+        "CPUWeight" => ("limits.cpu_weight", whole(1, 10_000)),
+        "IOWeight" => ("limits.io_weight", whole(1, 10_000)),
+        "TasksMax" => ("limits.pids", whole(1, 4_194_304)),
+        "LimitNOFILE" => ("limits.open_files", whole(16, 1_048_576)),
+        "LimitFSIZE" => (
+            "limits.file_size",
+            if unlimited {
+                Ok("none".into())
+            } else {
+                size(hard).map(Value::from)
+            },
+        ),
+        "Nice" => {
+            let weight = number(value, -20, 19).map(weight_of_nice);
+            match weight {
+                Ok(weight) => {
+                    let note = "the share of the CPU is that of all processes together";
+                    maker
+                        .made
+                        .differs(&mut maker.report, ("limits.cpu_weight", weight), &item.field, note);
+                }
+                Err(why) => maker.report.refused(&item.field, &why),
+            }
+            return true;
+        }
+        "TimeoutStopSec" | "TimeoutSec" => ("limits.grace", duration(value).map(Value::from)),
+        "TimeoutStartSec" | "RuntimeMaxSec" if maker.service => {
+            maker.report.not_here(
+                &item.field,
+                "a service runs without a timeout, and may take any time to start",
+            );
+            return true;
+        }
+        "TimeoutStartSec" | "RuntimeMaxSec" => ("limits.timeout", duration(value).map(Value::from)),
+        _ => return false,
+    };
+    let never = matches!(&value, Ok(Value::String(text)) if text == "none") && key == "limits.grace";
+    let key_takes_none = ["limits.timeout", "limits.file_size"].contains(&key);
+    match value {
+        _ if (unlimited || never) && !key_takes_none => {
+            maker.report.not_here(
+                &item.field,
+                &format!("fnd has no such thing without a bound: set `{key}`"),
+            );
+        }
+        Ok(value) => maker.made.works(&mut maker.report, key, value, &item.field),
+        Err(why) => maker.report.refused(&item.field, &why),
+    }
+    true
+}
+
+/// Protections.
+fn sandbox(maker: &mut Maker<'_>, item: &Item) -> bool {
+    let (report, field, value) = (&mut maker.report, &item.field, item.value.as_str());
+    let key = item.key.as_str();
+    match key {
+        _ if PROTECTIONS.contains(&key) => match truth(value) {
+            Ok(false) => report.differs(
+                field,
+                "",
+                "the sandbox has it for every function; `sandbox.profile` loosens it",
+            ),
+            _ => report.works(field, "sandbox.profile"),
+        },
+        _ if FILTERS.contains(&key) => {
+            report.differs(
+                field,
+                "",
+                "the sandbox has a list of its own for every function (docs/sandbox.md)",
+            );
+        }
+        "PrivateNetwork" => match truth(value) {
+            Ok(true) => maker.made.works(report, "sandbox.network", "loopback", field),
+            Ok(false) => report.works(field, ""),
+            Err(why) => report.refused(field, &why),
+        },
+        "ReadWritePaths" | "ReadOnlyPaths" | "BindReadOnlyPaths" | "InaccessiblePaths" => {
+            for path in value.split_whitespace() {
+                let path = path.trim_start_matches(['-', '+']).trim_end_matches('/').to_owned();
+                let valid =
+                    path.starts_with('/') && !path.split('/').any(|part| part == "..") && !path.contains([':', '%']);
+                if !valid {
+                    report.refused(field, &format!("`{path}` is no absolute path that a manifest can name"));
+                    continue;
+                }
+                match key {
+                    "ReadWritePaths" => maker.code.places.read_write.insert(path),
+                    "InaccessiblePaths" => {
+                        maker.hide.push(Value::from(path));
+                        continue;
+                    }
+                    _ => maker.code.places.read_only.insert(path),
+                };
+            }
+            let becomes = match key {
+                "ReadWritePaths" => "sandbox.read_write",
+                "InaccessiblePaths" => "sandbox.hide",
+                _ => "sandbox.read_only",
+            };
+            report.works(field, becomes);
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// `Restart=` and its like.
+fn restart(maker: &mut Maker<'_>, item: &Item) -> bool {
+    let (report, field, value) = (&mut maker.report, &item.field, item.value.as_str());
+    match item.key.as_str() {
+        "Restart" if maker.service && value == "always" => report.works(field, "service"),
+        "Restart" if maker.service => report.differs(
+            field,
+            "service",
+            "a service is always started again, whatever its end was",
+        ),
+        "Restart" if value == "no" => report.works(field, ""),
+        "Restart" => {
+            let note = "it is tried again five times: `retry.retries` is the number";
+            maker.made.differs(report, ("retry.retries", 5), field, note);
+        }
+        "RestartSec" => match calendar::duration(value) {
+            Ok(Some(pause)) => {
+                let pause = pause.max(Duration::from_millis(1));
+                maker.made.works(report, "retry.interval", print_duration(pause), field);
+                maker.pause = Some(pause);
+            }
+            Ok(None) => report.refused(field, "a pause without an end: fnd would never start it again"),
+            Err(why) => report.refused(field, &why),
+        },
+        "RestartMaxDelaySec" => match duration(value) {
+            Ok(most) if most != "none" => {
+                maker.made.works(report, "retry.max_interval", most, field);
+                maker.grows = true;
+            }
+            Ok(_) => report.works(field, ""),
+            Err(why) => report.refused(field, &why),
+        },
+        "RestartSteps" => report.differs(field, "", "the pause doubles up to `retry.max_interval`"),
+        "KillMode" if value == "control-group" || value == "mixed" => report.works(field, ""),
+        "KillMode" => report.not_here(field, "fnd ends every process of a function"),
+        "KillSignal" if value == "SIGTERM" || value == "15" => report.works(field, ""),
+        "KillSignal" => report.not_here(
+            field,
+            "fnd sends SIGTERM: trap it in the script, and send the other signal",
+        ),
+        "SendSIGKILL" | "FinalKillSignal" | "SendSIGHUP" => {
+            report.not_here(field, "after `limits.grace` fnd sends SIGKILL");
+        }
+        _ => return false,
+    }
+    true
+}
+
+fn environment(maker: &mut Maker<'_>, item: &Item) {
+    let words = match words(&item.value) {
+        Ok(words) => words,
+        Err(why) => return maker.report.refused(&item.field, &why),
+    };
+    for word in words {
+        match maker.specifiers.fill(&word) {
+            Ok(pair) => variable(maker, item, &pair),
+            Err(why) => maker.report.refused(&item.field, &why),
+        }
+    }
+}
+
+fn variable(maker: &mut Maker<'_>, item: &Item, pair: &str) {
+    let valid = |name: &str| {
+        name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !name.starts_with(|c: char| c.is_ascii_digit())
+    };
+    match pair.split_once('=').filter(|(name, _)| !name.is_empty() && valid(name)) {
+        Some((name, _)) if name.starts_with("FND_") => maker
+            .report
+            .refused(&item.field, "fnd itself sets variables with names like this"),
+        Some((name, value)) => {
+            maker.made.manifest.set_in("env", name, value, Some(&item.field));
+            maker.report.works(&item.field, &format!("env.{name}"));
+        }
+        None => maker.report.refused(
+            &item.field,
+            &format!("`{}` is no `NAME=VALUE`", pair.chars().take(40).collect::<String>()),
+        ),
+    }
+}
+
+/// Reads the file now: its variables become `[env]`, or secrets, if not everybody may read the file.
+fn environment_file(maker: &mut Maker<'_>, item: &Item) {
+    let lenient = item.value.starts_with('-');
+    let path = match maker.specifiers.fill(item.value.trim_start_matches('-')) {
+        Ok(path) => path,
+        Err(why) => return maker.report.refused(&item.field, &why),
+    };
+    let Some((text, public)) = (maker.read)(&path) else {
+        return if lenient {
+            maker.report.differs(
+                &item.field,
+                "",
+                "the file is not there now; fnd does not look for it again",
+            );
+        } else {
+            maker.report.refused(&item.field, &format!("`{path}` cannot be read"));
+        };
+    };
+    for line in text.lines().map(str::trim) {
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        let (name, value) = line.split_once('=').unwrap_or((line, ""));
+        let value = words(value.trim()).map(|words| words.join(" "));
+        match value {
+            Ok(value) if public => variable(maker, item, &format!("{}={value}", name.trim())),
+            Ok(value) => maker.secret(item, name.trim(), &value),
+            Err(why) => maker.report.refused(&item.field, &format!("`{path}`: {why}")),
+        }
+    }
+}
