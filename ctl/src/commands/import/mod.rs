@@ -6,10 +6,13 @@
 //! - `fuzzing`: what the fuzzer may call
 //! - `names`: names for functions
 //! - `places`: places that the sandbox must show
+//! - `pm2`: services of pm2's apps
 //! - `report`: prints what became of each field
 //! - `script`: the scripts of functions
 //! - `systemd`: functions of services and timers
 //! - `text`: reads foreign files
+//! - `tree`: reads YAML and JSON
+//! - `webhook`: functions of the hooks of webhook
 //! - `write`: writes functions to a directory
 
 mod crontab;
@@ -17,10 +20,13 @@ mod crontab;
 pub(crate) mod fuzzing;
 mod names;
 mod places;
+mod pm2;
 mod report;
 mod script;
 mod systemd;
 mod text;
+mod tree;
+mod webhook;
 mod write;
 
 use super::Context;
@@ -49,6 +55,10 @@ enum Kind {
     Crontab(crontab::Args),
     /// Services and timers of systemd.
     Systemd(systemd::Args),
+    /// Apps of pm2: an ecosystem file.
+    Pm2(pm2::Args),
+    /// Hooks of webhook (github.com/adnanh/webhook).
+    Webhook(webhook::Args),
 }
 
 /// Where to write.
@@ -86,6 +96,8 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
     let imported = match &args.kind {
         Some(Kind::Crontab(args)) => crontab::import(args, context.user)?,
         Some(Kind::Systemd(args)) => systemd::import(args, context.user)?,
+        Some(Kind::Pm2(args)) => pm2::import(args, context.user)?,
+        Some(Kind::Webhook(args)) => webhook::import(args)?,
         None => Imported::default(),
     };
     finish(context, &args.target, imported)

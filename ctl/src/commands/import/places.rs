@@ -5,8 +5,11 @@ use fnd_manifest::function::sandbox::Profile;
 use std::collections::BTreeSet;
 use toml::Value;
 
-/// Places that a function has for itself, or that no manifest shows.
-const OWN: [&str; 5] = ["/tmp", "/var/tmp", "/dev", "/etc/fnd", "/var/lib/fnd"];
+/// Places that no manifest shows.
+const NEVER: [&str; 3] = ["/dev", "/etc/fnd", "/var/lib/fnd"];
+
+/// Places that a function has for itself: what a command writes there needs no other place.
+const OWN: [&str; 2] = ["/tmp", "/var/tmp"];
 
 /// Places to show.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -37,7 +40,9 @@ impl Places {
                 _ => c.is_whitespace() || "\"'=<>(){};|&,:`\\".contains(c),
             };
             let (path, behind) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
-            self.add(path, output);
+            if !OWN.iter().any(|place| path.starts_with(place)) {
+                self.add(path, output);
+            }
             (before, output) = ('/', false);
             rest = behind;
         }
@@ -61,7 +66,7 @@ impl Places {
         let strange = |part: &str| part.is_empty() || part == "." || part == "..";
         let strange = path.split('/').skip(1).any(strange) || path.chars().any(char::is_control);
         let hidden = Profile::Strict.hides().iter().any(&below);
-        if strange || path.matches('/').count() == 0 || OWN.iter().any(below) {
+        if strange || path.matches('/').count() == 0 || NEVER.iter().any(below) || OWN.contains(&path) {
             return;
         }
         if written {

@@ -143,3 +143,71 @@ pub(crate) fn simple(command: &str) -> Option<Vec<&str>> {
     let assigns = words.first().is_none_or(|word| word.contains('='));
     (command.chars().all(plain) && !assigns).then_some(words)
 }
+
+/// Splits a command line as a shell does, but without variables, patterns and redirections; nothing if a quote is open.
+pub(crate) fn split(text: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, quote) {
+            (c, Some(open)) if c == open => quote = None,
+            ('\\', Some('"')) => {
+                let next = chars.next()?;
+                let text = word.get_or_insert_default();
+                if next != '"' && next != '\\' {
+                    text.push('\\');
+                }
+                text.push(next);
+            }
+            ('\\', None) => word.get_or_insert_default().push(chars.next()?),
+            ('"' | '\'', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, None) if c.is_whitespace() => words.extend(word.take()),
+            (c, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_as_a_shell_splits_them() {
+        let words = split(r#"a 'b c' "d \"e\" \n" f\ g "" "#).unwrap();
+        assert_eq!(words, ["a", "b c", "d \"e\" \\n", "f g", ""]);
+        assert!(split("'a").is_none() && split("a\\").is_none());
+    }
+
+    #[test]
+    fn only_one_command_without_anything_special_is_simple() {
+        assert_eq!(simple("/opt/x.sh --all a=b"), Some(vec!["/opt/x.sh", "--all", "a=b"]));
+        for command in ["a | b", "a > b", "a *", "A=b c", "a $b", "'a'", ""] {
+            assert_eq!(simple(command), None, "{command}");
+        }
+    }
+
+    #[test]
+    fn scripts_of_packages_and_other_things_than_scripts_are_not_copied() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        std::fs::write(path("a.sh"), "#!/bin/sh\n").unwrap();
+        std::fs::write(path("text"), "hello\n").unwrap();
+        assert!(read(&path("a.sh")).is_some());
+        for other in [
+            path("text"),
+            path("none"),
+            path(""),
+            "a.sh".to_owned(),
+            "/usr/bin/ldd".to_owned(),
+        ] {
+            assert!(read(&other).is_none(), "{other}");
+        }
+    }
+}
