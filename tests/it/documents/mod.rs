@@ -85,6 +85,7 @@ pages! {
     instead_of_cron: "docs/instead-of-cron.md",
     instead_of_pm2: "docs/instead-of-pm2.md",
     metrics: "docs/metrics.md",
+    moving_in: "docs/moving-in.md",
     releases: "docs/releases.md",
     requests: "docs/requests.md",
     sandbox: "docs/sandbox.md",

@@ -1,11 +1,11 @@
 //! The fuzzer's entry to `import`: what is made of any text is a manifest that fnd can read.
 
-use super::{Imported, crontab, systemd};
+use super::{Imported, crontab, supervisord, systemd};
 use fnd_manifest::foreign::Made;
 use std::collections::BTreeSet;
 
 /// Makes functions of a text; its first letter says what it is: `c` for a crontab, `C` for one with users, `u` for a service,
-/// `t` for a service and, after a NUL, its timer.
+/// `t` for a service and, after a NUL, its timer, `s` for a file of supervisord.
 ///
 /// # Panics
 /// A function has an invalid name or manifest, or two have the same name.
@@ -16,6 +16,7 @@ pub fn import(text: &str) {
     let text = text.get(kind.len_utf8()..).unwrap_or_default();
     match kind {
         'c' | 'C' => check(&crontab::fuzzing::made(text, kind == 'C')),
+        's' => check(&supervisord::fuzzing::made(text)),
         'u' => check(&systemd::fuzzing::made(text, None)),
         't' => {
             let (service, timer) = text.split_once('\0').unwrap_or((text, ""));

@@ -2,20 +2,25 @@
 //! Needs no daemon.
 //!
 //! Files:
+//! - `compose`: services of compose files
 //! - `crontab`: functions of crontabs
+//! - `dagu`: functions of dagu's DAGs
 //! - `fuzzing`: what the fuzzer may call
 //! - `names`: names for functions
 //! - `places`: places that the sandbox must show
 //! - `pm2`: services of pm2's apps
 //! - `report`: prints what became of each field
 //! - `script`: the scripts of functions
+//! - `supervisord`: services of supervisord's programs
 //! - `systemd`: functions of services and timers
 //! - `text`: reads foreign files
 //! - `tree`: reads YAML and JSON
 //! - `webhook`: functions of the hooks of webhook
 //! - `write`: writes functions to a directory
 
+mod compose;
 mod crontab;
+mod dagu;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod names;
@@ -23,6 +28,7 @@ mod places;
 mod pm2;
 mod report;
 mod script;
+mod supervisord;
 mod systemd;
 mod text;
 mod tree;
@@ -57,6 +63,12 @@ enum Kind {
     Systemd(systemd::Args),
     /// Apps of pm2: an ecosystem file.
     Pm2(pm2::Args),
+    /// Programs of supervisord.
+    Supervisord(supervisord::Args),
+    /// A DAG of dagu whose steps are one chain.
+    Dagu(dagu::Args),
+    /// Services of a compose file that run a program of the machine.
+    Compose(compose::Args),
     /// Hooks of webhook (github.com/adnanh/webhook).
     Webhook(webhook::Args),
 }
@@ -97,6 +109,9 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
         Some(Kind::Crontab(args)) => crontab::import(args, context.user)?,
         Some(Kind::Systemd(args)) => systemd::import(args, context.user)?,
         Some(Kind::Pm2(args)) => pm2::import(args, context.user)?,
+        Some(Kind::Supervisord(args)) => supervisord::import(args, context.user)?,
+        Some(Kind::Dagu(args)) => dagu::import(args)?,
+        Some(Kind::Compose(args)) => compose::import(args, context.user)?,
         Some(Kind::Webhook(args)) => webhook::import(args)?,
         None => Imported::default(),
     };

@@ -104,7 +104,7 @@ struct Maker<'a> {
     delay: Option<(u64, Field)>,
 }
 
-const LIMITS: &str = "it runs in the sandbox, with the default limits of memory and processes, and one run at a time";
+const LIMITS: &str = "it runs in the sandbox, in a home of its own, with the default limits of memory and processes, and one run at a time";
 
 impl<'a> Maker<'a> {
     fn new(text: &'a Text, scripts: Scripts, user: Option<String>, own: bool) -> Self {

@@ -74,7 +74,14 @@ pub(super) fn make(name: &str, unit: &Unit, timer: Option<&Unit>, machine: Machi
         found.map(|item| (item.value.as_str(), &item.field))
     };
     let kind = last("Type");
+    let mut specifiers = Specifiers {
+        unit: unit.name.clone(),
+        ..Specifiers::default()
+    };
+    // A name with a specifier that is not known is refused where the key is read.
     let user = last("User").map_or("root", |(user, _)| user);
+    specifiers.user = specifiers.fill(user).unwrap_or_default();
+    specifiers.home = (machine.home)(&specifiers.user);
     if let Some((kind, field)) = kind {
         match kind {
             "simple" | "exec" | "idle" | "oneshot" => report.works(field, "mode"),
@@ -92,11 +99,7 @@ pub(super) fn make(name: &str, unit: &Unit, timer: Option<&Unit>, machine: Machi
     let mut maker = Maker {
         made: Made::new(name),
         report,
-        specifiers: Specifiers {
-            unit: unit.name.clone(),
-            home: (machine.home)(user),
-            user: user.to_owned(),
-        },
+        specifiers,
         code: Code::new("/bin/bash"),
         service: timer.is_none() && kind.is_none_or(|(kind, _)| kind != "oneshot"),
         own: machine.own,
@@ -331,7 +334,7 @@ mod tests {
     fn a_timer_and_its_service_are_a_script_with_a_schedule() {
         let service = unit(
             "backup@db.service",
-            "[Unit]\nDescription=Backup of %i\nAfter=network.target\n[Service]\nType=oneshot\nUser=postgres\n\
+            "[Unit]\nDescription=Backup of %i\nAfter=network.target\n[Service]\nType=oneshot\nUser=%p\n\
              Environment=\"A=1 2\" B=%p\nEnvironmentFile=/etc/default/x\nEnvironmentFile=-/etc/none\nEnvironmentFile=/etc/x.secret\n\
              ExecStartPre=-/bin/mkdir /srv/out\nExecStart=/opt/backup.sh $WORDS ${A}\nExecStart=/bin/true\nMemoryMax=1G\n\
              CPUQuota=50%\nTimeoutStartSec=30min\nUMask=0077\nReadWritePaths=/srv/out\n",
@@ -361,7 +364,7 @@ mod tests {
             Some("x-db-password")
         );
         assert_eq!(function.secrets, [("x-db-password".to_owned(), b"s3cret".to_vec())]);
-        assert_eq!(manifest["sandbox"]["user"].as_str(), Some("postgres"));
+        assert_eq!(manifest["sandbox"]["user"].as_str(), Some("backup"));
         assert_eq!(
             str::from_utf8(&function.files[0].bytes).unwrap(),
             "#!/usr/bin/env bash\ncode=$PWD\nset -f\numask 0077\ncd / || exit\n/bin/mkdir /srv/out || true\n\
@@ -440,6 +443,11 @@ mod tests {
             ),
             ("[Service]\nExecStart=/bin/a\n", "[Timer]\nPersistent=yes\n", "no time"),
             ("[Service]\nExecStart=/bin/a\n", "[Unit]\n", "no time"),
+            (
+                "[Service]\nExecStart=/bin/a\n",
+                "[Timer]\nOnUnitActiveSec=1min\nRandomizedDelaySec=60\n",
+                "reaches the next run",
+            ),
         ] {
             let timer = (!timer.is_empty()).then(|| unit("x.timer", timer));
             let (function, report) = made(&unit("x.service", text), timer.as_ref());

@@ -29,6 +29,7 @@ use make::{Machine, Unit};
 use nix::unistd::User;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -43,6 +44,11 @@ pub(crate) struct Args {
     /// Leave scripts where they are, and start them there; without it, they are copied.
     #[arg(long)]
     link: bool,
+}
+
+/// Reads a duration such as `1m30s`; other programs write it in the same way.
+pub(super) fn seconds(text: &str) -> Option<Duration> {
+    calendar::duration(text).ok().flatten()
 }
 
 /// Directories of units; the first one that has a unit counts (systemd.unit(5)).

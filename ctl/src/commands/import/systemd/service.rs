@@ -84,9 +84,16 @@ pub(super) fn item(maker: &mut Maker<'_>, item: &Item) {
         "User" | "Group" | "SupplementaryGroups" if maker.own => {
             report.not_here(field, "functions of your own fnd run as you");
         }
-        "User" => places::user(&mut maker.made, report, value, field),
+        "User" => match filled {
+            Ok(user) => places::user(&mut maker.made, report, &user, field),
+            Err(why) => report.refused(field, &why),
+        },
         "Group" | "SupplementaryGroups" => {
-            let groups = value
+            let groups = match filled {
+                Ok(groups) => groups,
+                Err(why) => return report.refused(field, &why),
+            };
+            let groups = groups
                 .split_whitespace()
                 .filter(|group| *group != "root")
                 .map(Value::from);

@@ -105,6 +105,17 @@ impl Timer {
             let every = keys.iter().any(|(name, ..)| *name == "every");
             let common = self.common.iter().filter(|(name, ..)| !every || *name != "catch_up");
             keys.extend(common.cloned());
+            // fnd refuses a delay that reaches the next run.
+            let time = |key: &str| {
+                let found = keys.iter().find(|(name, ..)| *name == key);
+                found.and_then(|(_, value, _)| calendar::duration(value.as_str()?).ok().flatten())
+            };
+            if let (Some(every), Some(delay)) = (time("every"), time("jitter"))
+                && every <= delay
+            {
+                let why = "`RandomizedDelaySec=` reaches the next run: write a shorter one";
+                maker.report.refused(&timer.field, why);
+            }
             maker.made.manifest.push("schedule", keys);
         }
     }
