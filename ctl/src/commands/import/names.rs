@@ -42,9 +42,12 @@ fn valid(text: &str) -> String {
 }
 
 /// Commands that only prepare for the one that matters.
-const BEFORE: [&str; 12] = [
-    "cd", "test", "[", "[[", "export", "umask", "set", "sleep", ".", "source", "if", "true",
+const BEFORE: [&str; 13] = [
+    "cd", "test", "[", "[[", "export", "umask", "set", "sleep", ".", "source", "true", "fi", "done",
 ];
+
+/// Words of the shell before a command.
+const KEYWORDS: [&str; 7] = ["if", "then", "else", "elif", "while", "do", "!"];
 
 /// Commands that run another one.
 const AROUND: [&str; 13] = [
@@ -63,7 +66,10 @@ pub(crate) fn of_command(command: &str) -> String {
     let mut fallback = String::new();
     for part in parts {
         let mut words = part.split_whitespace().peekable();
-        while words.next_if(|word| is_assignment(word)).is_some() {}
+        while words
+            .next_if(|word| is_assignment(word) || KEYWORDS.contains(word))
+            .is_some()
+        {}
         let Some(program) = target(&mut words) else {
             continue;
         };
@@ -139,6 +145,10 @@ mod tests {
             (
                 "flock -n /run/lock/dump timeout 30m /usr/local/bin/dump.sh >>/var/log/x 2>&1",
                 "dump",
+            ),
+            (
+                "[ -x /x ] && if [ ! -d /run/y ]; then /usr/lib/php/sessionclean; fi",
+                "sessionclean",
             ),
             ("LANG=C nice -n 19 ionice -c3 /opt/clean.py", "clean"),
             ("python3 -u /opt/shop/report.py daily", "report"),

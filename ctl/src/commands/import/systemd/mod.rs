@@ -2,8 +2,10 @@
 //!
 //! Files:
 //! - `calendar`: times and durations
+//! - `environment`: variables
 //! - `exec`: command lines
 //! - `fuzzing`: what the fuzzer may call
+//! - `limits`: settings that are limits
 //! - `make`: the function of a service and its timer
 //! - `parse`: the lines of units
 //! - `service`: the settings of `[Service]`
@@ -11,9 +13,11 @@
 //! - `values`: sizes, shares, numbers
 
 mod calendar;
+mod environment;
 mod exec;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
+mod limits;
 mod make;
 mod parse;
 mod service;

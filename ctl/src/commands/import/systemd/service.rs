@@ -1,10 +1,12 @@
 //! The settings of `[Service]`.
 
 use super::calendar;
+use super::environment::{environment, environment_file};
 use super::exec::commands;
+use super::limits::limit;
 use super::make::{Maker, Step};
-use super::parse::{Item, words};
-use super::values::{cpu, duration, number, size, truth, weight_of_nice};
+use super::parse::Item;
+use super::values::{duration, truth};
 use crate::commands::import::places;
 use fnd_wire::units::print_duration;
 use std::time::Duration;
@@ -204,77 +206,6 @@ fn exec(maker: &mut Maker<'_>, item: &Item) -> bool {
     true
 }
 
-/// Settings that are a key of `[limits]`.
-fn limit(maker: &mut Maker<'_>, item: &Item) -> bool {
-    let value = item.value.as_str();
-    // Of a limit with a soft and a hard part, the hard one counts.
-    let hard = value.rsplit(':').next().unwrap_or(value);
-    let unlimited = value == "infinity";
-    let whole = |least, most| number(hard, least, most).map(Value::from);
-    let (key, value): (&str, Result<Value, String>) = match item.key.as_str() {
-        "MemoryMax" | "MemoryLimit" => ("limits.memory", size(value).map(Value::from)),
-        "MemoryHigh" => ("limits.memory_high", size(value).map(Value::from)),
-        "MemorySwapMax" => (
-            "limits.swap",
-            if value == "0" {
-                Ok("0".into())
-            } else {
-                size(value).map(Value::from)
-            },
-        ),
-        "CPUQuota" => ("limits.cpu", cpu(value).map(Value::from)),
-        "CPUWeight" | "StartupCPUWeight" if value == "idle" => ("limits.cpu_weight", Ok(Value::from(1))),
-        "CPUWeight" => ("limits.cpu_weight", whole(1, 10_000)),
-        "IOWeight" => ("limits.io_weight", whole(1, 10_000)),
-        "TasksMax" => ("limits.pids", whole(1, 4_194_304)),
-        "LimitNOFILE" => ("limits.open_files", whole(16, 1_048_576)),
-        "LimitFSIZE" => (
-            "limits.file_size",
-            if unlimited {
-                Ok("none".into())
-            } else {
-                size(hard).map(Value::from)
-            },
-        ),
-        "Nice" => {
-            let weight = number(value, -20, 19).map(weight_of_nice);
-            match weight {
-                Ok(weight) => {
-                    let note = "the share of the CPU is that of all processes together";
-                    maker
-                        .made
-                        .differs(&mut maker.report, ("limits.cpu_weight", weight), &item.field, note);
-                }
-                Err(why) => maker.report.refused(&item.field, &why),
-            }
-            return true;
-        }
-        "TimeoutStopSec" | "TimeoutSec" => ("limits.grace", duration(value).map(Value::from)),
-        "TimeoutStartSec" | "RuntimeMaxSec" if maker.service => {
-            maker.report.not_here(
-                &item.field,
-                "a service runs without a timeout, and may take any time to start",
-            );
-            return true;
-        }
-        "TimeoutStartSec" | "RuntimeMaxSec" => ("limits.timeout", duration(value).map(Value::from)),
-        _ => return false,
-    };
-    let never = matches!(&value, Ok(Value::String(text)) if text == "none") && key == "limits.grace";
-    let key_takes_none = ["limits.timeout", "limits.file_size"].contains(&key);
-    match value {
-        _ if (unlimited || never) && !key_takes_none => {
-            maker.report.not_here(
-                &item.field,
-                &format!("fnd has no such thing without a bound: set `{key}`"),
-            );
-        }
-        Ok(value) => maker.made.works(&mut maker.report, key, value, &item.field),
-        Err(why) => maker.report.refused(&item.field, &why),
-    }
-    true
-}
-
 /// Protections.
 fn sandbox(maker: &mut Maker<'_>, item: &Item) -> bool {
     let (report, field, value) = (&mut maker.report, &item.field, item.value.as_str());
@@ -376,68 +307,4 @@ fn restart(maker: &mut Maker<'_>, item: &Item) -> bool {
         _ => return false,
     }
     true
-}
-
-fn environment(maker: &mut Maker<'_>, item: &Item) {
-    let words = match words(&item.value) {
-        Ok(words) => words,
-        Err(why) => return maker.report.refused(&item.field, &why),
-    };
-    for word in words {
-        match maker.specifiers.fill(&word) {
-            Ok(pair) => variable(maker, item, &pair),
-            Err(why) => maker.report.refused(&item.field, &why),
-        }
-    }
-}
-
-fn variable(maker: &mut Maker<'_>, item: &Item, pair: &str) {
-    let valid = |name: &str| {
-        name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !name.starts_with(|c: char| c.is_ascii_digit())
-    };
-    match pair.split_once('=').filter(|(name, _)| !name.is_empty() && valid(name)) {
-        Some((name, _)) if name.starts_with("FND_") => maker
-            .report
-            .refused(&item.field, "fnd itself sets variables with names like this"),
-        Some((name, value)) => {
-            maker.made.manifest.set_in("env", name, value, Some(&item.field));
-            maker.report.works(&item.field, &format!("env.{name}"));
-        }
-        None => maker.report.refused(
-            &item.field,
-            &format!("`{}` is no `NAME=VALUE`", pair.chars().take(40).collect::<String>()),
-        ),
-    }
-}
-
-/// Reads the file now: its variables become `[env]`, or secrets, if not everybody may read the file.
-fn environment_file(maker: &mut Maker<'_>, item: &Item) {
-    let lenient = item.value.starts_with('-');
-    let path = match maker.specifiers.fill(item.value.trim_start_matches('-')) {
-        Ok(path) => path,
-        Err(why) => return maker.report.refused(&item.field, &why),
-    };
-    let Some((text, public)) = (maker.read)(&path) else {
-        return if lenient {
-            maker.report.differs(
-                &item.field,
-                "",
-                "the file is not there now; fnd does not look for it again",
-            );
-        } else {
-            maker.report.refused(&item.field, &format!("`{path}` cannot be read"));
-        };
-    };
-    for line in text.lines().map(str::trim) {
-        if line.is_empty() || line.starts_with(['#', ';']) {
-            continue;
-        }
-        let (name, value) = line.split_once('=').unwrap_or((line, ""));
-        let value = words(value.trim()).map(|words| words.join(" "));
-        match value {
-            Ok(value) if public => variable(maker, item, &format!("{}={value}", name.trim())),
-            Ok(value) => maker.secret(item, name.trim(), &value),
-            Err(why) => maker.report.refused(&item.field, &format!("`{path}`: {why}")),
-        }
-    }
 }
