@@ -31,6 +31,7 @@ built=$target/$([[ $profile == dev ]] && printf debug || printf '%s' "$profile")
 seeds() { # NAME
     case $1 in
         code) printf '%s\n' examples tests/corpus ;;
+        foreign) printf '%s\n' tests/conformance/foreign ;;
         manifest | settings) printf '%s\n' config ;;
         runtime) printf '%s\n' runtimes ;;
         *) printf '%s\n' "tests/fuzz/seeds/$1" ;;

@@ -4,6 +4,7 @@
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Deepest nesting of arrays and objects that fnd accepts. Parsers in the languages of functions fail a little above
 /// it, and some of them crash.
@@ -40,13 +41,23 @@ pub fn is_too_deep(json: &[u8]) -> bool {
 /// as they are written. Returns nothing where the text is not JSON, or too deep.
 #[must_use]
 pub fn compact(json: &[u8]) -> Option<String> {
+    compacted(json, true)
+}
+
+/// The same, but the keys stay in their order. If a key occurs twice, both stay.
+#[must_use]
+pub fn in_order(json: &[u8]) -> Option<String> {
+    compacted(json, false)
+}
+
+fn compacted(json: &[u8], sorted: bool) -> Option<String> {
     let text = str::from_utf8(json).ok()?;
     serde_json::from_str::<IgnoredAny>(text).ok()?;
     if is_too_deep(json) {
         return None;
     }
     let mut compact = String::with_capacity(text.len());
-    let mut reader = Reader { text, at: 0 };
+    let mut reader = Reader { text, at: 0, sorted };
     reader.value(&mut compact)?;
     Some(compact)
 }
@@ -71,6 +82,8 @@ pub fn visit_members(value: &mut Value, visit: &mut impl FnMut(&str, &mut Value)
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    /// Whether the keys of objects are sorted.
+    sorted: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -114,7 +127,7 @@ impl<'a> Reader<'a> {
 
     fn object(&mut self, out: &mut String) -> Option<()> {
         self.at += 1;
-        let mut members = std::collections::BTreeMap::new();
+        let mut members = Vec::new();
         while self.peek()? != b'}' {
             if self.peek()? == b',' {
                 self.at += 1;
@@ -125,10 +138,13 @@ impl<'a> Reader<'a> {
             self.at += 1; // the colon
             let mut value = String::new();
             self.value(&mut value)?;
-            members.insert(key, value);
+            members.push((key, value));
         }
         self.at += 1;
         out.push('{');
+        if self.sorted {
+            members = members.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
+        }
         for (number, (key, value)) in members.iter().enumerate() {
             if number > 0 {
                 out.push(',');
@@ -173,6 +189,14 @@ fn write(string: &str, out: &mut String) -> Option<()> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn keys_stay_in_order() {
+        let json = r#" { "b" : 1.50 , "a" : { "d" : [ ] , "c" : 2 }, "b" : 3 } "#;
+        let expected = r#"{"b":1.50,"a":{"d":[],"c":2},"b":3}"#;
+        assert_eq!(in_order(json.as_bytes()).as_deref(), Some(expected));
+        assert_eq!(in_order(b"{"), None);
+    }
 
     #[test]
     fn blanks_go_keys_are_sorted_and_numbers_stay() {

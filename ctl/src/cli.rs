@@ -2,9 +2,9 @@
 
 use crate::commands::{
     audit, backup, binding, build, bundle, canary, cancel, cat, completion, config, dead_letters, deploy, diff, doctor,
-    drain, edit, emit, enable, events, explain, history, import, invoke, list, log_level, logs, new, releases, reload,
-    remove, replay, report, restore, result, routes, run, runtimes, schedules, schema, secret, show, sizes, state,
-    status, top, validate, verify, version, wait,
+    drain, edit, emit, enable, events, explain, history, import, invoke, kubeless, list, log_level, logs, new,
+    releases, reload, remove, replay, report, restore, result, routes, run, runtimes, schedules, schema, secret, show,
+    sizes, state, status, top, validate, verify, version, wait,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -239,6 +239,8 @@ pub(crate) enum Verb {
     Config(config::Args),
     /// Print the JSON Schema of a manifest or of fnd.toml, for editors.
     Schema(schema::Args),
+    /// Kubeless's command line: the lines of its Makefiles and documents work on this machine.
+    Kubeless(kubeless::Args),
     /// Print the completion script for a shell.
     Completion(completion::Args),
     /// Show the versions of fndctl, fnd and fnd-spawner.

@@ -103,12 +103,12 @@ pub(crate) fn advice(error: &clap::Error) -> Option<Failure> {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    // `dead-letters` has verbs of its own.
+    // These have verbs of their own.
     let usage = error
         .get(ContextKind::Usage)
         .map(ToString::to_string)
         .unwrap_or_default();
-    if usage.contains("dead-letters") {
+    if usage.contains("dead-letters") || usage.contains("kubeless") {
         return None;
     }
     let (_, instead) = VERBS

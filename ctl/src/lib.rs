@@ -32,10 +32,12 @@ use clap_complete::env::Shells;
 use cli::{Cli, Format, Printing, Verb};
 use client::Client;
 use commands::Context;
+use commands::kubeless::PROGRAM;
 use exit::{Exit, Failure};
 use output::{Jq, Output, Wanted};
+use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 
@@ -56,13 +58,20 @@ const COMPLETE: &str = "FNDCTL_COMPLETE";
 /// # Errors
 /// The shell is another one.
 pub fn completion(shell: &str) -> io::Result<Vec<u8>> {
+    completion_of("fndctl", shell)
+}
+
+/// Returns the completion script of the program under one of its names.
+fn completion_of(program: &str, shell: &str) -> io::Result<Vec<u8>> {
     let mut script = Vec::new();
     let shells = Shells::builtins();
     let completer = shells.completer(shell).ok_or(io::ErrorKind::Unsupported)?;
-    completer.write_registration(COMPLETE, "fndctl", "fndctl", "fndctl", &mut script)?;
+    completer.write_registration(COMPLETE, program, program, program, &mut script)?;
     if shell == "zsh" {
         // zsh loads the script as the function `_fndctl` and calls it for the first completion.
-        script.extend(b"\nif [ \"$funcstack[1]\" = _fndctl ]; then _clap_dynamic_completer_fndctl \"$@\"; fi\n");
+        let call =
+            format!("\nif [ \"$funcstack[1]\" = _{program} ]; then _clap_dynamic_completer_{program} \"$@\"; fi\n");
+        script.extend(call.into_bytes());
     }
     Ok(script)
 }
@@ -78,13 +87,26 @@ pub fn schemas() -> [(&'static str, String); 2] {
 /// Runs the command line of the process and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    let completing = CompleteEnv::with_factory(Cli::command).var(COMPLETE);
-    match completing.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()) {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let program = words.first().map(Path::new).and_then(Path::file_name);
+    let as_kubeless = program.is_some_and(|name| name == PROGRAM);
+    let command = if as_kubeless { kubeless } else { Cli::command };
+    let completing = CompleteEnv::with_factory(command).var(COMPLETE);
+    match completing.try_complete(words.clone(), std::env::current_dir().ok().as_deref()) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
         Err(error) => return refused(&error),
     }
-    let cli = match Cli::try_parse() {
+    if as_kubeless {
+        words.splice(..1, ["fndctl", PROGRAM].map(OsString::from));
+    }
+    if words.get(1).is_some_and(|verb| verb == PROGRAM) {
+        // Kubeless's name of the option; `--out` of other verbs is a directory.
+        let own = words.iter_mut().take_while(|word| *word != "--");
+        own.filter(|word| *word == "--out")
+            .for_each(|word| *word = "--output".into());
+    }
+    let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };
@@ -93,6 +115,14 @@ pub fn main() -> ExitCode {
         failure.exit
     });
     exit.into()
+}
+
+/// Returns the command line of the program under the name `kubeless`, for completions.
+fn kubeless() -> clap::Command {
+    let mut command = Cli::command();
+    command.build();
+    let own = command.find_subcommand(PROGRAM).cloned();
+    own.unwrap_or(command).bin_name(PROGRAM)
 }
 
 /// Prints why clap refuses a command line, or the help that was asked for, and returns the exit code.
@@ -108,17 +138,18 @@ fn refused(error: &clap::Error) -> ExitCode {
 
 fn run(cli: Cli) -> Result<Exit, Failure> {
     // These verbs need no daemon, so they must work without a login session, which sets XDG_RUNTIME_DIR.
-    let needs_socket = !matches!(
-        cli.verb,
+    let needs_socket = match &cli.verb {
         Verb::New(_)
-            | Verb::Import(_)
-            | Verb::Run(_)
-            | Verb::Validate(_)
-            | Verb::Explain(_)
-            | Verb::Schema(_)
-            | Verb::Completion(_)
-            | Verb::Restore(_)
-    );
+        | Verb::Import(_)
+        | Verb::Run(_)
+        | Verb::Validate(_)
+        | Verb::Explain(_)
+        | Verb::Schema(_)
+        | Verb::Completion(_)
+        | Verb::Restore(_) => false,
+        Verb::Kubeless(args) => args.needs_daemon(),
+        _ => true,
+    };
     let socket = socket(cli.socket, cli.user && needs_socket)?;
     let context = Context {
         client: Client::new(socket, cli.user),
@@ -175,6 +206,7 @@ fn pages(verb: &Verb) -> bool {
         Verb::Status(args) => !args.watch,
         Verb::List(args) => !args.watch,
         Verb::Logs(args) => !args.follow,
+        Verb::Kubeless(args) => args.only_reads(),
         Verb::Events(args) => !args.follow,
         Verb::DeadLetters(args) => args.only_reads(),
         Verb::Schedules(args) => args.only_reads(),
@@ -220,6 +252,9 @@ fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
 
 /// Returns whether a verb prints a table with names or ids in its first column.
 fn prints_table(verb: &Verb) -> bool {
+    if let Verb::Kubeless(args) = verb {
+        return args.prints_table();
+    }
     matches!(
         verb,
         Verb::Status(_)
@@ -295,6 +330,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Explain(args) => c::explain::run(context, &args),
         Verb::Config(args) => c::config::run(context, args).await,
         Verb::Schema(args) => c::schema::run(context, &args),
+        Verb::Kubeless(args) => c::kubeless::run(context, args).await,
         Verb::Completion(args) => c::completion::run(context, &args),
         Verb::Version(args) => c::version::run(context, args).await,
     }

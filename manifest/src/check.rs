@@ -10,8 +10,9 @@ mod tests;
 pub use disk::Disk;
 
 use crate::diagnostic::Diagnostic;
+use crate::foreign::{self, MadeFile, yaml};
 use crate::function::forms::{Claims, is_program};
-use crate::function::listing::{Entry, EntryKind, Listed, Listing, Place, listing};
+use crate::function::listing::{Entry, EntryKind, Listed, Listing, Place, Question, listing};
 use crate::function::project;
 use crate::judge::{Judge, Verdict};
 use crate::runtime::RuntimeSummary;
@@ -19,8 +20,9 @@ use crate::settings::resolve::configuration;
 use fnd_wire::archive::{Format, Refusal};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::naming::is_manifest;
+use fnd_wire::naming::{is_foreign, is_manifest};
 use fnd_wire::plan::{CODE_MAX, Form, JudgeFunction, JudgeSettings, JudgedFile, Plan};
+use fnd_wire::unpack::Foreign;
 
 /// Access to files. Paths are joined with `/`; links are followed.
 pub trait Files {
@@ -267,10 +269,16 @@ impl Check<'_> {
             claims: &self.claims,
             default_runtime,
         };
-        Some(listing(place, &entries, |name, question| {
+        let answer = |name: &str, question: Question| {
             let head = self.files.read(&format!("{path}/{name}"), question.bytes());
             head.is_ok_and(|head| question.answer(&head))
-        }))
+        };
+        let foreign = |name: &str| {
+            let path = format!("{path}/{name}");
+            let bytes = self.files.read(&path, yaml::FILE_MAX + 1);
+            foreign::listed(&path, &bytes.ok()?)
+        };
+        Some(listing(place, &entries, answer, foreign))
     }
 
     fn directory(&mut self, path: &str, group: Option<&str>) {
@@ -299,9 +307,11 @@ impl Check<'_> {
             return;
         };
         let is_its = |found: &&Listed| found.source == name || found.sidecar.as_deref() == Some(name);
-        if let Some(found) = listing.functions.iter().find(is_its) {
+        if listing.functions.iter().any(|found| is_its(&found)) {
             let first = self.result.verdicts.len();
-            self.function(directory, found);
+            for found in listing.functions.iter().filter(is_its) {
+                self.function(directory, found);
+            }
             return self.project(directory, first, &listing.functions);
         }
         let about = listing
@@ -348,8 +358,10 @@ impl Check<'_> {
         let mut manifest = None;
         let archive = Format::of(&found.source).filter(|_| !found.directory);
         let is_alone = !found.directory && is_manifest(&found.source);
+        let is_foreign = !found.directory && is_foreign(&found.source);
         let form = match archive {
             _ if found.directory || is_alone => Form::Directory,
+            _ if is_foreign => Form::Foreign(path.clone()),
             Some(_) => Form::Archive(path.clone()),
             None => Form::File,
         };
@@ -363,6 +375,8 @@ impl Check<'_> {
                 path: "function.toml".to_owned(),
                 ..file.clone()
             }));
+        } else if is_foreign {
+            files = self.foreign(directory, found);
         } else {
             match archive {
                 Some(format) => {
@@ -386,7 +400,7 @@ impl Check<'_> {
         if unread {
             return;
         }
-        if archive.is_some() && manifest.is_none() {
+        if (archive.is_some() || is_foreign) && manifest.is_none() {
             let inside = files.iter().find(|file| file.path == "function.toml");
             manifest = inside.map(|file| JudgedFile {
                 path: format!("{path}/function.toml"),
@@ -404,9 +418,37 @@ impl Check<'_> {
         let files = self.result.files.get(first..).unwrap_or_default().to_vec();
         self.result.sources.push(Source {
             files,
-            unpacked: if archive.is_some() { function.files } else { Vec::new() },
+            unpacked: if archive.is_some() || is_foreign {
+                function.files
+            } else {
+                Vec::new()
+            },
             plan: judged.plan,
         });
+    }
+
+    /// Makes the files of a function of another system. The files beside its own count, too.
+    fn foreign(&mut self, directory: &str, found: &Listed) -> Vec<JudgedFile> {
+        let mut names = names(self.files, directory);
+        names.retain(|name| is_foreign(name));
+        let path = format!("{directory}/{}", found.source);
+        let paths = names.iter().map(|name| format!("{directory}/{name}"));
+        let read = |path: String| Some((path.clone(), Bytes(self.files.read(&path, yaml::FILE_MAX + 1).ok()?)));
+        let function = found.name.as_str().rsplit('/').next().unwrap_or_default().to_owned();
+        let set = Foreign {
+            function,
+            files: paths.filter_map(read).collect(),
+            path: path.clone(),
+        };
+        self.result.files.push(path);
+        let trusted = self.files.trusted();
+        let file = |file: MadeFile| JudgedFile {
+            path: file.path,
+            bytes: Bytes(file.bytes),
+            mode: if file.executable { 0o755 } else { 0o644 },
+            trusted,
+        };
+        foreign::placed::files(&set).into_iter().map(file).collect()
     }
 
     fn unpack(&mut self, path: &str, format: Format) -> Vec<JudgedFile> {

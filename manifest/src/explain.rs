@@ -145,8 +145,8 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     ("no-handlers", "The runtime's description has no `[phases.handle]`."),
     (
         "not-called",
-        "A Python function looks like a handler but has other parameters, and nothing in the file calls it: as a script the \
-         file does nothing. It does not run by itself.",
+        "A function looks like a handler but has other parameters, or is one of Kubeless that no manifest names, and nothing in the \
+         file calls it: as a script the file does nothing. It does not run by itself.",
     ),
     (
         "code-syntax",
@@ -240,6 +240,23 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
         "Other machines can reach this address, so `[http]` needs `public = true`: nobody opens a port by mistake.",
     ),
     ("twice", "Two entries of the manifest are for the same requests."),
+    (
+        "yaml",
+        "The file is no valid YAML, or is too large or too deeply nested.",
+    ),
+    (
+        "foreign-refused",
+        "A field of a file of Keptn, Kubeless, Kyma or Rafay is wrong. The words are mostly those of that system.",
+    ),
+    (
+        "foreign-differs",
+        "fnd does nearly the same as the other system; the message says the difference.",
+    ),
+    (
+        "foreign-not-here",
+        "The field has no effect on one machine; the message says why.",
+    ),
+    ("foreign-unknown", "The other system does not know this field either."),
 ];
 
 /// Returns the meaning of a diagnostic's code.
@@ -276,7 +293,16 @@ mod tests {
             include_str!("settings/resolve.rs"),
             include_str!("runtime/read.rs"),
             include_str!("check.rs"),
+            include_str!("foreign/placed.rs"),
+            include_str!("foreign/yaml.rs"),
         ];
+        let verdicts = [
+            "foreign-refused",
+            "foreign-differs",
+            "foreign-not-here",
+            "foreign-unknown",
+        ];
+        assert!(verdicts.iter().all(|code| diagnostic(code).is_some()));
         for source in sources {
             for call in ["Diagnostic::error(", "Diagnostic::warning("] {
                 for after in source.split(call).skip(1) {

@@ -11,6 +11,7 @@
 //! - `explain`: the keys' and diagnostics' texts of `fndctl explain`
 //! - `foreign`: makes functions of other systems' files
 //! - `function`: the keys of a function's manifest, resolved
+//! - `json_text`: JSON in the order in which it was written
 //! - `judge`: bytes of files in, plans and documents out
 //! - `runtime`: descriptions of languages
 //! - `schema`: tables of keys, and the reader that checks files by them
@@ -25,6 +26,7 @@ pub mod diagnostic;
 pub mod explain;
 pub mod foreign;
 pub mod function;
+pub mod json_text;
 pub mod judge;
 pub mod runtime;
 pub mod schema;

@@ -31,6 +31,8 @@ impl Sources {
         let root = root.ok_or_else(|| problem(source, "there is no such functions directory", "reload fnd"))?;
         let shown = root.join(source).display().to_string();
         let beside = match naming::function_of(source, *directory_form) {
+            // Its content says the name, and the child that makes the function compares it.
+            _ if naming::is_foreign(source) && sidecar.is_none() && !*directory_form => return Ok(None),
             Some((name, beside)) if name == *function => beside,
             _ => return Err(problem(&shown, format!("it is not the code of function `{function}`"), AGAIN)),
         };

@@ -15,9 +15,11 @@ use fnd_wire::archive::{BYTES_MAX, ENTRIES_MAX as FILES_MAX, Format};
 use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::{Install, Origin, Problem, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::naming;
 use fnd_wire::plan::{Build, CODE_MAX, COMPLETE, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan, is_builder};
 use fnd_wire::sandbox::Sandbox;
-use rustix::fs::{Dir, FileType};
+use fnd_wire::unpack::Foreign;
+use rustix::fs::{Dir, FileType, MemfdFlags, memfd_create};
 use rustix::process::getpid;
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
@@ -43,6 +45,8 @@ const ELSEWHERE: &str = "keep data elsewhere, for example in $STATE_DIRECTORY";
 const ANOTHER: &str = "choose another release, or write the file again";
 /// Largest manifest in bytes.
 const MANIFEST_MAX: u64 = 1 << 20;
+/// Most files beside one of another system that are read for it.
+const BESIDE_MAX: usize = 200;
 
 /// The content of the file `plan` of an installed version: at last, whether it gets secrets or service bindings.
 pub type Planned = (Plan, (Sandbox, bool));
@@ -305,6 +309,7 @@ impl Snapshot {
                         self.stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
                     }
                     match self.packed() {
+                        Some(Format::Foreign) => self.large = Some((name, self.foreign(sources, opened)?)),
                         Some(_) => self.large = Some((name, opened)),
                         None => self.read_file(name, opened)?,
                     }
@@ -359,12 +364,44 @@ impl Snapshot {
 
     /// Returns the format of the function's archive; none if its code is something else.
     fn format(&self) -> Option<Format> {
-        Format::of(&self.install.source).filter(|_| !self.install.directory_form)
+        let source = &self.install.source;
+        let foreign = naming::is_foreign(source).then_some(Format::Foreign);
+        foreign.or_else(|| Format::of(source)).filter(|_| !self.install.directory_form)
     }
 
-    /// Returns the format of an archive that is to be unpacked. A stored version is unpacked.
+    /// Returns the format of an archive that is to be unpacked. A stored version is unpacked, and so is one whose code is
+    /// fetched.
     fn packed(&self) -> Option<Format> {
-        self.fetched.or_else(|| self.format().filter(|_| self.stored.is_none()))
+        self.fetched.or_else(|| self.format().filter(|_| self.stored.is_none() && self.source.is_none()))
+    }
+
+    /// Returns the input for the child that makes a function of another system's file: this file, and those beside it of
+    /// the same owner, since one may name things in another.
+    fn foreign(&self, sources: &Sources, mut opened: Opened) -> Result<Opened, Problem> {
+        let (install, shown) = (&self.install, &opened.shown.clone());
+        let failed = |error: io::Error| problem(shown, format!("failed to read it: {error}"), "try again");
+        let (above, own) = install.source.rsplit_once('/').unwrap_or(("", &install.source));
+        let function = install.function.as_str().rsplit('/').next().unwrap_or_default().to_owned();
+        let mut files = vec![(shown.clone(), Bytes(opened.read(MANIFEST_MAX)?))];
+        let dir = sources.dirs.get(usize::from(install.directory)).map(|dir| dir.join(above)).unwrap_or_default();
+        for entry in fs::read_dir(dir).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name().into_string().unwrap_or_default();
+            if name == own || !naming::is_foreign(&name) || files.len() > BESIDE_MAX {
+                continue;
+            }
+            let path = if above.is_empty() { name } else { format!("{above}/{name}") };
+            let Ok(mut beside) = sources.open(install.directory, &path, Kind::File) else { continue };
+            if beside.meta.uid() == opened.meta.uid() && beside.trusted == opened.trusted {
+                files.extend(beside.read(MANIFEST_MAX).ok().map(|bytes| (beside.shown, Bytes(bytes))));
+            }
+        }
+        files.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let set = Foreign { function, path: shown.clone(), files };
+        let memory = memfd_create("fnd-foreign", MemfdFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
+        let mut file = File::from(memory);
+        file.write_all(&set.to_wire()).and_then(|()| file.rewind()).map_err(failed)?;
+        let meta = file.metadata().map_err(failed)?;
+        Ok(Opened { file, meta, shown: opened.shown, trusted: opened.trusted })
     }
 
     /// Goes on with code that was fetched to a tree: one file, to be [copied](Self::copier) or [unpacked](Self::unpacker).
@@ -520,8 +557,9 @@ impl Snapshot {
     /// Returns the request to the judge: every file by name, with its first bytes as far as there is room.
     pub fn question(&self) -> JudgeRequest {
         let form = match self.format() {
+            _ if self.source.is_some() => Form::Source,
+            Some(Format::Foreign) => Form::Foreign(self.shown.clone()),
             Some(_) => Form::Archive(self.shown.clone()),
-            None if self.source.is_some() => Form::Source,
             None if self.install.is_directory() => Form::Directory,
             None => Form::File,
         };

@@ -210,7 +210,10 @@ impl Worker {
             content_type: call.content_type.map(Into::into),
             data: None,
             previous: None,
-            context: call.context.clone(),
+            context: call
+                .context
+                .as_ref()
+                .map(|context| serde_json::from_str(&context.to_string()).unwrap()),
             time: None,
             cause: None,
             variables: call.variables.clone(),

@@ -19,7 +19,9 @@
 //! - `deploy`: functions that are uploaded
 //! - `documents`, `units`: the documents are true
 //! - `files`: files that run functions, each content once
+//! - `foreign`: files of Keptn, Kubeless, Kyma and Rafay are functions
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
+//! - `kubeless`: the command line of Kubeless
 //! - `listener`: the public listener
 //! - `lone`: the runtimes inside the program
 //! - `moving`: what `fndctl import` makes of crontabs, units and other files runs as before
@@ -68,10 +70,12 @@ mod edit;
 mod events;
 mod examples;
 mod files;
+mod foreign;
 mod handlers;
 mod hooks;
 mod http_mode;
 mod kill;
+mod kubeless;
 mod last_good;
 mod ledger;
 mod limits;

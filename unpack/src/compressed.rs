@@ -17,7 +17,7 @@ use std::io::{self, BufRead, BufReader, Read};
 pub(crate) fn open<'a, R: Read>(format: Format, archive: &'a mut R) -> Result<Box<dyn Read + 'a>, Why> {
     let mut archive = BufReader::with_capacity(64 << 10, archive);
     let magic: &[u8] = match format {
-        Format::Zip | Format::Tar => b"",
+        Format::Zip | Format::Tar | Format::Foreign => b"",
         Format::Gzip => b"\x1f\x8b",
         Format::Xz => b"\xfd7zXZ\0",
         Format::Bzip2 => b"BZh",
@@ -30,7 +30,7 @@ pub(crate) fn open<'a, R: Read>(format: Format, archive: &'a mut R) -> Result<Bo
     // The limit of this decoder is in KiB, and contains what it needs itself.
     let memory = u32::try_from(MEMORY_MAX / 1024).unwrap_or(u32::MAX) + 1024;
     Ok(match format {
-        Format::Zip | Format::Tar => Box::new(archive),
+        Format::Zip | Format::Tar | Format::Foreign => Box::new(archive),
         Format::Gzip => Box::new(MultiGzDecoder::new(archive)),
         Format::Xz => Box::new(XzReader::new_mem_limit(archive, true, memory)),
         Format::Bzip2 => Box::new(MultiBzDecoder::new(archive)),

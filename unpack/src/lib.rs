@@ -89,6 +89,7 @@ fn read(format: Format, archive: &mut (impl Read + Seek), size: u64, walk: &mut 
     let budget = Budget::new(size);
     match format {
         Format::Zip => zip::read(archive, size, budget, walk),
+        Format::Foreign => Err(Why::OtherFormat.into()),
         _ => tar::read(compressed::open(format, archive)?, budget, walk),
     }
 }

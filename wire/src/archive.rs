@@ -37,6 +37,8 @@ pub enum Format {
     Bzip2,
     /// `.tar.zst`
     Zstd,
+    /// No archive: [`Foreign`](crate::unpack::Foreign), of which files are made. No name ends with it.
+    Foreign,
 }
 
 /// The ends of names of archives.
@@ -57,7 +59,7 @@ impl Format {
         SUFFIXES
             .iter()
             .find(|(_, format)| *format == self)
-            .map_or("", |(suffix, _)| suffix)
+            .map_or(".yaml", |(suffix, _)| suffix)
     }
 
     /// Returns the format that a file's name, or its path, ends with; none for a name of another kind.

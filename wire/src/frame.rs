@@ -147,7 +147,9 @@ impl Install {
     /// code comes from elsewhere.
     #[must_use]
     pub fn is_one_of_many(&self) -> bool {
-        !self.directory_form && (Format::of(&self.source).is_some() || naming::is_manifest(&self.source))
+        let source = &self.source;
+        let is_many = || Format::of(source).is_some() || naming::is_manifest(source) || naming::is_foreign(source);
+        !self.directory_form && is_many()
     }
 
     /// Returns whether the files of a function are in a directory, or would be: all but the manifest come from elsewhere.

@@ -14,6 +14,9 @@ const IGNORED: [&str; 7] = ["~", ".swp", ".swx", ".tmp", ".part", ".bak", ".orig
 /// The end of the names of manifests beside code.
 const MANIFEST: &str = ".toml";
 
+/// The ends of the names of files with functions of other systems.
+const FOREIGN: [&str; 2] = [".yaml", ".yml"];
+
 /// Returns whether a file or directory is ignored because of its name.
 #[must_use]
 pub fn is_ignored(name: &[u8]) -> bool {
@@ -34,9 +37,8 @@ pub fn is_ignored(name: &[u8]) -> bool {
 /// name the part ends at the first dot, since no part has one; the rest is the suffix that a runtime may claim.
 #[must_use]
 pub fn stem(name: &[u8], directory: bool) -> Option<&[u8]> {
-    let manifest = [MANIFEST, ".yaml", ".yml"]
-        .iter()
-        .any(|end| name.ends_with(end.as_bytes()));
+    let ends = [MANIFEST].into_iter().chain(FOREIGN);
+    let manifest = ends.map(str::as_bytes).any(|end| name.ends_with(end));
     if is_ignored(name) || (manifest && !directory) {
         return None;
     }
@@ -49,6 +51,13 @@ pub fn stem(name: &[u8], directory: bool) -> Option<&[u8]> {
 #[must_use]
 pub fn is_manifest(path: &str) -> bool {
     path.ends_with(MANIFEST)
+}
+
+/// Returns whether a path is that of a file with functions of another system. Its content says their names.
+#[must_use]
+pub fn is_foreign(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    !is_ignored(name.as_bytes()) && FOREIGN.iter().any(|end| name.ends_with(end))
 }
 
 /// Returns the function whose code `source` is, and in file form the path of its manifest. A manifest without code beside it

@@ -44,6 +44,8 @@ wire_enum! {
         2 = Archive(String),
         /// The code was fetched (`[source]`) and lies beside `function.toml`, as in a directory.
         3 = Source,
+        /// The function was made of the file of another system of this path, with `function.toml`.
+        4 = Foreign(String),
     }
 }
 
@@ -61,6 +63,7 @@ impl Form {
             Self::File | Self::Directory => "directory",
             Self::Archive(_) => "archive",
             Self::Source => "source",
+            Self::Foreign(_) => "file",
         }
     }
 }

@@ -26,6 +26,18 @@ wire_structs! {
     }
 }
 
+wire_structs! {
+    /// A function of another system: the file that has it, and the files beside that one, which it may name.
+    pub struct Foreign {
+        /// The function's name in the file.
+        pub function: String,
+        /// The path of the file, for people.
+        pub path: String,
+        /// All files, each with its path for people; the one that has the function is among them.
+        pub files: Vec<(String, Bytes)>,
+    }
+}
+
 wire_enum! {
     /// What the child says.
     pub enum Record {

@@ -17,6 +17,7 @@ pub use write::{invoke, stop};
 
 use crate::outcome::Reason;
 use crate::triggers::cause::Cause;
+use fnd_manifest::json_text::JsonText;
 use fnd_manifest::words;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -121,7 +122,7 @@ pub struct InvokeHead<'a> {
     pub previous: Option<u64>,
     /// `KEPTN_CONTEXT`, JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub context: Option<Value>,
+    pub context: Option<JsonText>,
     /// When the event happened that the invocation is for, RFC 3339; absent: the shim knows no better time than the request's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Cow<'a, str>>,

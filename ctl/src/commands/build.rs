@@ -2,6 +2,7 @@
 
 use super::{Context, Parameters, function_path};
 use crate::candidates;
+use crate::client::Reply;
 use crate::exit::{Exit, Failure};
 use fnd_core::api::{FunctionDetail, LogLine};
 use jiff::Timestamp;
@@ -35,20 +36,32 @@ async fn watch(context: &Context) {
     }
 }
 
+/// Waits until the dependencies of a function are installed, and returns fnd's answer.
+///
+/// # Errors
+/// They cannot be installed, there is no such function, or the daemon cannot be reached.
+pub(super) async fn built(context: &Context, function: &str, clean: bool) -> Result<Reply, Failure> {
+    let clean = if clean { "?clean=1" } else { "" };
+    let path = format!("{}/build{clean}", function_path(function)?);
+    watched(context, context.client.post(&path)).await
+}
+
+/// Waits for an answer of fnd, and shows meanwhile what builds print.
+pub(super) async fn watched<T>(context: &Context, answer: impl Future<Output = T>) -> T {
+    tokio::pin!(answer);
+    // Nothing is said about how it goes if its output cannot be had.
+    tokio::select! {
+        answer = &mut answer => answer,
+        () = watch(context) => answer.await,
+    }
+}
+
 /// Installs a function again, with its dependencies, and waits until that is done.
 ///
 /// # Errors
 /// Its dependencies cannot be installed, there is no such function, or the daemon cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    let clean = if args.clean { "?clean=1" } else { "" };
-    let path = format!("{}/build{clean}", function_path(&args.function)?);
-    let built = context.client.post(&path);
-    tokio::pin!(built);
-    // Nothing is said about how it goes if its output cannot be had.
-    let reply = tokio::select! {
-        reply = &mut built => reply?,
-        () = watch(context) => built.await?,
-    };
+    let reply = built(context, &args.function, args.clean).await?;
     context.out.document(&reply.body, |detail: &FunctionDetail, out| {
         let function = &detail.status.function;
         let packages = match detail.more.packages.as_slice() {

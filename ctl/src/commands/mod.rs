@@ -11,6 +11,7 @@
 //! - `releases`, `canary`, `diff`: the releases of a function
 //! - `deploy`, `remove`: uploaded functions
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
+//! - `kubeless`: the command line of Kubeless
 //! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
 //! - `import`: functions made of other systems' files
 //! - `runtimes`, `sizes`, `routes`, `config`, `version`: what is there
@@ -60,6 +61,7 @@ pub(crate) mod history;
 pub(crate) mod import;
 mod interpreters;
 pub(crate) mod invoke;
+pub(crate) mod kubeless;
 pub(crate) mod list;
 pub(crate) mod log_level;
 pub(crate) mod logs;

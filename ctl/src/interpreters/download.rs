@@ -31,19 +31,24 @@ pub(crate) struct Downloads {
     kind: Kind,
 }
 
+/// Returns a client of web servers. Proxies come from the environment, trusted authorities from the machine.
+pub(crate) fn agent() -> ureq::Agent {
+    // Fails if a provider is installed already; then that one is used.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+    let config = ureq::Agent::config_builder()
+        .tls_config(tls)
+        .timeout_connect(Some(CONNECT))
+        .timeout_recv_response(Some(CONNECT))
+        .user_agent(concat!("fndctl/", env!("CARGO_PKG_VERSION")));
+    config.build().into()
+}
+
 impl Downloads {
-    /// Returns requests for a package. Proxies come from the environment, trusted authorities from the machine.
+    /// Returns requests for a package.
     pub(crate) fn new(registry: Registry, known: &Known) -> Self {
-        // Fails if a provider is installed already; then that one is used.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
-        let config = ureq::Agent::config_builder()
-            .tls_config(tls)
-            .timeout_connect(Some(CONNECT))
-            .timeout_recv_response(Some(CONNECT))
-            .user_agent(concat!("fndctl/", env!("CARGO_PKG_VERSION")));
         Self {
-            agent: config.build().into(),
+            agent: agent(),
             registry,
             package: known.package,
             kind: known.kind,

@@ -17,7 +17,7 @@ mod registry;
 mod unpack;
 mod wheel;
 
-pub(crate) use download::Downloads;
+pub(crate) use download::{Downloads, agent};
 pub(crate) use installed::Installed;
 pub(crate) use registry::Registry;
 

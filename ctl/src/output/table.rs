@@ -22,6 +22,8 @@ pub(crate) enum Tone {
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
     header: Vec<&'static str>,
+    /// Whether columns without values stay: programs count them.
+    fixed: bool,
     pub(super) rows: Vec<(Tone, Vec<String>)>,
 }
 
@@ -31,7 +33,17 @@ impl Table {
     pub(crate) fn new(header: &[&'static str]) -> Self {
         Self {
             header: header.to_vec(),
+            fixed: false,
             rows: Vec::new(),
+        }
+    }
+
+    /// Returns an empty table that always has all columns.
+    #[must_use]
+    pub(crate) fn fixed(header: &[&'static str]) -> Self {
+        Self {
+            fixed: true,
+            ..Self::new(header)
         }
     }
 
@@ -78,7 +90,7 @@ impl Table {
     /// Returns the table without the columns that have no value in any row, if it is wider than `width` otherwise.
     pub(super) fn fitting(&self, width: u16) -> Cow<'_, Self> {
         let filled = self.filled_columns();
-        if filled.contains(&false) && self.total_width() > usize::from(width) {
+        if !self.fixed && filled.contains(&false) && self.total_width() > usize::from(width) {
             Cow::Owned(self.with_columns(&filled))
         } else {
             Cow::Borrowed(self)
@@ -119,6 +131,7 @@ impl Table {
         }
         Self {
             header: kept(&self.header, keep),
+            fixed: self.fixed,
             rows: self
                 .rows
                 .iter()

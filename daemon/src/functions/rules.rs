@@ -19,7 +19,7 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
         default_payload: Payload {
             data: manifest.data.as_ref().map(|data| data.to_string().into_bytes().into()),
             content_type: manifest.data.as_ref().map(|_| "application/json".into()),
-            context: manifest.context.as_ref().map(|context| Arc::from(context.to_string())),
+            context: manifest.context.as_ref().map(|context| Arc::from(context.get())),
             ..Payload::default()
         },
         // A service runs without end.

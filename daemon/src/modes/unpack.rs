@@ -1,14 +1,15 @@
-//! `fnd --unpack`: an archive in, its files out.
+//! `fnd --unpack`: an archive in, its files out; or files of another system in, the files of a function out.
 //!
-//! A helper of the spawner starts this child for one archive. Like the judge it loses every right before it reads anything, so
+//! A helper of the spawner starts this child for one archive or function. Like the judge it loses every right before it reads anything, so
 //! an archive that takes it over can say anything about its own files, and nothing else; the helper checks what it says.
 //! Descriptor 0 is the archive, which can only be read; its files go to descriptor 1, as records of [`fnd_wire::unpack`].
 
 use crate::modes::confine::{ConfineError, confine_with};
+use fnd_manifest::foreign::placed;
 use fnd_unpack::{Sink, Stop, unpack};
-use fnd_wire::archive::Format;
-use fnd_wire::form::Bytes;
-use fnd_wire::unpack::{DATA_MAX, Record, Unpacked};
+use fnd_wire::archive::{Format, Why};
+use fnd_wire::form::{Bytes, Wire as _};
+use fnd_wire::unpack::{DATA_MAX, Foreign, Record, Unpacked};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, Write};
@@ -36,7 +37,8 @@ pub enum UnpackError {
 /// # Errors
 /// Any [`UnpackError`].
 pub fn run(suffix: &str) -> Result<(), UnpackError> {
-    let format = Format::of(suffix).ok_or(UnpackError::Suffix)?;
+    let foreign = Some(Format::Foreign).filter(|format| format.suffix() == suffix);
+    let format = foreign.or_else(|| Format::of(suffix)).ok_or(UnpackError::Suffix)?;
     let descriptor = |descriptor: io::Result<_>| descriptor.map(File::from);
     let mut archive = descriptor(io::stdin().as_fd().try_clone_to_owned())?;
     let output = descriptor(io::stdout().as_fd().try_clone_to_owned())?;
@@ -57,13 +59,38 @@ pub fn run(suffix: &str) -> Result<(), UnpackError> {
 /// If writing fails.
 pub fn serve(format: Format, archive: &mut (impl Read + Seek), output: impl Write) -> io::Result<()> {
     let mut records = Records(BufWriter::with_capacity(DATA_MAX + 64, output));
-    let last = match unpack(format, archive, &mut records) {
+    let done = match format {
+        Format::Foreign => make(archive, &mut records),
+        _ => unpack(format, archive, &mut records),
+    };
+    let last = match done {
         Ok(()) => Record::End,
         Err(Stop::Refused(refusal)) => Record::Refused(refusal),
         Err(Stop::Sink(error)) => return Err(error),
     };
     records.0.write_all(&last.framed())?;
     records.0.flush()
+}
+
+/// Makes the files of a function of another system.
+fn make(set: &mut impl Read, sink: &mut dyn Sink) -> Result<(), Stop> {
+    let mut bytes = Vec::new();
+    set.read_to_end(&mut bytes).map_err(|_| Why::Unreadable)?;
+    let set = Foreign::from_wire(&bytes).map_err(|_| Why::Damaged)?;
+    for file in placed::files(&set) {
+        let length = u64::try_from(file.bytes.len()).unwrap_or(u64::MAX);
+        let (path, executable) = (file.path, file.executable);
+        sink.file(&Unpacked {
+            path,
+            executable,
+            length,
+        })
+        .map_err(Stop::Sink)?;
+        for part in file.bytes.chunks(DATA_MAX) {
+            sink.data(part).map_err(Stop::Sink)?;
+        }
+    }
+    Ok(())
 }
 
 struct Records<W: Write>(BufWriter<W>);

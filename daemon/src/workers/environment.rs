@@ -8,6 +8,7 @@ use fnd_core::record::{Payload, RunResult};
 use fnd_core::supervisor::{AttemptOrder, SpawnOrder};
 use fnd_core::trace::Span;
 use fnd_core::triggers::cgi;
+use fnd_core::triggers::event::renewed;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::PROTOCOL_REQUESTS;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -115,17 +116,23 @@ pub fn span(attempt: &AttemptOrder) -> Span {
 }
 
 /// Returns the request for a handler: headers that name the caller's span name the attempt's instead. An event is the
-/// request that brings it in its binary form, so that a handler finds its attributes where a caller's would be.
+/// request that brings it in its binary form, so that a handler finds its attributes where a caller's would be. A CloudEvent
+/// of version 0.1 has the headers of version 1.0 as well.
 #[must_use]
 pub fn request(attempt: &AttemptOrder) -> Option<Cow<'_, HttpRequest>> {
     let Some(request) = attempt.payload.request.as_deref() else {
         return of_cause(attempt).map(Cow::Owned);
     };
-    if attempt.payload.trace.is_none() {
+    let renewed = renewed(&request.headers);
+    if attempt.payload.trace.is_none() && renewed.is_empty() {
         return Some(Cow::Borrowed(request));
     }
     let span = span(attempt);
     let mut request = request.clone();
+    request.headers.extend(renewed);
+    if attempt.payload.trace.is_none() {
+        return Some(Cow::Owned(request));
+    }
     for (name, value) in &mut request.headers {
         match name.as_str() {
             "traceparent" => *value = span.traceparent(),

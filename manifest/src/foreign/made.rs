@@ -1,5 +1,6 @@
 //! A function that was made of something foreign: its manifest, with the origin of every key, and its files.
 
+use super::placed::ORIGINS;
 use super::report::{Field, Report};
 use toml::Value;
 
@@ -73,11 +74,19 @@ impl Made {
 
     /// Adds a file that is not executable.
     pub fn file(&mut self, path: &str, bytes: impl Into<Vec<u8>>) {
-        self.files.push(MadeFile {
+        self.add(MadeFile {
             path: path.to_owned(),
             bytes: bytes.into(),
             executable: false,
         });
+    }
+
+    /// Adds a file, in place of one of the same path. Manifests come from fields only.
+    pub fn add(&mut self, file: MadeFile) {
+        self.files.retain(|known| known.path != file.path);
+        if file.path != "function.toml" && file.path != ORIGINS {
+            self.files.push(file);
+        }
     }
 }
 
@@ -138,6 +147,15 @@ impl Manifest {
             .iter()
             .find(|known| known.name == table && !known.repeated)?;
         table.keys.iter().find(|key| key.name == name).map(|key| &key.value)
+    }
+
+    /// Returns the names of the keys of a table.
+    pub fn keys<'a>(&'a self, table: &'a str) -> impl Iterator<Item = &'a str> {
+        let tables = self
+            .tables
+            .iter()
+            .filter(move |known| known.name == table && !known.repeated);
+        tables.flat_map(|table| table.keys.iter().map(|key| key.name.as_str()))
     }
 
     /// Returns the manifest as TOML, with a comment that names the origin of each key; `head` is the first comment. With

@@ -97,7 +97,9 @@ pub fn documents(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Box<Diagnost
         root: found.into(),
     };
     let documents = found.into_iter().map(document);
-    Ok(documents.filter(|document| document.root.value != Value::Null).collect())
+    Ok(documents
+        .filter(|document| document.root.value != Value::Null)
+        .collect())
 }
 
 fn excerpt(text: &str, line: u32) -> String {
@@ -164,7 +166,9 @@ impl<'de> Visitor<'de> for AnyVisitor {
 
     fn visit_f64<E>(self, value: f64) -> Result<Any, E> {
         // JSON has no infinity; a text says what was written.
-        Ok(Any(Number::from_f64(value).map_or_else(|| Value::Text(value.to_string()), Value::Number)))
+        Ok(Any(
+            Number::from_f64(value).map_or_else(|| Value::Text(value.to_string()), Value::Number)
+        ))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Any, E> {
@@ -230,11 +234,19 @@ mod tests {
         assert_eq!(found.len(), 2);
         let first = map(&found[0].root);
         assert_eq!((first[0].1.at, &first[0].1.value), (At(2, 1), &Value::Number(1.into())));
-        assert_eq!((first[1].1.at, &first[1].1.value), (At(3, 1), &Value::Text("1".to_owned())));
-        let Value::List(items) = &first[2].1.value else { panic!() };
+        assert_eq!(
+            (first[1].1.at, &first[1].1.value),
+            (At(3, 1), &Value::Text("1".to_owned()))
+        );
+        let Value::List(items) = &first[2].1.value else {
+            panic!()
+        };
         assert_eq!((items[0].at, &items[0].value), (At(5, 3), &Value::Bool(true)));
         let inner = map(&items[1]);
-        assert_eq!((inner[0].1.at, &inner[0].1.value), (At(6, 3), &Value::Text("two\nlines\n".to_owned())));
+        assert_eq!(
+            (inner[0].1.at, &inner[0].1.value),
+            (At(6, 3), &Value::Text("two\nlines\n".to_owned()))
+        );
         let second = map(&found[1].root);
         assert_eq!(second[0].1.at, At(11, 1));
         assert_eq!(second[1].1.value, Value::Null);
@@ -244,7 +256,10 @@ mod tests {
     #[test]
     fn mistakes_have_their_place() {
         let problem = documents("f.yaml", b"a: 1\nb: [1, 2\nc: 3\n").unwrap_err();
-        assert!(problem.place.as_ref().is_some_and(|place| place.line >= 2), "{problem:?}");
+        assert!(
+            problem.place.as_ref().is_some_and(|place| place.line >= 2),
+            "{problem:?}"
+        );
         let twice = documents("f.yaml", b"a: 1\na: 2\n").unwrap_err();
         assert_eq!(twice.place.as_ref().unwrap().line, 2, "{twice:?}");
         assert!(documents("f.yaml", b"\xff").unwrap_err().message.contains("UTF-8"));
@@ -253,7 +268,10 @@ mod tests {
     #[test]
     fn a_bomb_costs_little() {
         let mut aliases = "a: &a [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
-        for (one, two) in ["a", "b", "c", "d", "e", "f", "g", "h"].iter().zip(["b", "c", "d", "e", "f", "g", "h", "i"]) {
+        for (one, two) in ["a", "b", "c", "d", "e", "f", "g", "h"]
+            .iter()
+            .zip(["b", "c", "d", "e", "f", "g", "h", "i"])
+        {
             aliases.push_str(&format!("{two}: &{two} [{}]\n", vec![format!("*{one}"); 10].join(",")));
         }
         assert!(documents("f.yaml", aliases.as_bytes()).is_err());
@@ -262,5 +280,8 @@ mod tests {
         let deep: String = (0..1000).map(|level| format!("{}a:\n", " ".repeat(level))).collect();
         assert!(documents("f.yaml", deep.as_bytes()).is_err());
         assert!(documents("f.yaml", &vec![b'a'; FILE_MAX + 1]).is_err());
+        // The deepest nesting that is allowed fits on the stack of a thread.
+        let most: String = (0..DEPTH_MAX - 1).map(|level| format!("{}a:\n", " ".repeat(level))).collect();
+        assert!(documents("f.yaml", most.as_bytes()).is_ok());
     }
 }

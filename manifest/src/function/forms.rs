@@ -58,6 +58,8 @@ pub enum FileForm {
     Manifest(Result<String, NameError>),
     /// An archive of the function with this name.
     Archive(Result<String, NameError>),
+    /// A file that may have functions of another system; its content says their names.
+    Foreign,
     /// No rule claims the file.
     Unclaimed,
 }
@@ -81,7 +83,7 @@ pub fn file(name: &[u8], claims: &Claims) -> FileForm {
     match text.rsplit_once('.') {
         // A secret of the functions beside it (docs/secrets.md).
         Some((_, "age")) => FileForm::Ignored,
-        Some((_, "yaml" | "yml")) => FileForm::Unclaimed,
+        Some((_, "yaml" | "yml")) => FileForm::Foreign,
         Some((stem, _)) => FileForm::Program {
             name: part(stem),
             bare: false,
@@ -130,7 +132,7 @@ pub fn names_source(manifest: &[u8]) -> bool {
     })
 }
 
-fn part(stem: &str) -> Result<String, NameError> {
+pub(super) fn part(stem: &str) -> Result<String, NameError> {
     if is_part(stem) {
         Ok(stem.to_owned())
     } else {
@@ -158,7 +160,7 @@ mod tests {
             assert_eq!(form(archive), FileForm::Archive(ok("hello")), "{archive}");
         }
         assert!(matches!(form("a.b.tar.gz"), FileForm::Archive(Err(_))));
-        assert_eq!(form("hello.yaml"), FileForm::Unclaimed);
+        assert_eq!(form("hello.yaml"), FileForm::Foreign);
         assert_eq!(
             form("hello"),
             FileForm::Program {

@@ -30,6 +30,7 @@ pub use source::Source;
 pub use triggers::{EventSubscription, FileTrigger, HttpRoute, Schedule};
 
 use super::{MappedSecret, Mode};
+use crate::json_text::JsonText;
 use crate::schema::Kind::{List, Text};
 use crate::schema::keys::keys;
 use crate::schema::read::Schema;
@@ -84,7 +85,7 @@ keys! {
         /// Payload if the trigger has none.
         data: Option<Json> = Json, example { url = "https://example.com" };
         /// Context that the function gets, as JSON in `KEPTN_CONTEXT` and `CONTEXT`.
-        context: Option<Json> = JsonTable, example { appName = "shop" };
+        context: Option<JsonText> = JsonTable, example { appName = "shop" };
         /// Packages that the function needs: a list, or a file of its directory. Default: what its runtime finds in the file or the directory; `[]` installs nothing.
         dependencies = Either(&List(&Text(Form::Some)), &Text(Form::Relative)), example ["requests>=2"];
         /// Where its code comes from: a repository, or a file of a web server.

@@ -7,6 +7,7 @@ use super::forms::{self, Claims, FileForm};
 use super::project;
 use crate::diagnostic::Diagnostic;
 use fnd_wire::ids::{FunctionName, NameError};
+use fnd_wire::naming::is_foreign;
 use fnd_wire::plan::is_own;
 use std::collections::{BTreeMap, HashSet};
 
@@ -123,8 +124,14 @@ impl Question {
     }
 }
 
-/// Lists the functions of a directory; `ask` must answer a question about a file.
-pub fn listing(place: Place<'_>, entries: &[Entry], mut ask: impl FnMut(&str, Question) -> bool) -> Listing {
+/// Lists the functions of a directory; `ask` must answer a question about a file, and `foreign` return the names of the
+/// functions in a file of another system; absent if it is no such file.
+pub fn listing(
+    place: Place<'_>,
+    entries: &[Entry],
+    mut ask: impl FnMut(&str, Question) -> bool,
+    mut foreign: impl FnMut(&str) -> Option<Vec<String>>,
+) -> Listing {
     let mut result = Listing::default();
     let mut sources: BTreeMap<FunctionName, Vec<(String, bool)>> = BTreeMap::new();
     let mut manifests: BTreeMap<FunctionName, String> = BTreeMap::new();
@@ -223,6 +230,17 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut ask: impl FnMut(&str, Qu
                     manifests.insert(name, shown);
                 }
             }
+            FileForm::Foreign => {
+                let Some(names) = foreign(&shown) else {
+                    result.unclaimed.push(shown);
+                    continue;
+                };
+                for name in names {
+                    if let Some(name) = named(forms::part(&name), &mut result.problems) {
+                        sources.entry(name).or_default().push((shown.clone(), false));
+                    }
+                }
+            }
             FileForm::Unclaimed => result.unclaimed.push(shown),
         }
     }
@@ -230,7 +248,9 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut ask: impl FnMut(&str, Qu
         let sidecar = manifests.remove(&name);
         found.sort();
         match (found.as_slice(), &sidecar) {
-            ([(_, directory)], None) | ([(_, directory @ false)], Some(_)) => {
+            ([(file, directory)], None) | ([(file, directory @ false)], Some(_))
+                if sidecar.is_none() || !is_foreign(file) =>
+            {
                 let directory = *directory;
                 let source = found.swap_remove(0).0;
                 result.functions.push(Listed {
@@ -338,10 +358,17 @@ mod tests {
             claims: &claims(),
             default_runtime: false,
         };
-        listing(place, &entries, |name, question| match question {
+        let answer = |name: &str, question| match question {
             Question::IsProgram => name != "data.bin",
             Question::NamesSource => name.contains("from"),
-        })
+        };
+        // A file of another system has the functions between the dots of its name.
+        let foreign = |name: &str| {
+            let names: Vec<&str> = name.split('.').collect();
+            let names = names.split_last()?.1.iter().map(|name| (*name).to_owned());
+            (!name.contains("none")).then(|| names.collect())
+        };
+        listing(place, &entries, answer, foreign)
     }
 
     fn found(listing: &Listing) -> Vec<String> {
@@ -437,7 +464,7 @@ mod tests {
             claims: &claims(),
             default_runtime: false,
         };
-        let listing = listing(place, &entries, |_, _| panic!("its path is not known"));
+        let listing = listing(place, &entries, |_, _| panic!("its path is not known"), |_| None);
         let reported: Vec<_> = listing.problems.iter().map(|problem| problem.file.as_deref()).collect();
         let expected = ["/f/caf\u{fffd}", "/f/caf\u{fffd}.bin", "/f/tool.s\u{fffd}ml"];
         assert_eq!(reported, expected.map(Some));
@@ -445,6 +472,42 @@ mod tests {
         assert_eq!(
             (listing.functions, listing.unclaimed),
             (vec![], vec!["th\u{fffd}".to_owned()])
+        );
+    }
+
+    #[test]
+    fn a_file_of_another_system_has_the_functions_that_it_names() {
+        let listing = list(
+            &[
+                "a.b.yaml",
+                "c.yml",
+                "none.yaml",
+                ".d.yaml",
+                "e.yaml~",
+                "c.toml",
+                "Bad.yaml",
+                "a.sh",
+            ],
+            Some("ops"),
+        );
+        assert_eq!(found(&listing), ["ops/b=a.b.yaml"]);
+        assert_eq!(listing.unclaimed, ["none.yaml"]);
+        let clashes: Vec<_> = listing.clashes.iter().map(|clash| clash.files.clone()).collect();
+        // It has no manifest beside it, and no other file has its name.
+        assert_eq!(
+            clashes,
+            [
+                vec!["a.b.yaml".to_owned(), "a.sh".to_owned()],
+                vec!["c.yml".to_owned(), "c.toml".to_owned()]
+            ]
+        );
+        assert_eq!(
+            listing
+                .problems
+                .iter()
+                .map(|problem| problem.code.as_str())
+                .collect::<Vec<_>>(),
+            ["bad-name"]
         );
     }
 

@@ -4,7 +4,8 @@ use super::choose::Choice;
 use super::source::push_route;
 use super::{Judge, Verdict, command};
 use crate::diagnostic::Diagnostic;
-use crate::function::detect::{self, Handler};
+use crate::foreign::placed::{ORIGINS, Origins};
+use crate::function::detect::{self, Handler, Uncalled};
 use crate::function::keys::SCHEMA;
 use crate::function::resolve::{Report, Subject, manifest};
 use crate::function::{Listen, Manifest, Mode, env_file, event_schema, inline};
@@ -36,6 +37,31 @@ impl Judge {
     /// Judges a function.
     #[must_use]
     pub fn function(&self, function: &JudgeFunction) -> Judged {
+        let found = function.files.iter().position(|file| file.path == ORIGINS);
+        match found.filter(|_| matches!(function.form, Form::Foreign(_) | Form::Source)) {
+            Some(index) => self.foreign(function, index),
+            None => self.own(function),
+        }
+    }
+
+    /// Judges a function that was made of a foreign file; its problems are at the fields of that file.
+    fn foreign(&self, function: &JudgeFunction, origins: usize) -> Judged {
+        let mut function = function.clone();
+        let origins = Origins::read(&function.files.remove(origins).bytes.0);
+        if matches!(function.form, Form::Foreign(_)) {
+            function.form = Form::Directory;
+        }
+        let mut judged = self.own(&function);
+        if origins.is_refused() {
+            (judged.plan, judged.build, judged.verdict.manifest) = (None, None, None);
+            judged.verdict.diagnostics.clear(); // without a manifest there are only problems of that
+        }
+        judged.verdict.diagnostics = origins.place(judged.verdict.diagnostics);
+        judged
+    }
+
+    /// Judges a function with a manifest of fnd's own.
+    fn own(&self, function: &JudgeFunction) -> Judged {
         let mut early: Vec<Diagnostic> = two_manifests(function).into_iter().collect();
         let sidecar = function
             .manifest
@@ -405,8 +431,8 @@ impl Judge {
             return self.handler(choice, reason, |problem| report.add(Some(&node.at), problem));
         }
         let Some(Handler { line, what, http }) = detect::handler(&choice.runtime.summary.id, &file.bytes.0) else {
-            if let Some((found, parameters)) = detect::uncalled(&choice.runtime.summary.id, &file.bytes.0) {
-                let problem = not_called(found.what, parameters);
+            if let Some(found) = detect::uncalled(&choice.runtime.summary.id, &file.bytes.0) {
+                let problem = not_called(&found, &file.path);
                 report.problems.push(at_line(problem, file, found.line));
             }
             return Some((Mode::Script, "no handler found in the code".to_owned(), run));
@@ -465,11 +491,28 @@ fn served<'c>(choice: &Choice<'c>, file: &JudgedFile, own: &Table, reason: Strin
 const AS_SCRIPT: &str = "set `mode = \"script\"` to run it as a script";
 
 /// Returns the warning about a function that looks like a handler.
-fn not_called(what: &str, parameters: usize) -> Diagnostic {
-    let takes = counted(parameters, "parameter", "parameters");
+fn not_called(found: &Uncalled, path: &str) -> Diagnostic {
+    let Uncalled { what, name, .. } = found;
+    let file = path.rsplit('/').next().unwrap_or_default();
+    let stem = file.split('.').next().unwrap_or_default();
+    let named = format!("write `handler = \"{stem}.{name}\"` into the manifest");
+    if found.kubeless {
+        let message = format!("`{what}(event, context)` looks like a handler of Kubeless, but nothing names it");
+        let help = format!("{named}. Until then the file does not run by itself");
+        return Diagnostic::warning("not-called", message).with_help(help);
+    }
+    let takes = counted(found.parameters, "parameter", "parameters");
+    let form = match (name.as_str(), found.parameters) {
+        ("main", 0) => format!("if it is Kyma's `main()`, {named}; else "),
+        ("main", 1) => "`main(args)` of OpenWhisk is not supported; ".to_owned(),
+        ("handle", 1) => "`handle(request)` of OpenFaaS is not supported; ".to_owned(),
+        _ => String::new(),
+    };
     let message = format!("`{what}` takes {takes}, so it is no handler, and nothing in the file calls it");
-    let help = "a handler is `def main(event, context)`, `def handler(event, context)` or `def handle(logger, request)`; \
-                a script calls its function itself. Until then the file does not run by itself";
+    let help = format!(
+        "{form}a handler is `def main(event, context)`, `def handler(event, context)` or `def handle(logger, request)`; a \
+         script calls its function itself. Until then the file does not run by itself"
+    );
     Diagnostic::warning("not-called", message).with_help(help)
 }
 
@@ -525,7 +568,7 @@ fn shown(function: &JudgeFunction, file: &JudgedFile) -> String {
         &function.form,
         manifest.and_then(|manifest| manifest.path.rsplit_once('/')),
     ) {
-        (Form::Archive(archive), _) => format!("{archive}/{}", file.path),
+        (Form::Archive(archive) | Form::Foreign(archive), _) => format!("{archive}/{}", file.path),
         (Form::Directory, Some((directory, _))) => format!("{directory}/{}", file.path),
         (Form::Directory | Form::File | Form::Source, _) => file.path.clone(),
     }

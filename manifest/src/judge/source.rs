@@ -66,7 +66,7 @@ impl Judge {
                     report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
                 }
             }
-            Form::File | Form::Archive(_) => {
+            Form::File | Form::Archive(_) | Form::Foreign(_) => {
                 let message = "`[source]` is only for a manifest without code beside it";
                 let help = "remove `[source]`, or the file with the code";
                 report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));

@@ -3,6 +3,7 @@
 use super::Key;
 use super::read::constant;
 use super::tree::{Node, Table, Value, find};
+use crate::json_text::JsonText;
 use fnd_wire::ids::FunctionName;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -86,6 +87,7 @@ from_value! {
     Duration: Value::Duration(duration) => duration;
     SocketAddr: Value::Text(text) => text.parse().ok();
     serde_json::Value: Value::Json(json) => Some(json);
+    JsonText: Value::JsonTable(json) => Some(json);
     FunctionName: Value::Text(text) => FunctionName::new(&text).ok();
 }
 

@@ -1,5 +1,6 @@
 //! The result of checking a file: typed values, each with its position.
 
+use crate::json_text::JsonText;
 use fnd_wire::units;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -45,6 +46,7 @@ pub enum Value {
     Whole(u64),
     Real(f64),
     Json(serde_json::Value),
+    JsonTable(JsonText),
     List(Vec<Node>),
     Table(Table),
 }
@@ -78,6 +80,7 @@ impl Value {
             Self::Whole(number) => number.to_string(),
             Self::Real(number) => format!("{number:?}"),
             Self::Json(json) => json.to_string(),
+            Self::JsonTable(json) => json.get().to_owned(),
             Self::List(items) => {
                 let items: Vec<String> = items.iter().map(|item| item.value.text()).collect();
                 items.join(", ")

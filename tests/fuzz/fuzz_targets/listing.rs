@@ -47,7 +47,12 @@ fuzz_target!(|bytes: &[u8]| {
             claims: &CLAIMS,
             default_runtime,
         };
-        let found = listing(place, &entries, |name, _| name.len() % 2 == 0);
+        let found = listing(
+            place,
+            &entries,
+            |name, _| name.len() % 2 == 0,
+            |name| Some(vec![name.replace('.', "")]),
+        );
         show(&found.problems);
         let mut functions = BTreeSet::new();
         for function in &found.functions {

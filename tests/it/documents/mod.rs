@@ -84,6 +84,7 @@ pages! {
     instead_of_a_webhook_program: "docs/instead-of-a-webhook-program.md",
     instead_of_cron: "docs/instead-of-cron.md",
     instead_of_pm2: "docs/instead-of-pm2.md",
+    kubeless: "docs/kubeless.md",
     metrics: "docs/metrics.md",
     moving_in: "docs/moving-in.md",
     releases: "docs/releases.md",
@@ -146,17 +147,18 @@ fn no_command_is_left_out_silently() {
     }
 }
 
-/// Returns the help of a verb and of its own verbs, such as `dead-letters list`.
-fn help(verb: &str) -> String {
-    let mut help = fndctl(&[verb, "--help"], b"", &[]).out();
+/// Returns the help of a verb and of all verbs below it, such as `dead-letters list`.
+fn help(verbs: &[&str]) -> String {
+    let mut help = fndctl(&[verbs, &["--help"]].concat(), b"", &[]).out();
     let (_, below) = help.split_once("\nCommands:\n").unwrap_or_default();
     let below: Vec<String> = below
         .lines()
         .map_while(|line| line.split_whitespace().next())
+        .filter(|word| *word != "help")
         .map(str::to_owned)
         .collect();
     for word in below {
-        help += &fndctl(&[verb, &word, "--help"], b"", &[]).out();
+        help += &self::help(&[verbs, &[&word]].concat());
     }
     help
 }
@@ -169,7 +171,7 @@ fn verbs_and_options_in_the_pages_exist() {
         let text = fs::read_to_string(&path).unwrap();
         let code = text.split('`').skip(1).step_by(2).map(str::to_owned);
         for (verb, options) in code.flat_map(|code| commands::verbs(&code)) {
-            let help = helps.entry(verb.clone()).or_insert_with(|| help(&verb));
+            let help = helps.entry(verb.clone()).or_insert_with(|| help(&[&verb]));
             assert!(help.contains("Usage:"), "{}: `fndctl {verb}`", path.display());
             for option in options {
                 assert!(help.contains(&option), "{}: `fndctl {verb} {option}`", path.display());

@@ -211,17 +211,17 @@ fn what_is_not_supported_says_so() {
         (
             "store",
             "from python_sdk_rafay_workflow.state_client import StateClientBuilder\ndef handle(logger, request): return 1\n",
-            "`StateClientBuilder` of Rafay's SDK is not supported; fnd has no such state store: keep state in files below $STATE_DIRECTORY",
+            "add `[access]` with `state = [\"rafay/*\"]` to the manifest",
         ),
         (
-            "details",
-            "from python_sdk_rafay_workflow import EventDetails\ndef handle(logger, request): return 1\n",
-            "the same is in `request[\"metadata\"]`",
+            "three",
+            "def handler(event, context, more): return 1\n",
+            "`handler` needs the parameters event, context, more, but fnd gives it two",
         ),
         (
-            "flasked",
-            "# /// fnd\n# handler = \"flasked.main\"\n# ///\nimport sys, types\nsys.modules['flask'] = flask = types.ModuleType('flask')\nflask.request = object()\nfrom flask import request\ndef main(): return request.json\n",
-            "use `main(event, context)`, or serve HTTP yourself with `[http_server]`",
+            "application",
+            "# /// fnd\n# handler = \"application.app\"\n# ///\nasync def app(scope, receive, send): pass\n",
+            "is an ASGI application: serve it with an ASGI server and `[http_server]`",
         ),
     ];
     for (name, code, expected) in cases {

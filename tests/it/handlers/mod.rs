@@ -10,6 +10,7 @@
 //! - `pool`: how many workers, and how long
 //! - `restart`: fnd ends while a handler works
 //! - `timeout`: calls that take too long
+//! - `upstream`: what functions of other systems use of fnd
 //! - `warm`: many calls of one worker
 
 mod answers;
@@ -21,6 +22,7 @@ mod load;
 mod pool;
 mod restart;
 mod timeout;
+mod upstream;
 mod warm;
 
 use fnd_core::api::InvocationView;

@@ -47,7 +47,7 @@ pub(super) fn pax(key: &str, value: &str) -> Vec<u8> {
 /// Compresses a tar file.
 pub(super) fn packed(format: Format, bytes: &[u8]) -> Vec<u8> {
     match format {
-        Format::Zip | Format::Tar => bytes.to_vec(),
+        Format::Zip | Format::Tar | Format::Foreign => bytes.to_vec(),
         Format::Gzip => {
             let mut writer = GzEncoder::new(Vec::new(), flate2::Compression::best());
             writer.write_all(bytes).unwrap();

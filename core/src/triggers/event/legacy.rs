@@ -15,14 +15,19 @@ use std::collections::BTreeMap;
 const NO_SOURCE: &str = "/";
 
 /// Names of attributes in CloudEvents 0.1 (in headers after `ce-`), each with its name in 1.0.
-const VERSION_0_1: [(&str, &str); 6] = [
+const VERSION_0_1: [(&str, &str); 7] = [
     ("eventtype", "type"),
     ("eventtypeversion", "eventtypeversion"),
     ("eventid", "id"),
     ("eventtime", "time"),
     ("source", "source"),
+    // What the SDK of that time sent.
+    ("eventsource", "source"),
     ("schemaurl", "dataschema"),
 ];
+
+/// Headers that tell of version 0.1. Kubeless wanted none of them in particular.
+const VERSIONED: [&str; 3] = ["ce-cloudeventsversion", "ce-eventtype", "ce-eventid"];
 
 /// Names of attributes of Kubeless and Kyma (in headers and in the body), each with its name in CloudEvents 1.0.
 const EVENT: [(&str, &str); 7] = [
@@ -37,7 +42,45 @@ const EVENT: [(&str, &str); 7] = [
 
 /// Says whether headers are those of CloudEvents 0.1.
 pub(super) fn is_version_0_1(request: &Request<'_>) -> bool {
-    request.header("ce-cloudeventsversion").is_some()
+    request.header("ce-specversion").is_none() && VERSIONED.iter().any(|name| request.header(name).is_some())
+}
+
+/// Returns the headers of CloudEvents 1.0 for those of version 0.1, which the caller of a function may still send. There are
+/// none if the headers are not of version 0.1, and none that the caller sent itself.
+#[must_use]
+pub fn renewed(headers: &[(String, String)]) -> Vec<(String, String)> {
+    let has = |wanted: &str| headers.iter().any(|(name, _)| name == wanted);
+    if has("ce-specversion") || !VERSIONED.iter().any(|name| has(name)) {
+        return Vec::new();
+    }
+    let mut renewed: Vec<(String, String)> = Vec::new();
+    for (name, value) in headers {
+        let Some(old) = name.strip_prefix("ce-") else { continue };
+        let new = match old {
+            "cloudeventsversion" => "ce-specversion".to_owned(),
+            old => format!("ce-{}", new_name(old)),
+        };
+        if !has(&new) && !renewed.iter().any(|(name, _)| *name == new) {
+            renewed.push((new, unquoted(value).to_owned()));
+        }
+    }
+    let is_there = |wanted: &str| has(wanted) || renewed.iter().any(|(name, _)| name == wanted);
+    if is_there("ce-type") && !is_there("ce-source") {
+        renewed.push(("ce-source".to_owned(), NO_SOURCE.to_owned()));
+    }
+    renewed
+}
+
+/// Returns the name in version 1.0 of an attribute of version 0.1.
+fn new_name(old: &str) -> &str {
+    let new = VERSION_0_1.iter().find(|(name, _)| *name == old).map(|(_, new)| *new);
+    // Extensions begin with `x-`.
+    new.unwrap_or_else(|| old.strip_prefix("x-").unwrap_or(old))
+}
+
+/// The SDK of that time sent values in quotes.
+fn unquoted(value: &str) -> &str {
+    value.trim().trim_matches('"')
 }
 
 /// Reads an event of CloudEvents 0.1.
@@ -50,12 +93,8 @@ pub(super) fn version_0_1(request: &Request<'_>) -> Result<CloudEvent, Malformed
         let Some(name) = name.strip_prefix("ce-").filter(|name| *name != "cloudeventsversion") else {
             continue;
         };
-        let new = VERSION_0_1.iter().find(|(old, _)| *old == name).map(|(_, new)| *new);
-        // The SDK of that time sent `CE-EventSource`. Extensions begin with `x-`.
-        let new = new.or((name == "eventsource").then_some("source"));
-        let new = new.unwrap_or_else(|| name.strip_prefix("x-").unwrap_or(name));
         let value = str::from_utf8(value).map_err(|_| Malformed::attribute(name, "is not UTF-8"))?;
-        attributes.set(new, value.trim().trim_matches('"').to_owned())?;
+        attributes.set(new_name(name), unquoted(value).to_owned())?;
     }
     with_body(attributes, request)
 }

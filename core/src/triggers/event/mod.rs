@@ -25,6 +25,7 @@ pub mod subscription;
 mod tests;
 
 pub use attributes::Attributes;
+pub use legacy::renewed;
 pub use read::{Request, read};
 
 use std::borrow::Cow;

@@ -287,8 +287,51 @@ fn old_forms_become_events() {
     ];
     let attributes = one(&incubator, "").attributes;
     assert_eq!((attributes.version(), attributes.get("mine")), (Some("v2"), Some("y")));
+    let without_version = [("ce-eventtype", "t"), ("ce-eventsource", "\"s\"")];
+    let attributes = one(&without_version, "").attributes;
+    assert_eq!((attributes.kind.as_str(), attributes.source.as_str()), ("t", "s"));
     let wrong = ask(&[("content-type", "application/json")], br#"{"event-type": 7}"#).unwrap_err();
     assert_eq!(wrong.to_string(), "the attribute `event-type` is not a text");
+}
+
+#[test]
+fn headers_of_version_0_1_are_renewed_for_a_function() {
+    let check = |headers: &[(&str, &str)], expected: &[(&str, &str)]| {
+        let owned = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            let pairs = pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            pairs.collect()
+        };
+        assert_eq!(renewed(&owned(headers)), owned(expected), "{headers:?}");
+    };
+    check(
+        &[
+            ("ce-cloudeventsversion", "0.1"),
+            ("ce-eventtype", "\"t\""),
+            ("ce-eventtypeversion", "v2"),
+            ("ce-eventid", "1"),
+            ("ce-eventtime", "2020-09-28T14:47:16Z"),
+            ("ce-eventsource", "s"),
+            ("ce-schemaurl", "u"),
+            ("ce-x-mine", "y"),
+            ("x-other", "z"),
+        ],
+        &[
+            ("ce-specversion", "0.1"),
+            ("ce-type", "t"),
+            ("ce-id", "1"),
+            ("ce-time", "2020-09-28T14:47:16Z"),
+            ("ce-source", "s"),
+            ("ce-dataschema", "u"),
+            ("ce-mine", "y"),
+        ],
+    );
+    // What the caller names itself stays; a type needs a source.
+    check(&[("ce-eventtype", "t"), ("ce-type", "u")], &[("ce-source", "/")]);
+    check(&[("ce-eventid", "1")], &[("ce-id", "1")]);
+    check(&[("ce-type", "t"), ("ce-id", "1")], &[]);
+    check(&[("ce-specversion", "1.0"), ("ce-eventid", "an extension")], &[]);
 }
 
 prop_compose! {

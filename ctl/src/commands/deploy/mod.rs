@@ -8,14 +8,14 @@ mod manifest;
 mod pack;
 
 use super::{Context, function_path};
-use crate::client::request;
+use crate::client::{Reply, request};
 use crate::exit::{Exit, Failure};
 use fnd_core::api::{FunctionDetail, ValidateReport};
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use hyper::Method;
 use hyper::body::Bytes;
 use manifest::Options;
-use pack::Packed;
+pub(super) use pack::{Packed, TreeFile};
 use std::path::PathBuf;
 
 /// Options.
@@ -74,25 +74,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     if args.new {
         headers.push(("if-none-match".to_owned(), "*".to_owned()));
     }
-    let (boundary, body) = packed.form();
-    headers.push((
-        "content-type".to_owned(),
-        format!("multipart/form-data; boundary={boundary}"),
-    ));
-    if body.len() >= LARGE {
-        let size = super::text::size(u64::try_from(body.len()).ok());
-        context.out.progress(&format!("uploading {size}"));
-    }
-    let query = if args.dry_run { "?dry_run=1" } else { "" };
-    let request = request(Method::PUT, &format!("{path}{query}"), &headers, Bytes::from(body))?;
-    let mut sent = context.client.send(request).await;
-    if let Err(failure) = &mut sent {
-        failure
-            .diagnostics
-            .iter_mut()
-            .for_each(|problem| packed.localize(problem));
-    }
-    let reply = sent?;
+    let reply = send(context, &packed, headers, args.dry_run).await?;
     let warn = |mut problem: Diagnostic| {
         packed.localize(&mut problem);
         context.out.aside(&problem.render(Colour::Plain));
@@ -134,6 +116,38 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         Ok(())
     })?;
     Ok(Exit::Fine)
+}
+
+/// Uploads a function and returns fnd's answer. `headers` are conditions on the function.
+///
+/// # Errors
+/// fnd refuses the upload, or it cannot be reached.
+pub(super) async fn send(
+    context: &Context,
+    packed: &Packed,
+    mut headers: Vec<(String, String)>,
+    dry_run: bool,
+) -> Result<Reply, Failure> {
+    let path = function_path(&packed.name)?;
+    let (boundary, body) = packed.form();
+    headers.push((
+        "content-type".to_owned(),
+        format!("multipart/form-data; boundary={boundary}"),
+    ));
+    if body.len() >= LARGE {
+        let size = super::text::size(u64::try_from(body.len()).ok());
+        context.out.progress(&format!("uploading {size}"));
+    }
+    let query = if dry_run { "?dry_run=1" } else { "" };
+    let request = request(Method::PUT, &format!("{path}{query}"), &headers, Bytes::from(body))?;
+    let mut sent = context.client.send(request).await;
+    if let Err(failure) = &mut sent {
+        failure
+            .diagnostics
+            .iter_mut()
+            .for_each(|problem| packed.localize(problem));
+    }
+    sent
 }
 
 /// Returns the whole version that begins as somebody typed it; it must be the one that serves.

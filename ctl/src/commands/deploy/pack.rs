@@ -18,12 +18,23 @@ use tar::{Builder, EntryType, Header};
 const LEFT_OUT: [&str; 3] = [".git", "__pycache__", "node_modules"];
 /// Most bytes of the files of a directory, before they are compressed: as many as fnd unpacks.
 const BYTES_MAX: u64 = 512 << 20;
+/// The directory at the top of the archive. fnd strips it: without it, fnd could strip a directory of the code.
+const TOP: &str = "function";
 /// Most levels of directories.
 const DEPTH_MAX: usize = 32;
 
+/// A file of a directory that is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::commands) struct TreeFile {
+    /// Its path in the directory.
+    pub(in crate::commands) path: String,
+    pub(in crate::commands) bytes: Vec<u8>,
+    pub(in crate::commands) executable: bool,
+}
+
 /// What is sent.
 #[derive(Debug)]
-pub(super) struct Packed {
+pub(in crate::commands) struct Packed {
     /// Name of the function.
     pub(super) name: String,
     /// The suffix of the code's file name.
@@ -79,6 +90,31 @@ impl Packed {
         Ok(packed)
     }
 
+    /// Packs files as a directory. Its manifest, `function.toml`, is one of them. Problems of a file name it as
+    /// `FUNCTION/FILE`.
+    ///
+    /// # Errors
+    /// The files are too large.
+    pub(in crate::commands) fn of_files(name: &str, files: &[TreeFile]) -> Result<Self, Failure> {
+        let mut pack = Pack::new(None);
+        for file in files {
+            let mode = if file.executable { 0o755 } else { 0o644 };
+            pack.count(u64::try_from(file.bytes.len()).unwrap_or(u64::MAX))?;
+            pack.add(&file.bytes, &format!("{TOP}/{}", file.path), mode)
+                .map_err(|error| failed("pack", Path::new(&file.path), &error))?;
+        }
+        let unfinished = pack.archive.into_inner().and_then(GzEncoder::finish);
+        Ok(Self {
+            name: name.to_owned(),
+            suffix: ".tar.gz".to_owned(),
+            code: unfinished.map_err(|error| failed("pack", Path::new(name), &error))?,
+            manifest: None,
+            remarks: Vec::new(),
+            path: PathBuf::from(name),
+            sidecar: Path::new(name).join("function.toml"),
+        })
+    }
+
     /// Packs a directory; its manifest lies in it.
     fn directory(&mut self, options: &Options) -> Result<(), Failure> {
         let manifest = if options.is_empty() {
@@ -87,16 +123,10 @@ impl Packed {
             let before = read_if_there(&self.sidecar)?.unwrap_or_default();
             Some(self.with_options(&before, options)?)
         };
-        let mut pack = Pack {
-            skip: manifest.as_ref().map(|_| self.sidecar.clone()),
-            archive: Builder::new(GzEncoder::new(Vec::new(), Compression::default())),
-            bytes: 0,
-            left_out: Vec::new(),
-        };
-        // One directory at the top, which fnd strips: without it, fnd could strip a directory of the code.
-        pack.tree(&self.path, "function", 0)?;
+        let mut pack = Pack::new(manifest.as_ref().map(|_| self.sidecar.clone()));
+        pack.tree(&self.path, TOP, 0)?;
         if let Some(manifest) = manifest {
-            pack.add(&manifest, "function/function.toml", 0o644)
+            pack.add(&manifest, &format!("{TOP}/function.toml"), 0o644)
                 .map_err(|error| failed("pack", &self.path, &error))?;
         }
         let unfinished = pack.archive.into_inner().and_then(GzEncoder::finish);
@@ -204,6 +234,26 @@ struct Pack {
 }
 
 impl Pack {
+    fn new(skip: Option<PathBuf>) -> Self {
+        Self {
+            archive: Builder::new(GzEncoder::new(Vec::new(), Compression::default())),
+            bytes: 0,
+            left_out: Vec::new(),
+            skip,
+        }
+    }
+
+    /// Counts the bytes of a file.
+    fn count(&mut self, bytes: u64) -> Result<(), Failure> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > BYTES_MAX {
+            return Err(Failure::usage(
+                "the directory has more than 512 MiB of files, the most that a function can have",
+            ));
+        }
+        Ok(())
+    }
+
     fn tree(&mut self, directory: &Path, inside: &str, depth: usize) -> Result<(), Failure> {
         if depth > DEPTH_MAX {
             let message = format!("`{}` is more than {DEPTH_MAX} levels deep", directory.display());
@@ -247,12 +297,7 @@ impl Pack {
     }
 
     fn file(&mut self, path: &Path, inside: &str, about: &fs::Metadata) -> Result<(), Failure> {
-        self.bytes += about.len();
-        if self.bytes > BYTES_MAX {
-            return Err(Failure::usage(
-                "the directory has more than 512 MiB of files, the most that a function can have",
-            ));
-        }
+        self.count(about.len())?;
         let bytes = fs::read(path).map_err(|error| failed("read", path, &error))?;
         let mode = if about.permissions().mode() & 0o111 == 0 {
             0o644

@@ -17,6 +17,7 @@
 //! - `tree`: reads YAML and JSON
 //! - `webhook`: functions of the hooks of webhook
 //! - `write`: writes functions to a directory
+//! - `yaml`: functions of Keptn, Kubeless, Kyma and Rafay
 
 mod compose;
 mod crontab;
@@ -34,6 +35,7 @@ mod text;
 mod tree;
 mod webhook;
 mod write;
+mod yaml;
 
 use super::Context;
 use crate::exit::{Exit, Failure};
@@ -44,11 +46,16 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl import function.yaml --dry-run          say what would become of each field\n  \
-    fndctl import *.yaml --out ~/functions         write functions, each a directory with function.toml")]
+    fndctl import *.yaml --out ~/functions         write functions, each a directory with function.toml\n  \
+    fndctl import crontab /etc/cron.d/shop         move a crontab in; `fndctl import crontab --help` says more")]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     kind: Option<Kind>,
+
+    /// YAML files of Keptn, Kubeless, Kyma or Rafay; `-` is standard input. Objects in them may name each other.
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    files: Vec<PathBuf>,
 
     #[command(flatten)]
     target: Target,
@@ -96,8 +103,20 @@ pub(crate) struct Imported {
     pub(crate) functions: Vec<Made>,
     /// What became of each field.
     pub(crate) report: Report,
+    /// Secrets that belong to no single function: name and value.
+    pub(crate) secrets: Vec<(String, Vec<u8>)>,
     /// The first comment of each manifest.
     pub(crate) head: String,
+}
+
+impl Imported {
+    /// Returns all secrets: name and value.
+    fn secrets(&self) -> impl Iterator<Item = &(String, Vec<u8>)> {
+        self.functions
+            .iter()
+            .flat_map(|made| &made.secrets)
+            .chain(&self.secrets)
+    }
 }
 
 /// Runs the verb.
@@ -113,7 +132,10 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
         Some(Kind::Dagu(args)) => dagu::import(args)?,
         Some(Kind::Compose(args)) => compose::import(args, context.user)?,
         Some(Kind::Webhook(args)) => webhook::import(args)?,
-        None => Imported::default(),
+        None if args.files.is_empty() => {
+            return Err(Failure::usage("there is nothing to import").help("name a file: `fndctl import function.yaml`"));
+        }
+        None => yaml::import(&args.files)?,
     };
     finish(context, &args.target, imported)
 }

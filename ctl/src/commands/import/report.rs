@@ -22,8 +22,7 @@ pub(super) fn print(
 ) -> Result<(), Failure> {
     let out = &context.out;
     let functions: Vec<&str> = imported.functions.iter().map(|made| made.name.as_str()).collect();
-    let secrets = imported.functions.iter().flat_map(|made| &made.secrets);
-    let secrets: Vec<&str> = secrets.map(|(name, _)| name.as_str()).collect();
+    let secrets: Vec<&str> = imported.secrets().map(|(name, _)| name.as_str()).collect();
     let written: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
     if out.format.is_document() {
         let document = json!({

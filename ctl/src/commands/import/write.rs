@@ -36,11 +36,11 @@ pub(super) fn functions(target: &Target, imported: &Imported) -> Result<Vec<Path
             fs::remove_dir_all(&place).map_err(|error| refused(&place, &error))?;
         }
         function(&place, made, &imported.head, &mut written)?;
-        for (name, value) in &made.secrets {
-            let place = base.join(SECRETS);
-            directory(&place, 0o700)?;
-            file(&place.join(name), value, 0o600, &mut written)?;
-        }
+    }
+    for (name, value) in imported.secrets() {
+        let place = base.join(SECRETS);
+        directory(&place, 0o700)?;
+        file(&place.join(name), value, 0o600, &mut written)?;
     }
     Ok(written)
 }

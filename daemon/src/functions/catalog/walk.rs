@@ -6,10 +6,12 @@
 use super::presence::{Doubts, Identity, Observed};
 use super::scan::Candidate;
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::foreign::{self, yaml};
 use fnd_manifest::function::forms::{self, Claims, FileForm};
 use fnd_manifest::function::listing::{Entry, EntryKind, Listed, Place, Question, listing};
 use fnd_manifest::function::project;
 use fnd_wire::ids::FunctionName;
+use fnd_wire::naming::is_foreign;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
@@ -216,12 +218,24 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
         claims: &rules.claims,
         default_runtime: rules.default_runtime,
     };
-    let listed = listing(place, &entries, |name, question| {
+    let ask = |name: &str, question| {
         answer(&path.join(name), question).unwrap_or_else(|error| {
             unknown.push((name.as_bytes().to_vec(), error));
             false
         })
-    });
+    };
+    // Nobody knows which functions an unreadable file has, so the whole directory counts as unreadable.
+    let mut failed = None;
+    let foreign = |name: &str| {
+        functions_of(&path.join(name)).unwrap_or_else(|error| {
+            failed = Some(error);
+            None
+        })
+    };
+    let listed = listing(place, &entries, ask, foreign);
+    if let Some(error) = failed {
+        return Err(error);
+    }
     let found = |name: &str| {
         items
             .binary_search_by(|(entry, _)| entry.name.as_slice().cmp(name.as_bytes()))
@@ -234,6 +248,11 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
             && let Err(error) = digest.tree(&path.join(&function.source), "", DEPTH_MAX)
         {
             unknown.push((function.source.clone().into_bytes(), error));
+        }
+        if !function.directory && is_foreign(&function.source) {
+            for (entry, metadata) in &items {
+                digest.add_foreign(entry, metadata);
+            }
         }
         for name in [Some(&function.source), function.sidecar.as_ref()]
             .into_iter()
@@ -286,7 +305,7 @@ fn doubt(name: &[u8], group: Option<&str>, rules: &Rules, doubts: &mut Doubts) -
         FileForm::Code(name) | FileForm::Archive(name) | FileForm::Program { name, .. } | FileForm::Manifest(name) => {
             name.ok()
         }
-        FileForm::Ignored | FileForm::Unclaimed => None,
+        FileForm::Ignored | FileForm::Unclaimed | FileForm::Foreign => None,
     };
     let of_directory = forms::directory(name).and_then(Result::ok);
     let any = of_file.is_some() || of_directory.is_some();
@@ -319,6 +338,12 @@ pub(super) fn signature(root: &Path, candidate: &Candidate) -> io::Result<Signat
     if candidate.directory_form {
         digest.tree(&root.join(&candidate.source), "", DEPTH_MAX)?;
     }
+    if !candidate.directory_form && is_foreign(&candidate.source) {
+        let place = candidate.source.rsplit_once('/').map_or("", |(group, _)| group);
+        for (entry, metadata) in &items(&root.join(place))?.items {
+            digest.add_foreign(entry, metadata);
+        }
+    }
     for path in [Some(&candidate.source), candidate.sidecar.as_ref()]
         .into_iter()
         .flatten()
@@ -337,6 +362,17 @@ fn answer(path: &Path, question: Question) -> io::Result<bool> {
         Ok(_) => Ok(question.answer(&head)),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(true),
         Err(error) if is_absent(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the names of the functions in a file of another system; absent if it is none, or if fnd may not read it.
+fn functions_of(path: &Path) -> io::Result<Option<Vec<String>>> {
+    let mut bytes = Vec::new();
+    let most = u64::try_from(yaml::FILE_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    match fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
+        Ok(_) => Ok(foreign::listed(&path.display().to_string(), &bytes)),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied || is_absent(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -433,6 +469,15 @@ impl Digest {
         let seconds = u64::try_from(metadata.mtime()).unwrap_or(0);
         let millis = u64::try_from(metadata.mtime_nsec()).unwrap_or(0) / 1_000_000;
         self.newest_ms = self.newest_ms.max(seconds.saturating_mul(1_000).saturating_add(millis));
+    }
+
+    /// Adds an entry that a function of another system may name.
+    fn add_foreign(&mut self, entry: &Entry, metadata: &Metadata) {
+        if let Ok(name) = str::from_utf8(&entry.name)
+            && is_foreign(name)
+        {
+            self.add(name, metadata);
+        }
     }
 
     /// Adds the contents of a directory. Leaves out entries that fnd may not read: the spawner may, and compares

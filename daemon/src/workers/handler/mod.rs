@@ -12,10 +12,12 @@ use crate::workers::handler::conversation::{Conversation, End};
 use crate::workers::http::Server;
 use crate::workers::{Workers, environment};
 use fnd_core::data::Data;
+use fnd_core::json;
 use fnd_core::outcome::Reason;
 use fnd_core::protocol::{self, Failure, InvokeHead, Level, LogRecord, ProtocolError};
 use fnd_core::supervisor::{Answered, CallOrder, Event, Rules};
 use fnd_core::triggers::cause::Cause;
+use fnd_manifest::json_text::JsonText;
 use fnd_wire::ids::WorkerId;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -140,7 +142,7 @@ impl Workers {
             context: payload
                 .context
                 .as_deref()
-                .and_then(|context| serde_json::from_str(context).ok()),
+                .and_then(|context| JsonText::new(json::in_order(context.as_bytes())?)),
             time: payload.cause.as_deref().and_then(Cause::time).map(Into::into),
             cause: payload.cause.as_deref().map(Cow::Borrowed),
             variables: member.variables.then(|| environment::for_worker(payload)).flatten(),

@@ -15,6 +15,7 @@ use fnd_core::outcome::Reason;
 use fnd_core::record::{RunResult, is_json};
 use fnd_core::supervisor::AttemptOrder;
 use fnd_core::triggers::cause::Cause;
+use fnd_core::triggers::event::renewed;
 use fnd_wire::ids::{InvocationId, WorkerId};
 use fnd_wire::units::print_size;
 use hyper::body::Incoming;
@@ -67,9 +68,11 @@ pub(super) fn head(attempt: &AttemptOrder, now_ms: u64) -> Result<Request<Bytes>
         .body(body)
         .map_err(|error| format!("its request is not valid in HTTP: {error}"))?;
     let given = made.map_or(&[][..], |made| &made.headers);
+    let renewed = renewed(given);
     let find = |name: &str| {
         given
             .iter()
+            .chain(&renewed)
             .find(|(found, _)| found == name)
             .map(|(_, value)| value.clone())
     };

@@ -7,6 +7,7 @@
 //! - `go`: handlers in Go
 //! - `java`: handlers in Java
 //! - `javascript`: handlers in JavaScript and TypeScript
+//! - `kubeless`: handlers of Kubeless, which may have any name
 //! - `php`: handlers in PHP
 //! - `python`: handlers in Python
 //! - `ruby`: handlers in Ruby
@@ -18,6 +19,7 @@ use super::project::is_standard;
 mod go;
 mod java;
 mod javascript;
+mod kubeless;
 mod php;
 mod python;
 mod ruby;
@@ -52,15 +54,32 @@ pub fn handler(runtime: &str, code: &[u8]) -> Option<Handler> {
     }
 }
 
-/// Returns a function that looks like a handler, but is none because of the number of its parameters, which is returned as
-/// well; absent if anything in the file may call it.
+/// A function that looks like a handler, but is none because of its parameters or its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Uncalled {
+    /// Its line, from 1.
+    pub line: u32,
+    /// The function as people write it: `def main`.
+    pub what: String,
+    /// Its name.
+    pub name: String,
+    /// The number of its parameters.
+    pub parameters: usize,
+    /// Whether its parameters are those of Kubeless, so that only its name is missing in the manifest.
+    pub kubeless: bool,
+}
+
+/// Returns a function that looks like a handler, but is none; absent if anything in the file may call it.
 #[must_use]
-pub fn uncalled(runtime: &str, code: &[u8]) -> Option<(Handler, usize)> {
-    if runtime != "python" {
-        return None;
-    }
+pub fn uncalled(runtime: &str, code: &[u8]) -> Option<Uncalled> {
     let text = String::from_utf8_lossy(code);
-    python::uncalled(text.strip_prefix('\u{feff}').unwrap_or(&text))
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    match runtime {
+        "python" => python::uncalled(text),
+        "php" => kubeless::uncalled(text, "function ", "$"),
+        "ruby" => kubeless::uncalled(text, "def ", ""),
+        _ => None,
+    }
 }
 
 /// Returns the modules that a Python file imports and that do not belong to Python.

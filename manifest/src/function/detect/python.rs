@@ -1,6 +1,6 @@
 //! Detects handlers in Python: a top-level `handler`, or a top-level `main` or `handle` with two parameters.
 
-use super::{Handler, line_of};
+use super::{Handler, Uncalled, kubeless, line_of};
 use std::collections::BTreeSet;
 
 /// Returns the handler. A file that runs its own `main` when it is started is a script, whatever the parameters of
@@ -10,7 +10,7 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
     let guard = code
         .lines()
         .any(|line| line.starts_with("if ") && line.contains("__name__"));
-    top_level(&code).find_map(|(position, line)| {
+    let defined = top_level(&code).find_map(|(position, line)| {
         let two = || parameters_at(&code, position, line) == 2;
         let what = match defined(line)? {
             "handler" => "def handler",
@@ -19,31 +19,47 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
             _ => return None,
         };
         Some(found(&code, position, what))
-    })
+    });
+    defined.or_else(|| served(&code))
 }
 
-/// Returns a `main` or `handle` that is no handler because of its parameters, with their number, if nothing runs it: it is
-/// named nowhere else, and the file consists only of definitions. In doubt there is none.
-pub(super) fn uncalled(text: &str) -> Option<(Handler, usize)> {
+/// Returns the line in which a file asks the SDK of Rafay to serve its handler, which may be in another file.
+fn served(code: &str) -> Option<Handler> {
+    const SDK: [&str; 2] = ["import python_sdk_rafay_workflow", "from python_sdk_rafay_workflow"];
+    let imported = code.lines().any(|line| SDK.iter().any(|sdk| line.starts_with(sdk)));
+    let position = code.find("serve_function(").filter(|_| imported)?;
+    Some(found(code, position, "serve_function"))
+}
+
+/// Returns a `main` or `handle` that is no handler because of its parameters, or a handler of Kubeless, which may have any
+/// name, if nothing runs it: it is named nowhere else, and the file consists only of definitions. In doubt there is none.
+pub(super) fn uncalled(text: &str) -> Option<Uncalled> {
     let code = blank(text);
     let mut candidate = None;
+    let mut of_kubeless = None;
     let mut decorated = false;
     for (position, line) in top_level(&code) {
         match defined(line) {
             // A decorator may run what it decorates.
             Some("main" | "handle") if decorated => return None,
-            Some("main") => candidate = candidate.or(Some((position, line, "main", "def main"))),
-            Some("handle") => candidate = candidate.or(Some((position, line, "handle", "def handle"))),
+            Some(name @ ("main" | "handle")) => candidate = candidate.or(Some((position, line, name))),
+            Some(name) if !decorated && kubeless::is_list(code.get(position..)?, "") => {
+                of_kubeless = Some((position, line, name));
+            }
             Some(_) => {}
             None if only_defines(line) => {}
             None => return None,
         }
         decorated = line.starts_with('@');
     }
-    let (position, line, name, what) = candidate?;
-    let words = code.split(|c: char| c != '_' && !c.is_alphanumeric());
-    let once = words.filter(|word| *word == name).count() == 1;
-    once.then(|| (found(&code, position, what), parameters_at(&code, position, line)))
+    let (position, line, name) = candidate.or(of_kubeless)?;
+    kubeless::occurs_once(&code, name).then(|| Uncalled {
+        line: line_of(&code, position),
+        what: format!("def {name}"),
+        name: name.to_owned(),
+        parameters: parameters_at(&code, position, line),
+        kubeless: candidate.is_none(),
+    })
 }
 
 /// Most modules that are returned.
@@ -228,6 +244,21 @@ mod tests {
     }
 
     #[test]
+    fn what_serves_a_function_of_rafay_is_a_handler() {
+        check(
+            "from function import handler\nimport python_sdk_rafay_workflow as sdk\n\nif __name__ == '__main__':\n    \
+             sdk.serve_function(handler.handle)\n",
+            Some((5, "serve_function")),
+        );
+        check(
+            "from python_sdk_rafay_workflow import serve_function\ndef f(a, b): pass\nserve_function(f)\n",
+            Some((3, "serve_function")),
+        );
+        check("def serve_function(f): pass\nserve_function(print)\n", None);
+        check("import python_sdk_rafay_workflow\nprint('serve_function(x)')\n", None);
+    }
+
+    #[test]
     fn scripts_are_left_alone() {
         check("", None);
         check("print('x')\n", None);
@@ -276,8 +307,35 @@ mod tests {
             ),
         ] {
             assert_eq!(handler(text), None, "{text}");
-            let found = uncalled(text).map(|(found, parameters)| (found.what, found.line, parameters));
-            assert_eq!(found, Some(expected), "{text}");
+            let found = uncalled(text).unwrap();
+            assert_eq!((found.what.as_str(), found.line, found.parameters), expected, "{text}");
+            assert!(!found.kubeless, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_handler_of_kubeless_is_found_by_its_parameters() {
+        for (text, expected) in [
+            ("def foo(event, context):\n    return 'x'\n", ("def foo", 1)),
+            (
+                "import os\n\ndef helper(x):\n  pass\n\nasync def foo_bar(\n  event: dict, context=None,\n):\n  pass\n",
+                ("def foo_bar", 6),
+            ),
+        ] {
+            let found = uncalled(text).unwrap();
+            assert_eq!((found.what.as_str(), found.line), expected, "{text}");
+            assert_eq!((found.kubeless, found.parameters), (true, 2), "{text}");
+        }
+        for text in [
+            "def foo(event, context):\n    pass\nfoo(1, 2)\n",
+            "def foo(event, context):\n    pass\nprint(1)\n",
+            "def foo(event):\n    pass\n",
+            "def foo(event, contexts):\n    pass\n",
+            "def foo(event, context, more):\n    pass\n",
+            "@x\ndef foo(event, context):\n    pass\n",
+            "class A:\n    def foo(event, context):\n        pass\n",
+        ] {
+            assert_eq!(uncalled(text), None, "{text}");
         }
     }
 
@@ -327,6 +385,7 @@ mod tests {
         for text in [
             "def main(\n",
             "def main\n",
+            "def a\n",
             "def handle(a,\n",
             "def main((\n",
             "\"\"\"",

@@ -69,6 +69,16 @@ fn a_script_in_doubt_does_not_run_by_itself() {
             (true, vec![]),
         ),
         (b"def main(args):\n    return 1\nmain(0)\n", None, (true, vec![])),
+        (
+            b"def foo(event, context):\n    return 1\n",
+            None,
+            (false, vec!["not-called"]),
+        ),
+        (
+            b"def foo(event, context):\n    return 1\n",
+            Some("handler = \"x.foo\"\n"),
+            (false, vec![]),
+        ),
     ] {
         let judged = judge("").function(&single(file("/f/x.py", code), manifest)).verdict;
         let codes: Vec<_> = judged.diagnostics.iter().map(|problem| problem.code.as_str()).collect();
@@ -429,4 +439,61 @@ fn events_are_subscribed_to_with_a_schema_beside_the_code() {
     assert_eq!((event.when.len(), event.key.is_some()), (1, true));
     let text = serde_json::to_string(&manifest).unwrap();
     assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), manifest);
+}
+
+/// The help names the manifest's key, or the system whose form it is.
+#[test]
+fn a_form_of_another_system_is_named() {
+    for (path, code, expected) in [
+        (
+            "/f/x.py",
+            "def foo(event, context):\n    pass\n",
+            "write `handler = \"x.foo\"` into the manifest",
+        ),
+        (
+            "/f/x.rb",
+            "def foo(event, context)\nend\n",
+            "write `handler = \"x.foo\"` into the manifest",
+        ),
+        (
+            "/f/x.php",
+            "<?php\nfunction foo($event, $context) {\n}\n",
+            "write `handler = \"x.foo\"` into the manifest",
+        ),
+        (
+            "/f/x.py",
+            "def main():\n    pass\n",
+            "if it is Kyma's `main()`, write `handler = \"x.main\"`",
+        ),
+        (
+            "/f/x.py",
+            "def main(args):\n    pass\n",
+            "`main(args)` of OpenWhisk is not supported",
+        ),
+        (
+            "/f/x.py",
+            "def handle(req):\n    pass\n",
+            "`handle(request)` of OpenFaaS is not supported",
+        ),
+    ] {
+        let judged = judge("").function(&single(file(path, code.as_bytes()), None)).verdict;
+        let help = judged
+            .diagnostics
+            .iter()
+            .filter_map(|problem| problem.help.clone())
+            .next()
+            .unwrap_or_default();
+        assert!(help.contains(expected), "{code}: {:?}", judged.diagnostics);
+    }
+}
+
+/// Keptn's programs read the context as it was written.
+#[test]
+fn the_context_keeps_the_order_of_the_file() {
+    let manifest = "[context]\nworkloadName = \"w\"\nappName = \"a\"\nlist = [{ z = 1, b = 2.5 }]\n[context.objectType]\nb = true\na = 'x\"'\n";
+    let judged = judge("")
+        .function(&single(file("/f/x.sh", b"echo\n"), Some(manifest)))
+        .verdict;
+    let expected = r#"{"workloadName":"w","appName":"a","list":[{"z":1,"b":2.5}],"objectType":{"b":true,"a":"x\""}}"#;
+    assert_eq!(judged.manifest.unwrap().context.unwrap().get(), expected);
 }

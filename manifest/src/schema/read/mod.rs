@@ -264,7 +264,7 @@ impl Reader<'_> {
                 self.real(&span, range, &text)
             }
             (Kind::Json, found) => self.json(&span, found).map(Value::Json),
-            (Kind::JsonTable, found @ DeValue::Table(_)) => self.json(&span, found).map(Value::Json),
+            (Kind::JsonTable, found @ DeValue::Table(_)) => self.json_in_order(&span, found).map(Value::JsonTable),
             (Kind::List(item), DeValue::Array(items)) => {
                 let items: Vec<Option<Node>> = items.iter().map(|found| self.node(found.span(), found, item)).collect();
                 items.into_iter().collect::<Option<Vec<Node>>>().map(Value::List)

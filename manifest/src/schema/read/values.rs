@@ -3,6 +3,7 @@
 use super::words::{escaped, nearest};
 use super::{Reader, Value};
 use crate::diagnostic::Diagnostic;
+use crate::json_text::JsonText;
 use crate::schema::{Form, Zero, one_of};
 use fnd_wire::units::{self, UnitError};
 use std::ops::{Range, RangeInclusive};
@@ -126,6 +127,38 @@ impl Reader<'_> {
         );
         self.bad(span, &message);
         None
+    }
+
+    /// Returns the JSON of a TOML value as a text, with the keys of tables in the order of the file.
+    pub(super) fn json_in_order(&mut self, span: &Range<usize>, found: &DeValue<'_>) -> Option<JsonText> {
+        // This reports what JSON cannot express.
+        self.json(span, found)?;
+        JsonText::new(self.written(span, found)?)
+    }
+
+    fn written(&mut self, span: &Range<usize>, found: &DeValue<'_>) -> Option<String> {
+        match found {
+            DeValue::Table(table) => {
+                let mut entries: Vec<_> = table.iter().collect();
+                entries.sort_by_key(|(name, _)| name.span().start);
+                let members: Option<Vec<String>> = entries
+                    .into_iter()
+                    .map(|(name, item)| {
+                        let name = serde_json::to_string(name.get_ref().as_ref()).ok()?;
+                        Some(format!("{name}:{}", self.written(&item.span(), item.get_ref())?))
+                    })
+                    .collect();
+                Some(format!("{{{}}}", members?.join(",")))
+            }
+            DeValue::Array(items) => {
+                let items: Option<Vec<String>> = items
+                    .iter()
+                    .map(|item| self.written(&item.span(), item.get_ref()))
+                    .collect();
+                Some(format!("[{}]", items?.join(",")))
+            }
+            scalar => self.json(span, scalar).map(|json| json.to_string()),
+        }
     }
 
     /// Returns the JSON of a TOML value. The parser bounds the depth.

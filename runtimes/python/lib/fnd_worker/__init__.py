@@ -13,7 +13,7 @@ def import_own():
     sys.pycache_prefix = os.environ.pop("FND_BYTE_CODE", None)
     sys.dont_write_bytecode = sys.pycache_prefix is None
     try:
-        from . import call, load, threads
+        from . import call, load, threads, values
     except Exception:
         # The compiled files are damaged: without them the imports are only slower. Any other error comes again below.
         pass

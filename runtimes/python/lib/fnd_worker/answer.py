@@ -65,11 +65,15 @@ def response(value, head):
     elif isinstance(value, Response):
         status, headers, content = value.status, value.headers, value.body
     elif hasattr(value, "status_code") and hasattr(value, "headers"):
-        # Responses of bottle, requests and similar libraries.
-        status, headers = value.status_code, value.headers
-        content = value.content if hasattr(value, "content") else getattr(value, "body", None)
-        if isinstance(content, (list, tuple)):
-            content = b"".join(piece if isinstance(piece, bytes) else piece.encode() for piece in content)
+        # Responses of bottle, flask, requests and similar libraries.
+        status, headers = value.status_code, of_library(value)
+        if hasattr(value, "get_data"):
+            content = value.get_data()
+        else:
+            content = joined(value.content if hasattr(value, "content") else getattr(value, "body", None))
+    elif hasattr(value, "__next__"):
+        # A generator: its pieces are the body.
+        return joined(value)
     else:
         return value
     if not is_status(status):
@@ -86,8 +90,39 @@ def response(value, head):
     return content
 
 
+def of_library(value):
+    """Returns all headers of a library's response, also those that occur more than once, such as cookies."""
+    headers = value.headers
+    if not hasattr(headers, "allitems"):
+        return headers
+    pairs = list(headers.allitems())
+    if getattr(value, "_cookies", None):
+        pairs += [(name, text) for name, text in value.headerlist if name.lower() == "set-cookie"]
+    return pairs
+
+
+def joined(content):
+    """Returns the body of a library's response: its pieces, which are text or bytes, or the content of a file."""
+    if content is None or isinstance(content, (str, bytes, dict)):
+        return content
+    try:
+        if hasattr(content, "read"):
+            return content.read()
+        pieces = list(content)
+        if all(isinstance(piece, str) for piece in pieces):
+            return "".join(pieces)
+        return b"".join(piece if isinstance(piece, bytes) else piece.encode() for piece in pieces)
+    except (TypeError, AttributeError) as error:
+        raise BadAnswer("the handler returned an answer in pieces that are neither text nor bytes: %s" % error) from None
+
+
 def is_status(value):
     return isinstance(value, int) and not isinstance(value, bool) and 200 <= value < 600
+
+
+def is_answer(error):
+    """Says whether an exception is an answer: bottle's `HTTPResponse` and `HTTPError`, which `abort` and `redirect` raise."""
+    return any(known.__name__ == "HTTPResponse" and known.__module__ == "bottle" for known in type(error).__mro__)
 
 
 def failure(error, entry, loading=False):

@@ -1,16 +1,24 @@
 """Makes the arguments of a handler: event and context of Kubeless and Kyma, logger and request of Rafay."""
 
 import os
+import sys
 
 from .answer import TEXT_MAX, record
-from .event import Event, Request, decode, decode_previous
+from .decode import decode, decode_previous
+from .event import Event
+from .request import Request
 from .wire import LOG
 
 FUNCTION = {
     "timeout": float(os.environ.get("FUNC_TIMEOUT") or 180),
     "runtime": os.environ.get("FUNC_RUNTIME"),
     "memory-limit": os.environ.get("FUNC_MEMORY_LIMIT"),
+    # Kyma's.
+    "namespace": os.environ.get("SERVICE_NAMESPACE"),
+    "body-size-limit": int(os.environ.get("FUNC_MEMFILE_MAX") or 100 << 20),
 }
+
+OPENTELEMETRY = "opentelemetry.trace"
 
 # Names of Rafay's metadata, and the headers they come from.
 METADATA = {
@@ -30,17 +38,38 @@ METADATA = {
 class Context(dict):
     """`context["function-name"]`, or `context.function_name`."""
 
-    __slots__ = ()
+    __slots__ = ("_headers",)
 
     def __getattr__(self, name):
         for key in (name, name.replace("_", "-")):
             if key in self:
                 return self[key]
-        raise AttributeError(name)
+        raise AttributeError("the context has no `%s`" % name)
+
+    @property
+    def trace(self):
+        """The trace of this call: `context.trace.headers()` for a request that shall belong to it."""
+        from .trace import Trace
+
+        return Trace(self["traceparent"], self._headers)
+
+
+class RafayRequest(dict):
+    """The request of `handle(logger, request)`; `request.trace` as `context.trace`."""
+
+    __slots__ = ("_traceparent", "_headers")
+
+    @property
+    def trace(self):
+        from .trace import Trace
+
+        return Trace(self._traceparent, self._headers)
 
 
 class Logger:
     """Log records of one call. `logger.info("%d items", 3, shop="north")`: keywords become fields."""
+
+    name = os.environ.get("FND_FUNCTION")
 
     def __init__(self, wire, call):
         self._wire, self._call = wire, call
@@ -53,6 +82,8 @@ class Logger:
             except (TypeError, ValueError):
                 text = " ".join([text, *map(str, arguments)])
         error = fields.pop("exc_info", None)
+        for option in ("stack_info", "stacklevel"):
+            fields.pop(option, None)
         fields.update(fields.pop("extra", None) or {})
         if error:
             import traceback
@@ -81,10 +112,33 @@ class Logger:
     def exception(self, text, *arguments, **fields):
         self._log("error", text, arguments, dict(fields, exc_info=True))
 
+    def log(self, level, text, *arguments, **fields):
+        """A record of a level of `logging`: a number."""
+        names = ((40, "error"), (30, "warning"), (20, "info"))
+        self._log(next((name for least, name in names if level >= least), "debug"), text, arguments, fields)
+
+    def isEnabledFor(self, level):
+        return True
+
+    def getEffectiveLevel(self):
+        return 10
+
+    def setLevel(self, level):
+        """fnd keeps all records; `fndctl logs` filters them."""
+
+
+def attach(traceparent):
+    """Gives OpenTelemetry the trace of the call, if the function has imported it."""
+    from .trace import attach
+
+    attach(traceparent)
+
 
 def event_and_context(handler, wire, call, head, payload, previous):
     request = Request(head, payload)
     event = Event(head, payload, request)
+    if OPENTELEMETRY in sys.modules:
+        attach(head["traceparent"])
     if handler.parameters < 2:
         return (event,)[: handler.parameters]
     context = Context(FUNCTION)
@@ -95,6 +149,7 @@ def event_and_context(handler, wire, call, head, payload, previous):
     context["keptn-context"] = head.get("context")
     context["previous"] = decode_previous(previous)
     context["log"] = Logger(wire, call)
+    context._headers = request.known
     return event, context
 
 
@@ -104,8 +159,12 @@ def logger_and_request(handler, wire, call, head, payload, previous):
         data = {}
     if not isinstance(data, dict):
         raise TypeError("`handle(logger, request)` needs a JSON object, but the payload is not one")
-    headers = Request(head, payload).headers
+    headers = Request(head, payload).known
+    data = RafayRequest(data)
     data["metadata"] = {name: headers.get(header) for name, header in METADATA.items()}
     if previous is not None:
         data["previous"] = decode_previous(previous)
+    data._traceparent, data._headers = head["traceparent"], headers
+    if OPENTELEMETRY in sys.modules:
+        attach(data._traceparent)
     return Logger(wire, call), data

@@ -10,7 +10,7 @@ import re
 
 from fnd import BadRequest
 
-from .event import Values
+from .values import Values
 
 PARTS_MAX = 1000
 HEAD_MAX = 8 << 10
@@ -37,6 +37,8 @@ class File:
     def size(self):
         return len(self._data)
 
+    content_length = size
+
     def read(self, size=-1):
         return self.file.read(size)
 
@@ -60,8 +62,11 @@ class File:
                 file.write(self._data)
         return self._path
 
-    def save(self, destination, overwrite=False):
-        """Writes the content to a file, or into a directory under `filename`."""
+    def save(self, destination, overwrite=False, chunk_size=None):
+        """Writes the content to a file, or into a directory under `filename`, or to an open file."""
+        if hasattr(destination, "write"):
+            destination.write(self._data)
+            return
         if os.path.isdir(destination):
             destination = os.path.join(destination, self.filename)
         with open(destination, "wb" if overwrite else "xb") as file:

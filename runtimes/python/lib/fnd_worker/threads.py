@@ -12,8 +12,8 @@ from threading import Condition, Lock, Thread
 
 from fnd import BadRequest, Response
 
-from .answer import failure, flush, result
-from .event import PARSE
+from .answer import failure, flush, is_answer, result
+from .decode import PARSE
 from .wire import ERROR, INVOKE, READY, RESULT, STOP
 
 # Calls that may be in flight at once; `[pool] concurrency` says how many fnd uses.
@@ -146,6 +146,11 @@ def failed(call, error):
         return call, RESULT, result(None)
     if isinstance(error, BadRequest):
         return call, RESULT, result(Response(str(error) + "\n", 400))
+    if is_answer(error):
+        try:
+            return call, RESULT, result(error)
+        except Exception as why:
+            error = why
     return call, ERROR, failure(error, None)
 
 

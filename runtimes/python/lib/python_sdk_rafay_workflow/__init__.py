@@ -1,12 +1,22 @@
-"""The names of Rafay's SDK for workflow functions: `from python_sdk_rafay_workflow import sdk`."""
+"""The names of Rafay's SDK for workflow functions. fnd serves the function itself, so nothing here serves HTTP."""
 
-INSTEAD = {
-    "EventDetails": 'the same is in `request["metadata"]`: eventSource, eventSourceName, eventType',
-    "StateClientBuilder": "fnd has no such state store: keep state in files below $STATE_DIRECTORY",
-}
+from .errors import ExecuteAgainException, FailedException, TransientException
+from .event_details import EventDetails, EventType
+from .sdk import serve_function
+
+__all__ = [
+    "serve_function",
+    "ExecuteAgainException",
+    "FailedException",
+    "TransientException",
+    "EventDetails",
+    "EventType",
+]
 
 
 def __getattr__(name):
-    if name in INSTEAD:
-        raise ImportError("`%s` of Rafay's SDK is not supported; %s" % (name, INSTEAD[name]))
+    if name == "StateClientBuilder":
+        from .state_client import StateClientBuilder
+
+        return StateClientBuilder
     raise AttributeError("module `%s` has no `%s`" % (__name__, name))

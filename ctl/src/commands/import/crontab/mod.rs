@@ -145,6 +145,7 @@ impl<'a> Maker<'a> {
                  limits.",
                 self.text.name
             ),
+            ..Imported::default()
         }
     }
 

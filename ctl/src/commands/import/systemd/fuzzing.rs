@@ -26,5 +26,6 @@ pub(crate) fn made(service: &str, timer: Option<&str>) -> Imported {
         functions: made.into_iter().collect(),
         report,
         head: "x".to_owned(),
+        ..Imported::default()
     }
 }

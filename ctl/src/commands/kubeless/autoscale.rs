@@ -1,0 +1,154 @@
+//! `kubeless autoscale`: the smallest and the largest pool of a function. fnd starts workers as calls need them, so a target
+//! of CPU or calls is only kept and shown.
+
+use super::super::Context;
+use super::code::Code;
+use super::function::list::details;
+use super::manifest::{AUTOSCALE, table};
+use super::object::NAMESPACE;
+use super::options::{Namespace, ignored};
+use crate::candidates;
+use crate::exit::{Exit, Failure};
+use crate::output::{Table, Tone};
+use serde_json::{Value, json};
+
+/// The verbs.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Verb {
+    /// Set the smallest and the largest number of workers of a function.
+    #[command(after_help = "Example:\n  kubeless autoscale create hello --min 1 --max 3")]
+    Create(Create),
+    /// Set them back to what they were without `create`.
+    Delete(Named),
+    /// List functions for which they are set.
+    #[command(visible_alias = "ls")]
+    List(All),
+}
+
+/// Options of `create`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Create {
+    /// Name of the function.
+    #[arg(value_name = "FUNCTION", add = candidates::functions())]
+    function: String,
+
+    /// Workers that are always there.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    min: u32,
+
+    /// Most workers at once.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    max: u32,
+
+    /// Kept, shown and reported: fnd starts workers as calls need them.
+    #[arg(long, value_name = "METRIC", default_value = "cpu", value_parser = ["cpu", "qps"])]
+    metric: String,
+
+    /// Kept, shown and reported, likewise.
+    #[arg(long, value_name = "VALUE")]
+    value: Option<String>,
+
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+/// A function.
+#[derive(Debug, clap::Args)]
+pub(super) struct Named {
+    /// Name of the function.
+    #[arg(value_name = "FUNCTION", add = candidates::functions())]
+    function: String,
+
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+/// All functions.
+#[derive(Debug, clap::Args)]
+pub(super) struct All {
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+/// Runs a verb.
+///
+/// # Errors
+/// There is no such function, or fnd refuses the change.
+pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+    match verb {
+        Verb::Create(args) => create(context, &args).await?,
+        Verb::Delete(args) => {
+            args.namespace.report(context);
+            let mut code = Code::of(context, &args.function).await?;
+            if table(&mut code.manifest, "labels")?.remove(AUTOSCALE).is_none() {
+                let message = format!("`{}` has no autoscale", args.function);
+                return Err(
+                    Failure::new(Exit::NoSuchThing, message).help("`autoscale list` shows those that there are")
+                );
+            }
+            let pool = table(&mut code.manifest, "pool")?;
+            let _ = (pool.remove("min"), pool.remove("max"));
+            code.upload(context, &args.function, false).await?;
+            context.out.remark(&format!("Autoscale of {} deleted", args.function))?;
+        }
+        Verb::List(args) => {
+            args.namespace.report(context);
+            list(context).await?;
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+async fn create(context: &Context, args: &Create) -> Result<(), Failure> {
+    args.namespace.report(context);
+    if args.min > args.max {
+        return Err(Failure::usage(format!(
+            "`--min {}` is more than `--max {}`",
+            args.min, args.max
+        )));
+    }
+    let value = args.value.clone().unwrap_or_default();
+    let target = format!("--metric {} --value {value}", args.metric);
+    ignored(
+        context,
+        target.trim_end_matches(" --value "),
+        "fnd starts workers as calls need them, up to --max",
+    );
+    let mut code = Code::of(context, &args.function).await?;
+    let pool = table(&mut code.manifest, "pool")?;
+    for (key, number) in [("min", args.min), ("max", args.max)] {
+        pool.insert(key.to_owned(), i64::from(number).into());
+    }
+    let label = format!("{}:{value}", args.metric);
+    table(&mut code.manifest, "labels")?.insert(AUTOSCALE.to_owned(), label.into());
+    code.upload(context, &args.function, false).await?;
+    context.out.remark(&format!("Autoscale of {} created", args.function))
+}
+
+async fn list(context: &Context) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    for detail in details(context, &[]).await? {
+        let Some(label) = detail.status.labels.get(AUTOSCALE) else {
+            continue;
+        };
+        let (metric, value) = label.split_once(':').unwrap_or((label, ""));
+        let pool = &detail.more.manifest["pool"];
+        let function = detail.status.function.as_str();
+        rows.push(json!({
+            "name": function, "namespace": NAMESPACE, "target": function,
+            "min": pool["min"].to_string(), "max": pool["max"].to_string(), "metric": metric, "value": value,
+        }));
+    }
+    let body = Value::from(rows).to_string();
+    context.out.document(body.as_bytes(), |rows: &Vec<Value>, out| {
+        let mut shown = Table::fixed(&["NAME", "NAMESPACE", "TARGET", "MIN", "MAX", "METRIC", "VALUE"]);
+        let keys = ["name", "namespace", "target", "min", "max", "metric", "value"];
+        for row in rows {
+            shown.row(
+                Tone::Plain,
+                keys.map(|key| row[key].as_str().unwrap_or_default().to_owned()),
+            );
+        }
+        out.table(&shown)
+    })
+}

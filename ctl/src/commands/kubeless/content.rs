@@ -1,0 +1,133 @@
+//! What a file, an archive or a URL has.
+
+use super::super::deploy::TreeFile;
+use crate::exit::{Exit, Failure};
+use crate::interpreters::agent;
+use fnd_unpack::{Sink, Stop, unpack};
+use fnd_wire::archive::{Format, SUFFIXES};
+use fnd_wire::unpack::Unpacked;
+use std::fs;
+use std::io::{self, Cursor};
+
+/// More ends of names of archives that Kubeless knows.
+const MORE_SUFFIXES: [(&str, Format); 6] = [
+    (".taz", Format::Gzip),
+    (".tb2", Format::Bzip2),
+    (".tbz", Format::Bzip2),
+    (".tbz2", Format::Bzip2),
+    (".tz2", Format::Bzip2),
+    (".txz", Format::Xz),
+];
+
+/// Most bytes that are fetched from a URL: as many as the files of a function may have.
+const FETCHED_MAX: u64 = 512 << 20;
+
+/// What a path or a URL has.
+#[derive(Debug)]
+pub(super) struct Content {
+    /// The path or the URL, without a query.
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Content {
+    /// Reads a file, or fetches a URL.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) fn read(place: &str) -> Result<Self, Failure> {
+        if !is_url(place) {
+            let bytes = fs::read(place);
+            let bytes = bytes.map_err(|error| Failure::usage(format!("failed to read `{place}`: {error}")))?;
+            return Ok(Self {
+                name: place.to_owned(),
+                bytes,
+            });
+        }
+        let failed = |error: ureq::Error| {
+            Failure::new(Exit::FunctionFailed, format!("failed to get `{place}`: {error}"))
+                .help("check the network and HTTPS_PROXY, or name a file")
+        };
+        let mut response = agent().get(place).call().map_err(failed)?;
+        let body = response.body_mut().with_config().limit(FETCHED_MAX).read_to_vec();
+        Ok(Self {
+            name: place.split(['?', '#']).next().unwrap_or(place).to_owned(),
+            bytes: body.map_err(failed)?,
+        })
+    }
+
+    /// Returns the format of the archive that it is, by the end of its name.
+    pub(super) fn archive(&self) -> Option<Format> {
+        let suffixes = SUFFIXES.iter().chain(&MORE_SUFFIXES);
+        let found = suffixes.into_iter().find(|(suffix, _)| self.name.ends_with(suffix));
+        found.map(|(_, format)| *format)
+    }
+
+    /// Returns the files of an archive.
+    ///
+    /// # Errors
+    /// The archive is refused.
+    pub(super) fn unpacked(self, format: Format) -> Result<Vec<TreeFile>, Failure> {
+        let mut files = Files(Vec::new());
+        match unpack(format, &mut Cursor::new(self.bytes), &mut files) {
+            Ok(()) => Ok(files.0),
+            Err(Stop::Sink(error)) => Err(Failure::usage(format!("failed to unpack `{}`: {error}", self.name))),
+            Err(Stop::Refused(refusal)) => {
+                let (message, help) = refusal.words();
+                Err(Failure::new(Exit::InvalidManifest, format!("`{}`: {message}", self.name)).help(help))
+            }
+        }
+    }
+}
+
+pub(super) fn is_url(place: &str) -> bool {
+    place.starts_with("http://") || place.starts_with("https://")
+}
+
+/// Keeps the files of an archive in memory.
+struct Files(Vec<TreeFile>);
+
+impl Sink for Files {
+    fn file(&mut self, file: &Unpacked) -> io::Result<()> {
+        self.0.push(TreeFile {
+            path: file.path.clone(),
+            bytes: Vec::new(),
+            executable: file.executable,
+        });
+        Ok(())
+    }
+
+    fn data(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(file) = self.0.last_mut() {
+            file.bytes.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archives_are_known_by_their_names() {
+        for (name, archive) in [
+            ("a.zip", true),
+            ("a.tar.gz", true),
+            ("a.tgz", true),
+            ("a.taz", true),
+            ("a.tar.bz2", true),
+            ("a.tbz2", true),
+            ("a.tar.xz", true),
+            ("a.py", false),
+            ("zip", false),
+        ] {
+            let content = Content {
+                name: name.to_owned(),
+                bytes: Vec::new(),
+            };
+            assert_eq!(content.archive().is_some(), archive, "{name}");
+        }
+        assert!(is_url("https://example.com/f.py") && !is_url("python/f.py"));
+    }
+}

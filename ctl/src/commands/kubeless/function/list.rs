@@ -1,0 +1,189 @@
+//! `kubeless function list` and `describe`.
+
+use super::super::object;
+use super::super::options::Namespace;
+use crate::candidates;
+use crate::cli::Format;
+use crate::commands::{Context, function_path};
+use crate::exit::{Exit, Failure};
+use crate::output::{Table, Tone};
+use fnd_core::api::{FunctionDetail, FunctionList};
+use fnd_core::supervisor::FunctionState;
+use serde_json::Value;
+
+/// Options of `list`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  kubeless function ls\n  kubeless function ls hello -o yaml")]
+pub(in crate::commands::kubeless) struct List {
+    /// Names of functions [default: all].
+    #[arg(value_name = "FUNCTION", add = candidates::functions())]
+    functions: Vec<String>,
+
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+/// Options of `describe`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  kubeless function describe hello")]
+pub(in crate::commands::kubeless) struct Describe {
+    /// Name of the function.
+    #[arg(value_name = "FUNCTION", add = candidates::functions())]
+    function: String,
+
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+/// Returns the details of the functions that are named, or of all.
+///
+/// # Errors
+/// A function does not exist, or fnd cannot be reached.
+pub(in crate::commands::kubeless) async fn details(
+    context: &Context,
+    named: &[String],
+) -> Result<Vec<FunctionDetail>, Failure> {
+    let mut names = named.to_vec();
+    if names.is_empty() {
+        let list: FunctionList = crate::output::parse(&context.client.get("/v1/functions").await?.body)?;
+        names = list
+            .functions
+            .iter()
+            .map(|function| function.function.to_string())
+            .collect();
+    }
+    let mut details = Vec::new();
+    for name in &names {
+        details.push(crate::output::parse(
+            &context.client.get(&function_path(name)?).await?.body,
+        )?);
+    }
+    Ok(details)
+}
+
+/// Lists functions.
+///
+/// # Errors
+/// A function does not exist, or fnd cannot be reached.
+pub(super) async fn list(context: &Context, args: List) -> Result<Exit, Failure> {
+    args.namespace.report(context);
+    let details = details(context, &args.functions).await?;
+    let objects: Vec<Value> = details.iter().map(of).collect();
+    let body = Value::from(objects).to_string();
+    context.out.document(body.as_bytes(), |_: &Value, out| {
+        let mut header = vec!["NAME", "NAMESPACE", "HANDLER", "RUNTIME", "DEPENDENCIES", "STATUS"];
+        let is_wide = out.format == Format::Wide;
+        if is_wide {
+            header.extend(["MEMORY", "ENV", "LABEL"]);
+        }
+        let mut table = Table::fixed(&header);
+        for detail in &details {
+            let manifest = &detail.more.manifest;
+            let mut cells = vec![
+                detail.status.function.to_string(),
+                object::NAMESPACE.to_owned(),
+                text(manifest, "handler"),
+                detail.status.runtime.replace(' ', ""),
+                packages(&detail.more.packages, if is_wide { usize::MAX } else { 3 }),
+                status(detail.status.state).to_owned(),
+            ];
+            if is_wide {
+                cells.extend([
+                    memory(manifest),
+                    pairs(&manifest["env"]),
+                    pairs(&object::labels(manifest).into()),
+                ]);
+            }
+            table.row(Tone::Plain, cells);
+        }
+        out.table(&table)
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Shows a function.
+///
+/// # Errors
+/// It does not exist, or fnd cannot be reached.
+pub(super) async fn describe(context: &Context, args: Describe) -> Result<Exit, Failure> {
+    args.namespace.report(context);
+    let details = details(context, std::slice::from_ref(&args.function)).await?;
+    for detail in &details {
+        let body = of(detail).to_string();
+        let manifest = &detail.more.manifest;
+        context.out.document(body.as_bytes(), |_: &Value, out| {
+            let labels = Value::from(object::labels(manifest)).to_string();
+            let rows = [
+                ("Name:", args.function.clone()),
+                ("Namespace:", object::NAMESPACE.to_owned()),
+                ("Handler:", text(manifest, "handler")),
+                ("Runtime:", detail.status.runtime.replace(' ', "")),
+                ("Label:", labels),
+                ("Envvar:", manifest["env"].to_string()),
+                ("Memory:", memory(manifest)),
+                ("Dependencies:", detail.more.packages.join(", ")),
+                ("Status:", status(detail.status.state).to_owned()),
+                ("Error:", detail.status.error.clone().unwrap_or_default()),
+            ];
+            let shown = rows.iter().filter(|(_, value)| !value.is_empty());
+            shown
+                .into_iter()
+                .try_for_each(|(name, value)| out.line(&format!("{name:14}{}", out.printed(value))))
+        })?;
+    }
+    Ok(Exit::Fine)
+}
+
+fn of(detail: &FunctionDetail) -> Value {
+    let mut object = object::function(detail.status.function.as_str(), &detail.more.manifest);
+    object["spec"]["deps"] = detail.more.packages.join("\n").into();
+    object
+}
+
+/// Returns the words that Kubeless has for the state of a function: one process group runs it, or none can.
+fn status(state: FunctionState) -> &'static str {
+    match state {
+        FunctionState::Ready | FunctionState::Running => "1/1 READY",
+        FunctionState::Building | FunctionState::Disabled | FunctionState::Invalid | FunctionState::CrashLooping => {
+            "0/1 NOT READY"
+        }
+    }
+}
+
+/// Returns the first packages, and how many more there are.
+fn packages(all: &[String], most: usize) -> String {
+    let shown = all.iter().take(most).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+fn text(manifest: &Value, key: &str) -> String {
+    manifest[key].as_str().unwrap_or_default().to_owned()
+}
+
+fn memory(manifest: &Value) -> String {
+    let memory = manifest["limits"]["memory"].as_str().and_then(object::memory);
+    memory.unwrap_or_default()
+}
+
+/// Returns the pairs of a table as `a = b, c = d`.
+fn pairs(table: &Value) -> String {
+    let pairs = table.as_object().into_iter().flatten();
+    let pairs: Vec<String> = pairs
+        .map(|(name, value)| format!("{name} = {}", value.as_str().unwrap_or_default()))
+        .collect();
+    pairs.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn many_packages_are_counted() {
+        let all: Vec<String> = ["a 1", "b 2", "c 3", "d 4"].map(str::to_owned).to_vec();
+        assert_eq!(super::packages(&all, 3), "a 1, b 2, c 3 and 1 more");
+        assert_eq!(super::packages(&all, usize::MAX), "a 1, b 2, c 3, d 4");
+        assert_eq!(super::packages(&[], 3), "");
+    }
+}

@@ -1,0 +1,96 @@
+//! `kubeless function`: deploys, changes, calls and shows functions.
+//!
+//! Files:
+//! - `deploy`: `deploy` and `update`
+//! - `settings`: their options, as files and keys of the manifest
+//! - `call`: one request to a function
+//! - `list`: `list` and `describe`
+//! - `logs`: what a function printed
+//! - `top`: how often functions were called
+
+mod call;
+mod deploy;
+pub(super) mod list;
+mod logs;
+mod settings;
+mod top;
+
+use super::options::Namespace;
+use crate::candidates;
+use crate::client::request;
+use crate::commands::{Context, function_path};
+use crate::exit::{Exit, Failure};
+use hyper::Method;
+use hyper::body::Bytes;
+
+/// The verbs.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Verb {
+    /// Deploy a new function, and wait until fnd has taken it.
+    Deploy(deploy::Deploy),
+    /// Change a function that was deployed.
+    Update(deploy::Update),
+    /// Delete a function, with its triggers.
+    Delete(Delete),
+    /// List functions.
+    #[command(visible_alias = "ls")]
+    List(list::List),
+    /// Call a function and print its answer.
+    Call(call::Args),
+    /// Print what a function printed.
+    Logs(logs::Args),
+    /// Show a function.
+    Describe(list::Describe),
+    /// Show how often functions were called, and how long they took.
+    #[command(visible_alias = "stats")]
+    Top(top::Args),
+}
+
+/// Options of `delete`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Delete {
+    /// Name of the function.
+    #[arg(value_name = "FUNCTION", add = candidates::functions())]
+    function: String,
+
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+impl Verb {
+    /// Returns whether the command prints a table.
+    pub(super) fn prints_table(&self) -> bool {
+        matches!(self, Self::List(_) | Self::Top(_))
+    }
+
+    /// Returns whether the command prints a text that people read from its beginning to its end.
+    pub(super) fn only_reads(&self) -> bool {
+        matches!(self, Self::List(_) | Self::Describe(_) | Self::Top(_))
+    }
+}
+
+/// Runs a verb.
+///
+/// # Errors
+/// An option is wrong, or fnd refuses the request, or it cannot be reached.
+pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+    match verb {
+        Verb::Deploy(args) => deploy::deploy(context, args).await,
+        Verb::Update(args) => deploy::update(context, args).await,
+        Verb::Delete(args) => delete(context, &args).await,
+        Verb::List(args) => list::list(context, args).await,
+        Verb::Call(args) => call::run(context, args).await,
+        Verb::Logs(args) => logs::run(context, args).await,
+        Verb::Describe(args) => list::describe(context, args).await,
+        Verb::Top(args) => top::run(context, args).await,
+    }
+}
+
+/// Deletes a function; its triggers are in its manifest.
+async fn delete(context: &Context, args: &Delete) -> Result<Exit, Failure> {
+    args.namespace.report(context);
+    let request = request(Method::DELETE, &function_path(&args.function)?, &[], Bytes::new())?;
+    context.client.send(request).await?;
+    context.out.remark(&format!("Function {} deleted", args.function))?;
+    Ok(Exit::Fine)
+}

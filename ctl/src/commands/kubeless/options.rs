@@ -1,0 +1,171 @@
+//! The options that several verbs of Kubeless have, and those that mean nothing on one machine: each of these is reported in
+//! one line.
+
+use super::super::Context;
+use crate::exit::Failure;
+
+/// The remedy where fnd refuses a secret: its own one, `chown root`, is not for uploads.
+pub(super) const NO_SECRETS: &str = "fnd gives uploads no secrets: as root, save the function and this manifest in a functions directory, such as \
+    /etc/fnd/functions/NAME (docs/kubeless.md)";
+
+/// `-n`.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct Namespace {
+    /// Accepted and reported: one machine has no namespaces.
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+}
+
+impl Namespace {
+    /// Reports the option, if it is given.
+    pub(super) fn report(&self, context: &Context) {
+        if let Some(namespace) = &self.namespace {
+            ignored(
+                context,
+                &format!("--namespace {namespace}"),
+                "one machine has no namespaces",
+            );
+        }
+    }
+}
+
+/// Options of `deploy` and `update` that say how a cluster runs a function.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct Cluster {
+    /// Accepted and reported: fnd hands calls to a function itself, so it has no port.
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+
+    /// Accepted and reported: there are no services of a cluster.
+    #[arg(long = "servicePort", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    service_port: Option<u16>,
+
+    /// Accepted and reported: fnd runs no container images.
+    #[arg(long, value_name = "IMAGE")]
+    pub(super) runtime_image: Option<String>,
+
+    /// Accepted and reported: fnd pulls no images.
+    #[arg(long, value_name = "POLICY", value_parser = ["IfNotPresent", "Always", "Never"])]
+    image_pull_policy: Option<String>,
+
+    /// Accepted and reported: there is one node.
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
+    node_selectors: Vec<String>,
+
+    /// Accepted and reported: each function has a user of its own.
+    #[arg(long, value_name = "NAME")]
+    service_account: Option<String>,
+
+    /// Accepted and reported: there are no services of a cluster.
+    #[arg(long)]
+    headless: bool,
+}
+
+impl Cluster {
+    /// Reports the options that are given.
+    pub(super) fn report(&self, context: &Context) {
+        for (option, why) in self.given() {
+            ignored(context, &option, why);
+        }
+    }
+
+    /// Returns the options that are given, each with the reason why it means nothing here.
+    fn given(&self) -> Vec<(String, &'static str)> {
+        let mut given = Vec::new();
+        let mut add = |option: &str, value: Option<String>, why| {
+            given.extend(value.map(|value| (format!("--{option} {value}"), why)));
+        };
+        let number = |port: Option<u16>| port.map(|port| port.to_string());
+        add(
+            "port",
+            number(self.port),
+            "fnd hands calls to a function itself, so it has no port",
+        );
+        let no_service = "there are no services of a cluster";
+        add("servicePort", number(self.service_port), no_service);
+        add(
+            "runtime-image",
+            self.runtime_image.clone(),
+            "fnd runs no container images",
+        );
+        add(
+            "image-pull-policy",
+            self.image_pull_policy.clone(),
+            "fnd pulls no images",
+        );
+        let selectors = Some(self.node_selectors.join(",")).filter(|list| !list.is_empty());
+        add(
+            "node-selectors",
+            selectors,
+            "there is one node; the manifest's `nodes` names hosts",
+        );
+        let own_user = "each function has a user of its own";
+        add("service-account", self.service_account.clone(), own_user);
+        if self.headless {
+            given.push(("--headless".to_owned(), no_service));
+        }
+        given
+    }
+}
+
+/// Says on standard error that an option has no effect.
+pub(super) fn ignored(context: &Context, option: &str, why: &str) {
+    context.out.aside(&format!("warning: `{option}` has no effect: {why}"));
+}
+
+/// Says something on standard error that a person should know.
+pub(super) fn warn(context: &Context, text: &str) {
+    context.out.aside(&format!("warning: {text}"));
+}
+
+/// The words of a command line of which nothing exists here.
+#[derive(Debug, Clone, clap::Args)]
+#[command(disable_help_flag = true)]
+pub(super) struct Anything {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    words: Vec<String>,
+}
+
+impl Anything {
+    /// Returns the failure that says what to use instead.
+    pub(super) fn refused(&self, what: &str) -> Failure {
+        let line: Vec<&str> = std::iter::once(what)
+            .chain(self.words.iter().map(String::as_str))
+            .collect();
+        Failure::usage(format!("`kubeless {}`: fnd has no message system of its own", line.join(" "))).help(
+            "functions subscribe to events with `[[event]]`, and `fndctl emit TYPE -d DATA` publishes one (docs/cloudevents.md)",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_option_without_effect_is_reported_once() {
+        let cluster = Cluster {
+            port: Some(8081),
+            service_port: Some(80),
+            runtime_image: Some("x/y".to_owned()),
+            image_pull_policy: Some("Always".to_owned()),
+            node_selectors: vec!["a=b".to_owned(), "c:d".to_owned()],
+            service_account: Some("me".to_owned()),
+            headless: true,
+        };
+        let given: Vec<String> = cluster.given().into_iter().map(|(option, _)| option).collect();
+        assert_eq!(
+            given,
+            [
+                "--port 8081",
+                "--servicePort 80",
+                "--runtime-image x/y",
+                "--image-pull-policy Always",
+                "--node-selectors a=b,c:d",
+                "--service-account me",
+                "--headless"
+            ]
+        );
+        assert!(Cluster::default().given().is_empty());
+    }
+}

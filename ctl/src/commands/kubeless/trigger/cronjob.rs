@@ -1,0 +1,242 @@
+//! `kubeless trigger cronjob`: entries of `[[schedule]]`.
+
+use super::super::content::Content;
+use super::super::manifest::CRONJOBS;
+use super::super::object::NAMESPACE;
+use super::super::options::Namespace;
+use super::super::{print_object, values};
+use super::Kind;
+use crate::candidates;
+use crate::commands::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::{Table as Lines, Tone};
+use serde_json::{Value as Json, json};
+use toml::{Table, Value};
+
+/// The key and the label of such triggers.
+pub(in crate::commands::kubeless) const PLACE: (&str, &str) = ("schedule", CRONJOBS);
+
+const KIND: Kind = Kind {
+    place: PLACE,
+    name: "Cronjob",
+};
+
+/// The verbs.
+#[derive(Debug, clap::Subcommand)]
+pub(in crate::commands::kubeless) enum Verb {
+    /// Let a function run at the times of a line of cron.
+    #[command(after_help = "Example:\n  kubeless trigger cronjob create t --function hello --schedule '*/5 * * * *'")]
+    Create(Create),
+    /// Change such a trigger.
+    Update(Update),
+    /// Remove such a trigger.
+    Delete(Named),
+    /// List such triggers.
+    #[command(visible_alias = "ls")]
+    List(All),
+}
+
+/// Options of `create`.
+#[derive(Debug, clap::Args)]
+pub(in crate::commands::kubeless) struct Create {
+    /// Name of the trigger.
+    name: String,
+
+    /// The function.
+    #[arg(long, value_name = "FUNCTION", add = candidates::functions())]
+    function: String,
+
+    /// The times, as a line of cron.
+    #[arg(long, value_name = "CRON")]
+    schedule: String,
+
+    #[command(flatten)]
+    payload: Payload,
+
+    /// Print the object that Kubeless has for the trigger, and change nothing.
+    #[arg(long)]
+    dryrun: bool,
+
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+/// Options of `update`.
+#[derive(Debug, clap::Args)]
+pub(in crate::commands::kubeless) struct Update {
+    /// Name of the trigger.
+    name: String,
+
+    /// Another function.
+    #[arg(long, value_name = "FUNCTION", add = candidates::functions())]
+    function: Option<String>,
+
+    /// Other times.
+    #[arg(long, value_name = "CRON")]
+    schedule: Option<String>,
+
+    #[command(flatten)]
+    payload: Payload,
+
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+/// The payload of scheduled runs.
+#[derive(Debug, clap::Args)]
+struct Payload {
+    /// The payload, as JSON.
+    #[arg(short, long, value_name = "JSON", conflicts_with = "payload_from_file")]
+    payload: Option<String>,
+
+    /// A file with the payload, or a URL of one.
+    #[arg(short = 'f', long, value_name = "FILE")]
+    payload_from_file: Option<String>,
+}
+
+/// The name of a trigger.
+#[derive(Debug, clap::Args)]
+pub(in crate::commands::kubeless) struct Named {
+    /// Name of the trigger.
+    name: String,
+
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+/// All triggers.
+#[derive(Debug, clap::Args)]
+pub(in crate::commands::kubeless) struct All {
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+/// Runs a verb.
+///
+/// # Errors
+/// A value is wrong, there is no such trigger or function, or fnd refuses the change.
+pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+    match verb {
+        Verb::Create(args) => {
+            args.namespace.report(context);
+            let name = values::trigger(&args.name)?;
+            let data = args.payload.read()?;
+            if args.dryrun {
+                let object = json!({
+                    "apiVersion": "kubeless.io/v1beta1",
+                    "kind": "CronJobTrigger",
+                    "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"created-by": "kubeless"}},
+                    "spec": {"function-name": args.function, "schedule": args.schedule, "payload": data},
+                });
+                return print_object(context, &object);
+            }
+            KIND.create(context, &args.function, name, schedule(&args.schedule, data))
+                .await?;
+        }
+        Verb::Update(args) => {
+            args.namespace.report(context);
+            let data = args.payload.read()?;
+            let change = |entry: &mut Table| {
+                for (key, value) in [("cron", args.schedule.clone().map(Value::String)), ("data", data)] {
+                    if let Some(value) = value {
+                        entry.insert(key.to_owned(), value);
+                    }
+                }
+                Ok(())
+            };
+            KIND.update(context, (&args.name, args.function.as_deref()), change)
+                .await?;
+        }
+        Verb::Delete(args) => {
+            args.namespace.report(context);
+            KIND.delete(context, &args.name).await?;
+        }
+        Verb::List(args) => {
+            args.namespace.report(context);
+            list(context).await?;
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+/// Returns the entry of a trigger. Runs may overlap, as with Kubeless.
+pub(in crate::commands::kubeless) fn schedule(cron: &str, data: Option<Value>) -> Table {
+    let mut entry = Table::new();
+    entry.insert("cron".to_owned(), cron.into());
+    entry.insert("overlap".to_owned(), "queue".into());
+    if let Some(data) = data {
+        entry.insert("data".to_owned(), data);
+    }
+    entry
+}
+
+impl Payload {
+    /// Returns the payload as a value of the manifest.
+    fn read(&self) -> Result<Option<Value>, Failure> {
+        let text = match (&self.payload, &self.payload_from_file) {
+            (Some(text), _) => text.as_bytes().to_vec(),
+            (None, Some(file)) => Content::read(file)?.bytes,
+            (None, None) => return Ok(None),
+        };
+        // `null` is no value of TOML.
+        serde_json::from_slice::<Value>(&text).map(Some).map_err(|error| {
+            Failure::usage(format!("Unable to parse the payload: {error}"))
+                .help("the payload is JSON without `null`, such as `{\"hello\": \"world\"}`")
+        })
+    }
+}
+
+async fn list(context: &Context) -> Result<(), Failure> {
+    let found = KIND.list(context).await?;
+    let rows: Vec<Json> = found
+        .iter()
+        .map(|(name, function, entry)| {
+            let cron = entry["cron"].as_str().map(str::to_owned);
+            let every = || format!("every {}", entry["every"].as_str().unwrap_or_default());
+            json!({"name": name, "namespace": NAMESPACE, "schedule": cron.unwrap_or_else(every), "function-name": function})
+        })
+        .collect();
+    let body = Json::from(rows).to_string();
+    context.out.document(body.as_bytes(), |rows: &Vec<Json>, out| {
+        let mut table = Lines::fixed(&["NAME", "NAMESPACE", "SCHEDULE", "FUNCTION NAME"]);
+        let keys = ["name", "namespace", "schedule", "function-name"];
+        for row in rows {
+            table.row(
+                Tone::Plain,
+                keys.map(|key| row[key].as_str().unwrap_or_default().to_owned()),
+            );
+        }
+        out.table(&table)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_is_json() {
+        let read = |text: &str| {
+            let payload = Payload {
+                payload: Some(text.to_owned()),
+                payload_from_file: None,
+            };
+            payload.read()
+        };
+        let data = read("{\"a\": [1, \"it's\"]}").unwrap();
+        let entry = schedule("* * * * *", data);
+        let expected: Table = "cron = \"* * * * *\"\noverlap = \"queue\"\ndata = { a = [1, \"it's\"] }"
+            .parse()
+            .unwrap();
+        assert_eq!(entry, expected);
+        for text in ["{", "{\"a\": null}", ""] {
+            assert!(
+                read(text)
+                    .unwrap_err()
+                    .message
+                    .starts_with("Unable to parse the payload"),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! `kubeless trigger http`: entries of `[[http]]`, the routes of the public listener.
+
+use super::super::manifest::ROUTES;
+use super::super::object::NAMESPACE;
+use super::super::options::{NO_SECRETS, Namespace, ignored, warn};
+use super::super::{print_object, values};
+use super::Kind;
+use crate::candidates;
+use crate::commands::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::{Table as Lines, Tone};
+use fnd_core::api::RouteList;
+use serde_json::{Value as Json, json};
+use toml::{Table, Value};
+
+const KIND: Kind = Kind {
+    place: ("http", ROUTES),
+    name: "HTTP",
+};
+
+/// The verbs.
+#[derive(Debug, clap::Subcommand)]
+pub(in crate::commands::kubeless) enum Verb {
+    /// Let a function answer requests of the public listener.
+    #[command(after_help = "Everybody who reaches the listener may call the function.\n\n\
+        Example:\n  kubeless trigger http create hello --function-name hello --path hello")]
+    Create(Create),
+    /// Change such a trigger.
+    Update(Update),
+    /// Remove such a trigger.
+    Delete(Named),
+    /// List such triggers.
+    #[command(visible_alias = "ls")]
+    List(All),
+}
+
+/// Options of `create`.
+#[derive(Debug, clap::Args)]
+pub(in crate::commands::kubeless) struct Create {
+    /// Name of the trigger.
+    name: String,
+
+    /// The function.
+    #[arg(long, value_name = "FUNCTION", add = candidates::functions())]
+    function_name: String,
+
+    #[command(flatten)]
+    route: Route,
+
+    /// Print the object that Kubeless has for the trigger, and change nothing.
+    #[arg(long)]
+    dryrun: bool,
+}
+
+/// Options of `update`.
+#[derive(Debug, clap::Args)]
+pub(in crate::commands::kubeless) struct Update {
+    /// Name of the trigger.
+    name: String,
+
+    /// Another function.
+    #[arg(long, value_name = "FUNCTION", add = candidates::functions())]
+    function_name: Option<String>,
+
+    #[command(flatten)]
+    route: Route,
+}
+
+/// The options of a route.
+#[derive(Debug, clap::Args)]
+struct Route {
+    /// The path, with or without `/` at its beginning [default: /].
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+
+    /// The host [default: all].
+    #[arg(long, value_name = "HOST")]
+    hostname: Option<String>,
+
+    /// A secret with user and password that callers need. fnd gives uploads no secrets, so it refuses this option.
+    #[arg(long, value_name = "SECRET")]
+    basic_auth_secret: Option<String>,
+
+    /// Allow calls by pages of all origins.
+    #[arg(long)]
+    cors_enable: bool,
+
+    /// Accepted and reported: a web server before fnd has the certificates.
+    #[arg(long = "enableTLSAcme", conflicts_with = "tls_secret")]
+    enable_tls_acme: bool,
+
+    /// Accepted and reported: a web server before fnd has the certificates.
+    #[arg(long, value_name = "SECRET")]
+    tls_secret: Option<String>,
+
+    /// Accepted and reported: fnd itself listens.
+    #[arg(long, value_name = "GATEWAY", value_parser = ["nginx", "traefik", "kong"])]
+    gateway: Option<String>,
+
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+/// The name of a trigger.
+#[derive(Debug, clap::Args)]
+pub(in crate::commands::kubeless) struct Named {
+    /// Name of the trigger.
+    name: String,
+
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+/// All triggers.
+#[derive(Debug, clap::Args)]
+pub(in crate::commands::kubeless) struct All {
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+/// Runs a verb.
+///
+/// # Errors
+/// There is no such trigger or function, or fnd refuses the change.
+pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+    match verb {
+        Verb::Create(args) => {
+            args.route.report(context);
+            let name = values::trigger(&args.name)?;
+            let mut entry = Table::new();
+            args.route.apply(&mut entry);
+            entry.entry("path").or_insert_with(|| "/".into());
+            entry.entry("auth").or_insert_with(|| "none".into());
+            let methods = ["GET", "POST", "PUT", "PATCH", "DELETE"].map(Value::from);
+            entry.insert("methods".to_owned(), Value::Array(methods.to_vec()));
+            if args.dryrun {
+                let object = json!({
+                    "apiVersion": "kubeless.io/v1beta1",
+                    "kind": "HTTPTrigger",
+                    "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"created-by": "kubeless"}},
+                    "spec": {
+                        "function-name": args.function_name,
+                        "path": args.route.path,
+                        "host-name": args.route.hostname,
+                        "basic-auth-secret": args.route.basic_auth_secret,
+                        "cors-enable": args.route.cors_enable,
+                    },
+                });
+                return print_object(context, &object);
+            }
+            let created = KIND.create(context, &args.function_name, name, entry).await;
+            created.map_err(|failure| args.route.advised(failure))?;
+            say_if_nobody_listens(context).await?;
+        }
+        Verb::Update(args) => {
+            args.route.report(context);
+            let change = |entry: &mut Table| {
+                args.route.apply(entry);
+                Ok(())
+            };
+            let updated = KIND
+                .update(context, (&args.name, args.function_name.as_deref()), change)
+                .await;
+            updated.map_err(|failure| args.route.advised(failure))?;
+        }
+        Verb::Delete(args) => {
+            args.namespace.report(context);
+            KIND.delete(context, &args.name).await?;
+        }
+        Verb::List(args) => {
+            args.namespace.report(context);
+            list(context).await?;
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+impl Route {
+    fn report(&self, context: &Context) {
+        self.namespace.report(context);
+        let certificates = "a web server before fnd has the certificates (docs/behind-a-web-server.md)";
+        if self.enable_tls_acme {
+            ignored(context, "--enableTLSAcme", certificates);
+        }
+        if let Some(secret) = &self.tls_secret {
+            ignored(context, &format!("--tls-secret {secret}"), certificates);
+        }
+        if let Some(gateway) = &self.gateway {
+            ignored(context, &format!("--gateway {gateway}"), "fnd itself listens");
+        }
+    }
+
+    /// Puts the options that are given into an entry.
+    fn apply(&self, entry: &mut Table) {
+        let path = self
+            .path
+            .as_ref()
+            .map(|path| format!("/{}", path.trim_start_matches('/')).into());
+        let host = self.hostname.clone().map(Value::String);
+        let auth = self
+            .basic_auth_secret
+            .as_ref()
+            .map(|secret| format!("basic:{secret}").into());
+        let cors = self.cors_enable.then(|| Value::Array(vec!["*".into()]));
+        for (key, value) in [("path", path), ("host", host), ("auth", auth), ("cors", cors)] {
+            if let Some(value) = value {
+                entry.insert(key.to_owned(), value);
+            }
+        }
+    }
+
+    /// Adds the remedy to a refusal whose own remedy is not for uploads.
+    fn advised(&self, failure: Failure) -> Failure {
+        if failure.exit != Exit::InvalidManifest || self.basic_auth_secret.is_none() {
+            return failure;
+        }
+        failure.help(NO_SECRETS)
+    }
+}
+
+/// Warns if no address of the public listener is set: then no request can arrive.
+async fn say_if_nobody_listens(context: &Context) -> Result<(), Failure> {
+    let routes: RouteList = crate::output::parse(&context.client.get("/v1/routes").await?.body)?;
+    if routes.listen.is_empty() {
+        warn(
+            context,
+            "the public listener is off: set `listen` in `[http]` of fnd.toml, for example \"127.0.0.1:8080\"",
+        );
+    }
+    Ok(())
+}
+
+async fn list(context: &Context) -> Result<(), Failure> {
+    let found = KIND.list(context).await?;
+    let rows: Vec<Json> = found
+        .iter()
+        .map(|(name, function, entry)| {
+            json!({"name": name, "namespace": NAMESPACE, "function-name": function, "host-name": entry["host"], "path": entry["path"]})
+        })
+        .collect();
+    let body = Json::from(rows).to_string();
+    context.out.document(body.as_bytes(), |rows: &Vec<Json>, out| {
+        let mut table = Lines::fixed(&["NAME", "NAMESPACE", "FUNCTION NAME", "HOST", "PATH"]);
+        let keys = ["name", "namespace", "function-name", "host-name", "path"];
+        for row in rows {
+            table.row(
+                Tone::Plain,
+                keys.map(|key| row[key].as_str().unwrap_or_default().to_owned()),
+            );
+        }
+        out.table(&table)
+    })
+}

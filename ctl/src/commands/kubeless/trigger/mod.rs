@@ -1,0 +1,177 @@
+//! `kubeless trigger`: which function has a trigger, and its change by a new upload of the same code.
+//!
+//! Files:
+//! - `cronjob`: entries of `[[schedule]]`
+//! - `http`: entries of `[[http]]`
+
+pub(super) mod cronjob;
+mod http;
+
+use super::code::Code;
+use super::manifest::{entry, names, remove_entry, set_entry};
+use super::options::Anything;
+use crate::commands::{Context, function_path};
+use crate::exit::{Exit, Failure};
+use fnd_core::api::{FunctionDetail, FunctionList};
+use toml::Table;
+
+/// The kinds of triggers.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Verb {
+    /// Triggers by time.
+    Cronjob {
+        #[command(subcommand)]
+        verb: cronjob::Verb,
+    },
+    /// Triggers by requests to the public listener.
+    Http {
+        #[command(subcommand)]
+        verb: http::Verb,
+    },
+    /// Not here: fnd has no message system of its own.
+    #[command(hide = true)]
+    Kafka(Anything),
+    /// Not here: fnd has no message system of its own.
+    #[command(hide = true)]
+    Nats(Anything),
+    /// Not here: fnd has no message system of its own.
+    #[command(hide = true)]
+    Kinesis(Anything),
+}
+
+impl Verb {
+    /// Returns whether the command prints a table.
+    pub(super) fn prints_table(&self) -> bool {
+        matches!(
+            self,
+            Self::Cronjob {
+                verb: cronjob::Verb::List(_)
+            } | Self::Http {
+                verb: http::Verb::List(_)
+            }
+        )
+    }
+}
+
+/// Runs a verb.
+///
+/// # Errors
+/// There is no such kind of triggers, or the verb fails.
+pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+    match verb {
+        Verb::Cronjob { verb } => cronjob::run(context, verb).await,
+        Verb::Http { verb } => http::run(context, verb).await,
+        Verb::Kafka(words) => Err(words.refused("trigger kafka")),
+        Verb::Nats(words) => Err(words.refused("trigger nats")),
+        Verb::Kinesis(words) => Err(words.refused("trigger kinesis")),
+    }
+}
+
+/// A kind of trigger.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    /// The key of the manifest, and the label that keeps the names.
+    place: (&'static str, &'static str),
+    /// Its name for people, at the beginning of a sentence.
+    name: &'static str,
+}
+
+impl Kind {
+    /// Adds a trigger to a function.
+    ///
+    /// # Errors
+    /// There is a trigger of that name, there is no such function, or fnd refuses the change.
+    async fn create(self, context: &Context, function: &str, name: &str, new: Table) -> Result<(), Failure> {
+        if let Some(other) = self.function_of(context, name).await? {
+            let message = format!("{} trigger `{name}` exists already, for `{other}`", self.name);
+            return Err(Failure::new(Exit::Busy, message).help(format!("delete it first, or `update {name}`")));
+        }
+        let mut code = Code::of(context, function).await?;
+        set_entry(&mut code.manifest, self.place, name, new)?;
+        code.upload(context, function, false).await?;
+        context.out.remark(&format!("{} trigger {name} created", self.name))
+    }
+
+    /// Changes a trigger, of which `change` gets the entry before; `to` is another function that gets it.
+    ///
+    /// # Errors
+    /// There is no such trigger or function, or fnd refuses the change.
+    async fn update(
+        self,
+        context: &Context,
+        (name, to): (&str, Option<&str>),
+        change: impl FnOnce(&mut Table) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let function = self.known(context, name).await?;
+        let mut code = Code::of(context, &function).await?;
+        let mut changed = entry(&code.manifest, self.place, name)?.unwrap_or_default();
+        change(&mut changed)?;
+        match to.filter(|to| *to != function) {
+            None => {
+                set_entry(&mut code.manifest, self.place, name, changed)?;
+                code.upload(context, &function, false).await?;
+            }
+            Some(to) => {
+                // The other function first: if it refuses the trigger, this one keeps it.
+                let mut other = Code::of(context, to).await?;
+                set_entry(&mut other.manifest, self.place, name, changed)?;
+                other.upload(context, to, false).await?;
+                remove_entry(&mut code.manifest, self.place, name)?;
+                code.upload(context, &function, false).await?;
+            }
+        }
+        context.out.remark(&format!("{} trigger {name} updated", self.name))
+    }
+
+    /// Removes a trigger.
+    ///
+    /// # Errors
+    /// There is no such trigger, or fnd refuses the change.
+    async fn delete(self, context: &Context, name: &str) -> Result<(), Failure> {
+        let function = self.known(context, name).await?;
+        let mut code = Code::of(context, &function).await?;
+        remove_entry(&mut code.manifest, self.place, name)?;
+        code.upload(context, &function, false).await?;
+        context.out.remark(&format!("{} trigger {name} deleted", self.name))
+    }
+
+    /// Returns the function of a trigger.
+    async fn known(self, context: &Context, name: &str) -> Result<String, Failure> {
+        let found = self.function_of(context, name).await?;
+        found.ok_or_else(|| {
+            let message = format!("there is no {} trigger `{name}`", self.name.to_lowercase());
+            Failure::new(Exit::NoSuchThing, message).help("`list` shows those that there are")
+        })
+    }
+
+    async fn function_of(self, context: &Context, name: &str) -> Result<Option<String>, Failure> {
+        let list: FunctionList = crate::output::parse(&context.client.get("/v1/functions").await?.body)?;
+        let has = |label: &String| names(label).any(|known| known == name);
+        let mut functions = list.functions.iter();
+        let found = functions.find(|function| function.labels.get(self.place.1).is_some_and(has));
+        Ok(found.map(|function| function.function.to_string()))
+    }
+
+    /// Returns the entries of all functions: the name of each, its function, and the entry with all keys. An entry that was
+    /// not made by Kubeless's command line has the name of its function.
+    ///
+    /// # Errors
+    /// fnd cannot be reached.
+    async fn list(self, context: &Context) -> Result<Vec<(String, String, serde_json::Value)>, Failure> {
+        let list: FunctionList = crate::output::parse(&context.client.get("/v1/functions").await?.body)?;
+        let mut found = Vec::new();
+        for function in &list.functions {
+            let function = function.function.as_str();
+            let reply = context.client.get(&function_path(function)?).await?;
+            let detail: FunctionDetail = crate::output::parse(&reply.body)?;
+            let label = detail.status.labels.get(self.place.1).map_or("", String::as_str);
+            let names = label.split(',').chain(std::iter::repeat(""));
+            let entries = detail.more.manifest[self.place.0].as_array().into_iter().flatten();
+            for (name, entry) in names.zip(entries) {
+                let name = if name.is_empty() { function } else { name };
+                found.push((name.to_owned(), function.to_owned(), entry.clone()));
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,3 @@
+hello() {
+    echo "hello world"
+}

@@ -1,0 +1,5 @@
+import yaml
+
+
+def dump(event, context):
+    return yaml.safe_dump(event["data"])

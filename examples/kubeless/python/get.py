@@ -1,0 +1,2 @@
+def hello(event, context):
+    return "hello world"

@@ -1,0 +1,3 @@
+def forever(event, context):
+    while True:
+        pass

@@ -1,0 +1,3 @@
+def echo(event, context):
+    print(event["event-namespace"], event["event-type"])
+    return event["data"]

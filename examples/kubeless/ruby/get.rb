@@ -1,0 +1,3 @@
+def hello(event, context)
+  "hello world"
+end

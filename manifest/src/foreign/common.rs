@@ -1,0 +1,287 @@
+//! What functions of all systems have: metadata, environment, resources, code.
+
+use super::item::Item;
+use super::made::Made;
+use super::objects::{Kind, Objects};
+use super::report::Report;
+use super::yaml::Value;
+use crate::schema::Form;
+use fnd_wire::units::{print_cpu, print_size};
+
+/// The making of one function.
+#[derive(Debug)]
+pub(super) struct Making<'s, 'd> {
+    /// All objects of the set.
+    pub objects: &'s Objects<'d>,
+    /// What becomes of its fields.
+    pub report: Report,
+    /// The function.
+    pub made: Made,
+}
+
+/// Reasons for fields of every object that have no effect; empty: not worth a row.
+const EVERYWHERE: &[(&str, &str)] = &[
+    ("apiVersion", ""),
+    ("kind", ""),
+    ("metadata.name", ""),
+    (
+        "metadata.namespace",
+        "one machine has no namespaces; a directory of the functions directory is a group",
+    ),
+    ("metadata.annotations", "annotations are for programs of the cluster"),
+    ("metadata.creationTimestamp", ""),
+    ("metadata.generation", ""),
+    ("metadata.resourceVersion", ""),
+    ("metadata.uid", ""),
+    ("metadata.selfLink", ""),
+    ("metadata.managedFields", ""),
+    ("metadata.ownerReferences", "the cluster writes it"),
+    ("metadata.finalizers", "the cluster writes it"),
+    ("status", "the cluster writes it; `fndctl status` shows the state"),
+];
+
+impl<'d> Making<'_, 'd> {
+    /// Sets a key to a value that a field says.
+    pub(super) fn works(&mut self, key: &str, value: impl Into<toml::Value>, item: &Item<'_>) {
+        self.made.works(&mut self.report, key, value, &item.field());
+    }
+
+    /// Sets a key to what comes close to a field.
+    pub(super) fn differs(&mut self, (key, value): (&str, impl Into<toml::Value>), item: &Item<'_>, note: &str) {
+        self.made.differs(&mut self.report, (key, value), &item.field(), note);
+    }
+
+    /// Says that a field has no effect, and why.
+    pub(super) fn not_here(&mut self, item: &Item<'_>, why: &str) {
+        self.report.not_here(&item.field(), why);
+    }
+
+    /// Says that a field is wrong.
+    pub(super) fn refuse(&mut self, item: &Item<'_>, why: &str) {
+        self.report.refused(&item.field(), why);
+    }
+
+    /// Sets a key without an origin: a default of the other system.
+    pub(super) fn default(&mut self, key: &str, value: impl Into<toml::Value>) {
+        if self.made.manifest.get(key).is_none() {
+            self.made.manifest.set(key, value, None);
+        }
+    }
+
+    /// Takes labels.
+    pub(super) fn metadata(&mut self, root: &Item<'d>) {
+        for (name, label) in root.get("metadata.labels").iter().flat_map(Item::entries) {
+            match label.scalar(&mut self.report) {
+                Some(value) if Form::Name.holds(name) => {
+                    self.report.works(&label.field(), &format!("labels.{name}"));
+                    self.made.manifest.set_in("labels", name, value, Some(&label.field()));
+                }
+                Some(_) => self.refuse(&label, "the name of a label has letters, digits, `.`, `_`, `-` and `/`"),
+                None => {}
+            }
+        }
+    }
+
+    /// Reports the fields of an object that have no row yet; `known` are further prefixes of paths and their reasons.
+    pub(super) fn leftover(&mut self, root: &Item<'d>, known: &[(&str, &'static str)]) {
+        root.leftover(&mut self.report, &|path| {
+            let reason = |(prefix, why): &(&str, &'static str)| (path == *prefix).then_some(*why);
+            EVERYWHERE
+                .iter()
+                .find_map(reason)
+                .or_else(|| known.iter().find_map(reason))
+        });
+    }
+
+    /// Takes a list of variables, as containers have them.
+    pub(super) fn env(&mut self, list: &Item<'d>) {
+        for item in list.items() {
+            let Some(name) = item.get("name").and_then(|name| name.text(&mut self.report)) else {
+                self.refuse(&item, "Required value: name");
+                continue;
+            };
+            if !Form::Variable.holds(name) {
+                self.not_here(
+                    &item,
+                    "the name has characters that no shell knows in the name of a variable",
+                );
+            } else if let Some(from) = item.get("valueFrom") {
+                self.env_from(name, &item, &from);
+            } else {
+                let value = item
+                    .get("value")
+                    .map_or(Some(String::new()), |value| value.scalar(&mut self.report));
+                self.set_env(name, value.unwrap_or_default(), &item);
+            }
+        }
+    }
+
+    fn set_env(&mut self, name: &str, value: String, item: &Item<'d>) {
+        self.report.works(&item.field(), &format!("env.{name}"));
+        self.made.manifest.set_in("env", name, value, Some(&item.field()));
+    }
+
+    fn env_from(&mut self, name: &str, item: &Item<'d>, from: &Item<'d>) {
+        let key_of = |reference: &Item<'d>, report: &mut Report| {
+            let part = |part: &str, report: &mut Report| reference.get(part).and_then(|item| item.text(report));
+            Some((part("name", report)?, part("key", report)?))
+        };
+        if let Some(reference) = from.get("secretKeyRef") {
+            let Some((secret, key)) = key_of(&reference, &mut self.report) else {
+                return self.refuse(&reference, "Required value: name and key");
+            };
+            self.secret(name, &format!("{secret}.{key}"), item);
+        } else if let Some(reference) = from.get("configMapKeyRef") {
+            let Some((map, key)) = key_of(&reference, &mut self.report) else {
+                return self.refuse(&reference, "Required value: name and key");
+            };
+            match self.config(map, key) {
+                Some(value) => self.set_env(name, value, item),
+                None if matches!(
+                    reference.get("optional").map(|item| item.value()),
+                    Some(Value::Bool(true))
+                ) =>
+                {
+                    self.report.differs(
+                        &item.field(),
+                        "",
+                        "the ConfigMap is not among these files: the variable is absent",
+                    );
+                }
+                None => self.refuse(&reference, &missing_config(map, key)),
+            }
+        } else {
+            self.not_here(item, "its value comes from the cluster");
+        }
+    }
+
+    /// Gives the function a secret of fnd, as variable.
+    pub(super) fn secret(&mut self, variable: &str, secret: &str, item: &Item<'d>) {
+        let mut value = toml::Table::new();
+        value.insert("secret".to_owned(), secret.into());
+        value.insert("as".to_owned(), "env".into());
+        let note = format!("fnd keeps secrets itself: `fndctl secret set {secret}`");
+        self.report
+            .differs(&item.field(), &format!("secrets.{variable}"), &note);
+        self.made
+            .manifest
+            .set_in("secrets", variable, value, Some(&item.field()));
+    }
+
+    /// Returns a value of a ConfigMap of the set.
+    pub(super) fn config(&mut self, map: &str, key: &str) -> Option<String> {
+        let data = self.objects.find(Kind::ConfigMap, map)?.root.get("data")?;
+        let value = data.entries().into_iter().find(|(name, _)| *name == key)?.1;
+        value.scalar(&mut self.report)
+    }
+
+    /// Takes limits as containers have them: `{limits: {memory, cpu}, requests: {...}}`.
+    pub(super) fn resources(&mut self, resources: &Item<'d>) {
+        for (part, sets) in [("requests", false), ("limits", true)] {
+            for (name, item) in resources.get(part).iter().flat_map(Item::entries) {
+                let Some(text) = item.scalar(&mut self.report) else {
+                    continue;
+                };
+                let quantity = quantity(&text);
+                match (name, quantity) {
+                    (_, None) => self.refuse(
+                        &item,
+                        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+                    ),
+                    ("memory" | "cpu", _) if !sets => {
+                        self.not_here(&item, "nothing is reserved: limits hold, and all share what is free");
+                    }
+                    ("memory", Some(bytes)) => self.works("limits.memory", bytes_of(bytes), &item),
+                    ("cpu", Some(cores)) => self.works("limits.cpu", milli_of(cores), &item),
+                    _ => self.not_here(&item, "fnd does not limit this resource so"),
+                }
+            }
+        }
+    }
+
+    /// Puts code beside the manifest and makes it the entry.
+    pub(super) fn code(&mut self, path: &str, code: impl Into<Vec<u8>>, item: &Item<'d>) {
+        self.works("entry", path, item);
+        self.made.file(path, code);
+    }
+}
+
+/// Says that a ConfigMap is not there.
+#[must_use]
+pub(super) fn missing_config(map: &str, key: &str) -> String {
+    format!("there is no ConfigMap `{map}` with the key `{key}` among these files; put its file beside this one")
+}
+
+/// Reads a quantity of Kubernetes: `128Mi`, `0.5`, `100m`, `1e3`. Absent if it is none.
+#[must_use]
+pub(super) fn quantity(text: &str) -> Option<f64> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let number: f64 = number.parse().ok()?;
+    let factor = match suffix {
+        "" => 1.0,
+        "m" => 1e-3,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        "Ki" => 1024.0,
+        "Mi" => 1_048_576.0,
+        "Gi" => 1_073_741_824.0,
+        "Ti" => 1_099_511_627_776.0,
+        exponent => {
+            let exponent = exponent.strip_prefix(['e', 'E'])?.parse::<i32>().ok()?;
+            10_f64.powi(exponent)
+        }
+    };
+    let value = number * factor;
+    (value.is_finite() && (0.0..1e18).contains(&value)).then_some(value)
+}
+
+/// Returns a quantity of bytes as fnd writes it.
+#[must_use]
+pub(super) fn bytes_of(quantity: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is between 0 and 1e18"
+    )]
+    print_size(quantity.ceil() as u64)
+}
+
+/// Returns a quantity of cores as fnd writes it.
+#[must_use]
+pub(super) fn milli_of(cores: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "numbers out of range saturate"
+    )]
+    print_cpu((cores * 1000.0).ceil() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_those_of_kubernetes() {
+        for (text, bytes) in [
+            ("128Mi", "128M"),
+            ("1Gi", "1G"),
+            ("128974848", "123M"),
+            ("1e3", "1000"),
+            ("64M", "62500K"),
+        ] {
+            assert_eq!(bytes_of(quantity(text).unwrap()), bytes, "{text}");
+        }
+        for (text, cpu) in [("100m", "100m"), ("1", "1"), ("0.5", "500m"), ("1.5", "1500m")] {
+            assert_eq!(milli_of(quantity(text).unwrap()), cpu, "{text}");
+        }
+        for bad in ["", "Mi", "1Xi", "-1", "1e", "1e99", "1 Mi", "0x10"] {
+            assert_eq!(quantity(bad), None, "{bad}");
+        }
+    }
+}

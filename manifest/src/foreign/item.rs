@@ -1,0 +1,232 @@
+//! A value of a document, with its path: what converters read. A value of another type than expected is reported as the
+//! Kubernetes API server says it.
+
+use super::report::{Field, Report};
+use super::yaml::{At, Document, Node, Value};
+
+/// A value with its path and its document.
+#[derive(Debug, Clone)]
+pub struct Item<'d> {
+    document: &'d Document,
+    node: &'d Node,
+    /// `spec.env[0].name`; empty for a whole object.
+    path: String,
+}
+
+impl<'d> Item<'d> {
+    /// Returns the root of a document.
+    #[must_use]
+    pub fn root(document: &'d Document) -> Self {
+        Self {
+            document,
+            node: &document.root,
+            path: String::new(),
+        }
+    }
+
+    /// Returns the same value as the root of an object: an item of a `List` is one.
+    #[must_use]
+    pub fn as_root(mut self) -> Self {
+        self.path.clear();
+        self
+    }
+
+    /// Returns the value.
+    #[must_use]
+    pub fn value(&self) -> &'d Value {
+        &self.node.value
+    }
+
+    /// Returns the file.
+    #[must_use]
+    pub fn file(&self) -> &'d str {
+        &self.document.file
+    }
+
+    /// Returns the path.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Returns name and place.
+    #[must_use]
+    pub fn field(&self) -> Field {
+        let At(line, column) = self.node.at;
+        let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
+        Field {
+            file: self.file().to_owned(),
+            name: self.path.clone(),
+            line,
+            column,
+            excerpt: self.document.lines.get(index).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Returns the value of a path such as `spec.timeout`; absent if there is none, or if it is null.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Option<Self> {
+        path.split('.').try_fold(self.clone(), |item, name| item.child(name))
+    }
+
+    fn child(&self, name: &str) -> Option<Self> {
+        let Value::Map(entries) = self.value() else { return None };
+        let (_, node) = entries.iter().find(|(known, _)| known == name)?;
+        (node.value != Value::Null).then(|| self.below(name, node))
+    }
+
+    fn below(&self, name: &str, node: &'d Node) -> Self {
+        let path = match self.path.as_str() {
+            "" => name.to_owned(),
+            path => format!("{path}.{name}"),
+        };
+        Self {
+            document: self.document,
+            node,
+            path,
+        }
+    }
+
+    /// Returns the items of a list; none if it is no list.
+    #[must_use]
+    pub fn items(&self) -> Vec<Self> {
+        let Value::List(items) = self.value() else {
+            return Vec::new();
+        };
+        let item = |(index, node)| Self {
+            document: self.document,
+            node,
+            path: format!("{}[{index}]", self.path),
+        };
+        items.iter().enumerate().map(item).collect()
+    }
+
+    /// Returns the entries of a map; none if it is no map.
+    #[must_use]
+    pub fn entries(&self) -> Vec<(&'d str, Self)> {
+        let Value::Map(entries) = self.value() else {
+            return Vec::new();
+        };
+        let entry = |(name, node): &'d (String, Node)| (name.as_str(), self.below(name, node));
+        entries.iter().map(entry).collect()
+    }
+
+    /// Returns a text; any other type is refused.
+    pub fn text(&self, report: &mut Report) -> Option<&'d str> {
+        match self.value() {
+            Value::Text(text) => Some(text),
+            _ => self.mistyped(report, "string"),
+        }
+    }
+
+    /// Returns a whole number that is not negative; a text of digits is one, too.
+    pub fn whole(&self, report: &mut Report) -> Option<u64> {
+        let found = match self.value() {
+            Value::Number(number) => number.as_u64(),
+            Value::Text(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        if found.is_none() {
+            return self.mistyped(report, "integer");
+        }
+        found
+    }
+
+    /// Returns `true` or `false`.
+    pub fn boolean(&self, report: &mut Report) -> Option<bool> {
+        match self.value() {
+            Value::Bool(value) => Some(*value),
+            _ => self.mistyped(report, "boolean"),
+        }
+    }
+
+    /// Returns a text, a number or a truth value as text.
+    pub fn scalar(&self, report: &mut Report) -> Option<String> {
+        match self.value() {
+            Value::Text(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Bool(value) => Some(value.to_string()),
+            _ => self.mistyped(report, "string"),
+        }
+    }
+
+    /// Says that the value has another type than it must have.
+    fn mistyped<T>(&self, report: &mut Report, expected: &str) -> Option<T> {
+        let found = match self.value() {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(number) if number.is_f64() => "number",
+            Value::Number(_) => "integer",
+            Value::Text(_) => "string",
+            Value::List(_) => "array",
+            Value::Map(_) => "object",
+        };
+        let path = &self.path;
+        let why = if found == expected {
+            format!("Invalid value: {path} in body must be a number that is not negative")
+        } else {
+            format!("Invalid value: \"{found}\": {path} in body must be of type {expected}: \"{found}\"")
+        };
+        report.refused(&self.field(), &why);
+        None
+    }
+
+    /// Returns the value as TOML.
+    #[must_use]
+    pub fn toml(&self) -> toml::Value {
+        fn of(value: &Value) -> toml::Value {
+            match value {
+                Value::Null => toml::Value::String(String::new()),
+                Value::Bool(value) => (*value).into(),
+                Value::Number(number) => match number.as_i64() {
+                    Some(whole) => whole.into(),
+                    None => number.as_f64().unwrap_or_default().into(),
+                },
+                Value::Text(text) => text.as_str().into(),
+                Value::List(items) => toml::Value::Array(items.iter().map(|node| of(&node.value)).collect()),
+                Value::Map(entries) => {
+                    let entry = |(name, node): &(String, Node)| (name.clone(), of(&node.value));
+                    toml::Value::Table(entries.iter().map(entry).collect())
+                }
+            }
+        }
+        of(self.value())
+    }
+
+    /// Reports each value below that has no row yet; `known` gives the reason of a path that has no effect here.
+    pub fn leftover(&self, report: &mut Report, known: &dyn Fn(&str) -> Option<&'static str>) {
+        self.leftover_since(self.node.at.0, report, known);
+    }
+
+    /// The same for a part of an object that begins in the line `first`: rows of earlier objects do not count.
+    fn leftover_since(&self, first: u32, report: &mut Report, known: &dyn Fn(&str) -> Option<&'static str>) {
+        let is_covered = |report: &Report, field: &Field| {
+            report.rows.iter().any(|row| {
+                let rest = field.name.strip_prefix(row.field.as_str());
+                row.file == field.file
+                    && (first..=field.line).contains(&row.line)
+                    && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            })
+        };
+        let field = self.field();
+        if !self.path.is_empty() && is_covered(report, &field) {
+            return;
+        }
+        if let Some(why) = known(&self.path) {
+            if !why.is_empty() {
+                report.not_here(&field, why);
+            }
+            return;
+        }
+        let below: Vec<Self> = match self.value() {
+            Value::List(_) => self.items(),
+            _ => self.entries().into_iter().map(|(_, item)| item).collect(),
+        };
+        if below.is_empty() {
+            report.unknown(&field, "no such field is known; Kubernetes would ignore it, too");
+        }
+        for item in below {
+            item.leftover_since(first, report, known);
+        }
+    }
+}

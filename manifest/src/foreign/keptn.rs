@@ -1,0 +1,398 @@
+//! Keptn's `KeptnTaskDefinition` and `KeptnTask` (Keptn Lifecycle Toolkit, `lifecycle.keptn.sh/v1`, and the fields of KEP 90).
+
+use super::common::{Making, missing_config};
+use super::item::Item;
+use super::objects::{Kind, Object};
+use super::yaml::Value;
+use fnd_wire::units::{parse_duration, print_duration};
+use std::time::Duration;
+
+/// Keptn's own default: attempts after the first.
+const RETRIES: i64 = 10;
+
+/// Most definitions that name each other; more is a loop.
+const CHAIN_MAX: usize = 16;
+
+/// The kinds of code that a definition may have; `function` is that of `v1alpha2`.
+const RUNNERS: [&str; 4] = ["deno", "python", "function", "container"];
+
+const NO_RUNNER: &str = "Forbidden! Either Container, Python, or Deno field must be defined";
+const TWO_RUNNERS: &str = "Forbidden! Only one of Container, Python, or Deno field can be defined";
+
+/// Fields without effect.
+const KNOWN: &[(&str, &str)] = &[
+    ("spec.imagePullSecrets", "no image is pulled"),
+    (
+        "spec.serviceAccount",
+        "there is no cluster to be somebody in; each function is a user of its own (`[sandbox] user`)",
+    ),
+    (
+        "spec.automountServiceAccountToken",
+        "there is no cluster, so no token of one",
+    ),
+    (
+        "spec.checkType",
+        "fnd runs the task as soon as its file is there; hooks (`[hooks]`) order functions",
+    ),
+    ("spec.app", "there is no application of a cluster"),
+    ("spec.appVersion", "there is no application of a cluster"),
+    ("spec.workload", "there is no application of a cluster"),
+    ("spec.workloadVersion", "there is no application of a cluster"),
+    ("spec.type", "fnd runs the task as soon as its file is there"),
+];
+
+impl<'d> Making<'_, 'd> {
+    /// Makes the function of a definition.
+    pub(super) fn keptn_definition(&mut self, object: &Object<'d>) {
+        self.metadata(&object.root);
+        let spec = object.root.get("spec");
+        self.keptn_code(object, CHAIN_MAX);
+        self.keptn_limits(spec.as_ref());
+        let names = |other: &&Object<'d>| {
+            let named = match other.kind {
+                Kind::KeptnTask => text_at(&other.root, "spec.taskDefinition"),
+                _ => RUNNERS
+                    .iter()
+                    .find_map(|runner| text_at(&other.root, &format!("spec.{runner}.functionRef.name"))),
+            };
+            named == Some(object.name)
+        };
+        if let Some(other) = self.objects.functions().find(names) {
+            let note = format!("it does not run by itself, since `{}` uses it", other.name);
+            if let Some(name) = object.root.get("metadata.name") {
+                self.differs(("on_load", false), &name, &note);
+            }
+        }
+        self.leftover(&object.root, KNOWN);
+    }
+
+    /// Makes the function of a task: that of its definition, with what the task says.
+    pub(super) fn keptn_task(&mut self, object: &Object<'d>) {
+        let Some(named) = object.root.get("spec.taskDefinition") else {
+            return self.refuse(
+                &object.root.get("metadata").unwrap_or_else(|| object.root.clone()),
+                "Required value: spec.taskDefinition",
+            );
+        };
+        let Some(name) = named.text(&mut self.report) else {
+            return;
+        };
+        let Some(definition) = self.objects.find(Kind::KeptnTaskDefinition, name).cloned() else {
+            let why = format!(
+                "KeptnTaskDefinition.lifecycle.keptn.sh \"{name}\" not found among these files; put its file beside this one"
+            );
+            return self.refuse(&named, &why);
+        };
+        self.report.works(&named.field(), "entry");
+        self.keptn_code(&definition, CHAIN_MAX);
+        self.keptn_limits(definition.root.get("spec").as_ref());
+        self.metadata(&object.root);
+        self.keptn_limits(object.root.get("spec").as_ref());
+        // The task's own parameters only fill what the definition leaves open.
+        self.keptn_parameters(object.root.get("spec.parameters").as_ref(), false);
+        self.keptn_secret(object.root.get("spec.secureParameters.secret").as_ref(), true);
+        if let Some(context) = object.root.get("spec.context") {
+            self.report.works(&context.field(), "context");
+            for (name, item) in context.entries() {
+                self.made
+                    .manifest
+                    .set_in("context", name, item.toml(), Some(&item.field()));
+            }
+        }
+        self.leftover(&object.root, KNOWN);
+    }
+
+    /// Takes the code of a definition, or of the one that it names.
+    fn keptn_code(&mut self, object: &Object<'d>, chain: usize) {
+        let spec = object.root.get("spec");
+        let whole = || object.root.get("metadata").unwrap_or_else(|| object.root.clone());
+        let found: Vec<(&str, Item<'d>)> = RUNNERS
+            .iter()
+            .filter_map(|runner| Some((*runner, spec.as_ref()?.get(runner)?)))
+            .collect();
+        let (runner, item) = match found.as_slice() {
+            [] => return self.refuse(&spec.unwrap_or_else(whole), NO_RUNNER),
+            [one] => one.clone(),
+            [_, second, ..] => return self.refuse(&second.1, TWO_RUNNERS),
+        };
+        if runner == "container" {
+            return self.keptn_container(&item);
+        }
+        // A child's parameters win over its parent's, so they come first.
+        self.keptn_parameters(item.get("parameters").as_ref(), false);
+        self.keptn_secret(item.get("secureParameters.secret").as_ref(), false);
+        if let Some(reference) = item.get("functionRef.name") {
+            let Some(name) = reference.text(&mut self.report) else {
+                return;
+            };
+            self.report.works(&reference.field(), "entry");
+            return match self.objects.find(Kind::KeptnTaskDefinition, name).cloned() {
+                _ if chain == 0 || name == object.name => {
+                    self.refuse(&reference, "the definitions name each other in a loop");
+                }
+                Some(parent) => self.keptn_code(&parent, chain - 1),
+                None => {
+                    let why = format!(
+                        "KeptnTaskDefinition.lifecycle.keptn.sh \"{name}\" not found among these files; put its file beside this one"
+                    );
+                    self.refuse(&reference, &why);
+                }
+            };
+        }
+        let runtime = self.keptn_runtime(runner, spec.as_ref(), &item);
+        self.default("mode", "script");
+        self.keptn_source(&item, runtime);
+        if let Some(arguments) = item.get("cmdParameters") {
+            let words: Vec<toml::Value> = arguments
+                .text(&mut self.report)
+                .unwrap_or_default()
+                .split_whitespace()
+                .map(Into::into)
+                .collect();
+            match runtime {
+                "python" => self.works("interpreter_args", words, &arguments),
+                _ => self.not_here(&arguments, "Keptn's deno runner does not use it either"),
+            }
+        }
+    }
+
+    /// Sets the runtime, and what its runner of Keptn grants.
+    fn keptn_runtime(&mut self, runner: &str, spec: Option<&Item<'d>>, item: &Item<'d>) -> &'static str {
+        let word = spec.and_then(|spec| spec.get("runtime"));
+        let runtime = match (runner, word.as_ref().and_then(|word| word.text(&mut self.report))) {
+            ("python", _) | ("function", Some("python")) => "python",
+            ("function", Some("bash")) => "bash",
+            (_, None | Some("deno")) => "deno",
+            (_, Some(other)) => {
+                if let Some(word) = &word {
+                    self.refuse(word, &format!("RUNTIME `{other}` is not one of deno, bash, python"));
+                }
+                "deno"
+            }
+        };
+        match &word {
+            Some(word) => self.works("runtime", runtime, word),
+            None => self.made.manifest.set("runtime", runtime, Some(&item.field())),
+        }
+        if runtime == "deno" {
+            self.default("permissions", toml::Value::Array(vec!["keptn".into()]));
+        }
+        runtime
+    }
+
+    /// Takes the code: inline, of a ConfigMap, or of a web server; in this order.
+    fn keptn_source(&mut self, item: &Item<'d>, runtime: &str) {
+        let file = match runtime {
+            "python" => "function.py",
+            "bash" => "function.sh",
+            _ => "function.ts",
+        };
+        if let Some(code) = item.get("inline.code") {
+            if let Some(text) = code.text(&mut self.report) {
+                self.code(file, text, &code);
+            }
+        } else if let Some(map) = item.get("configMapRef.name") {
+            let Some(name) = map.text(&mut self.report) else { return };
+            match self.config(name, "code") {
+                Some(text) => self.code(file, text, &map),
+                None => self.refuse(&map, &missing_config(name, "code")),
+            }
+        } else if let Some(url) = item.get("httpRef.url") {
+            let Some(text) = url.text(&mut self.report) else { return };
+            let note = "it is fetched when the function is installed, and an answer other than 2xx is an error; Keptn fetches it at each run";
+            self.differs(("source.url", text), &url, note);
+        } else {
+            self.refuse(
+                item,
+                "no function specified: one of inline, httpRef, functionRef, configMapRef",
+            );
+        }
+    }
+
+    /// Takes parameters. Those that are there already win, unless `wins`.
+    fn keptn_parameters(&mut self, parameters: Option<&Item<'d>>, wins: bool) {
+        let Some(map) = parameters.and_then(|parameters| parameters.get("map")) else {
+            return;
+        };
+        for (name, item) in map.entries() {
+            let Some(value) = item.scalar(&mut self.report) else {
+                continue;
+            };
+            let is_set = self.made.manifest.keys("data").any(|key| key == name);
+            if is_set && !wins {
+                self.report
+                    .differs(&item.field(), "", "the definition that comes first has this parameter");
+            } else {
+                self.report.works(&item.field(), &format!("data.{name}"));
+                self.made.manifest.set_in("data", name, value, Some(&item.field()));
+            }
+        }
+    }
+
+    fn keptn_secret(&mut self, secret: Option<&Item<'d>>, wins: bool) {
+        let Some(item) = secret else { return };
+        let Some(name) = item.text(&mut self.report) else {
+            return;
+        };
+        if self.made.manifest.keys("secrets").any(|key| key == "SECURE_DATA") && !wins {
+            return self
+                .report
+                .differs(&item.field(), "", "the definition that comes first has a secret");
+        }
+        self.secret("SECURE_DATA", name, item);
+    }
+
+    /// Takes retries and the time that a task may last.
+    fn keptn_limits(&mut self, spec: Option<&Item<'d>>) {
+        let get = |path: &str| spec.and_then(|spec| spec.get(path));
+        if let Some(item) = get("retries")
+            && let Some(retries) = item.whole(&mut self.report)
+        {
+            self.works("retry.retries", i64::try_from(retries).unwrap_or(i64::MAX), &item);
+        }
+        self.default("retry.retries", RETRIES);
+        match get("retryInterval").or_else(|| get("RetryInterval")) {
+            Some(item) => {
+                if let Some(seconds) = item.whole(&mut self.report) {
+                    self.works("retry.interval", print_duration(Duration::from_secs(seconds)), &item);
+                    self.made.manifest.set("retry.backoff", "fixed", Some(&item.field()));
+                }
+            }
+            None => {
+                // As the kubelet restarts a container.
+                self.default("retry.interval", "10s");
+                self.default("retry.max_interval", "5m");
+            }
+        }
+        self.default("retry.jitter", "none");
+        if let Some(item) = get("timeout")
+            && let Some(text) = item.text(&mut self.report)
+        {
+            match duration(text) {
+                Some(lasts) => self.works("limits.deadline", print_duration(lasts), &item),
+                None => self.refuse(
+                    &item,
+                    r"Invalid value: spec.timeout in body should match '^0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$'",
+                ),
+            }
+        }
+        self.default("limits.deadline", "5m");
+        self.default("limits.timeout", "none");
+        if let Some(item) = get("ttlSecondsAfterFinished")
+            && let Some(seconds) = item.whole(&mut self.report)
+        {
+            self.works(
+                "history.keep_for",
+                print_duration(Duration::from_secs(seconds.max(1))),
+                &item,
+            );
+        }
+    }
+
+    /// Takes the command of a container. Its image is not run.
+    fn keptn_container(&mut self, container: &Item<'d>) {
+        let words = |item: Option<Item<'d>>, report: &mut super::Report| -> Vec<String> {
+            let items = item.map(|item| item.items()).unwrap_or_default();
+            items.iter().filter_map(|item| item.scalar(report)).collect()
+        };
+        let command = container.get("command");
+        let mut line = words(command.clone(), &mut self.report);
+        line.extend(words(container.get("args"), &mut self.report));
+        if let Some(image) = container.get("image") {
+            self.not_here(
+                &image,
+                "fnd runs no images: the command runs with the programs of this machine",
+            );
+        }
+        let Some(command) = command else {
+            return self.refuse(
+                container,
+                "fnd runs no images, and there is no `command` that could run without one",
+            );
+        };
+        let quoted: Vec<String> = line.iter().map(|word| quoted(word)).collect();
+        self.default("runtime", "bash");
+        self.default("mode", "script");
+        self.code("function.sh", format!("exec {}\n", quoted.join(" ")), &command);
+        if let Some(arguments) = container.get("args") {
+            self.report.works(&arguments.field(), "entry");
+        }
+        if let Some(env) = container.get("env") {
+            self.env(&env);
+        }
+        if let Some(resources) = container.get("resources") {
+            self.resources(&resources);
+        }
+        for item in [container.get("name"), container.get("imagePullPolicy")]
+            .into_iter()
+            .flatten()
+        {
+            self.not_here(&item, "there is no container");
+        }
+        if let Some(mounts) = container.get("volumeMounts") {
+            self.report.differs(
+                &mounts.field(),
+                "limits.tmp",
+                "use `$TMPDIR`: it lasts for all attempts of the run",
+            );
+        }
+    }
+}
+
+fn text_at<'d>(item: &Item<'d>, path: &str) -> Option<&'d str> {
+    match item.get(path)?.value() {
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// Reads a duration as Go writes it: `5m0s`, `1.5h`, `0`. Absent if it is none, or zero.
+fn duration(text: &str) -> Option<Duration> {
+    let mut sum = Duration::ZERO;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, tail) = rest.split_at(end);
+        let end = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(end);
+        let seconds = match unit {
+            "ns" => 1e-9,
+            "us" | "µs" | "μs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        sum = sum.checked_add(Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?)?;
+        rest = tail;
+    }
+    // fnd counts milliseconds; Keptn cuts to seconds.
+    let sum = Duration::from_millis(u64::try_from(sum.as_millis()).ok()?);
+    (!sum.is_zero() && parse_duration(&print_duration(sum)).is_ok()).then_some(sum)
+}
+
+/// Returns a word as a shell reads it again.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_those_of_go() {
+        for (text, millis) in [
+            ("5m0s", 300_000),
+            ("1.5h", 5_400_000),
+            ("10ms", 10),
+            ("1h1m1s1ms", 3_661_001),
+        ] {
+            assert_eq!(duration(text), Some(Duration::from_millis(millis)), "{text}");
+        }
+        for bad in ["", "0", "5", "5x", "m", "1..5s", "999999999999h"] {
+            assert_eq!(duration(bad), None, "{bad}");
+        }
+    }
+}

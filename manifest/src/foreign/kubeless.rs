@@ -1,0 +1,426 @@
+//! Kubeless's `Function` and its triggers (`kubeless.io/v1beta1`).
+
+use super::common::{Making, bytes_of};
+use super::item::Item;
+use super::objects::{Kind, Object};
+use super::packed;
+use super::yaml::Value;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+
+/// Kubeless's default, in seconds.
+const TIMEOUT: &str = "180s";
+
+/// What each runtime of Kubeless is here: its id there, its id here, the end of its files, and its file of dependencies.
+const RUNTIMES: &[(&str, &str, &str, &str)] = &[
+    ("python", "python", ".py", "requirements.txt"),
+    ("nodejs", "node", ".js", "package.json"),
+    ("nodejsCE", "node", ".js", "package.json"),
+    ("nodejs_distroless", "node", ".js", "package.json"),
+    ("ruby", "ruby", ".rb", "Gemfile"),
+    ("php", "php", ".php", "composer.json"),
+    ("go", "go", ".go", "go.mod"),
+    ("java", "java", ".java", "pom.xml"),
+    ("jvm", "java", ".java", "pom.xml"),
+];
+
+/// Fields without effect.
+const KNOWN: &[(&str, &str)] = &[
+    (
+        "spec.service",
+        "there is no Service: `fndctl invoke`, a route (`[[http]]`) and the socket reach the function",
+    ),
+    ("spec.deployment.apiVersion", ""),
+    ("spec.deployment.kind", ""),
+    ("spec.deployment.metadata", "there is no Deployment of a cluster"),
+    ("spec.deployment.status", ""),
+    (
+        "spec.horizontalPodAutoscaler.spec.metrics",
+        "workers are started when calls wait, up to `pool.max`",
+    ),
+    ("spec.horizontalPodAutoscaler.spec.scaleTargetRef", ""),
+    ("spec.horizontalPodAutoscaler.apiVersion", ""),
+    ("spec.horizontalPodAutoscaler.kind", ""),
+    ("spec.horizontalPodAutoscaler.metadata", ""),
+    ("spec.horizontalPodAutoscaler.status", ""),
+];
+
+/// Fields of triggers without effect.
+const TRIGGER_KNOWN: &[(&str, &str)] = &[
+    (
+        "spec.ingress-enabled",
+        "the public listener (`[http] listen`) has the routes",
+    ),
+    ("spec.tls", "certificates are `[http] tls` of fnd.toml"),
+    ("spec.tls-secret-name", "certificates are `[http] tls` of fnd.toml"),
+    ("spec.tls-acme", "certificates are `[http] tls` of fnd.toml"),
+    ("spec.gateway", "there is no ingress controller"),
+];
+
+impl<'d> Making<'_, 'd> {
+    /// Makes a function, and its triggers.
+    pub(super) fn kubeless(&mut self, object: &Object<'d>) {
+        self.metadata(&object.root);
+        let Some(spec) = object.root.get("spec") else {
+            return self.refuse(
+                &object.root.get("metadata").unwrap_or_else(|| object.root.clone()),
+                "Required value: spec",
+            );
+        };
+        if let Some((runtime, module)) = self.kubeless_runtime(&spec).zip(self.kubeless_handler(&spec)) {
+            let (_, id, suffix, dependencies) = *runtime;
+            self.kubeless_code(&spec, module, suffix);
+            if let Some(deps) = spec.get("deps")
+                && let Some(text) = deps.text(&mut self.report)
+            {
+                let is_fetched = self.made.manifest.get("source.url").is_some();
+                if text.trim().is_empty() {
+                    self.report.works(&deps.field(), "");
+                } else if id == "java" {
+                    self.refuse(
+                        &deps,
+                        "fnd does not read a pom.xml; put the jars in `lib/` of the function's directory",
+                    );
+                } else if is_fetched && id == "python" {
+                    let lines = text
+                        .lines()
+                        .map(str::trim)
+                        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+                    let packages: Vec<toml::Value> = lines.map(Into::into).collect();
+                    self.works("dependencies", packages, &deps);
+                } else if is_fetched {
+                    let why = format!("the code is fetched: put `{dependencies}` beside it, in an archive");
+                    self.refuse(&deps, &why);
+                } else {
+                    self.works("dependencies", dependencies, &deps);
+                    self.made.file(dependencies, text);
+                }
+            }
+        }
+        self.kubeless_limits(&spec);
+        self.kubeless_deployment(&spec);
+        self.triggers_of(object.name);
+        self.leftover(&object.root, KNOWN);
+    }
+
+    fn kubeless_runtime(
+        &mut self,
+        spec: &Item<'d>,
+    ) -> Option<&'static (&'static str, &'static str, &'static str, &'static str)> {
+        let Some(item) = spec.get("runtime") else {
+            self.refuse(spec, "Required value: spec.runtime");
+            return None;
+        };
+        let word = item.text(&mut self.report)?;
+        let id = word.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let Some(runtime) = RUNTIMES.iter().find(|(known, ..)| *known == id) else {
+            let known: Vec<&str> = RUNTIMES.iter().map(|(id, ..)| *id).collect();
+            let why = format!("Invalid runtime: {word}. Supported runtimes are: {}", known.join(", "));
+            self.refuse(&item, &why);
+            return None;
+        };
+        if id == word {
+            self.works("runtime", runtime.1, &item);
+        } else {
+            let note = format!("`{word}` becomes the version that is installed: `fndctl runtimes` shows it");
+            self.differs(("runtime", runtime.1), &item, &note);
+        }
+        Some(runtime)
+    }
+
+    /// Returns the module of `MODULE.FUNCTION`.
+    fn kubeless_handler(&mut self, spec: &Item<'d>) -> Option<&'d str> {
+        const FORMAT: &str = "failed: incorrect handler format. It should be module_name.handler_name";
+        let Some(item) = spec.get("handler") else {
+            self.refuse(spec, FORMAT);
+            return None;
+        };
+        let text = item.text(&mut self.report)?;
+        match text.split_once('.') {
+            Some((module, function)) if is_name(module) && is_name(function) => {
+                self.works("handler", text, &item);
+                self.default("mode", "handler");
+                Some(module)
+            }
+            _ => {
+                self.refuse(&item, FORMAT);
+                None
+            }
+        }
+    }
+
+    /// Takes the code: text, base64 or an address, each also as an archive.
+    fn kubeless_code(&mut self, spec: &Item<'d>, module: &str, suffix: &str) {
+        let kind = spec.get("function-content-type");
+        let word = kind
+            .as_ref()
+            .and_then(|kind| kind.text(&mut self.report))
+            .unwrap_or("text");
+        if let Some(kind) = &kind {
+            self.report.works(&kind.field(), "entry");
+        }
+        let Some(item) = spec.get("function") else {
+            return self.refuse(spec, "Required value: spec.function");
+        };
+        let Some(text) = item.text(&mut self.report) else {
+            return;
+        };
+        let (base, packed) = word.split_once('+').map_or((word, ""), |(base, packed)| (base, packed));
+        if base == "url" {
+            let sum = spec.get("checksum");
+            let digest = sum
+                .as_ref()
+                .and_then(|sum| sum.text(&mut self.report))
+                .and_then(|sum| sum.strip_prefix("sha256:"));
+            self.works("source.url", text, &item);
+            if let Some((sum, digest)) = sum.zip(digest) {
+                self.works("source.sha256", digest, &sum);
+            }
+            return;
+        }
+        let bytes = match base {
+            "text" => text.as_bytes().to_vec(),
+            "base64" => match STANDARD.decode(text.split_whitespace().collect::<String>()) {
+                Ok(bytes) => bytes,
+                Err(error) => return self.refuse(&item, &format!("illegal base64 data: {error}")),
+            },
+            _ => {
+                let kind = kind.unwrap_or(item);
+                return self.refuse(
+                    &kind,
+                    "it is none of text, base64, url, each also with +zip or +compressedtar",
+                );
+            }
+        };
+        self.checksum(spec, &bytes);
+        let path = format!("{module}{suffix}");
+        if packed.is_empty() {
+            return self.code(&path, bytes, &item);
+        }
+        match packed::files(packed, bytes) {
+            Ok(files) => {
+                self.works("entry", path, &item);
+                files.into_iter().for_each(|file| self.made.add(file));
+            }
+            Err(why) => self.refuse(&item, &why),
+        }
+    }
+
+    fn checksum(&mut self, spec: &Item<'d>, bytes: &[u8]) {
+        let Some(item) = spec.get("checksum") else { return };
+        let Some(text) = item.text(&mut self.report) else {
+            return;
+        };
+        if text.is_empty() {
+            return self.report.works(&item.field(), "");
+        }
+        let sum: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        match text.strip_prefix("sha256:") {
+            Some(expected) if expected.eq_ignore_ascii_case(&sum) => self.report.works(&item.field(), ""),
+            Some(_) => self.refuse(&item, &format!("the content has the checksum sha256:{sum}")),
+            None => self.refuse(&item, "a checksum has the form sha256:DIGITS"),
+        }
+    }
+
+    fn kubeless_limits(&mut self, spec: &Item<'d>) {
+        match spec.get("timeout") {
+            Some(item) => {
+                if let Some(seconds) = item.whole(&mut self.report) {
+                    match seconds {
+                        0 => self.refuse(&item, "a timeout of 0 would end every call"),
+                        _ => self.works("limits.timeout", format!("{seconds}s"), &item),
+                    }
+                }
+            }
+            None => self.default("limits.timeout", TIMEOUT),
+        }
+        if let Some(scaler) = spec.get("horizontalPodAutoscaler.spec") {
+            for (from, to) in [("minReplicas", "pool.min"), ("maxReplicas", "pool.max")] {
+                if let Some(item) = scaler.get(from)
+                    && let Some(count) = item.whole(&mut self.report)
+                {
+                    self.works(to, i64::try_from(count).unwrap_or(i64::MAX), &item);
+                }
+            }
+        }
+    }
+
+    fn kubeless_deployment(&mut self, spec: &Item<'d>) {
+        let Some(deployment) = spec.get("deployment.spec") else {
+            return;
+        };
+        if let Some(item) = deployment.get("replicas")
+            && let Some(count) = item.whole(&mut self.report)
+        {
+            self.works("pool.min", i64::try_from(count).unwrap_or(i64::MAX), &item);
+        }
+        let pod = deployment.get("template.spec");
+        for (index, container) in pod
+            .iter()
+            .flat_map(|pod| pod.get("containers"))
+            .flat_map(|list| list.items())
+            .enumerate()
+        {
+            if index > 0 {
+                self.not_here(&container, "a function has no further containers");
+                continue;
+            }
+            if let Some(env) = container.get("env") {
+                self.env(&env);
+            }
+            if let Some(resources) = container.get("resources") {
+                self.resources(&resources);
+            }
+            for (name, item) in container.entries() {
+                match name {
+                    "env" | "resources" => {}
+                    "image" => self.not_here(&item, "fnd runs no images"),
+                    "name" => self.report.works(&item.field(), ""),
+                    _ => self.not_here(&item, "a function is no container"),
+                }
+            }
+        }
+        for (name, item) in pod.iter().flat_map(Item::entries) {
+            match name {
+                "containers" => {}
+                "securityContext" => self.not_here(&item, "each function is a user of its own (`[sandbox] user`)"),
+                _ => self.not_here(&item, "there is no Pod of a cluster"),
+            }
+        }
+        for (name, item) in deployment.entries() {
+            match name {
+                "replicas" => {}
+                "template" => {
+                    for (name, item) in item.entries().iter().filter(|(name, _)| *name != "spec") {
+                        self.not_here(
+                            item,
+                            if *name == "metadata" {
+                                "there is no Pod of a cluster"
+                            } else {
+                                "there is no Deployment of a cluster"
+                            },
+                        );
+                    }
+                }
+                _ => self.not_here(&item, "there is no Deployment of a cluster"),
+            }
+        }
+    }
+
+    /// Takes the triggers of a function.
+    fn triggers_of(&mut self, function: &str) {
+        let objects: Vec<Object<'d>> = self.objects.0.clone();
+        for object in objects {
+            let named = object.root.get("spec.function-name");
+            let is_its = matches!(named.as_ref().map(Item::value), Some(Value::Text(name)) if name == function);
+            match object.kind {
+                Kind::CronJobTrigger if is_its => self.cron_trigger(&object),
+                Kind::HttpTrigger if is_its => self.http_trigger(&object),
+                Kind::QueueTrigger if selects(&object, function) => {
+                    let why = format!(
+                        "fnd does not read the queue of a {}; `fndctl emit` and `[[event]]` bring events",
+                        object.word
+                    );
+                    if let Some(spec) = object.root.get("spec") {
+                        self.not_here(&spec, &why);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn cron_trigger(&mut self, object: &Object<'d>) {
+        let get = |path: &str| object.root.get("spec").and_then(|spec| spec.get(path));
+        let Some(item) = get("schedule") else {
+            return self.refuse(
+                &object.root.get("spec").unwrap_or_else(|| object.root.clone()),
+                "Required value: spec.schedule",
+            );
+        };
+        let Some(cron) = item.text(&mut self.report) else {
+            return;
+        };
+        let mut keys = vec![("cron", cron.into(), Some(item.field()))];
+        self.report.works(&item.field(), "schedule.cron");
+        keys.extend(get("payload").map(|payload| {
+            self.report.works(&payload.field(), "schedule.data");
+            ("data", payload.toml(), Some(payload.field()))
+        }));
+        // A CronJob runs beside the run before.
+        keys.push(("overlap", "queue".into(), None));
+        self.made.manifest.push("schedule", keys);
+        self.report
+            .works(&get("function-name").unwrap_or(item).field(), "schedule");
+        self.leftover(&object.root, TRIGGER_KNOWN);
+    }
+
+    fn http_trigger(&mut self, object: &Object<'d>) {
+        let get = |path: &str| object.root.get("spec").and_then(|spec| spec.get(path));
+        let Some(named) = get("function-name") else { return };
+        self.report.works(&named.field(), "http");
+        let path = get("path");
+        let text = path
+            .as_ref()
+            .and_then(|path| path.text(&mut self.report))
+            .unwrap_or("/");
+        let route = if text.starts_with('/') {
+            text.to_owned()
+        } else {
+            format!("/{text}")
+        };
+        let origin = path.as_ref().map(Item::field);
+        if let Some(path) = &path {
+            self.report.works(&path.field(), "http.path");
+        }
+        let mut keys = vec![("path", route.into(), origin)];
+        if let Some(host) = get("host-name")
+            && let Some(name) = host.text(&mut self.report)
+            && !name.is_empty()
+        {
+            self.report.works(&host.field(), "http.host");
+            keys.push(("host", name.into(), Some(host.field())));
+        }
+        match get("basic-auth-secret") {
+            Some(item) => {
+                let name = item.text(&mut self.report).unwrap_or_default();
+                if name.is_empty() {
+                    keys.push(("auth", "none".into(), None));
+                } else {
+                    let note = format!("the secret has lines `USER:HASH`: `fndctl secret set {name}`");
+                    self.report.differs(&item.field(), "http.auth", &note);
+                    keys.push(("auth", format!("basic:{name}").into(), Some(item.field())));
+                }
+            }
+            None => keys.push(("auth", "none".into(), None)),
+        }
+        if let Some(cors) = get("cors-enable")
+            && cors.boolean(&mut self.report) == Some(true)
+        {
+            self.report.works(&cors.field(), "http.cors");
+            keys.push(("cors", toml::Value::Array(vec!["*".into()]), Some(cors.field())));
+        }
+        self.made.manifest.push("http", keys);
+        self.leftover(&object.root, TRIGGER_KNOWN);
+    }
+}
+
+/// Says whether a text can be a module or a function: it becomes the name of a file.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-$".contains(&b))
+}
+
+/// Says whether a trigger's `functionSelector` selects a function by the label that Kubeless gives each one.
+fn selects(object: &Object<'_>, function: &str) -> bool {
+    let labels = object.root.get("spec.functionSelector.matchLabels");
+    let value = labels.and_then(|labels| labels.get("function"));
+    matches!(value.as_ref().map(Item::value), Some(Value::Text(name)) if name == function)
+}
+
+/// Returns a number of Mi as fnd writes it.
+#[must_use]
+pub(super) fn mebibytes(count: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 Mi")]
+    bytes_of(count as f64 * 1_048_576.0)
+}

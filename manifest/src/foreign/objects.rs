@@ -1,0 +1,164 @@
+//! The objects in a set of files: what kind each is, and which of them are functions.
+
+use super::item::Item;
+use super::yaml::{Document, Value};
+
+/// The kind of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Keptn: what a task runs.
+    KeptnTaskDefinition,
+    /// Keptn: one run of a definition.
+    KeptnTask,
+    /// Kubeless.
+    KubelessFunction,
+    /// Kubeless: a schedule.
+    CronJobTrigger,
+    /// Kubeless: a route.
+    HttpTrigger,
+    /// Kubeless: a subscription of Kafka, NATS or Kinesis.
+    QueueTrigger,
+    /// Kyma.
+    KymaFunction,
+    /// Kyma v1alpha1: a repository that functions name.
+    GitRepository,
+    /// Kyma: a subscription of events.
+    Subscription,
+    /// Kyma: routes.
+    ApiRule,
+    /// Rafay.
+    Driver,
+    /// Kubernetes.
+    ConfigMap,
+    /// Kubernetes.
+    Secret,
+    /// One that these systems have, but that has no meaning on one machine.
+    NotHere,
+    /// One of something else.
+    Other,
+}
+
+/// The kinds of each group of the API.
+const KINDS: &[(&str, &str, Kind)] = &[
+    ("lifecycle.keptn.sh", "KeptnTaskDefinition", Kind::KeptnTaskDefinition),
+    ("lifecycle.keptn.sh", "KeptnTask", Kind::KeptnTask),
+    ("lifecycle.keptn.sh", "*", Kind::NotHere),
+    ("options.keptn.sh", "*", Kind::NotHere),
+    ("metrics.keptn.sh", "*", Kind::NotHere),
+    ("kubeless.io", "Function", Kind::KubelessFunction),
+    ("kubeless.io", "CronJobTrigger", Kind::CronJobTrigger),
+    ("kubeless.io", "HTTPTrigger", Kind::HttpTrigger),
+    ("kubeless.io", "NATSTrigger", Kind::QueueTrigger),
+    ("kubeless.io", "KafkaTrigger", Kind::QueueTrigger),
+    ("kubeless.io", "KinesisTrigger", Kind::QueueTrigger),
+    ("serverless.kyma-project.io", "Function", Kind::KymaFunction),
+    ("runtime.kyma-project.io", "Function", Kind::KymaFunction),
+    ("serverless.kyma-project.io", "GitRepository", Kind::GitRepository),
+    ("serverless.kyma-project.io", "*", Kind::NotHere),
+    ("operator.kyma-project.io", "*", Kind::NotHere),
+    ("eventing.kyma-project.io", "Subscription", Kind::Subscription),
+    ("gateway.kyma-project.io", "APIRule", Kind::ApiRule),
+    ("eaas.envmgmt.io", "Driver", Kind::Driver),
+    ("eaas.envmgmt.io", "*", Kind::NotHere),
+    ("", "ConfigMap", Kind::ConfigMap),
+    ("", "Secret", Kind::Secret),
+    ("", "*", Kind::NotHere),
+    ("apps", "*", Kind::NotHere),
+    ("batch", "*", Kind::NotHere),
+    ("networking.k8s.io", "*", Kind::NotHere),
+    ("rbac.authorization.k8s.io", "*", Kind::NotHere),
+    ("autoscaling", "*", Kind::NotHere),
+];
+
+impl Kind {
+    fn of(api: &str, kind: &str) -> Self {
+        let group = api.split_once('/').map_or("", |(group, _)| group);
+        let fits = |(known, name, _): &&(&str, &str, Self)| *known == group && (*name == kind || *name == "*");
+        KINDS.iter().find(fits).map_or(Self::Other, |(.., kind)| *kind)
+    }
+
+    /// Says whether such an object is a function.
+    #[must_use]
+    pub fn is_function(self) -> bool {
+        use Kind::{Driver, KeptnTask, KeptnTaskDefinition, KubelessFunction, KymaFunction};
+        matches!(
+            self,
+            KeptnTaskDefinition | KeptnTask | KubelessFunction | KymaFunction | Driver
+        )
+    }
+}
+
+/// An object of a set.
+#[derive(Debug, Clone)]
+pub struct Object<'d> {
+    /// Its value; paths begin here.
+    pub root: Item<'d>,
+    /// What it is.
+    pub kind: Kind,
+    /// `apiVersion`.
+    pub api: &'d str,
+    /// `kind`.
+    pub word: &'d str,
+    /// `metadata.name`; empty if it has none.
+    pub name: &'d str,
+}
+
+/// The objects of a set of files.
+#[derive(Debug, Default)]
+pub struct Objects<'d>(pub Vec<Object<'d>>);
+
+impl<'d> Objects<'d> {
+    /// Finds the objects of documents; a `List` stands for its items.
+    #[must_use]
+    pub fn of(documents: &'d [Document]) -> Self {
+        let mut found = Vec::new();
+        for document in documents {
+            add(Item::root(document), &mut found);
+        }
+        Self(found)
+    }
+
+    /// Returns the object of a kind and a name.
+    #[must_use]
+    pub fn find(&self, kind: Kind, name: &str) -> Option<&Object<'d>> {
+        self.0.iter().find(|object| object.kind == kind && object.name == name)
+    }
+
+    /// Returns the objects of a kind.
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Object<'d>> {
+        self.0.iter().filter(move |object| object.kind == kind)
+    }
+
+    /// Returns the objects that are functions.
+    pub fn functions(&self) -> impl Iterator<Item = &Object<'d>> {
+        self.0.iter().filter(|object| object.kind.is_function())
+    }
+}
+
+fn text<'d>(item: &Item<'d>, path: &str) -> Option<&'d str> {
+    match item.get(path)?.value() {
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn add<'d>(root: Item<'d>, found: &mut Vec<Object<'d>>) {
+    let (Some(api), Some(word)) = (text(&root, "apiVersion"), text(&root, "kind")) else {
+        return;
+    };
+    if word.ends_with("List")
+        && let Some(items) = root.get("items")
+    {
+        for item in items.items() {
+            add(item.as_root(), found);
+        }
+        return;
+    }
+    found.push(Object {
+        kind: Kind::of(api, word),
+        api,
+        word,
+        name: text(&root, "metadata.name").unwrap_or_default(),
+        root,
+    });
+}

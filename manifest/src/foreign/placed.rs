@@ -1,0 +1,113 @@
+//! The files of a function that was made, and the places in the foreign file that its problems have.
+//!
+//! `fnd --unpack` makes the files, and the judge reads them: what became of the fields goes from one to the other in a file.
+
+use super::made::MadeFile;
+use super::report::{Report, Row, Verdict};
+use super::yaml::{Document, documents};
+use super::{function, report::Field};
+use crate::diagnostic::{Diagnostic, Severity};
+use fnd_wire::unpack::Foreign;
+use serde::{Deserialize, Serialize};
+
+/// The file with what became of the fields, beside `function.toml`.
+pub const ORIGINS: &str = ".fnd-import.json";
+
+/// What became of the fields, and which field each line of `function.toml` comes from.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Origins {
+    report: Report,
+    /// Problems of the file as a whole.
+    problems: Vec<Diagnostic>,
+    /// The field of each line.
+    lines: Vec<Option<Row>>,
+}
+
+/// Makes the files of a function; without a function there is only [`ORIGINS`], which says why.
+#[must_use]
+pub fn files(set: &Foreign) -> Vec<MadeFile> {
+    let mut origins = Origins::default();
+    let mut found: Vec<Document> = Vec::new();
+    for (path, bytes) in &set.files {
+        match documents(path, &bytes.0) {
+            Ok(more) => found.extend(more),
+            // A file beside it has its own function, which reports it.
+            Err(problem) if *path == set.path => origins.problems.push(*problem),
+            Err(_) => {}
+        }
+    }
+    let (made, report) = function(&found, &set.path, &set.function);
+    origins.report = report;
+    let mut files = Vec::new();
+    if let Some(made) = made {
+        let name = set.path.rsplit('/').next().unwrap_or(&set.path);
+        let (manifest, lines) = made.manifest.render(&format!("Made of {name}."));
+        let row = |field: Field| Row {
+            file: field.file.clone(),
+            line: field.line,
+            column: field.column,
+            verdict: Verdict::Works,
+            becomes: None,
+            note: None,
+            excerpt: field.place().excerpt,
+            field: field.name,
+        };
+        origins.lines = lines.into_iter().map(|line| line.map(row)).collect();
+        files = made.files;
+        files.push(file("function.toml", manifest.into_bytes()));
+    } else if origins.problems.is_empty() && !origins.report.is_refused() {
+        let message = format!("there is no function `{}` in it", set.function);
+        origins
+            .problems
+            .push(Diagnostic::error("foreign-refused", message).in_file(&set.path));
+    }
+    files.push(file(ORIGINS, serde_json::to_vec(&origins).unwrap_or_default()));
+    files
+}
+
+fn file(path: &str, bytes: Vec<u8>) -> MadeFile {
+    MadeFile {
+        path: path.to_owned(),
+        bytes,
+        executable: false,
+    }
+}
+
+impl Origins {
+    /// Reads the file [`ORIGINS`].
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Self {
+        serde_json::from_slice(bytes).unwrap_or_default()
+    }
+
+    /// Says whether there is a function.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.report.is_refused() || self.problems.iter().any(Diagnostic::is_error)
+    }
+
+    /// Returns the problems of the fields, and these problems of the judge at the fields that they come from.
+    #[must_use]
+    pub fn place(&self, found: Vec<Diagnostic>) -> Vec<Diagnostic> {
+        let mut all = self.problems.clone();
+        all.extend(self.report.diagnostics());
+        all.extend(found.into_iter().map(|problem| self.moved(problem)));
+        all.sort_by_key(|problem| problem.severity != Severity::Error);
+        all
+    }
+
+    fn moved(&self, mut problem: Diagnostic) -> Diagnostic {
+        let is_manifest = problem
+            .file
+            .as_ref()
+            .is_some_and(|file| file.ends_with("function.toml"));
+        let line = problem.place.as_ref().filter(|_| is_manifest).map(|place| place.line);
+        let index = line.and_then(|line| usize::try_from(line).ok()?.checked_sub(1));
+        if let Some(Some(row)) = index.and_then(|index| self.lines.get(index)) {
+            problem.file = Some(row.file.clone());
+            problem.place = Some(row.source().place());
+            problem.message = format!("`{}`: {}", row.field, problem.message);
+        }
+        problem
+    }
+}

@@ -1,0 +1,164 @@
+//! The promise of the report: no field is dropped silently.
+
+use super::item::Item;
+use super::objects::{Kind, Objects};
+use super::yaml::{Document, documents};
+use super::{Report, function, functions, listed};
+use proptest::prelude::*;
+use std::path::Path;
+
+/// Returns all values below an item that have no values below themselves.
+fn leaves<'d>(item: &Item<'d>) -> Vec<Item<'d>> {
+    let below: Vec<Item<'d>> = item
+        .items()
+        .into_iter()
+        .chain(item.entries().into_iter().map(|(_, item)| item))
+        .collect();
+    if below.is_empty() {
+        return vec![item.clone()];
+    }
+    below.iter().flat_map(leaves).collect()
+}
+
+/// Returns the fields of functions and triggers that no row is about.
+fn dropped(found: &[Document], report: &Report) -> Vec<String> {
+    let quiet = [
+        "apiVersion",
+        "kind",
+        "metadata.name",
+        "spec.deployment.kind",
+        "spec.deployment.apiVersion",
+    ];
+    let objects = Objects::of(found);
+    let own = objects
+        .0
+        .iter()
+        .filter(|object| !matches!(object.kind, Kind::ConfigMap | Kind::Secret | Kind::GitRepository));
+    let all = own.flat_map(|object| leaves(&object.root));
+    let has_row = |item: &Item<'_>| {
+        let field = item.field();
+        report.rows.iter().any(|row| {
+            let rest = field.name.strip_prefix(row.field.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+    };
+    let missing = all.filter(|item| !quiet.contains(&item.path()) && !has_row(item));
+    missing
+        .map(|item| format!("{}:{} {}", item.file(), item.field().line, item.path()))
+        .collect()
+}
+
+#[test]
+fn each_field_of_the_suite_has_a_row() {
+    let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/conformance/foreign");
+    let mut count = 0;
+    for entry in std::fs::read_dir(suite).unwrap() {
+        let path = entry.unwrap().path();
+        let found = documents(path.to_str().unwrap(), &std::fs::read(&path).unwrap()).unwrap();
+        let (_, report) = functions(&found);
+        if !report.is_refused() {
+            assert_eq!(dropped(&found, &report), Vec::<String>::new(), "{}", path.display());
+            count += 1;
+        }
+    }
+    assert!(count > 10, "{count}");
+}
+
+/// Words that fields have, and some that none has.
+fn names() -> impl Strategy<Value = String> {
+    prop::sample::select(vec![
+        "handler",
+        "runtime",
+        "timeout",
+        "deps",
+        "deployment",
+        "spec",
+        "template",
+        "containers",
+        "env",
+        "name",
+        "strange",
+        "labels",
+        "replicas",
+        "image",
+        "valueFrom",
+        "service",
+        "deno",
+        "inline",
+        "retries",
+        "source",
+        "config",
+        "function",
+        "status",
+    ])
+    .prop_map(str::to_owned)
+}
+
+/// YAML in flow style: any values of any types at any names.
+fn values() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        Just("1".to_owned()),
+        Just("true".to_owned()),
+        Just("'text'".to_owned()),
+        Just("null".to_owned()),
+        Just("m.f".to_owned()),
+        Just("python3.7".to_owned()),
+    ];
+    leaf.prop_recursive(4, 24, 5, |inner| {
+        let map = prop::collection::btree_map(names(), inner.clone(), 0..5);
+        let map = map.prop_map(|map| {
+            let entries: Vec<String> = map
+                .into_iter()
+                .map(|(name, value)| format!("{name}: {value}"))
+                .collect();
+            format!("{{{}}}", entries.join(", "))
+        });
+        let list = prop::collection::vec(inner, 0..4).prop_map(|items| format!("[{}]", items.join(", ")));
+        prop_oneof![map, list]
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_field_of_any_function_is_dropped(
+        (api, kind) in prop::sample::select(vec![
+            ("kubeless.io/v1beta1", "Function"),
+            ("serverless.kyma-project.io/v1alpha2", "Function"),
+            ("lifecycle.keptn.sh/v1", "KeptnTaskDefinition"),
+            ("lifecycle.keptn.sh/v1", "KeptnTask"),
+            ("eaas.envmgmt.io/v1", "Driver"),
+        ]),
+        spec in values(),
+    ) {
+        let text = format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: f}}\nspec: {spec}\n");
+        let found = documents("f.yaml", text.as_bytes()).unwrap();
+        let (made, report) = functions(&found);
+        prop_assert_eq!(made.is_empty(), report.is_refused());
+        if !made.is_empty() {
+            prop_assert_eq!(dropped(&found, &report), Vec::<String>::new(), "{}", text);
+        }
+        for function in made {
+            let (text, origins) = function.manifest.render("x");
+            prop_assert_eq!(text.lines().count(), origins.len());
+            prop_assert!(text.parse::<toml::Table>().is_ok(), "{}", text);
+        }
+    }
+}
+
+#[test]
+fn names_are_those_of_the_objects() {
+    let kubeless = "apiVersion: kubeless.io/v1beta1\nkind: Function\nmetadata: {name: NAME}\n";
+    let of = |text: &str| listed("dir/file.yaml", text.as_bytes());
+    let named = |name: &str| kubeless.replace("NAME", name);
+    let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    assert_eq!(of(&format!("{}---\n{}", named("b"), named("a"))), names(&["a", "b"]));
+    assert_eq!(of("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"), names(&[]));
+    assert_eq!(of("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: c}\n"), None);
+    assert_eq!(of("a: b\n"), None);
+    // So that somebody hears of the mistake.
+    assert_eq!(of(&named("Not.A.Name")), names(&["file"]));
+    assert_eq!(of("apiVersion: [\nkind: x\n"), names(&["file"]));
+    let found = documents("f.yaml", named("Not.A.Name").as_bytes()).unwrap();
+    let (made, report) = function(&found, "f.yaml", "file");
+    assert!(made.is_none() && report.is_refused());
+}
