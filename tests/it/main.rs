@@ -24,6 +24,7 @@
 //! - `kubeless`: the command line of Kubeless
 //! - `listener`: the public listener
 //! - `lone`: the runtimes inside the program
+//! - `moving`: what `fndctl import` makes of crontabs, units and other files runs as before
 //! - `quotas`: homes and caches that are full
 //! - `requests`: what functions see of a request to a route
 //! - `kill`, `retry`, `running`: how runs begin and end
@@ -84,6 +85,7 @@ mod memory;
 mod messages;
 mod metrics;
 mod mistakes;
+mod moving;
 mod new;
 mod output;
 mod quotas;

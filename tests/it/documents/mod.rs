@@ -86,6 +86,8 @@ pages! {
     instead_of_pm2: "docs/instead-of-pm2.md",
     kubeless: "docs/kubeless.md",
     metrics: "docs/metrics.md",
+    moving_in: "docs/moving-in.md",
+    other_systems: "docs/other-systems.md",
     releases: "docs/releases.md",
     requests: "docs/requests.md",
     sandbox: "docs/sandbox.md",

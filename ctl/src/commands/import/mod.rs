@@ -2,11 +2,38 @@
 //! Needs no daemon.
 //!
 //! Files:
+//! - `compose`: services of compose files
+//! - `crontab`: functions of crontabs
+//! - `dagu`: functions of dagu's DAGs
+//! - `fuzzing`: what the fuzzer may call
+//! - `names`: names for functions
+//! - `places`: places that the sandbox must show
+//! - `pm2`: services of pm2's apps
 //! - `report`: prints what became of each field
+//! - `script`: the scripts of functions
+//! - `supervisord`: services of supervisord's programs
+//! - `systemd`: functions of services and timers
+//! - `text`: reads foreign files
+//! - `tree`: reads YAML and JSON
+//! - `webhook`: functions of the hooks of webhook
 //! - `write`: writes functions to a directory
 //! - `yaml`: functions of Keptn, Kubeless, Kyma and Rafay
 
+mod compose;
+mod crontab;
+mod dagu;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
+mod names;
+mod places;
+mod pm2;
 mod report;
+mod script;
+mod supervisord;
+mod systemd;
+mod text;
+mod tree;
+mod webhook;
 mod write;
 mod yaml;
 
@@ -22,14 +49,38 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl import function.yaml --dry-run          say what would become of each field\n  \
-    fndctl import *.yaml --out ~/functions         write functions, each a directory with function.toml")]
+    fndctl import *.yaml --out ~/functions         write functions, each a directory with function.toml\n  \
+    fndctl import crontab /etc/cron.d/shop         move a crontab in; `fndctl import crontab --help` says more")]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    kind: Option<Kind>,
+
     /// YAML files of Keptn, Kubeless, Kyma or Rafay; `-` is standard input. Objects in them may name each other.
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
     #[command(flatten)]
     target: Target,
+}
+
+/// What is moved in.
+#[derive(Debug, clap::Subcommand)]
+enum Kind {
+    /// The lines of a crontab: a function for each.
+    Crontab(crontab::Args),
+    /// Services and timers of systemd.
+    Systemd(systemd::Args),
+    /// Apps of pm2: an ecosystem file.
+    Pm2(pm2::Args),
+    /// Programs of supervisord.
+    Supervisord(supervisord::Args),
+    /// A DAG of dagu whose steps are one chain.
+    Dagu(dagu::Args),
+    /// Services of a compose file that run a program of the machine.
+    Compose(compose::Args),
+    /// Hooks of webhook (github.com/adnanh/webhook).
+    Webhook(webhook::Args),
 }
 
 /// Where to write.
@@ -76,10 +127,20 @@ impl Imported {
 /// # Errors
 /// A file cannot be read, or a function cannot be written.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
-    if args.files.is_empty() {
-        return Err(Failure::usage("there is nothing to import").help("name a file: `fndctl import function.yaml`"));
-    }
-    finish(context, &args.target, yaml::import(&args.files)?)
+    let imported = match &args.kind {
+        Some(Kind::Crontab(args)) => crontab::import(args, context.user)?,
+        Some(Kind::Systemd(args)) => systemd::import(args, context.user)?,
+        Some(Kind::Pm2(args)) => pm2::import(args, context.user)?,
+        Some(Kind::Supervisord(args)) => supervisord::import(args, context.user)?,
+        Some(Kind::Dagu(args)) => dagu::import(args)?,
+        Some(Kind::Compose(args)) => compose::import(args, context.user)?,
+        Some(Kind::Webhook(args)) => webhook::import(args)?,
+        None if args.files.is_empty() => {
+            return Err(Failure::usage("there is nothing to import").help("name a file: `fndctl import function.yaml`"));
+        }
+        None => yaml::import(&args.files)?,
+    };
+    finish(context, &args.target, imported)
 }
 
 /// Writes the functions and prints the report.

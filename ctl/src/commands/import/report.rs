@@ -57,7 +57,8 @@ pub(super) fn print(
     out.diagnostics(problems)?;
     let count = counted(functions.len(), "function", "functions");
     let did = if target.dry_run { "would be written" } else { "written" };
-    out.line(&format!("{count} {did}: {}", functions.join(", ")))?;
+    let colon = if functions.is_empty() { "" } else { ": " };
+    out.line(&format!("{count} {did}{colon}{}", functions.join(", ")))?;
     if !secrets.is_empty() && !target.dry_run {
         let place = write::SECRETS;
         out.remark(&format!(

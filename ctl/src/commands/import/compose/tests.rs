@@ -1,0 +1,80 @@
+//! Compose files as services.
+
+use super::*;
+use fnd_manifest::foreign::Verdict;
+
+fn made(text: &str) -> Imported {
+    let documents = tree::parse("compose.yaml", text.as_bytes()).unwrap();
+    services(&documents, "compose.yaml", Path::new("/srv/shop"), false)
+}
+
+#[test]
+fn a_service_with_a_command_is_a_service() {
+    let imported = made(
+        "services:\n  Web:\n    command: [python3, -m, http.server, \"8000\"]\n    environment:\n      A: 1\n      B: \"$$x\"\n    restart: always\n\
+         \x20   deploy:\n      replicas: 2\n      resources:\n        limits: {cpus: \"0.5\", memory: 512m}\n    stop_grace_period: 1m30s\n    ports: [\"80:8000\"]\n\
+         \x20   depends_on: [db]\n  db:\n    image: postgres:17\n",
+    );
+    let [function] = imported.functions.as_slice() else {
+        panic!("{:?}", imported.report);
+    };
+    let manifest: toml::Table = toml::from_str(&function.manifest.render("x").0).unwrap();
+    assert_eq!(
+        (function.name.as_str(), manifest["mode"].as_str()),
+        ("web", Some("service"))
+    );
+    assert_eq!(
+        (manifest["env"]["A"].as_str(), manifest["env"]["B"].as_str()),
+        (Some("1"), Some("$x"))
+    );
+    assert_eq!(
+        (
+            manifest["limits"]["memory"].as_str(),
+            manifest["limits"]["cpu"].as_str()
+        ),
+        (Some("512M"), Some("500m"))
+    );
+    assert_eq!(
+        (
+            manifest["limits"]["grace"].as_str(),
+            manifest["service"]["replicas"].as_integer()
+        ),
+        (Some("90s"), Some(2))
+    );
+    assert_eq!(
+        function.files[0].bytes,
+        b"#!/usr/bin/env bash\ncd /srv/shop || exit\nexec python3 -m http.server 8000\n"
+    );
+    let row = |name: &str| imported.report.rows.iter().find(|row| row.field == name).unwrap();
+    assert_eq!(row("Web.ports").verdict, Verdict::NotHere);
+    assert_eq!((row("db.image").verdict, row("db.image").line), (Verdict::Refused, 16));
+}
+
+#[test]
+fn what_cannot_run_is_refused() {
+    for (text, why) in [
+        ("", "there is no service"),
+        ("services: {}\n", "there is no service"),
+        ("services: {a: {build: .}}\n", "no images"),
+        ("services: {a: {restart: always}}\n", "neither `command`"),
+        ("services: {a: {command: \"x ${Y}\"}}\n", "write its value"),
+        ("services: {a: {command: \"'x\"}}\n", "quote"),
+        ("services: {a: {command: x, environment: [A]}}\n", "a name and a value"),
+        ("services: {a: {command: x, env_file: .env}}\n", "copy the file"),
+        ("services: {a: {command: x, scale: 0}}\n", "from 1 to 1000"),
+        ("services: {a: {command: x, mem_limit: lots}}\n", "no value"),
+    ] {
+        let imported = made(text);
+        assert!(imported.functions.is_empty(), "{text}");
+        let notes: Vec<_> = imported
+            .report
+            .rows
+            .iter()
+            .filter(|row| row.verdict == Verdict::Refused)
+            .collect();
+        assert!(
+            notes.iter().any(|row| row.note.as_ref().unwrap().contains(why)),
+            "{text}: {notes:?}"
+        );
+    }
+}

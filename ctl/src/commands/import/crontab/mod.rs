@@ -1,0 +1,374 @@
+//! `fndctl import crontab`: a function for each line of a crontab.
+//!
+//! Files:
+//! - `fuzzing`: what the fuzzer may call
+//! - `parse`: the lines of a crontab
+//! - `times`: its times in the words of fnd
+
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
+mod parse;
+mod times;
+
+use super::Imported;
+use super::names::{Names, of_command};
+use super::places;
+use super::script::{self, Code, Scripts};
+use super::text::Text;
+use crate::exit::{Exit, Failure};
+use fnd_manifest::foreign::{Field, Made, Report};
+use parse::{Entry, Line, Time};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use toml::Value;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl import crontab /etc/cron.d/shop --out /etc/fnd/functions\n  \
+    fndctl import crontab -u ada --dry-run        what would become of Ada's lines\n  \
+    crontab -l >mine; fndctl import crontab mine")]
+pub(crate) struct Args {
+    /// The crontab. In `/etc/crontab` and files of a directory `cron.d`, each line names a user.
+    #[arg(required_unless_present = "user_of", conflicts_with = "user_of", value_hint = clap::ValueHint::FilePath)]
+    file: Option<PathBuf>,
+
+    /// Read the crontab of this user (`crontab -l -u USER`).
+    #[arg(short = 'u', id = "user_of", value_name = "USER")]
+    user_of: Option<String>,
+
+    /// Each line names a user, wherever the file is.
+    #[arg(long)]
+    user_column: bool,
+
+    /// Leave scripts where they are, and start them there; without it, they are copied.
+    #[arg(long)]
+    link: bool,
+}
+
+/// Reads a crontab.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, Failure> {
+    let (text, users) = match (&args.file, &args.user_of) {
+        (Some(file), _) => (Text::read(file)?, args.user_column || names_users(file)),
+        (None, user) => (listed(user.as_deref().unwrap_or_default())?, false),
+    };
+    let scripts = Scripts {
+        link: args.link,
+        read: script::read,
+    };
+    let user = args.user_of.clone().filter(|_| !own);
+    Ok(Maker::new(&text, scripts, user, own).make(&parse::lines(&text, users)))
+}
+
+/// Says whether the lines of a file name users, by its place.
+fn names_users(file: &Path) -> bool {
+    let directory = file.parent().and_then(Path::file_name);
+    directory.is_some_and(|name| name == "cron.d") || file == Path::new("/etc/crontab")
+}
+
+/// Returns what `crontab -l` prints.
+fn listed(user: &str) -> Result<Text, Failure> {
+    let output = Command::new("crontab").args(["-l", "-u", user]).output();
+    let output = output.map_err(|error| Failure::usage(format!("failed to run `crontab -l -u {user}`: {error}")))?;
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr);
+        let message = format!("`crontab -l -u {user}` failed: {}", message.trim());
+        return Err(Failure::new(Exit::NoSuchThing, message));
+    }
+    let text = String::from_utf8(output.stdout).map_err(|_| {
+        Failure::new(
+            Exit::InvalidManifest,
+            format!("the crontab of {user} is no text in UTF-8"),
+        )
+    })?;
+    Ok(Text::new(&format!("crontab of {user}"), &text))
+}
+
+/// Makes functions of the lines, in their order: a variable holds for the lines after it.
+struct Maker<'a> {
+    text: &'a Text,
+    scripts: Scripts,
+    /// The user whose crontab it is.
+    user: Option<String>,
+    /// Whether the functions are for somebody's own fnd, which has one user.
+    own: bool,
+    names: Names,
+    report: Report,
+    /// The variables in force.
+    env: Vec<(String, String, Field)>,
+    shell: String,
+    zone: Option<(String, Field)>,
+    delay: Option<(u64, Field)>,
+}
+
+const LIMITS: &str = "it runs in the sandbox, in a home of its own, with the default limits of memory and processes, and one run at a time";
+
+impl<'a> Maker<'a> {
+    fn new(text: &'a Text, scripts: Scripts, user: Option<String>, own: bool) -> Self {
+        Self {
+            text,
+            scripts,
+            user,
+            own,
+            names: Names::default(),
+            report: Report::default(),
+            env: Vec::new(),
+            shell: "/bin/sh".to_owned(),
+            zone: None,
+            delay: None,
+        }
+    }
+
+    fn make(mut self, lines: &[Line]) -> Imported {
+        let mut functions = Vec::new();
+        for line in lines {
+            match line {
+                Line::Variable { line, name, value } => self.variable(*line, name, value),
+                Line::Entry(entry) => functions.push(self.entry(entry)),
+                Line::Bad { line, column, why } => {
+                    self.report.refused(&self.text.field("line", *line, *column), why);
+                }
+            }
+        }
+        if lines.is_empty() {
+            self.report
+                .refused(&self.text.whole("crontab"), "there is no line with a command");
+        }
+        Imported {
+            functions,
+            report: self.report,
+            head: format!(
+                "Made of {} by `fndctl import crontab`. cron limits nothing, so `timeout` is \"none\": write your own\n\
+                 limits.",
+                self.text.name
+            ),
+            ..Imported::default()
+        }
+    }
+
+    /// Takes a variable over, for the lines after it.
+    fn variable(&mut self, line: usize, name: &str, value: &str) {
+        let field = self.text.field(name, line, 1);
+        let report = &mut self.report;
+        match name {
+            "MAILTO" if value.is_empty() => report.works(&field, ""),
+            "MAILTO" | "MAILFROM" => report.not_here(
+                &field,
+                "fnd sends no mail for each output, which it keeps (`fndctl logs`); to be told of failures, use `[alert]` with \
+                 the example `mail.py` (docs/alerts.md)",
+            ),
+            "CONTENT_TYPE" | "CONTENT_TRANSFER_ENCODING" => report.not_here(&field, "it is about mails"),
+            "CRON_TZ" if fnd_manifest::cron::zone(value).is_some() => {
+                report.works(&field, "schedule.timezone");
+                self.zone = Some((value.to_owned(), field));
+            }
+            "CRON_TZ" => report.refused(&field, &format!("no time zone has the name `{value}`")),
+            "RANDOM_DELAY" => match value.parse::<u64>() {
+                Ok(minutes) if minutes <= 24 * 60 => {
+                    report.works(&field, "schedule.jitter");
+                    self.delay = Some((minutes, field)).filter(|(minutes, _)| *minutes > 0);
+                }
+                _ => report.refused(&field, "expected a number of minutes"),
+            },
+            "SHELL" if value.starts_with('/') && !value.contains([' ', '\t']) => {
+                report.works(&field, "entry");
+                value.clone_into(&mut self.shell);
+                self.set(name, value, field);
+            }
+            "SHELL" => report.refused(&field, "expected the absolute path of a shell"),
+            "LOGNAME" | "USER" => report.not_here(&field, "cron does not let a crontab change it, either"),
+            _ if name.starts_with("FND_") => report.refused(&field, "fnd itself sets variables with names like this"),
+            _ => {
+                report.works(&field, &format!("env.{name}"));
+                self.set(name, value, field);
+            }
+        }
+    }
+
+    fn set(&mut self, name: &str, value: &str, field: Field) {
+        self.env.retain(|(known, ..)| known != name);
+        self.env.push((name.to_owned(), value.to_owned(), field));
+    }
+
+    fn entry(&mut self, entry: &Entry) -> Made {
+        let mut made = Made::new(&self.names.unique(&of_command(&entry.command)));
+        if let Some(comment) = &entry.comment {
+            made.manifest.set("description", comment.clone(), None);
+        }
+        self.time(&mut made, entry);
+        made.manifest.set("limits.timeout", "none", None);
+        let field = |name: &str, column| self.text.field(name, entry.line, column);
+        match (&entry.user, &self.user) {
+            _ if self.own => {}
+            (Some((user, column)), _) => places::user(&mut made, &mut self.report, user, &field("user", *column)),
+            (None, Some(user)) => places::user(&mut made, &mut self.report, user, &field("user", 1)),
+            (None, None) => {}
+        }
+        for (name, value, field) in &self.env {
+            made.manifest.set_in("env", name, value.clone(), Some(field));
+        }
+        let code = self.code(entry);
+        let copied = if code.copied() { "the script was copied; " } else { "" };
+        let notes = code.put(&mut made);
+        let field = field("command", entry.command_column);
+        self.report
+            .differs(&field, "entry", &format!("{copied}{LIMITS}{notes}"));
+        made
+    }
+
+    fn time(&mut self, made: &mut Made, entry: &Entry) {
+        let field = |name: &str| self.text.field(name, entry.line, entry.time_column);
+        let Time::Cron(cron) = &entry.time else {
+            let note =
+                "it runs once when it is saved, not at each boot; a program that stays is a service: `[service]`";
+            made.differs(&mut self.report, ("on_load", true), &field("@reboot"), note);
+            return;
+        };
+        let field = field("schedule");
+        let mut keys = vec![("cron", Value::from(cron.line.as_str()), Some(field.clone()))];
+        if let Some((zone, field)) = &self.zone {
+            keys.push(("timezone", Value::from(zone.as_str()), Some(field.clone())));
+        }
+        if let Some((minutes, field)) = &self.delay {
+            keys.push(("jitter", Value::from(format!("{minutes}m")), Some(field.clone())));
+        }
+        made.manifest.push("schedule", keys);
+        if cron.random {
+            let note = "fnd chooses the number once for this function and host, not at each start";
+            self.report.differs(&field, "schedule.cron", note);
+        } else {
+            self.report.works(&field, "schedule.cron");
+        }
+    }
+
+    /// Returns the script: in the home directory, as cron runs it.
+    fn code(&self, entry: &Entry) -> Code {
+        let mut code = Code::new(&self.shell);
+        let words = script::simple(&entry.command);
+        let command = match words.as_deref() {
+            Some([program, arguments @ ..]) => {
+                let program = code.program(program, self.scripts);
+                format!("exec {}", [&[program.as_str()], arguments].concat().join(" "))
+            }
+            _ => entry.command.clone(),
+        };
+        code.places.of_command(&entry.command);
+        for (_, value, _) in self.env.iter().filter(|(name, ..)| name == "HOME") {
+            code.places.add(value, false);
+        }
+        code.line("cd \"$HOME\" || exit");
+        if let Some(input) = &entry.input {
+            // A word that is no line of the input.
+            let mut end = "END".to_owned();
+            while input.lines().any(|line| line == end) {
+                end.push('_');
+            }
+            code.line(format!("exec <<'{end}'\n{input}{end}"));
+        }
+        code.line(command);
+        code
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fnd_manifest::foreign::Verdict;
+
+    fn made(text: &str, users: bool, link: bool) -> Imported {
+        let text = Text::new("/etc/cron.d/shop", text);
+        let read = |path: &str| (path == "/opt/dump.sh").then(|| b"#!/bin/sh\n".to_vec());
+        Maker::new(&text, Scripts { link, read }, None, false).make(&parse::lines(&text, users))
+    }
+
+    fn manifest(made: &Made) -> toml::Table {
+        toml::from_str(&made.manifest.render("x").0).unwrap()
+    }
+
+    fn code(made: &Made) -> &str {
+        str::from_utf8(&made.files[0].bytes).unwrap()
+    }
+
+    const SHOP: &str = "\
+        MAILTO=ada@example.com\nPATH=/usr/bin:/bin\nCRON_TZ=Europe/Berlin\n\n# Dumps the shop\n30 2 * * * shop /opt/dump.sh --all\n\
+        SHELL=/bin/bash\nMODE=quick\n*/5 * * * * root cd /srv/shop && ./check &>>/var/log/check.log\n\
+        99 * * * * root true\n@reboot shop cat%a%b\n";
+
+    #[test]
+    fn each_line_is_a_function_with_the_variables_above_it() {
+        let imported = made(SHOP, true, false);
+        let names: Vec<_> = imported.functions.iter().map(|made| made.name.as_str()).collect();
+        assert_eq!(names, ["dump", "check", "cat"]);
+        let [dump, check, cat] = imported.functions.as_slice() else {
+            panic!();
+        };
+        let table = manifest(dump);
+        assert_eq!(table["description"].as_str(), Some("Dumps the shop"));
+        assert_eq!(table["schedule"][0]["cron"].as_str(), Some("30 2 * * *"));
+        assert_eq!(table["schedule"][0]["timezone"].as_str(), Some("Europe/Berlin"));
+        assert_eq!(table["sandbox"]["user"].as_str(), Some("shop"));
+        assert_eq!(table["env"].as_table().unwrap().len(), 1);
+        assert_eq!(
+            (table["entry"].as_str(), table["runtime"].as_str()),
+            (Some("run"), Some("exec"))
+        );
+        assert_eq!(
+            code(dump),
+            "#!/bin/sh\ncode=$PWD\ncd \"$HOME\" || exit\nexec \"$code\"/dump.sh --all\n"
+        );
+        assert_eq!(
+            (dump.files[1].path.as_str(), dump.files[1].executable),
+            ("dump.sh", true)
+        );
+        let table = manifest(check);
+        assert_eq!(table["env"]["MODE"].as_str(), Some("quick"));
+        assert!(!table["sandbox"].as_table().unwrap().contains_key("user"));
+        assert_eq!(table["sandbox"]["read_write"][0].as_str(), Some("/var/log"));
+        assert_eq!(
+            code(check),
+            "#!/usr/bin/env bash\ncd \"$HOME\" || exit\ncd /srv/shop && ./check &>>/var/log/check.log\n"
+        );
+        let table = manifest(cat);
+        assert_eq!(table["on_load"].as_bool(), Some(true));
+        assert_eq!(
+            code(cat),
+            "#!/usr/bin/env bash\ncd \"$HOME\" || exit\nexec <<'END'\na\nb\nEND\nexec cat\n"
+        );
+    }
+
+    #[test]
+    fn every_field_is_reported_at_its_place() {
+        let rows = made(SHOP, true, false).report.rows;
+        let row = |line: u32, field: &str| rows.iter().find(|row| row.line == line && row.field == field).unwrap();
+        assert_eq!(row(1, "MAILTO").verdict, Verdict::NotHere);
+        assert_eq!(row(2, "PATH").becomes.as_deref(), Some("env.PATH"));
+        let user = row(6, "user");
+        assert_eq!((user.verdict, user.column), (Verdict::Differs, 12));
+        assert!(user.note.as_ref().unwrap().contains("allow = [\"shop\"]"));
+        assert!(row(9, "user").note.as_ref().unwrap().contains("allow_root"));
+        let bad = row(10, "line");
+        assert_eq!((bad.verdict, bad.column), (Verdict::Refused, 1));
+        assert_eq!(row(11, "@reboot").verdict, Verdict::Differs);
+        assert_eq!(rows.len(), 15);
+    }
+
+    #[test]
+    fn a_linked_script_stays_where_it_is() {
+        let imported = made("@daily /opt/dump.sh --all\n@daily /srv/x.sh\n", false, true);
+        let [dump, x] = imported.functions.as_slice() else {
+            panic!();
+        };
+        assert_eq!(code(dump), "#!/bin/sh\ncd \"$HOME\" || exit\nexec /opt/dump.sh --all\n");
+        assert_eq!(dump.files.len(), 1);
+        assert_eq!(manifest(x)["sandbox"]["read_only"][0].as_str(), Some("/srv/x.sh"));
+    }
+
+    #[test]
+    fn a_crontab_without_lines_is_refused() {
+        assert!(made("# nothing\n\n", false, false).report.is_refused());
+        assert!(!made("A=b\n", false, false).report.is_refused());
+    }
+}

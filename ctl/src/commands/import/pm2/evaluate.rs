@@ -1,0 +1,115 @@
+//! Evaluates `ecosystem.config.js` with node, and finds the places of its keys.
+
+use crate::commands::import::tree;
+use crate::exit::{Exit, Failure};
+use fnd_manifest::foreign::yaml::{At, Document, Node, Value};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Prints what the file exports, as JSON. A function in it is left out, as pm2 leaves it out.
+const PROGRAM: &str = "import(require('node:url').pathToFileURL(process.argv[1])).then(\
+    (it) => process.stdout.write(JSON.stringify(it.default ?? it)))";
+
+/// Returns what a file exports. It is a program: node runs it as the user who calls.
+///
+/// # Errors
+/// There is no node, or the file fails.
+pub(super) fn evaluate(path: &Path) -> Result<Vec<Document>, Failure> {
+    let name = path.display().to_string();
+    let text = tree_text(path)?;
+    let full = std::path::absolute(path).map_err(|error| Failure::usage(format!("`{name}`: {error}")))?;
+    let mut node = Command::new("node");
+    node.args(["-e", PROGRAM, "--"]).arg(&full).stdin(Stdio::null());
+    let output = node.output().map_err(|error| {
+        Failure::usage(format!("failed to run `node`, which evaluates `{name}`: {error}"))
+            .help("write the file as JSON or YAML, or install Node")
+    })?;
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr);
+        let reason = message
+            .lines()
+            .find(|line| line.contains("Error"))
+            .unwrap_or("node failed");
+        return Err(Failure::new(
+            Exit::InvalidManifest,
+            format!("`{name}` cannot be evaluated: {}", reason.trim()),
+        ));
+    }
+    let mut documents = tree::parse(&name, &output.stdout)?;
+    for document in &mut documents {
+        document.lines = text.lines().map(str::to_owned).collect();
+        let lines: Vec<&str> = text.lines().collect();
+        let mut cursor = At(1, 1);
+        place(&mut document.root, &lines, &mut cursor);
+    }
+    Ok(documents)
+}
+
+fn tree_text(path: &Path) -> Result<String, Failure> {
+    let bytes = crate::commands::import::text::read(path)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Sets the places of all values: a key is at the first line, from the key before it on, that has it before a colon.
+fn place(node: &mut Node, lines: &[&str], cursor: &mut At) {
+    node.at = *cursor;
+    match &mut node.value {
+        Value::List(items) => items.iter_mut().for_each(|item| place(item, lines, cursor)),
+        Value::Map(entries) => {
+            for (key, value) in entries {
+                if let Some(at) = find(key, lines, *cursor) {
+                    *cursor = at;
+                }
+                place(value, lines, cursor);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn find(key: &str, lines: &[&str], At(line, column): At) -> Option<At> {
+    let first = usize::try_from(line).ok()?.saturating_sub(1);
+    for (number, content) in lines.iter().enumerate().skip(first) {
+        let from = if number == first {
+            usize::try_from(column).ok()?.saturating_sub(1)
+        } else {
+            0
+        };
+        let from = content.char_indices().nth(from).map_or(content.len(), |(at, _)| at);
+        let rest = content.get(from..)?;
+        let found = rest.match_indices(key).find(|(at, _)| {
+            let before = rest.get(..*at).and_then(|before| before.chars().next_back());
+            let after = rest
+                .get(at + key.len()..)
+                .unwrap_or_default()
+                .trim_start_matches(['"', '\'']);
+            before.is_none_or(|c| !c.is_alphanumeric() && c != '_') && after.trim_start().starts_with(':')
+        });
+        if let Some((at, _)) = found {
+            let column = content.get(..from + at)?.chars().count() + 1;
+            return Some(At(u32::try_from(number + 1).ok()?, u32::try_from(column).ok()?));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_found_in_their_order() {
+        let lines = [
+            "module.exports = { apps: [{",
+            "  name: 'a', env_x: 1,",
+            "  env: { 'A': 1 },",
+            "}, { name: 'b' }] }",
+        ];
+        let at = find("name", &lines, At(1, 1)).unwrap();
+        assert_eq!(at, At(2, 3));
+        assert_eq!(find("env", &lines, at), Some(At(3, 3)));
+        assert_eq!(find("A", &lines, at), Some(At(3, 11)));
+        assert_eq!(find("name", &lines, At(3, 11)), Some(At(4, 6)));
+        assert_eq!(find("none", &lines, at), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! `fndctl import pm2`: a service for each app of an ecosystem file.
+//!
+//! Files:
+//! - `app`: the keys of an app
+//! - `evaluate`: runs a file that is a program
+
+mod app;
+mod evaluate;
+
+use super::Imported;
+use super::names::{Names, stem};
+use super::tree::{self, Item};
+use crate::exit::Failure;
+use app::App;
+use fnd_manifest::foreign::yaml::Document;
+use fnd_manifest::foreign::{Field, Verdict};
+use std::path::{Path, PathBuf};
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A file that ends with `.js`, `.cjs` or `.mjs` is a program: node runs it, as you.\n\nExamples:\n  \
+    fndctl import pm2 ecosystem.config.js --env production --dry-run\n  \
+    fndctl import pm2 ecosystem.json --out /etc/fnd/functions"
+)]
+pub(crate) struct Args {
+    /// The ecosystem file: `ecosystem.config.js`, or the same in JSON or YAML.
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+
+    /// Take `env_NAME` over, too, as `pm2 start --env NAME` does.
+    #[arg(long, value_name = "NAME")]
+    env: Option<String>,
+}
+
+/// Reads an ecosystem file.
+///
+/// # Errors
+/// It cannot be read or evaluated.
+pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, Failure> {
+    let end = args.file.extension().and_then(|end| end.to_str());
+    let evaluated = matches!(end, Some("js" | "cjs" | "mjs"));
+    let documents = if evaluated {
+        evaluate::evaluate(&args.file)?
+    } else {
+        tree::read(&args.file)?
+    };
+    let full = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());
+    let base = full.parent().unwrap_or(Path::new("/")).to_owned();
+    let file = args.file.display().to_string();
+    let mut imported = apps(&documents, &file, &base, args.env.as_deref(), own);
+    if evaluated {
+        let note = "node evaluated the file; the places are those of the first fitting keys";
+        imported.report.add(&field(&file), Verdict::Works, None, Some(note));
+    }
+    Ok(imported)
+}
+
+fn field(file: &str) -> Field {
+    Field {
+        file: file.to_owned(),
+        name: "apps".to_owned(),
+        line: 1,
+        column: 1,
+        excerpt: String::new(),
+    }
+}
+
+/// Makes functions of the apps.
+fn apps(documents: &[Document], file: &str, base: &Path, env: Option<&str>, own: bool) -> Imported {
+    let mut imported = Imported {
+        head: format!("Made of {file} by `fndctl import pm2`. The program stays where it is."),
+        ..Imported::default()
+    };
+    let mut names = Names::default();
+    let mut any = false;
+    for root in documents.iter().map(Item::root) {
+        let list = match root.get("apps").or_else(|| root.get("pm2")) {
+            Some(apps) => apps,
+            None => root,
+        };
+        // One app may stand alone.
+        let apps = if list.is_list() { list.items() } else { vec![list] };
+        for item in root.items().iter().filter(|item| item.key == "deploy") {
+            imported.report.not_here(
+                &item.field(),
+                "`[source] git` fetches code of a repository (docs/sources.md)",
+            );
+        }
+        for item in apps.iter().filter(|app| app.is_map() && app.get("script").is_some()) {
+            any = true;
+            let name = item
+                .text_of("name")
+                .or_else(|| item.text_of("script").map(|script| stem(&script).to_owned()));
+            let mut app = App::new(&names.unique(&name.unwrap_or_default()), base, env, own);
+            app.read(item);
+            imported
+                .functions
+                .extend((!app.report.is_refused()).then_some(app.made));
+            imported.report.rows.extend(app.report.rows);
+        }
+        for item in apps.iter().filter(|app| !app.is_map() || app.get("script").is_none()) {
+            any = true;
+            imported
+                .report
+                .refused(&item.named("app"), "expected an app with `script`");
+        }
+    }
+    if !any {
+        imported.report.refused(&field(file), "there is no app");
+    }
+    imported
+}

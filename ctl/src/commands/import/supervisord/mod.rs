@@ -1,0 +1,393 @@
+//! `fndctl import supervisord`: a service for each program of `supervisord.conf`.
+//!
+//! Files:
+//! - `fuzzing`: what the fuzzer may call
+//! - `parse`: the lines of the file
+
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
+mod parse;
+
+use super::Imported;
+use super::names::Names;
+use super::places;
+use super::script::{self, Code, Scripts, split};
+use super::text::Text;
+use crate::exit::Failure;
+use crate::habits::quoted;
+use fnd_manifest::foreign::{Made, Report};
+use parse::{Item, Section, expand, sections, variables};
+use std::path::{Path, PathBuf};
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  \
+    fndctl import supervisord /etc/supervisor/conf.d/web.conf --dry-run")]
+pub(crate) struct Args {
+    /// `supervisord.conf`, or a file of its `conf.d`.
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+
+    /// Leave scripts where they are, and start them there; without it, they are copied.
+    #[arg(long)]
+    link: bool,
+}
+
+/// Reads a file of supervisord.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, Failure> {
+    let full = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());
+    let here = full.parent().unwrap_or(Path::new("/")).display().to_string();
+    let scripts = Scripts {
+        link: args.link,
+        read: script::read,
+    };
+    let machine = Machine {
+        scripts,
+        own,
+        here: &here,
+    };
+    Ok(programs(&Text::read(&args.file)?, machine))
+}
+
+/// What is known of the machine.
+#[derive(Debug, Clone, Copy)]
+struct Machine<'a> {
+    scripts: Scripts,
+    /// Whether the functions are for somebody's own fnd, which has one user.
+    own: bool,
+    /// The directory of the file.
+    here: &'a str,
+}
+
+/// The most functions of one program.
+const PROCESSES_MAX: u32 = 100;
+
+/// Makes functions of the programs.
+fn programs(text: &Text, machine: Machine<'_>) -> Imported {
+    let mut imported = Imported {
+        head: format!("Made of {} by `fndctl import supervisord`.", text.name),
+        ..Imported::default()
+    };
+    let (sections, bad) = sections(text);
+    for field in bad {
+        imported
+            .report
+            .refused(&field, "expected `key=value`, a section or a comment");
+    }
+    let mut names = Names::default();
+    for section in &sections {
+        let report = &mut imported.report;
+        match section.name.split_once(':') {
+            Some(("program" | "fcgi-program", name)) => {
+                let (made, rows) = program(section, name.trim(), &mut names, machine);
+                imported.functions.extend(made);
+                imported.report.rows.extend(rows.rows);
+            }
+            Some(("group", _)) => report.not_here(
+                &section.field,
+                "a directory of the functions directory is a group: move them there",
+            ),
+            Some(("eventlistener", _)) => {
+                report.not_here(&section.field, "use `[alert]`, `[hooks]`, or `fndctl events -f`");
+            }
+            _ if section.name == "include" => {
+                report.not_here(&section.field, "import the files that it names one by one");
+            }
+            _ => report.not_here(&section.field, "it is about supervisord itself"),
+        }
+    }
+    if !sections.iter().any(|section| section.name.contains("program:")) {
+        imported
+            .report
+            .refused(&text.whole("[program:x]"), "there is no program");
+    }
+    imported
+}
+
+/// Makes the functions of a program: one, or one for each process if their commands differ.
+fn program(section: &Section, name: &str, names: &mut Names, machine: Machine<'_>) -> (Vec<Made>, Report) {
+    let mut report = Report::default();
+    let value = |key: &str| section.items.iter().rfind(|item| item.key == key);
+    let number = |key: &str, otherwise: u32| value(key).map_or(Some(otherwise), |item| item.value.parse().ok());
+    let (count, first) = (number("numprocs", 1), number("numprocs_start", 0));
+    let (Some(count @ 1..=PROCESSES_MAX), Some(first @ 0..=100_000)) = (count, first) else {
+        report.refused(
+            &section.field,
+            &format!("`numprocs` is a number from 1 to {PROCESSES_MAX}"),
+        );
+        return (Vec::new(), report);
+    };
+    let differ = ["command", "environment", "directory"]
+        .iter()
+        .any(|key| value(key).is_some_and(|item| item.value.contains("%(process_num)")));
+    let mut functions = Vec::new();
+    for process in first..first + if differ { count } else { 1 } {
+        let function = if differ && count > 1 {
+            format!("{name}-{process}")
+        } else {
+            name.to_owned()
+        };
+        let mut maker = Maker {
+            made: Made::new(&names.unique(&function)),
+            report: Report::default(),
+            code: Code::new("/bin/bash"),
+            machine,
+            name,
+            process,
+            replicas: if differ { 1 } else { count },
+            directory: None,
+            umask: None,
+        };
+        maker.read(section);
+        let refused = maker.report.is_refused();
+        // The rows of all processes are the same.
+        if functions.is_empty() && report.rows.is_empty() {
+            report = maker.report;
+        }
+        functions.extend((!refused).then_some(maker.made));
+    }
+    (functions, report)
+}
+
+/// A function on its way.
+struct Maker<'a> {
+    made: Made,
+    report: Report,
+    code: Code,
+    machine: Machine<'a>,
+    name: &'a str,
+    process: u32,
+    replicas: u32,
+    directory: Option<String>,
+    umask: Option<String>,
+}
+
+impl Maker<'_> {
+    fn expanded(&self, text: &str) -> Result<String, String> {
+        let known = |name: &str| match name {
+            "here" => Some(self.machine.here.to_owned()),
+            "program_name" | "group_name" => Some(self.name.to_owned()),
+            "process_num" => Some(self.process.to_string()),
+            "numprocs" => Some(self.replicas.to_string()),
+            _ => None,
+        };
+        expand(text, &known)
+    }
+
+    fn read(&mut self, section: &Section) {
+        self.made.manifest.set("mode", "service", None);
+        let (command, others): (Vec<&Item>, Vec<&Item>) = section.items.iter().partition(|item| item.key == "command");
+        for item in others {
+            match self.expanded(&item.value) {
+                Ok(value) => self.item(item, &value),
+                Err(why) => self.report.refused(&item.field, &why),
+            }
+        }
+        match command.last() {
+            Some(item) => self.command(item),
+            None => self.report.refused(&section.field, "the program has no `command`"),
+        }
+    }
+
+    fn item(&mut self, item: &Item, value: &str) {
+        let (report, field, made) = (&mut self.report, &item.field, &mut self.made);
+        let truth = matches!(value.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1");
+        match item.key.as_str() {
+            "process_name" | "numprocs_start" => report.works(field, ""),
+            "numprocs" if self.replicas > 1 => made.works(report, "service.replicas", i64::from(self.replicas), field),
+            "numprocs" => report.works(field, ""),
+            "directory" => {
+                report.works(field, "entry");
+                self.code.places.add(value, false);
+                self.directory = Some(value.to_owned());
+            }
+            "umask" if !value.is_empty() && value.len() <= 4 && value.bytes().all(|b| (b'0'..=b'7').contains(&b)) => {
+                report.works(field, "entry");
+                self.umask = Some(value.to_owned());
+            }
+            "umask" => report.refused(field, "expected a mask such as `022`"),
+            "environment" => match variables(value) {
+                Ok(variables) => {
+                    for (name, value) in variables {
+                        made.manifest.set_in("env", &name, value, Some(field));
+                    }
+                    report.works(field, "env");
+                }
+                Err(why) => report.refused(field, &why),
+            },
+            "user" if self.machine.own => report.not_here(field, "functions of your own fnd run as you"),
+            "user" => places::user(made, report, value, field),
+            "autostart" if truth => report.works(field, ""),
+            "autostart" => made.differs(report, ("enabled", false), field, "`fndctl enable F` starts it"),
+            "autorestart" if truth => report.works(field, "mode"),
+            "autorestart" => report.differs(
+                field,
+                "mode",
+                "a service is always started again; a script, without `mode`, runs once",
+            ),
+            "startsecs" | "startretries" | "exitcodes" => report.differs(
+                field,
+                "",
+                "fnd never gives up; after five ends in a minute a service is `crash-looping`",
+            ),
+            "stopsignal" if value == "TERM" => report.works(field, ""),
+            "stopsignal" => report.not_here(
+                field,
+                "fnd sends SIGTERM: trap it in the script, and send the other signal",
+            ),
+            "stopwaitsecs" => match value.parse::<u32>().ok().filter(|seconds| *seconds > 0) {
+                Some(seconds) => made.works(report, "limits.grace", format!("{seconds}s"), field),
+                None => report.refused(field, "expected a number of seconds"),
+            },
+            "stopasgroup" | "killasgroup" => report.works(field, ""),
+            "priority" => report.not_here(
+                field,
+                "functions have no order: a service is started again until it works",
+            ),
+            "redirect_stderr" => report.works(field, ""),
+            key if key.starts_with("stdout_") || key.starts_with("stderr_") => {
+                report.not_here(field, "fnd keeps the output itself: `fndctl logs`");
+            }
+            "socket" | "socket_backlog" | "socket_owner" | "socket_mode" => {
+                report.refused(field, "fnd opens no FastCGI socket for a program");
+            }
+            "serverurl" => report.not_here(field, "there is no supervisord"),
+            _ => report.unknown(field, "supervisord has no such key"),
+        }
+    }
+
+    fn command(&mut self, item: &Item) {
+        let words = self
+            .expanded(&item.value)
+            .and_then(|line| split(&line).ok_or_else(|| "a quote is not closed".to_owned()));
+        let words = match words {
+            Ok(words) => words,
+            Err(why) => return self.report.refused(&item.field, &why),
+        };
+        let Some((program, arguments)) = words.split_first() else {
+            return self.report.refused(&item.field, "there is no command");
+        };
+        let mut code = std::mem::replace(&mut self.code, Code::new("/bin/bash"));
+        if let Some(mask) = &self.umask {
+            code.line(format!("umask {mask}"));
+        }
+        let start = if program.starts_with('/') {
+            code.program(program, self.machine.scripts)
+        } else {
+            quoted(program)
+        };
+        code.places.of_command(&words.join(" "));
+        if let Some(directory) = &self.directory {
+            code.line(format!("cd {} || exit", quoted(directory)));
+        }
+        let arguments: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
+        code.line(format!("exec {}", [&[start][..], &arguments].concat().join(" ")));
+        let copied = if code.copied() { "the script was copied; " } else { "" };
+        let notes = code.put(&mut self.made);
+        let note = format!("{copied}it runs in the sandbox, as a user of its own, with the default limits{notes}");
+        self.report.differs(&item.field, "entry", &note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fnd_manifest::foreign::Verdict;
+
+    fn made(text: &str) -> Imported {
+        let scripts = Scripts {
+            link: false,
+            read: |_| None,
+        };
+        let machine = Machine {
+            scripts,
+            own: false,
+            here: "/etc/supervisor",
+        };
+        programs(&Text::new("web.conf", text), machine)
+    }
+
+    #[test]
+    fn a_program_is_a_service() {
+        let imported = made(
+            "[supervisord]\nlogfile=/x\n[program:Web]\ncommand=%(here)s/web --name %(program_name)s 'a b' $HOME ; c\nnumprocs=3\n\
+             process_name=%(program_name)s_%(process_num)02d\ndirectory=/srv/web\nenvironment=A=\"1,2\",B=x\nuser=www\nautorestart=true\n\
+             stopwaitsecs=20\nstopsignal=QUIT\nstdout_logfile=/var/log/x\nredirect_stderr=true\numask=027\nodd=1\n[eventlistener:x]\ncommand=y\n",
+        );
+        let [function] = imported.functions.as_slice() else {
+            panic!("{:?}", imported.report);
+        };
+        assert_eq!(function.name, "web");
+        let manifest: toml::Table = toml::from_str(&function.manifest.render("x").0).unwrap();
+        assert_eq!(
+            (manifest["mode"].as_str(), manifest["service"]["replicas"].as_integer()),
+            (Some("service"), Some(3))
+        );
+        assert_eq!(
+            (manifest["env"]["A"].as_str(), manifest["limits"]["grace"].as_str()),
+            (Some("1,2"), Some("20s"))
+        );
+        assert_eq!(
+            str::from_utf8(&function.files[0].bytes).unwrap(),
+            "#!/usr/bin/env bash\numask 027\ncd /srv/web || exit\nexec /etc/supervisor/web --name Web 'a b' '$HOME'\n"
+        );
+        let verdict = |name: &str| {
+            imported
+                .report
+                .rows
+                .iter()
+                .find(|row| row.field == name)
+                .unwrap()
+                .verdict
+        };
+        assert_eq!(
+            (verdict("stopsignal"), verdict("odd"), verdict("user")),
+            (Verdict::NotHere, Verdict::Unknown, Verdict::Differs)
+        );
+        assert_eq!(verdict("[eventlistener:x]"), Verdict::NotHere);
+    }
+
+    #[test]
+    fn processes_with_different_commands_are_functions_of_their_own() {
+        let imported =
+            made("[program:web]\ncommand=/bin/web --port=80%(process_num)02d\nnumprocs=2\nnumprocs_start=1\n");
+        let names: Vec<_> = imported.functions.iter().map(|made| made.name.as_str()).collect();
+        assert_eq!(names, ["web-1", "web-2"]);
+        assert!(
+            str::from_utf8(&imported.functions[1].files[0].bytes)
+                .unwrap()
+                .contains("--port=8002")
+        );
+    }
+
+    #[test]
+    fn what_is_no_program_is_refused() {
+        for (text, why) in [
+            ("", "there is no program"),
+            ("[supervisord]\n", "there is no program"),
+            ("[program:x]\n", "no `command`"),
+            ("[program:x]\ncommand=\n", "there is no command"),
+            ("[program:x]\ncommand='a\n", "quote"),
+            ("[program:x]\ncommand=a %(ENV_HOME)s\n", "not known here"),
+            ("[program:x]\ncommand=a\nnumprocs=100000\n", "`numprocs`"),
+            ("[program:x]\ncommand=a\nenvironment=A\n", "separated by commas"),
+            ("hello\n", "expected `key=value`"),
+        ] {
+            let imported = made(text);
+            assert!(imported.functions.is_empty(), "{text}");
+            let notes: Vec<_> = imported
+                .report
+                .rows
+                .iter()
+                .filter(|row| row.verdict == Verdict::Refused)
+                .collect();
+            assert!(
+                notes.iter().any(|row| row.note.as_ref().unwrap().contains(why)),
+                "{text}: {notes:?}"
+            );
+        }
+    }
+}

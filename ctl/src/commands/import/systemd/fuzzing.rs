@@ -1,0 +1,31 @@
+//! The fuzzer's entry to the import of units.
+
+use super::make::{Machine, Unit, make};
+use super::{Names, Scripts, Text};
+use crate::commands::import::Imported;
+
+/// Makes a function of a service, and of a timer if there is one, without looking at files.
+pub(crate) fn made(service: &str, timer: Option<&str>) -> Imported {
+    let unit = |name: &str, text: &str| Unit {
+        name: name.to_owned(),
+        texts: vec![Text::new(name, text)],
+    };
+    let machine = Machine {
+        scripts: Scripts {
+            link: false,
+            read: |_| None,
+        },
+        own: false,
+        read: &|path| (path.len() % 2 == 0).then(|| (format!("A={path}"), path.len() % 4 == 0)),
+        home: &|_| None,
+    };
+    let timer = timer.map(|text| unit("a@b.timer", text));
+    let name = Names::default().unique("a@b");
+    let (made, report) = make(&name, &unit("a@b.service", service), timer.as_ref(), machine);
+    Imported {
+        functions: made.into_iter().collect(),
+        report,
+        head: "x".to_owned(),
+        ..Imported::default()
+    }
+}

@@ -1,0 +1,281 @@
+//! `fndctl import` of crontabs, units and other files into a real fnd: what runs does what the original did.
+
+use fnd_tests::ctl::fndctl;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Run, wait_until};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// An fnd with the sandbox, and a directory beside it with the files of another program.
+struct Ground {
+    fnd: Fnd,
+    files: PathBuf,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let mut fnd = Fnd::prepare(&fnd_tests::Setup::default().config("[sandbox]\n"));
+        let configuration = fnd.path("fnd.toml");
+        let before = fs::read_to_string(&configuration).unwrap();
+        let listen = format!(
+            "{before}\n[http]\nlisten = \"unix:{}\"\n",
+            fnd.path("run/http.sock").display()
+        );
+        fs::write(&configuration, listen).unwrap();
+        fnd.launch();
+        let files = fnd.shared_directory("old");
+        Self { fnd, files }
+    }
+
+    /// Writes a file of the other program; a script is executable. `DIR/` in it stands for the directory.
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.files.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text.replace("DIR/", &format!("{}/", self.files.display()))).unwrap();
+        let mode = if text.starts_with("#!") { 0o755 } else { 0o644 };
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path.display().to_string()
+    }
+
+    /// Imports into the functions directory, and waits until fnd has read it.
+    fn import(&self, arguments: &[&str], code: i32) -> serde_json::Value {
+        let functions = self.fnd.path("functions").display().to_string();
+        let run = fndctl(
+            &[&["import"], arguments, &["--out", &functions, "-o", "json"]].concat(),
+            b"",
+            &[],
+        );
+        let document = run.expect_code(code).json();
+        // A secret that is missing yet is no failure here.
+        let _ = self.fnd.ctl(&["reload", "--ignore-invalid"]);
+        document
+    }
+
+    fn invoke(&self, name: &str, payload: &str) -> Run {
+        self.fnd.wait_ready(name);
+        self.fnd.ctl_with(&["invoke", name, "-d", "-"], payload.as_bytes())
+    }
+}
+
+/// Returns what cron would have the command print: with its shell, environment and standard input.
+fn as_cron(shell: &str, command: &str, environment: &[(&str, &str)], input: &str) -> String {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), input).unwrap();
+    let output = Command::new(shell)
+        .args(["-c", command])
+        .env_clear()
+        .envs([("PATH", "/usr/bin:/bin"), ("HOME", "/")])
+        .envs(environment.iter().copied())
+        .stdin(Stdio::from(fs::File::open(file.path()).unwrap()))
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_lines_of_a_crontab_do_what_cron_did() {
+    let ground = Ground::new();
+    let script = ground.file("report.sh", "#!/bin/sh\necho \"$MODE $1 $2\"; cat\n");
+    let crontab = ground.file(
+        "cron.d/shop",
+        "MAILTO=ada\nMODE=\"full report\"\n# Reports\n0 7 * * mon root DIR/report.sh a b%one%two\\%\n\
+         MODE=short\nSHELL=/bin/bash\n*/5 * * * * root echo \"$MODE\" ${SHELL##*/} {1..3} && cat%in\n61 * * * * root true\n",
+    );
+    let document = ground.import(&["crontab", &crontab], 8);
+    assert_eq!(document["functions"], serde_json::json!(["report", "echo"]));
+    let refused: Vec<_> = document["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row["verdict"] == "refused")
+        .collect();
+    assert_eq!(
+        (refused.len(), &refused[0]["line"], &refused[0]["column"]),
+        (1, &8.into(), &1.into())
+    );
+    let run = ground.invoke("report", "").expect_code(0);
+    assert_eq!(
+        run.out(),
+        as_cron(
+            "/bin/sh",
+            &format!("{script} a b"),
+            &[("MODE", "full report")],
+            "one\ntwo%\n"
+        )
+    );
+    let run = ground.invoke("echo", "").expect_code(0);
+    let environment = [("MODE", "short"), ("SHELL", "/bin/bash")];
+    let command = "echo \"$MODE\" ${SHELL##*/} {1..3} && cat";
+    assert_eq!(run.out(), as_cron("/bin/bash", command, &environment, "in\n"));
+    let schedules = ground.fnd.ctl(&["schedules", "-o", "json"]).expect_code(0).json();
+    let lines: Vec<_> = schedules["schedules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["schedule"].clone())
+        .collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    ground.fnd.finish();
+}
+
+#[test]
+fn a_timer_and_its_service_do_what_systemd_did() {
+    let ground = Ground::new();
+    ground.file("backup.sh", "#!/bin/sh\necho \"$TARGET $LEVEL $# $1 $PWD\"; umask\n");
+    ground.file("backup.env", "LEVEL=\"9\"\n");
+    ground.file(
+        "backup@.service",
+        "[Unit]\nDescription=Backup of %i\n[Service]\nType=oneshot\nEnvironment=TARGET=%i \"WORDS=a b\"\nEnvironmentFile=DIR/backup.env\n\
+         ExecStartPre=-/bin/false\nExecStart=/bin/echo $WORDS \"${WORDS}!\" 100%%\nExecStart=DIR/backup.sh ${WORDS}\nUMask=0027\nMemoryMax=64M\n",
+    );
+    let timer = ground.file(
+        "backup@.timer",
+        "[Timer]\nOnCalendar=Mon *-*-1..7 02:30 Europe/Berlin\nPersistent=true\n[Install]\nWantedBy=timers.target\n",
+    );
+    let document = ground.import(&["systemd", &timer.replace("backup@", "backup@db")], 0);
+    assert_eq!(document["functions"], serde_json::json!(["backup-db"]), "{document}");
+    let run = ground.invoke("backup-db", "").expect_code(0);
+    assert_eq!(run.out(), "a b a b! 100%\ndb 9 1 a b /\n0027\n");
+    let manifest = fs::read_to_string(ground.fnd.path("functions/backup-db/function.toml")).unwrap();
+    assert!(
+        manifest.contains("description = \"Backup of db\"  # Description="),
+        "{manifest}"
+    );
+    let schedules = ground.fnd.ctl(&["schedules", "-o", "json"]).expect_code(0).json();
+    assert_eq!(schedules["schedules"][0]["timezone"], "Europe/Berlin", "{schedules}");
+    ground.fnd.finish();
+}
+
+#[test]
+fn a_service_of_systemd_is_a_service() {
+    let ground = Ground::new();
+    let unit = ground.file(
+        "count.service",
+        "[Service]\nEnvironment=STEP=2\nExecStart=/bin/sh -c 'echo \"started ${STEP}\"; exec sleep 1000'\nRestart=always\nRestartSec=1\n",
+    );
+    ground.file("count.service.d/10-step.conf", "[Service]\nEnvironment=STEP=3\n");
+    let _ = ground.import(&["systemd", &unit], 0);
+    let _ = ground
+        .fnd
+        .wait_function("count", "to run", |function| function.running == 1);
+    wait_until("its output", PATIENCE, || {
+        ground
+            .fnd
+            .ctl(&["logs", "count"])
+            .out()
+            .contains("started 3")
+            .then_some(())
+    });
+    ground.fnd.finish();
+}
+
+#[test]
+fn a_hook_of_webhook_answers_as_before() {
+    let ground = Ground::new();
+    ground.file(
+        "deploy.sh",
+        "#!/bin/sh\necho \"$# $1 $2 $3 $EVENT $PWD\"; cat \"$COMMITS\" >&2\n",
+    );
+    let hooks = ground.file(
+        "hooks.json",
+        r#"[{"id": "deploy", "execute-command": "DIR/deploy.sh", "command-working-directory": "DIR/",
+	"http-methods": ["POST"], "include-command-output-in-response": true,
+	"pass-arguments-to-command": [{"source": "payload", "name": "pusher.name"}, {"source": "url", "name": "to"}, {"source": "payload", "name": "commits.0.id"}],
+	"pass-environment-to-command": [{"source": "header", "name": "X-GitHub-Event", "envname": "EVENT"}],
+	"pass-file-to-command": [{"source": "payload", "name": "commits", "envname": "COMMITS"}],
+	"trigger-rule": {"and": [
+		{"match": {"type": "payload-hmac-sha256", "secret": "s3cret", "parameter": {"source": "header", "name": "X-Hub-Signature-256"}}},
+		{"match": {"type": "value", "value": "refs/heads/main", "parameter": {"source": "payload", "name": "ref"}}},
+		{"or": [{"match": {"type": "value", "value": "push", "parameter": {"source": "header", "name": "X-GitHub-Event"}}},
+			{"match": {"type": "value", "value": "yes", "parameter": {"source": "url", "name": "force"}}}]}]}},
+	{"id": "old", "execute-command": "x", "trigger-rule": {"match": {"type": "payload-hmac-sha1", "secret": "s",
+		"parameter": {"source": "header", "name": "X-Hub-Signature"}}}}]"#,
+    );
+    let document = ground.import(&["webhook", &hooks, "--link"], 8);
+    assert_eq!(document["functions"], serde_json::json!(["deploy"]), "{document}");
+    let kept = ground.fnd.path("functions/.secrets/deploy-hook");
+    assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
+    crate::listener::secret(&ground.fnd, "deploy-hook", &fs::read_to_string(kept).unwrap());
+    let _ = ground.fnd.ctl(&["reload"]).expect_code(0);
+    let _ = ground.fnd.wait_ready("deploy");
+    let caller = fnd_tests::client::Client::new(&ground.fnd.path("run/http.sock"));
+    let call = |path: &str, body: &str, event: &str, secret: &str| {
+        let signature = format!("sha256={}", crate::listener::hmac(secret, body));
+        let headers = [
+            ("x-hub-signature-256", signature.as_str()),
+            ("x-github-event", event),
+            ("content-type", "application/json"),
+        ];
+        caller.call("POST", path, &headers, body.as_bytes())
+    };
+    let body = r#"{"ref": "refs/heads/main", "pusher": {"name": "Ada L"}, "commits": [{"id": 7}]}"#;
+    let answer = call("/hooks/deploy?to=a%20b+c", body, "push", "s3cret");
+    let directory = ground.files.display().to_string();
+    let expected = format!("3 Ada L a b c 7 push {directory}\n[{{\"id\":7}}]");
+    assert_eq!((answer.status.as_u16(), answer.text()), (200, expected));
+    let answer = call("/hooks/deploy", body, "issue", "s3cret");
+    assert_eq!(
+        (answer.status.as_u16(), answer.text().trim_end()),
+        (200, "Hook rules were not satisfied.")
+    );
+    assert_eq!(call("/hooks/deploy?force=yes", body, "issue", "s3cret").status, 200);
+    assert_eq!(
+        call("/hooks/deploy", &body.replace("main", "x"), "push", "s3cret").status,
+        204
+    );
+    assert_eq!(call("/hooks/deploy", body, "push", "wrong").status, 401);
+    ground.fnd.finish();
+}
+
+#[test]
+fn apps_of_pm2_run_as_before() {
+    let ground = Ground::new();
+    ground.file("app/server.js", "console.log(`up ${process.env.NODE_ENV} ${process.argv.slice(2)} ${process.cwd()}`); setInterval(() => {}, 1000);\n");
+    ground.file(
+        "app/report.py",
+        "import os, sys; print('report', os.environ['LEVEL'], sys.argv[1:])\n",
+    );
+    let ecosystem = ground.file(
+        "app/ecosystem.config.js",
+        "const level = 3 + 4;\nmodule.exports = {\n  apps: [{\n    name: 'Server', script: 'server.js', args: \"--x 'a b'\",\n    \
+         env: { NODE_ENV: 'development' },\n    env_production: { NODE_ENV: 'production' },\n    max_memory_restart: '200M',\n  }, {\n    \
+         script: 'report.py', args: ['one', 'two words'], autorestart: false, cron_restart: '0 3 * * *',\n    env: { LEVEL: level },\n  }],\n};\n",
+    );
+    let document = ground.import(&["pm2", &ecosystem, "--env", "production"], 0);
+    assert_eq!(
+        document["functions"],
+        serde_json::json!(["server", "report"]),
+        "{document}"
+    );
+    let row = |field: &str| {
+        document["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["field"] == field)
+            .unwrap()
+            .clone()
+    };
+    assert_eq!(
+        (&row("max_memory_restart")["line"], &row("cron_restart")["line"]),
+        (&7.into(), &9.into()),
+        "{document}"
+    );
+    let run = ground.invoke("report", "").expect_code(0);
+    assert_eq!(run.out(), "report 7 ['one', 'two words']\n");
+    let _ = ground
+        .fnd
+        .wait_function("server", "to run", |function| function.running == 1);
+    let expected = format!("up production --x,a b {}", ground.files.join("app").display());
+    wait_until("its output", PATIENCE, || {
+        ground
+            .fnd
+            .ctl(&["logs", "server"])
+            .out()
+            .contains(&expected)
+            .then_some(())
+    });
+    ground.fnd.finish();
+}
