@@ -375,6 +375,12 @@ impl Output {
         out.is_ok() && out == rustix::fs::fstat(io::stderr()).map(place)
     }
 
+    /// Returns whether only names, ids and results are printed.
+    #[must_use]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Returns whether somebody sees progress.
     #[must_use]
     pub(crate) fn shows_progress(&self) -> bool {

@@ -37,6 +37,10 @@ pub(super) fn print(
             out.json(&body)
         };
     }
+    if out.is_quiet() {
+        out.diagnostics(problems)?;
+        return functions.iter().try_for_each(|name| out.line(name));
+    }
     let mut table = Table::new(&["PLACE", "FIELD", "VERDICT", "BECOMES", "NOTE"]);
     for row in &imported.report.rows {
         let tone = match row.verdict {
