@@ -308,7 +308,7 @@ impl Snapshot {
                     }
                     match self.packed() {
                         Some(Format::Foreign) => {
-                            self.large = Some((name, foreign::set(&self.install, sources, opened)?))
+                            self.large = Some((name, foreign::set(&self.install, sources, opened)?));
                         }
                         Some(_) => self.large = Some((name, opened)),
                         None => self.read_file(name, opened)?,

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 hello() {
     echo "hello world"
 }
