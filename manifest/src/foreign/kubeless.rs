@@ -25,6 +25,9 @@ const RUNTIMES: &[(&str, &str, &str, &str)] = &[
     ("jvm", "java", ".java", "pom.xml"),
 ];
 
+/// The form of a checksum.
+const CHECKSUM: &str = "a checksum has the form sha256:DIGITS";
+
 /// Fields without effect.
 const KNOWN: &[(&str, &str)] = &[
     (
@@ -168,16 +171,7 @@ impl<'d> Making<'_, 'd> {
         };
         let (base, packed) = word.split_once('+').map_or((word, ""), |(base, packed)| (base, packed));
         if base == "url" {
-            let sum = spec.get("checksum");
-            let digest = sum
-                .as_ref()
-                .and_then(|sum| sum.text(&mut self.report))
-                .and_then(|sum| sum.strip_prefix("sha256:"));
-            self.works("source.url", text, &item);
-            if let Some((sum, digest)) = sum.zip(digest) {
-                self.works("source.sha256", digest, &sum);
-            }
-            return;
+            return self.kubeless_url(spec, &item, text, packed.is_empty());
         }
         let bytes = match base {
             "text" => text.as_bytes().to_vec(),
@@ -207,6 +201,37 @@ impl<'d> Making<'_, 'd> {
         }
     }
 
+    /// Takes code that is fetched. A single file keeps the name that it has there, where Kubeless gives it the module's.
+    fn kubeless_url(&mut self, spec: &Item<'d>, item: &Item<'d>, url: &str, is_single: bool) {
+        self.works("source.url", url, item);
+        if let Some(sum) = spec.get("checksum")
+            && let Some(text) = sum.text(&mut self.report)
+        {
+            match text.strip_prefix("sha256:") {
+                Some(digest) => self.works("source.sha256", digest, &sum),
+                None if text.is_empty() => self.report.works(&sum.field(), ""),
+                None => self.refuse(&sum, CHECKSUM),
+            }
+        }
+        let file = url.split(['?', '#']).next().and_then(|path| path.rsplit('/').next());
+        let stem = file.and_then(|file| file.rsplit_once('.')).map_or("", |(stem, _)| stem);
+        let handler = self
+            .made
+            .manifest
+            .get("handler")
+            .and_then(toml::Value::as_str)
+            .unwrap_or_default();
+        if let Some((module, function)) = handler.split_once('.')
+            && is_single
+            && module != stem
+            && is_name(stem)
+        {
+            let handler = format!("{stem}.{function}");
+            let note = "the file keeps its own name, so the module has that name";
+            self.differs(("handler", handler), item, note);
+        }
+    }
+
     fn checksum(&mut self, spec: &Item<'d>, bytes: &[u8]) {
         let Some(item) = spec.get("checksum") else { return };
         let Some(text) = item.text(&mut self.report) else {
@@ -219,7 +244,7 @@ impl<'d> Making<'_, 'd> {
         match text.strip_prefix("sha256:") {
             Some(expected) if expected.eq_ignore_ascii_case(&sum) => self.report.works(&item.field(), ""),
             Some(_) => self.refuse(&item, &format!("the content has the checksum sha256:{sum}")),
-            None => self.refuse(&item, "a checksum has the form sha256:DIGITS"),
+            None => self.refuse(&item, CHECKSUM),
         }
     }
 
