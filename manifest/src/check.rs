@@ -276,7 +276,7 @@ impl Check<'_> {
         let foreign = |name: &str| {
             let path = format!("{path}/{name}");
             let bytes = self.files.read(&path, yaml::FILE_MAX + 1);
-            foreign::listed(&path, &bytes.ok()?)
+            bytes.map_or(foreign::Listed::Other, |bytes| foreign::listed(&path, &bytes))
         };
         Some(listing(place, &entries, answer, foreign))
     }

@@ -43,37 +43,48 @@ use fnd_wire::ids::is_part;
 use objects::{Kind, Object, Objects};
 use yaml::Document;
 
-/// Returns the names of the functions that a file has, for the list of a directory; absent if it has nothing to do with
-/// fnd. A file with only a ConfigMap or a trigger has none.
-/// A file with a mistake, and a function without a name that fnd could have, count as a function of the file's own name, so
+/// What the list of a directory says of a YAML file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listed {
+    /// It has nothing to do with fnd.
+    Other,
+    /// The names of its functions; none if it has only what functions name, such as a ConfigMap.
+    Functions(Vec<String>),
+    /// It seems to have functions, but cannot be read.
+    Broken,
+}
+
+/// Finds the functions in a file. One without a name that fnd could have counts as a function of the file's own name, so
 /// that somebody hears of it.
 #[must_use]
-pub fn listed(file: &str, bytes: &[u8]) -> Option<Vec<String>> {
+pub fn listed(file: &str, bytes: &[u8]) -> Listed {
     let has = |word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
     if !has(b"apiVersion") || !has(b"kind") {
-        return None;
+        return Listed::Other;
     }
-    let stem = || {
-        let name = file.rsplit('/').next().unwrap_or(file);
-        name.split('.').next().unwrap_or_default().to_owned()
-    };
     let Ok(documents) = yaml::documents(file, bytes) else {
-        return Some(vec![stem()]);
+        return Listed::Broken;
     };
     let objects = Objects::of(&documents);
     let is_foreign = |object: &Object<'_>| !matches!(object.kind, Kind::NotHere | Kind::Other);
     if !objects.0.iter().any(is_foreign) {
-        return None;
+        return Listed::Other;
     }
-    let mut names: Vec<String> = objects.functions().map(|object| object.name.to_owned()).collect();
-    for name in &mut names {
-        if !is_part(name) {
-            *name = stem();
-        }
-    }
+    let name = |object: &Object<'_>| {
+        let name = Some(object.name).filter(|name| is_part(name));
+        name.unwrap_or_else(|| stem(file)).to_owned()
+    };
+    let mut names: Vec<String> = objects.functions().map(name).collect();
     names.sort();
     names.dedup();
-    Some(names)
+    Listed::Functions(names)
+}
+
+/// Returns the name of a file without directory and suffix.
+#[must_use]
+pub fn stem(file: &str) -> &str {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.split('.').next().unwrap_or_default()
 }
 
 /// Makes the function of this name that a file has; `documents` are those of the file and of the files beside it.

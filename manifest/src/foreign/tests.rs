@@ -3,7 +3,7 @@
 use super::item::Item;
 use super::objects::{Kind, Objects};
 use super::yaml::{Document, documents};
-use super::{Report, function, functions, listed};
+use super::{Listed, Report, function, functions, listed};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -150,14 +150,17 @@ fn names_are_those_of_the_objects() {
     let kubeless = "apiVersion: kubeless.io/v1beta1\nkind: Function\nmetadata: {name: NAME}\n";
     let of = |text: &str| listed("dir/file.yaml", text.as_bytes());
     let named = |name: &str| kubeless.replace("NAME", name);
-    let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    let names = |names: &[&str]| Listed::Functions(names.iter().map(|name| (*name).to_owned()).collect());
     assert_eq!(of(&format!("{}---\n{}", named("b"), named("a"))), names(&["a", "b"]));
     assert_eq!(of("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"), names(&[]));
-    assert_eq!(of("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: c}\n"), None);
-    assert_eq!(of("a: b\n"), None);
+    assert_eq!(
+        of("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: c}\n"),
+        Listed::Other
+    );
+    assert_eq!(of("a: b\n"), Listed::Other);
     // So that somebody hears of the mistake.
     assert_eq!(of(&named("Not.A.Name")), names(&["file"]));
-    assert_eq!(of("apiVersion: [\nkind: x\n"), names(&["file"]));
+    assert_eq!(of("apiVersion: [\nkind: x\n"), Listed::Broken);
     let found = documents("f.yaml", named("Not.A.Name").as_bytes()).unwrap();
     let (made, report) = function(&found, "f.yaml", "file");
     assert!(made.is_none() && report.is_refused());

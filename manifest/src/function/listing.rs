@@ -6,6 +6,7 @@
 use super::forms::{self, Claims, FileForm};
 use super::project;
 use crate::diagnostic::Diagnostic;
+use crate::foreign::{Listed as Foreign, stem};
 use fnd_wire::ids::{FunctionName, NameError};
 use fnd_wire::naming::is_foreign;
 use fnd_wire::plan::is_own;
@@ -60,6 +61,8 @@ pub struct Listing {
     pub groups: Vec<String>,
     /// Files that no rule claims: they are no functions and no errors.
     pub unclaimed: Vec<String>,
+    /// Files of other systems that cannot be read. Each is in `functions`, under its own name: its functions are not known.
+    pub broken: Vec<String>,
     /// Functions that several files claim. They are not in `functions`; a version that already serves goes on serving.
     pub clashes: Vec<Clash>,
     /// All other problems.
@@ -124,13 +127,13 @@ impl Question {
     }
 }
 
-/// Lists the functions of a directory; `ask` must answer a question about a file, and `foreign` return the names of the
-/// functions in a file of another system; absent if it is no such file.
+/// Lists the functions of a directory; `ask` must answer a question about a file, and `foreign` find the functions in a
+/// file of another system.
 pub fn listing(
     place: Place<'_>,
     entries: &[Entry],
     mut ask: impl FnMut(&str, Question) -> bool,
-    mut foreign: impl FnMut(&str) -> Option<Vec<String>>,
+    mut foreign: impl FnMut(&str) -> Foreign,
 ) -> Listing {
     let mut result = Listing::default();
     let mut sources: BTreeMap<FunctionName, Vec<(String, bool)>> = BTreeMap::new();
@@ -231,9 +234,16 @@ pub fn listing(
                 }
             }
             FileForm::Foreign => {
-                let Some(names) = foreign(&shown) else {
-                    result.unclaimed.push(shown);
-                    continue;
+                let names = match foreign(&shown) {
+                    Foreign::Functions(names) => names,
+                    Foreign::Broken => {
+                        result.broken.push(shown.clone());
+                        vec![stem(&shown).to_owned()]
+                    }
+                    Foreign::Other => {
+                        result.unclaimed.push(shown);
+                        continue;
+                    }
                 };
                 for name in names {
                     if let Some(name) = named(forms::part(&name), &mut result.problems) {
@@ -365,8 +375,16 @@ mod tests {
         // A file of another system has the functions between the dots of its name.
         let foreign = |name: &str| {
             let names: Vec<&str> = name.split('.').collect();
-            let names = names.split_last()?.1.iter().map(|name| (*name).to_owned());
-            (!name.contains("none")).then(|| names.collect())
+            let names = names
+                .split_last()
+                .map_or(&[][..], |(_, names)| names)
+                .iter()
+                .map(|name| (*name).to_owned());
+            match name {
+                name if name.contains("none") => Foreign::Other,
+                name if name.contains("broken") => Foreign::Broken,
+                _ => Foreign::Functions(names.collect()),
+            }
         };
         listing(place, &entries, answer, foreign)
     }
@@ -464,7 +482,12 @@ mod tests {
             claims: &claims(),
             default_runtime: false,
         };
-        let listing = listing(place, &entries, |_, _| panic!("its path is not known"), |_| None);
+        let listing = listing(
+            place,
+            &entries,
+            |_, _| panic!("its path is not known"),
+            |_| Foreign::Other,
+        );
         let reported: Vec<_> = listing.problems.iter().map(|problem| problem.file.as_deref()).collect();
         let expected = ["/f/caf\u{fffd}", "/f/caf\u{fffd}.bin", "/f/tool.s\u{fffd}ml"];
         assert_eq!(reported, expected.map(Some));
@@ -487,10 +510,12 @@ mod tests {
                 "c.toml",
                 "Bad.yaml",
                 "a.sh",
+                "x.broken.yaml",
             ],
             Some("ops"),
         );
-        assert_eq!(found(&listing), ["ops/b=a.b.yaml"]);
+        assert_eq!(found(&listing), ["ops/b=a.b.yaml", "ops/x=x.broken.yaml"]);
+        assert_eq!(listing.broken, ["x.broken.yaml"]);
         assert_eq!(listing.unclaimed, ["none.yaml"]);
         let clashes: Vec<_> = listing.clashes.iter().map(|clash| clash.files.clone()).collect();
         // It has no manifest beside it, and no other file has its name.

@@ -2,7 +2,7 @@
 #![no_main]
 
 use fnd_fuzz::{file, judge, show};
-use fnd_manifest::foreign::{listed, placed};
+use fnd_manifest::foreign::{Listed, listed, placed};
 use fnd_manifest::judge::Judge;
 use fnd_wire::archive::check_path;
 use fnd_wire::form::Bytes;
@@ -17,7 +17,12 @@ static JUDGE: LazyLock<Judge> = LazyLock::new(judge);
 
 fuzz_target!(|bytes: &[u8]| {
     const PATH: &str = "/f/it.yaml";
-    for name in listed(PATH, bytes).unwrap_or_default() {
+    let names = match listed(PATH, bytes) {
+        Listed::Other => return,
+        Listed::Functions(names) => names,
+        Listed::Broken => vec!["it".to_owned()],
+    };
+    for name in names {
         let files = placed::files(&Foreign {
             function: name.clone(),
             path: PATH.to_owned(),

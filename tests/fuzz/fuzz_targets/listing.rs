@@ -2,6 +2,7 @@
 #![no_main]
 
 use fnd_fuzz::{judge, show};
+use fnd_manifest::foreign::Listed;
 use fnd_manifest::function::forms::Claims;
 use fnd_manifest::function::listing::{Clash, Entry, EntryKind, Place, listing};
 use fnd_manifest::runtime::RuntimeSummary;
@@ -51,7 +52,7 @@ fuzz_target!(|bytes: &[u8]| {
             place,
             &entries,
             |name, _| name.len() % 2 == 0,
-            |name| Some(vec![name.replace('.', "")]),
+            |name| Listed::Functions(vec![name.replace('.', "")]),
         );
         show(&found.problems);
         let mut functions = BTreeSet::new();

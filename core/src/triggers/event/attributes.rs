@@ -121,7 +121,11 @@ impl Attributes {
             "subject" => &mut self.subject,
             "time" if value.parse::<jiff::Timestamp>().is_ok() => &mut self.time,
             "time" => return wrong("is not a time such as `2026-11-21T08:00:00Z` (RFC 3339)"),
-            "datacontenttype" if is_media_type(&value) => &mut self.datacontenttype,
+            "datacontenttype" if is_media_type(&value) => {
+                // A header cannot have the spaces around it.
+                self.datacontenttype = Some(value.trim().to_owned());
+                return Ok(());
+            }
             "datacontenttype" => return wrong("is not a media type such as `application/json`"),
             "dataschema" if is_uri_reference(&value) && value.contains(':') => &mut self.dataschema,
             "dataschema" => return wrong("is not a URI"),

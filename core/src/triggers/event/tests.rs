@@ -69,6 +69,15 @@ fn the_binary_example_is_read() {
 
 /// The example of section 3.2.3 of the HTTP Protocol Binding, and those of section 3.2 of the JSON Event Format.
 #[test]
+fn spaces_around_a_media_type_are_no_part_of_it() {
+    let body = r#"{"specversion": "1.0", "type": "t", "source": "/s", "id": "1", "datacontenttype": " text/plain ", "data": "x"}"#;
+    let Ok(Events::One(event)) = json(body) else {
+        panic!("{body}")
+    };
+    assert_eq!(event.attributes.datacontenttype.as_deref(), Some("text/plain"));
+}
+
+#[test]
 fn the_structured_examples_are_read() {
     let body = r#"{"specversion" : "1.0", "type" : "com.example.someevent", "source" : "/mycontext", "subject": null,
         "id" : "C234-1234-1234", "time" : "2018-04-05T17:31:00Z", "comexampleextension1" : "value",

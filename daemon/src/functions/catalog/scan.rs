@@ -71,6 +71,26 @@ impl Difference {
     }
 }
 
+/// A file of another system that cannot be read has the functions that it had before: they are installed again, which
+/// says what is wrong with the file, and their last good versions serve.
+fn keep_functions_of_broken_files(walked: &mut Walked, directory: u16, known: &BTreeMap<FunctionName, Known>) {
+    for file in &walked.broken {
+        let applied = known.values().filter_map(|known| known.applied.as_ref());
+        let is_its = |candidate: &&Candidate| candidate.directory == directory && candidate.source == *file;
+        let before: Vec<Candidate> = applied
+            .map(|(candidate, _)| candidate)
+            .filter(is_its)
+            .cloned()
+            .collect();
+        let alone = walked.found.iter().position(|found| found.candidate.source == *file);
+        if let Some(alone) = alone.filter(|_| !before.is_empty()) {
+            let signature = walked.found.swap_remove(alone).signature;
+            let state = |candidate| CandidateState { candidate, signature };
+            walked.found.extend(before.into_iter().map(state));
+        }
+    }
+}
+
 /// The known state of a function's files.
 struct Known {
     /// Index of the functions directory that it was found in last.
@@ -246,6 +266,7 @@ impl Scanner {
         for root in &mut self.roots {
             let mut walked = walk(root.index, &root.path, &self.rules);
             root.check(&mut walked, &self.known, accept, now.mono);
+            keep_functions_of_broken_files(&mut walked, root.index, &self.known);
             // A directory that came back may not be complete yet: it gets the time for which a function may be absent.
             if let Some(left) = root
                 .presence

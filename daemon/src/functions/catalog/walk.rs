@@ -56,6 +56,8 @@ pub(super) struct Walked {
     /// Its groups that were read, each with its identity and whether it holds no function.
     pub(super) groups: Vec<(String, Identity, bool)>,
     pub(super) found: Vec<CandidateState>,
+    /// Paths of files of other systems that cannot be read: nobody knows which functions they have.
+    pub(super) broken: Vec<String>,
     /// Functions that two files claim, with one of the candidates.
     pub(super) clashes: Vec<(Candidate, Diagnostic)>,
     /// At most [`PROBLEMS_MAX`], and one that counts the others.
@@ -76,6 +78,7 @@ impl Walked {
             observed: Observed::Missing,
             groups: Vec::new(),
             found: Vec::new(),
+            broken: Vec::new(),
             clashes: Vec::new(),
             problems: Vec::new(),
             more_problems: 0,
@@ -229,7 +232,7 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
     let foreign = |name: &str| {
         functions_of(&path.join(name)).unwrap_or_else(|error| {
             failed = Some(error);
-            None
+            foreign::Listed::Other
         })
     };
     let listed = listing(place, &entries, ask, foreign);
@@ -268,6 +271,8 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
             signature: digest.finish(),
         });
     }
+    out.broken
+        .extend(listed.broken.iter().map(|name| relative(group, name)));
     for clash in listed.clashes {
         let listed = Listed {
             name: clash.function,
@@ -366,13 +371,13 @@ fn answer(path: &Path, question: Question) -> io::Result<bool> {
     }
 }
 
-/// Returns the names of the functions in a file of another system; absent if it is none, or if fnd may not read it.
-fn functions_of(path: &Path) -> io::Result<Option<Vec<String>>> {
+/// Finds the functions in a file of another system; there are none if fnd may not read it.
+fn functions_of(path: &Path) -> io::Result<foreign::Listed> {
     let mut bytes = Vec::new();
     let most = u64::try_from(yaml::FILE_MAX).unwrap_or(u64::MAX).saturating_add(1);
     match fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
         Ok(_) => Ok(foreign::listed(&path.display().to_string(), &bytes)),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied || is_absent(&error) => Ok(None),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied || is_absent(&error) => Ok(foreign::Listed::Other),
         Err(error) => Err(error),
     }
 }
