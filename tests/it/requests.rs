@@ -82,7 +82,7 @@ fn a_handler_has_parameters_and_files() {
     let code = "
 def handler(event, context):
     request = event.extensions['request']
-    return [request.route, request.params, request.forms.a, request.files['f'].filename, request.files['f'].read().decode()]
+    return [request.route, request.url_args, dict(request.params), request.forms.a, request.files['f'].filename, request.files['f'].read().decode()]
 ";
     fnd.install("py.py", &route("/albums/{id}", ""), code);
     let body = b"--x\r\nContent-Disposition: form-data; name=a\r\n\r\n1\r\n--x\r\n\
@@ -90,7 +90,7 @@ def handler(event, context):
     let answer = listener.call("POST", "/albums/7", &[FORM], body);
     assert_eq!(
         answer.json::<Value>(),
-        json!(["/albums/{id}", {"id": "7"}, "1", "f.txt", "file"])
+        json!(["/albums/{id}", {"id": "7"}, {"a": "1", "id": "7"}, "1", "f.txt", "file"])
     );
     let answer = listener.call("POST", "/albums/7", &[FORM], b"no form");
     assert_eq!(answer.status.as_u16(), 400, "{}", answer.text());
