@@ -110,7 +110,7 @@ pub fn is_program(head: &[u8]) -> bool {
 }
 
 /// Says whether a manifest seems to have `[source]`. That decides only whether it is a function without code beside it; the
-/// judge reads it. So fnd, which reads the directories, needs no parser for files of other people.
+/// judge reads it. So fnd, which reads the directories, parses no manifest.
 #[must_use]
 pub fn names_source(manifest: &[u8]) -> bool {
     let names_it = |line: &[u8]| {
