@@ -17,7 +17,9 @@ use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::{Install, Origin, Problem, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming;
-use fnd_wire::plan::{Build, CODE_MAX, COMPLETE, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan, is_builder};
+use fnd_wire::plan::{
+    Build, CODE_MAX, COMPLETE, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan, TREE_SIZE, is_builder,
+};
 use fnd_wire::sandbox::Sandbox;
 use rustix::fs::{Dir, FileType};
 use rustix::process::getpid;
@@ -384,7 +386,8 @@ impl Snapshot {
         let failed = |why: String| problem(&self.shown, format!("failed to open its code: {why}"), "fetch it again");
         let names = fs::read_dir(&dir).map_err(|error| failed(error.to_string()))?;
         let mut names = names.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        let name = names.find(|name| name != COMPLETE).ok_or_else(|| failed("there is none".to_owned()))?;
+        let found = names.find(|name| ![COMPLETE, TREE_SIZE].contains(&name.as_str()));
+        let name = found.ok_or_else(|| failed("there is none".to_owned()))?;
         let opened = File::open(dir.join(&name)).and_then(|file| Ok((file.metadata()?, file)));
         let (meta, file) = opened.map_err(|error| failed(error.to_string()))?;
         let shown = self.shown.clone(); // nobody knows the tree's path
@@ -853,5 +856,30 @@ mod tests {
         assert!([10, 11].contains(&turns((usize::MAX, 1000, long))));
         // As if everything took too long: one entry a turn.
         assert_eq!(turns((usize::MAX, u64::MAX, Duration::ZERO)), 102);
+    }
+
+    /// Directories have any order, so this looks at many.
+    #[test]
+    fn fetched_code_is_the_file_that_the_build_did_not_write_itself() {
+        let root = tempfile::tempdir().unwrap();
+        let places = Places::prepare(&root.path().join("state"), &root.path().join("run"), false).unwrap();
+        let source = "f.toml".to_owned();
+        fs::write(root.path().join(&source), "x").unwrap();
+        let sources =
+            Sources { dirs: vec![root.path().to_owned()], uploads: PathBuf::new(), myself: Myself::current() };
+        for number in 0..20 {
+            let tree = Version([number; 32]);
+            let dir = trees::place(&places, &tree);
+            fs::create_dir_all(&dir).unwrap();
+            for name in [&format!("{number}.py"), TREE_SIZE, COMPLETE] {
+                fs::write(dir.join(name), "x").unwrap();
+            }
+            let function = FunctionName::new("f").unwrap();
+            let install =
+                Install { directory: 0, function, source: source.clone(), sidecar: None, directory_form: false };
+            let mut snapshot = Snapshot::new(1, &install, &sources, root.path().join("staging")).ok().unwrap();
+            snapshot.add_source(tree, &places).ok().unwrap();
+            assert_eq!(snapshot.large.as_ref().map(|(name, _)| name.clone()), Some(format!("{number}.py")));
+        }
     }
 }
