@@ -111,6 +111,15 @@ impl<'d> Item<'d> {
         entries.iter().map(entry).collect()
     }
 
+    /// Returns the text at a path; absent if there is something else.
+    #[must_use]
+    pub fn text_at(&self, path: &str) -> Option<&'d str> {
+        match self.get(path)?.value() {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Returns a text; any other type is refused.
     pub fn text(&self, report: &mut Report) -> Option<&'d str> {
         match self.value() {

@@ -3,7 +3,6 @@
 use super::common::{Making, missing_config};
 use super::item::Item;
 use super::objects::{Kind, Object};
-use super::yaml::Value;
 use fnd_wire::units::{parse_duration, print_duration};
 use std::time::Duration;
 
@@ -50,10 +49,10 @@ impl<'d> Making<'_, 'd> {
         self.keptn_limits(spec.as_ref());
         let names = |other: &&Object<'d>| {
             let named = match other.kind {
-                Kind::KeptnTask => text_at(&other.root, "spec.taskDefinition"),
+                Kind::KeptnTask => other.root.text_at("spec.taskDefinition"),
                 _ => RUNNERS
                     .iter()
-                    .find_map(|runner| text_at(&other.root, &format!("spec.{runner}.functionRef.name"))),
+                    .find_map(|runner| other.root.text_at(&format!("spec.{runner}.functionRef.name"))),
             };
             named == Some(object.name)
         };
@@ -336,13 +335,6 @@ impl<'d> Making<'_, 'd> {
                 "use `$TMPDIR`: it lasts for all attempts of the run",
             );
         }
-    }
-}
-
-fn text_at<'d>(item: &Item<'d>, path: &str) -> Option<&'d str> {
-    match item.get(path)?.value() {
-        Value::Text(text) => Some(text),
-        _ => None,
     }
 }
 

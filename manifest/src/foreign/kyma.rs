@@ -92,7 +92,7 @@ impl<'d> Making<'_, 'd> {
         for other in &objects {
             match other.kind {
                 Kind::Subscription if sink(other) == Some(object.name) => self.subscription(other),
-                Kind::ApiRule if rule_of(other) == Some(object.name) => self.api_rule(other),
+                Kind::ApiRule if other.root.text_at("spec.service.name") == Some(object.name) => self.api_rule(other),
                 _ => {}
             }
         }
@@ -533,19 +533,9 @@ fn route(path: &str) -> Option<String> {
 
 /// Returns the function that a subscription's `sink` names: the host before its first dot.
 fn sink<'d>(object: &Object<'d>) -> Option<&'d str> {
-    let Value::Text(sink) = object.root.get("spec.sink")?.value() else {
-        return None;
-    };
-    let host = sink.split_once("://").map_or(sink.as_str(), |(_, host)| host);
+    let sink = object.root.text_at("spec.sink")?;
+    let host = sink.split_once("://").map_or(sink, |(_, host)| host);
     host.split(['.', '/', ':']).next()
-}
-
-/// Returns the service that a rule names.
-fn rule_of<'d>(object: &Object<'d>) -> Option<&'d str> {
-    match object.root.get("spec.service.name")?.value() {
-        Value::Text(name) => Some(name),
-        _ => None,
-    }
 }
 
 /// Says whether code of JavaScript is an ES module: a line begins with `export` or `import`.

@@ -1,7 +1,7 @@
 //! The objects in a set of files: what kind each is, and which of them are functions.
 
 use super::item::Item;
-use super::yaml::{Document, Value};
+use super::yaml::Document;
 
 /// The kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,15 +135,8 @@ impl<'d> Objects<'d> {
     }
 }
 
-fn text<'d>(item: &Item<'d>, path: &str) -> Option<&'d str> {
-    match item.get(path)?.value() {
-        Value::Text(text) => Some(text),
-        _ => None,
-    }
-}
-
 fn add<'d>(root: Item<'d>, found: &mut Vec<Object<'d>>) {
-    let (Some(api), Some(word)) = (text(&root, "apiVersion"), text(&root, "kind")) else {
+    let (Some(api), Some(word)) = (root.text_at("apiVersion"), root.text_at("kind")) else {
         return;
     };
     if word.ends_with("List")
@@ -158,7 +151,7 @@ fn add<'d>(root: Item<'d>, found: &mut Vec<Object<'d>>) {
         kind: Kind::of(api, word),
         api,
         word,
-        name: text(&root, "metadata.name").unwrap_or_default(),
+        name: root.text_at("metadata.name").unwrap_or_default(),
         root,
     });
 }
