@@ -385,9 +385,8 @@ impl Snapshot {
         let dir = trees::place(places, &tree);
         let failed = |why: String| problem(&self.shown, format!("failed to open its code: {why}"), "fetch it again");
         let names = fs::read_dir(&dir).map_err(|error| failed(error.to_string()))?;
-        let mut names = names.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        let found = names.find(|name| ![COMPLETE, TREE_SIZE].contains(&name.as_str()));
-        let name = found.ok_or_else(|| failed("there is none".to_owned()))?;
+        let names = names.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let name = fetched_file(names).ok_or_else(|| failed("there is none".to_owned()))?;
         let opened = File::open(dir.join(&name)).and_then(|file| Ok((file.metadata()?, file)));
         let (meta, file) = opened.map_err(|error| failed(error.to_string()))?;
         let shown = self.shown.clone(); // nobody knows the tree's path
@@ -716,6 +715,11 @@ impl Snapshot {
     }
 }
 
+/// Returns the file that was fetched, of the names in its tree in any order: the others are fnd's own.
+fn fetched_file(mut names: impl Iterator<Item = String>) -> Option<String> {
+    names.find(|name| ![COMPLETE, TREE_SIZE].contains(&name.as_str()))
+}
+
 /// Returns the directory and the origin of the stored version that a request names.
 fn stored(install: &Install, sources: &Sources, staging: &Path) -> Result<(Sources, Origin), Problem> {
     let bad = |why: String| problem(&install.source, format!("the stored release can't be used: {why}"), ANOTHER);
@@ -858,28 +862,12 @@ mod tests {
         assert_eq!(turns((usize::MAX, u64::MAX, Duration::ZERO)), 102);
     }
 
-    /// Directories have any order, so this looks at many.
+    /// A directory has any order; on some file systems fnd's own files are never first.
     #[test]
-    fn fetched_code_is_the_file_that_the_build_did_not_write_itself() {
-        let root = tempfile::tempdir().unwrap();
-        let places = Places::prepare(&root.path().join("state"), &root.path().join("run"), false).unwrap();
-        let source = "f.toml".to_owned();
-        fs::write(root.path().join(&source), "x").unwrap();
-        let sources =
-            Sources { dirs: vec![root.path().to_owned()], uploads: PathBuf::new(), myself: Myself::current() };
-        for number in 0..20 {
-            let tree = Version([number; 32]);
-            let dir = trees::place(&places, &tree);
-            fs::create_dir_all(&dir).unwrap();
-            for name in [&format!("{number}.py"), TREE_SIZE, COMPLETE] {
-                fs::write(dir.join(name), "x").unwrap();
-            }
-            let function = FunctionName::new("f").unwrap();
-            let install =
-                Install { directory: 0, function, source: source.clone(), sidecar: None, directory_form: false };
-            let mut snapshot = Snapshot::new(1, &install, &sources, root.path().join("staging")).ok().unwrap();
-            snapshot.add_source(tree, &places).ok().unwrap();
-            assert_eq!(snapshot.large.as_ref().map(|(name, _)| name.clone()), Some(format!("{number}.py")));
+    fn fetched_code_is_the_file_that_is_not_fnds_own() {
+        for order in [[TREE_SIZE, COMPLETE, "f.py"], [COMPLETE, "f.py", TREE_SIZE], ["f.py", TREE_SIZE, COMPLETE]] {
+            assert_eq!(fetched_file(order.into_iter().map(str::to_owned)).as_deref(), Some("f.py"));
         }
+        assert_eq!(fetched_file([TREE_SIZE, COMPLETE].into_iter().map(str::to_owned)), None);
     }
 }

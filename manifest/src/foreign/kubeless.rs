@@ -335,14 +335,13 @@ impl<'d> Making<'_, 'd> {
 
     /// Takes the triggers of a function.
     fn triggers_of(&mut self, function: &str) {
-        let objects: Vec<Object<'d>> = self.objects.0.clone();
-        for object in objects {
-            let named = object.root.get("spec.function-name");
-            let is_its = matches!(named.as_ref().map(Item::value), Some(Value::Text(name)) if name == function);
+        let objects = self.objects;
+        for object in &objects.0 {
+            let is_its = object.root.text_at("spec.function-name") == Some(function);
             match object.kind {
-                Kind::CronJobTrigger if is_its => self.cron_trigger(&object),
-                Kind::HttpTrigger if is_its => self.http_trigger(&object),
-                Kind::QueueTrigger if selects(&object, function) => {
+                Kind::CronJobTrigger if is_its => self.cron_trigger(object),
+                Kind::HttpTrigger if is_its => self.http_trigger(object),
+                Kind::QueueTrigger if selects(object, function) => {
                     let why = format!(
                         "fnd does not read the queue of a {}; `fndctl emit` and `[[event]]` bring events",
                         object.word

@@ -88,8 +88,8 @@ impl<'d> Making<'_, 'd> {
         self.kyma_env(&spec);
         self.kyma_mounts(&spec);
         self.kyma_limits(&spec);
-        let objects: Vec<Object<'d>> = self.objects.0.clone();
-        for other in &objects {
+        let objects = self.objects;
+        for other in &objects.0 {
             match other.kind {
                 Kind::Subscription if sink(other) == Some(object.name) => self.subscription(other),
                 Kind::ApiRule if other.root.text_at("spec.service.name") == Some(object.name) => self.api_rule(other),
