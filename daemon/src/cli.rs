@@ -76,6 +76,9 @@ pub struct Cli {
     /// Decrypt a secret for fnd-spawner on standard input (started by it)
     #[arg(long, hide = true)]
     pub decrypt: bool,
+    /// Find a secret for fnd-spawner in the YAML files on standard input (started by it)
+    #[arg(long, hide = true)]
+    pub find_secret: bool,
     /// Encrypt a value from standard input (started by `fndctl secret encrypt`)
     #[arg(long, hide = true)]
     pub encrypt: bool,

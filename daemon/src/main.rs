@@ -14,6 +14,9 @@ fn main() -> ExitCode {
     if cli.decrypt {
         return fnd_daemon::modes::decrypt::run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
+    if cli.find_secret {
+        return fnd_daemon::modes::find_secret::run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
     if let Some(suffix) = &cli.unpack {
         return fnd_daemon::modes::unpack::run(suffix).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }

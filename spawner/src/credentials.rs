@@ -83,7 +83,7 @@ pub struct Given {
 pub struct Gatherer {
     /// Where secrets are.
     pub vault: Vault,
-    /// Decrypts those that lie beside the function.
+    /// Reads those that lie beside the function.
     pub decrypter: Decrypter,
     /// What the function gets.
     pub credentials: Credentials,
@@ -142,10 +142,13 @@ impl Gatherer {
     }
 
     fn secret(&self, name: &str) -> Result<Vec<u8>, Problem> {
-        match self.vault.find(name).map_err(|why| why.into_problem(name))? {
-            Some(opened) => read(name, opened),
-            None => self.decrypter.secret(&self.vault, name)?.ok_or_else(|| self.vault.missing(name)),
+        if let Some(opened) = self.vault.find(name).map_err(|why| why.into_problem(name))? {
+            return read(name, opened);
         }
+        if let Some(value) = self.decrypter.secret(&self.vault, name)? {
+            return Ok(value);
+        }
+        self.decrypter.in_manifests(&self.vault, name)?.ok_or_else(|| self.vault.missing(name))
     }
 
     /// Reads the entries of a service binding.

@@ -1,5 +1,6 @@
-//! Opens secrets that lie encrypted beside a function (`NAME.age`), and has `fnd --decrypt` decrypt them: a child without
-//! user, files or network, so that nothing that reads such files runs as root.
+//! Opens the files beside a function that can have its secrets. `fnd --decrypt` decrypts one that is encrypted (`NAME.age`),
+//! `fnd --find-secret` finds one in Secrets of Kubernetes (YAML): children without user, files or network, so that no code
+//! that reads such files runs as root.
 //!
 //! All of this runs in the helper that gathers secrets. It ends right afterwards, so the kernel clears its memory.
 
@@ -9,21 +10,24 @@ use crate::judge;
 use crate::policy::problem;
 use crate::vault::{ENCRYPTED, SECRET, Vault};
 use fnd_wire::decrypt::{ANSWER_MAX, Decrypted, Encrypted};
-use fnd_wire::form::{Bytes, Wire as _};
+use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::Problem;
+use fnd_wire::kubernetes::{FILE_MAX, FILES_MAX, Found, Wanted};
+use fnd_wire::naming::is_foreign;
 use rustix::process::Signal;
+use std::ffi::CStr;
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long the child may let its helper wait; decrypting takes milliseconds.
+/// How long the child may let its helper wait; it needs milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is needed to decrypt the secrets of a function.
+/// What is needed to read the secrets beside a function.
 pub struct Decrypter {
     /// The program fnd.
     pub program: PathBuf,
@@ -46,20 +50,56 @@ impl Decrypter {
             let Some(opened) = opened else { continue };
             let (text, key) = (Bytes(read(&shown, opened)?), Bytes(key(vault)?));
             let failed = |why| problem(&shown, format!("failed to decrypt it: {why}"), "reload fnd");
-            let answer = self.ask(&Encrypted { key, text }.to_wire()).map_err(failed)?;
+            let answer: Decrypted = self.ask(c"--decrypt", &Encrypted { key, text }.to_wire()).map_err(failed)?;
             let refused = |(message, help)| problem(&shown, message, help);
             return answer.value(&vault.age_key.display().to_string()).map(Some).map_err(refused);
         }
         Ok(None)
     }
 
-    fn ask(&self, question: &[u8]) -> Result<Decrypted, Box<dyn std::error::Error>> {
+    /// Returns a secret that a Secret of Kubernetes beside the function has; none if there is none. Files that others than
+    /// root can change have no secrets.
+    ///
+    /// # Errors
+    /// Why it can't be read.
+    pub fn in_manifests(&self, vault: &Vault, name: &str) -> Result<Option<Vec<u8>>, Problem> {
+        for dir in self.dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok()) {
+            let failed = |why: String| problem(&dir.display().to_string(), why, "reload fnd");
+            let unread = |error: io::Error| failed(format!("failed to list it: {error}"));
+            let (mut wanted, mut room) = (Wanted { name: name.to_owned(), files: Vec::new() }, FILES_MAX);
+            for entry in fs::read_dir(&dir).map_err(unread)? {
+                let path = entry.map_err(unread)?.path();
+                let shown = path.display().to_string();
+                let opened =
+                    if is_foreign(&shown) { vault.open(&path, (FILE_MAX, 0o022)).ok().flatten() } else { None };
+                let Some(opened) = opened else { continue };
+                let left = room.checked_sub(opened.1);
+                room = left.ok_or_else(|| failed("its YAML files have more than 4 MiB".into()))?;
+                wanted.files.push((shown.clone(), Bytes(read(&shown, opened)?)));
+            }
+            if wanted.files.is_empty() {
+                continue;
+            }
+            wanted.files.sort_by(|(one, _), (other, _)| one.cmp(other));
+            let found: Found = self
+                .ask(c"--find-secret", &wanted.to_wire())
+                .map_err(|why| failed(format!("failed to find a secret in it: {why}")))?;
+            let shown = |file: u32| wanted.files.get(file as usize).map(|(path, _)| path.as_str());
+            let refused = |(file, why, help)| problem(shown(file).unwrap_or_default(), why, help);
+            if let Some(value) = found.value().map_err(refused)? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    fn ask<A: Wire>(&self, mode: &CStr, question: &[u8]) -> Result<A, Box<dyn std::error::Error>> {
         let (mut ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(PATIENCE))?;
         ours.set_write_timeout(Some(PATIENCE))?;
         let null = File::options().read(true).write(true).open("/dev/null")?;
         let place = Place { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()], channel: None };
-        let child = judge::start(&judge::image(&self.program)?, vec![c"--decrypt".to_owned()], self.root, place)?;
+        let child = judge::start(&judge::image(&self.program)?, vec![mode.to_owned()], self.root, place)?;
         drop(theirs);
         let mut answer = Vec::new();
         let sent = ours.write_all(question).and_then(|()| ours.shutdown(Shutdown::Write));
@@ -67,7 +107,7 @@ impl Decrypter {
         child.signal(Signal::KILL);
         let _ = crate::reap::wait(&child);
         received?;
-        Ok(Decrypted::from_wire(&answer).map_err(|_| "the process that decrypts ended without an answer")?)
+        Ok(A::from_wire(&answer).map_err(|_| "the process that reads it ended without an answer")?)
     }
 }
 

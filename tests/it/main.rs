@@ -36,6 +36,7 @@
 //! - `releases`: going back, pinning, and what serves after a restart
 //! - `secrets`: what requests are checked with
 //! - `secrets_in_git`: secrets that lie encrypted beside functions
+//! - `secrets_in_manifests`: secrets in YAML files beside functions
 //! - `secrets_of_functions`: what functions get
 //! - `secrets_restored`: secrets over the loss of a machine
 //! - `sources`: code from repositories and web servers
@@ -99,6 +100,7 @@ mod schedules;
 mod sdks;
 mod secrets;
 mod secrets_in_git;
+mod secrets_in_manifests;
 mod secrets_of_functions;
 mod secrets_restored;
 mod service_mode;

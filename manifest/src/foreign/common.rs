@@ -160,7 +160,7 @@ impl<'d> Making<'_, 'd> {
         let mut value = toml::Table::new();
         value.insert("secret".to_owned(), secret.into());
         value.insert("as".to_owned(), "env".into());
-        let note = format!("fnd keeps secrets itself: `fndctl secret set {secret}`");
+        let note = format!("fnd's secret `{secret}`, or without one the Secret in a YAML file beside the function");
         self.report
             .differs(&item.field(), &format!("secrets.{variable}"), &note);
         self.made

@@ -36,7 +36,7 @@ pub mod yaml;
 
 pub use made::{Made, MadeFile, Manifest};
 pub use report::{Field, Report, Row, Verdict};
-pub use secrets::secrets;
+pub use secrets::{find as find_secret, secrets};
 
 use common::Making;
 use fnd_wire::ids::is_part;
@@ -178,7 +178,7 @@ fn rest(object: &Object<'_>, objects: &Objects<'_>, report: &mut Report) {
         Kind::Secret => report.differs(
             &field,
             "",
-            "fnd keeps secrets itself: `fndctl import` writes their values to files for `fndctl secret set`",
+            "its values are secrets of the functions in this directory; `fndctl import` writes them to files for `fndctl secret set`",
         ),
         Kind::CronJobTrigger | Kind::HttpTrigger => {
             let Some(item) = object.root.get("spec.function-name") else {

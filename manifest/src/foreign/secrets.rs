@@ -2,10 +2,37 @@
 
 use super::objects::{Kind, Objects};
 use super::report::Report;
-use super::yaml::Document;
+use super::yaml::{Document, documents};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::SECRET_MAX;
+use fnd_wire::kubernetes::{Found, Wanted};
 use fnd_wire::trust::is_secret;
+
+/// Finds the value of one secret of fnd. If several Secrets have it, the last one counts, as if the files were applied in
+/// their order.
+#[must_use]
+pub fn find(wanted: &Wanted) -> Found {
+    let mut found = Found::Missing;
+    for (index, (path, bytes)) in (0..).zip(&wanted.files) {
+        let mut report = Report::default();
+        let secrets = documents(path, &bytes.0).map(|documents| secrets(&documents, &mut report));
+        let is_broken = match &secrets {
+            Ok(_) => report.is_refused(),
+            Err(_) => bytes.0.windows(6).any(|word| word == b"Secret"),
+        };
+        let value = secrets.into_iter().flatten().rfind(|(name, _)| *name == wanted.name);
+        found = match value.map(|(_, value)| value) {
+            Some(value) if value.is_empty() => Found::Empty(index),
+            Some(value) if value.len() as u64 > SECRET_MAX => Found::TooLarge(index),
+            Some(value) => Found::Value(Bytes(value)),
+            None if is_broken && found == Found::Missing => Found::Unreadable(index),
+            None => found,
+        };
+    }
+    found
+}
 
 /// Returns the secrets of documents: name and value. A Secret with one key, and one with user and password, is a secret of
 /// its own name, too, as the fields that name a Secret without a key expect.
@@ -48,4 +75,72 @@ pub fn secrets(documents: &[Document], report: &mut Report) -> Vec<(String, Vec<
         );
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const APP: &str = "apiVersion: v1\nkind: Secret\nmetadata: { name: app }\n";
+
+    fn found(files: &[&str], name: &str) -> Found {
+        let files = files.iter().enumerate();
+        let file = |(at, text): (usize, &&str)| (format!("{at}.yaml"), Bytes(text.as_bytes().to_vec()));
+        find(&Wanted {
+            name: name.to_owned(),
+            files: files.map(file).collect(),
+        })
+    }
+
+    fn value(text: &str) -> Found {
+        Found::Value(Bytes(text.as_bytes().to_vec()))
+    }
+
+    #[test]
+    fn the_last_secret_with_the_key_counts_and_plain_text_wins() {
+        let data = format!("{APP}data: {{ password: b25l, user: YWRh }}\n");
+        let plain = format!("{APP}data: {{ password: b25l }}\nstringData: {{ password: two }}\n");
+        assert_eq!(found(&[&data], "app.password"), value("one"));
+        assert_eq!(found(&[&data, &plain], "app.password"), value("two"));
+        assert_eq!(found(&[&plain, &data], "app.password"), value("one"));
+        // The only key of a Secret needs no name.
+        assert_eq!(
+            found(&[&format!("{APP}stringData: {{ token: t }}\n")], "app"),
+            value("t")
+        );
+        let together = format!("{APP}stringData: {{ a: x }}\n---\n{APP}stringData: {{ a: w }}\n");
+        assert_eq!(found(&[&together], "app.a"), value("w"));
+    }
+
+    #[test]
+    fn a_secret_that_is_not_there_is_missing_and_one_that_cannot_be_read_is_named() {
+        let good = format!("{APP}stringData: {{ a: x, b: z }}\n");
+        for name in ["app", "app.c", "other.a", "a", ""] {
+            assert_eq!(found(&[&good], name), Found::Missing, "{name}");
+        }
+        assert_eq!(found(&[], "app.a"), Found::Missing);
+        let not_base64 = format!("{APP}data: {{ c: '%' }}\n");
+        assert_eq!(found(&[&good, &not_base64], "app.c"), Found::Unreadable(1));
+        // A broken value of another key does not matter.
+        assert_eq!(found(&[&good, &not_base64], "app.a"), value("x"));
+        assert_eq!(
+            found(&["kind: Secret\n\t- broken", &good], "app.c"),
+            Found::Unreadable(0)
+        );
+        assert_eq!(found(&["kind: Function\n\t- broken"], "app.c"), Found::Missing);
+    }
+
+    #[test]
+    fn values_have_the_size_of_secrets() {
+        let of = |length: usize| {
+            found(
+                &["", &format!("{APP}stringData: {{ a: \"{}\" }}\n", "x".repeat(length))],
+                "app.a",
+            )
+        };
+        let max = usize::try_from(SECRET_MAX).unwrap();
+        assert_eq!(of(0), Found::Empty(1));
+        assert_eq!(of(max), value(&"x".repeat(max)));
+        assert_eq!(of(max + 1), Found::TooLarge(1));
+    }
 }

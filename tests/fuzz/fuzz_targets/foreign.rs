@@ -1,12 +1,15 @@
-//! Any bytes as a file of another system: its functions have files of different names, and the judge reads them.
+//! Any bytes as a file of another system: its functions have files of different names, and the judge reads them; a secret in it
+//! has the size of secrets.
 #![no_main]
 
 use fnd_fuzz::{file, judge, show};
-use fnd_manifest::foreign::{Listed, listed, placed};
+use fnd_manifest::foreign::{Listed, find_secret, listed, placed};
 use fnd_manifest::judge::Judge;
 use fnd_wire::archive::check_path;
 use fnd_wire::form::Bytes;
+use fnd_wire::frame::SECRET_MAX;
 use fnd_wire::ids::FunctionName;
+use fnd_wire::kubernetes::{Found, Wanted};
 use fnd_wire::plan::{Form, JudgeFunction};
 use fnd_wire::unpack::Foreign;
 use libfuzzer_sys::fuzz_target;
@@ -17,6 +20,13 @@ static JUDGE: LazyLock<Judge> = LazyLock::new(judge);
 
 fuzz_target!(|bytes: &[u8]| {
     const PATH: &str = "/f/it.yaml";
+    let found = find_secret(&Wanted {
+        name: "app".to_owned(),
+        files: vec![(PATH.to_owned(), Bytes(bytes.to_vec()))],
+    });
+    if let Found::Value(value) = found {
+        assert!(!value.0.is_empty() && value.0.len() as u64 <= SECRET_MAX);
+    }
     let names = match listed(PATH, bytes) {
         Listed::Other => return,
         Listed::Functions(names) => names,

@@ -167,6 +167,9 @@ struct Listed {
     /// The encrypted file beside a function that uses it, if there is no other file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     encrypted: Option<String>,
+    /// The YAML file beside a function that uses it, if there is no other file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    manifest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     used_by: Option<Vec<String>>,
 }
@@ -268,14 +271,22 @@ async fn report(
 
 async fn list(context: &Context, store: &Store) -> Result<Exit, Failure> {
     let found = users::of_all_with_files(context, users::secrets).await.ok();
-    let (users, encrypted) = found.unzip();
+    let (users, files) = found.unzip();
     let mut all: BTreeMap<String, Listed> = BTreeMap::new();
     for name in users.iter().flat_map(BTreeMap::keys) {
-        let file = encrypted.as_ref().and_then(|files| files.get(name));
+        let file = files.as_ref().and_then(|files| files.get(name));
         let about = file.and_then(|file| store::about(&std::fs::metadata(file).ok()?));
-        let encrypted = file.filter(|_| about.is_some()).map(|file| file.display().to_string());
-        let listed = listed(name, about, users.as_ref());
-        all.insert(name.clone(), Listed { encrypted, ..listed });
+        let shown = file.filter(|_| about.is_some()).map(|file| file.display().to_string());
+        let (encrypted, manifest) = match shown {
+            Some(path) if path.ends_with(".age") => (Some(path), None),
+            shown => (None, shown),
+        };
+        let listed = Listed {
+            encrypted,
+            manifest,
+            ..listed(name, about, users.as_ref())
+        };
+        all.insert(name.clone(), listed);
     }
     for (name, about) in store.list()? {
         all.insert(name.clone(), listed(&name, Some(about), users.as_ref()));
@@ -301,9 +312,10 @@ async fn list(context: &Context, store: &Store) -> Result<Exit, Failure> {
                 .used_by
                 .as_ref()
                 .map_or_else(|| "?".to_owned(), |users| users.join(","));
-            let size = match &secret.encrypted {
-                Some(_) => "encrypted".to_owned(),
-                None => secret.size.clone().unwrap_or_default(),
+            let size = match (&secret.encrypted, &secret.manifest) {
+                (Some(_), _) => "encrypted".to_owned(),
+                (None, Some(_)) => "in YAML".to_owned(),
+                (None, None) => secret.size.clone().unwrap_or_default(),
             };
             table.row(tone, [secret.name.clone(), age, size, users]);
         }
@@ -323,6 +335,7 @@ fn listed(name: &str, about: Option<store::About>, users: Option<&BTreeMap<Strin
         changed_at,
         size,
         encrypted: None,
+        manifest: None,
         used_by: users.map(|users| users.get(name).cloned().unwrap_or_default()),
     }
 }

@@ -4,6 +4,10 @@ use super::super::{Context, function_path};
 use crate::exit::Failure;
 use crate::output::parse;
 use fnd_core::api::{FunctionDetail, FunctionList};
+use fnd_manifest::foreign::find_secret;
+use fnd_wire::form::Bytes;
+use fnd_wire::kubernetes::{Found, Wanted};
+use fnd_wire::naming::is_foreign;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +22,7 @@ pub(in crate::commands) async fn of_all(
     Ok(of_all_with_files(context, named).await?.0)
 }
 
-/// As [`of_all`]; with the encrypted files of these names that lie beside the functions.
+/// As [`of_all`]; with the files beside the functions that have the secrets.
 ///
 /// # Errors
 /// fnd does not answer, or the caller may not ask.
@@ -43,15 +47,31 @@ pub(super) async fn of_all_with_files(
     Ok((users, files))
 }
 
-/// Returns the encrypted file that a function gets a secret from: the spawner looks in the directory of its code, then in the
-/// functions directory.
+/// Returns the file beside a function that has a secret: an encrypted one, or YAML with a Secret of Kubernetes. The spawner
+/// looks in the directory of the function's code, then in the functions directory.
 fn beside(source: &str, function: &str, name: &str) -> Option<PathBuf> {
     // A function of a group is one level deeper.
     let levels = 2 + usize::from(function.contains('/'));
-    let places = Path::new(source).ancestors().take(levels);
-    places
-        .map(|place| place.join(format!("{name}.age")))
+    let places = || Path::new(source).ancestors().take(levels);
+    let mut encrypted = places().map(|place| place.join(format!("{name}.age")));
+    encrypted
         .find(|path| path.is_file())
+        .or_else(|| places().find_map(|place| manifest_with(place, name)))
+}
+
+/// Returns the last YAML file in a directory with a Secret that has this value. One that the caller cannot read has none.
+fn manifest_with(directory: &Path, name: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(directory).ok()?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.into_iter().rev().find(|path| {
+        let shown = path.display().to_string();
+        let bytes = is_foreign(&shown).then(|| std::fs::read(path).ok()).flatten();
+        bytes.is_some_and(|bytes| {
+            let (name, files) = (name.to_owned(), vec![(shown, Bytes(bytes))]);
+            matches!(find_secret(&Wanted { name, files }), Found::Value(_))
+        })
+    })
 }
 
 /// Returns the secrets that a manifest names: in `auth` of its routes, a list of `SCHEME:SECRET`, in `secrets`, and
