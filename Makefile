@@ -33,10 +33,8 @@ test-storm: ## everything at random under load: edits, kills, shortages, clock s
 	@env FND_STORM_SECONDS=$(or $(SECONDS),300) FND_STORM_SEED=$${SEED:-random} STORM=$${STORM:-all} FND_REQUIRE=root,cgroup \
 		$(CARGO) test --locked -p fnd-tests --test it -- in_a_storm --nocapture
 
-bench: setup ## measure what fnd costs beside bare processes and others that are installed (PARTS="flood --quick" to choose)
-	@scripts/bench-peers.sh
-	@$(CARGO) build --release --locked -p fnd -p fnd-spawner -p fndctl
-	@$(CARGO) run --release --locked -p fnd-tests --bin bench -- $(PARTS)
+bench: setup ## measure what fnd costs beside bare processes and others that are installed (PARTS="flood --quick" to choose, COMPARE=COMMIT for what changed since then)
+	@scripts/bench.sh $(PARTS)
 
 deb: setup ## build the Debian package and say where it is (ARCH=arm64 for another architecture)
 	@scripts/deb.sh $(if $(ARCH),--arch $(ARCH))

@@ -1,8 +1,13 @@
 //! Ten thousand functions (or some): from start to all of them listed, and one change applied among them.
 
+use crate::cpu::Cpu;
 use crate::memory;
 use crate::table::Table;
 use fnd_tests::{Fnd, now, wait_until};
+use nix::sys::statfs::{
+    BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC, statfs,
+};
+use std::path::Path;
 use std::time::Duration;
 
 /// A measurement that takes longer is given up.
@@ -26,9 +31,12 @@ pub(crate) fn measure(files: usize, table: &mut Table) {
         usize::try_from(ready.unwrap_or(0)).is_ok_and(|ready| ready == files)
     };
     wait_until("all functions to be ready", PATIENCE, || is_ready(&fnd).then_some(()));
+    table.value("file system of functions and state", file_system(&fnd.path("state")));
+    let seconds = |time: Duration| format!("{:.2} s", time.as_secs_f64());
+    table.value(&format!("{files} files: start to all ready"), seconds(start.elapsed()));
     table.value(
-        &format!("{files} files: start to all ready"),
-        format!("{:.2} s", start.elapsed().as_secs_f64()),
+        &format!("{files} files: start, CPU of fnd and spawner"),
+        seconds(Cpu::of(&fnd).total()),
     );
     memory::measure(&fnd, &format!("{files} functions"), table);
 
@@ -52,7 +60,26 @@ pub(crate) fn measure(files: usize, table: &mut Table) {
     });
     table.value(
         &format!("{files} files: restart to all ready"),
-        format!("{:.2} s", start.elapsed().as_secs_f64()),
+        seconds(start.elapsed()),
+    );
+    table.value(
+        &format!("{files} files: restart, CPU of fnd and spawner"),
+        seconds(Cpu::of(&fnd).total()),
     );
     fnd.stop();
+}
+
+/// Returns the kind of a directory's file system. An ext4 without a journal is slow for minutes after many deletions.
+fn file_system(directory: &Path) -> String {
+    let Ok(found) = statfs(directory) else {
+        return "unknown".to_owned();
+    };
+    match found.filesystem_type() {
+        EXT4_SUPER_MAGIC => "ext4".to_owned(),
+        TMPFS_MAGIC => "tmpfs".to_owned(),
+        BTRFS_SUPER_MAGIC => "btrfs".to_owned(),
+        XFS_SUPER_MAGIC => "xfs".to_owned(),
+        OVERLAYFS_SUPER_MAGIC => "overlayfs".to_owned(),
+        other => format!("{other:?}"),
+    }
 }

@@ -1,10 +1,11 @@
 //! Handlers: warm ones, and those with a process for each invocation; beside the bare interpreter, the shim without fnd, and
 //! others that serve the same.
 
+use crate::cpu::Cpu;
 use crate::http::{Caller, Server};
 use crate::language::Language;
-use crate::load::{self, in_turns, paced, timed};
-use crate::peers::Peer;
+use crate::load::{self, Load, in_turns, paced, timed};
+use crate::peers::{Found, Peer};
 use crate::raw::Worker;
 use crate::table::{Table, Times};
 use fnd_tests::programs::program;
@@ -41,12 +42,12 @@ pub(crate) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Measures a language's handlers, and its `peer` or why there is none.
-    pub(crate) fn measure(&mut self, language: &Language, peer: Result<Peer, String>) {
+    /// Measures a language's handlers, and its `peers`.
+    pub(crate) fn measure(&mut self, language: &Language, peers: &[Found]) {
         for (name, ..) in FUNCTIONS {
             self.fnd.wait_ready(&format!("{}-{name}", language.id));
         }
-        self.warm(language, peer);
+        self.warm(language, peers);
         self.fresh(language);
     }
 
@@ -57,34 +58,31 @@ impl Bench<'_> {
         )
     }
 
-    fn warm(&mut self, language: &Language, peer: Result<Peer, String>) {
+    fn warm(&mut self, language: &Language, peers: &[Found]) {
         let (id, rounds) = (language.id, self.rounds * WARM);
         let function = format!("{id}-warm");
         let shim = language.shim();
         let (mut worker, mut caller) = (Worker::start(&shim), self.caller(&function));
-        let mut others = peer.as_ref().ok().map(Peer::caller);
+        let mut others: Vec<Caller> = peers.iter().flatten().map(Peer::caller).collect();
         let mut actions: Vec<Box<dyn FnMut() + '_>> = vec![Box::new(|| worker.call()), Box::new(|| caller.call())];
-        if let Some(others) = &mut others {
-            actions.push(Box::new(|| others.call()));
+        for other in &mut others {
+            actions.push(Box::new(|| other.call()));
         }
         let mut times = in_turns(rounds, &mut actions).into_iter();
         drop(actions);
-        let [raw, ours, theirs] = std::array::from_fn(|_| times.next().unwrap_or_default());
+        let [raw, ours] = std::array::from_fn(|_| times.next().unwrap_or_default());
+        let theirs: Vec<Times> = times.collect();
         let raw_load = load::run(rounds, || Worker::start(&shim), Worker::call);
+        let before = Cpu::of(self.fnd);
         let our_load = load::run(rounds, || self.caller(&function), Caller::call);
+        let used = Cpu::of(self.fnd).since(&before).each(our_load.times.count());
         let table = &mut *self.table;
         table.times(&format!("{id}: shim over a socketpair"), &raw, &raw);
         table.times(&format!("fnd: {id} handler, warm"), &ours, &raw);
         table.load(&format!("{id}: 8 shims over socketpairs"), &raw_load, &raw_load);
         table.load(&format!("fnd: {id} handler, warm, 8 at once"), &our_load, &raw_load);
-        match peer {
-            Ok(peer) => {
-                let load = load::run(self.rounds, || peer.caller(), Caller::call);
-                table.times(peer.name, &theirs, &raw);
-                table.load(&format!("{}, 8 at once", peer.name), &load, &raw_load);
-            }
-            Err(why) => table.value(&format!("others with {id}"), why),
-        }
+        table.value(&format!("fnd: {id} handler, warm, 8 at once: CPU a call"), used);
+        rows_of_peers(peers, (&theirs, self.rounds), (&raw, &raw_load), table);
     }
 
     fn fresh(&mut self, language: &Language) {
@@ -101,7 +99,7 @@ impl Bench<'_> {
             let times = paced(rounds / 3, || caller.call());
             self.table
                 .times(&format!("fnd: {id}, fresh each, {what}"), &times, &floor);
-            medians.push(times.percentile(50).as_secs_f64() * 1000.0);
+            medians.push(times.median().as_secs_f64() * 1000.0);
         }
         if let [fresh, heavy] = medians[..] {
             let more = format!("{:+.2} ms", heavy - fresh);
@@ -135,6 +133,23 @@ impl Bench<'_> {
         let [floor, ours] = std::array::from_fn(|_| times.next().unwrap_or_default());
         self.table.times("fndctl --version", &floor, &floor);
         self.table.times(&format!("fndctl invoke {function}"), &ours, &floor);
+    }
+}
+
+/// Adds the rows of peers whose calls one after the other were measured, and why others were not.
+pub(crate) fn rows_of_peers(
+    peers: &[Found],
+    (times, rounds): (&[Times], usize),
+    floor: (&Times, &Load),
+    table: &mut Table,
+) {
+    for (peer, times) in peers.iter().flatten().zip(times) {
+        let eight = load::run(rounds, || peer.caller(), Caller::call);
+        table.times(peer.name, times, floor.0);
+        table.load(&format!("{}, 8 at once", peer.name), &eight, floor.1);
+    }
+    for why in peers.iter().filter_map(|peer| peer.as_ref().err()) {
+        table.value("not measured", why.clone());
     }
 }
 

@@ -1,5 +1,6 @@
 //! One bash invocation: bare, through the socket, through `fndctl`; one after the other and eight at once.
 
+use crate::cpu::Cpu;
 use crate::http::{Caller, Server};
 use crate::load::{in_turns, run as load};
 use crate::table::Table;
@@ -68,9 +69,12 @@ pub(crate) fn measure(fnd: &Fnd, rounds: usize, table: &mut Table) {
     table.times("fnd: bash script, fndctl invoke", &by_fndctl, &floor);
 
     let floor_load = load(rounds, || (), |()| bare_like_a_function());
+    let before = Cpu::of(fnd);
     let socket_load = load(rounds, || Caller::open(&server, INVOKE), Caller::call);
+    let used = Cpu::of(fnd).since(&before).each(socket_load.times.count());
     let fndctl_load = load(rounds, || (), |()| through_fndctl(&fndctl, &path));
     table.load("bash -c :, 8 at once", &floor_load, &floor_load);
     table.load("fnd: control socket, 8 at once", &socket_load, &floor_load);
+    table.value("fnd: control socket, 8 at once: CPU a call", used);
     table.load("fnd: fndctl invoke, 8 at once", &fndctl_load, &floor_load);
 }

@@ -1,6 +1,6 @@
 //! How calls follow each other: in turns with others, eight callers at once, or ten times a second.
 
-use crate::table::Times;
+use crate::table::{ROUNDS, Times};
 use fnd_tests::now;
 use std::sync::Barrier;
 use std::time::Duration;
@@ -21,7 +21,27 @@ pub(crate) struct Load {
     /// How long each call took.
     pub(crate) times: Times,
     /// Calls a second, of all together.
-    pub(crate) per_second: f64,
+    pub(crate) rates: Rates,
+}
+
+/// Calls a second in each of some rounds, sorted.
+#[derive(Debug, Clone)]
+pub(crate) struct Rates(Vec<f64>);
+
+impl Rates {
+    fn new(mut rates: Vec<f64>) -> Self {
+        rates.sort_by(f64::total_cmp);
+        Self(rates)
+    }
+
+    pub(crate) fn median(&self) -> f64 {
+        self.0.get(self.0.len() / 2).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn extremes(&self) -> (f64, f64) {
+        let [first, last] = [self.0.first(), self.0.last()].map(|end| end.copied().unwrap_or_default());
+        (first, last)
+    }
 }
 
 /// Returns how long an action takes.
@@ -73,14 +93,31 @@ pub(crate) fn run<S>(rounds: usize, prepare: impl Fn() -> S + Sync, action: impl
     run_at(CALLERS, rounds * 2, prepare, action)
 }
 
-/// Lets some callers do an action about `times` times together, each the next as soon as the last is done.
+/// Lets some callers do an action about `times` times together, in short rounds, each the next as soon as the last is done.
 pub(crate) fn run_at<S>(
     callers: usize,
     times: usize,
     prepare: impl Fn() -> S + Sync,
     action: impl Fn(&mut S) + Sync,
 ) -> Load {
-    let per_caller = (times / callers).max(1);
+    let per_caller = (times / callers / ROUNDS).max(1);
+    let rounds: Vec<_> = (0..ROUNDS)
+        .map(|_| round(callers, per_caller, &prepare, &action))
+        .collect();
+    let (times, rates): (Vec<_>, Vec<_>) = rounds.into_iter().unzip();
+    Load {
+        times: Times::new(times.concat()),
+        rates: Rates::new(rates),
+    }
+}
+
+/// Returns the time of each call, and the calls a second.
+fn round<S>(
+    callers: usize,
+    per_caller: usize,
+    prepare: impl Fn() -> S + Sync,
+    action: impl Fn(&mut S) + Sync,
+) -> (Vec<Duration>, f64) {
     let ready = Barrier::new(callers + 1);
     let (times, elapsed) = std::thread::scope(|scope| {
         let caller = || {
@@ -100,8 +137,5 @@ pub(crate) fn run_at<S>(
         (times, start.elapsed())
     });
     let count = u32::try_from(times.len()).unwrap_or(u32::MAX);
-    Load {
-        times: Times::new(times),
-        per_second: f64::from(count) / elapsed.as_secs_f64(),
-    }
+    (times, f64::from(count) / elapsed.as_secs_f64())
 }

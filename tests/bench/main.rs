@@ -1,12 +1,14 @@
 //! Measures the cost of supervision against the same work without it, in the same run: `make bench`.
 //!
 //! It asserts nothing: on a shared machine, times differ by 30 % between runs, so only the ratios are meaningful.
-//! Prints one table on standard output. Arguments name parts (`scripts`, `handlers`, `http`, `asynchronous`,
-//! `workers`, `flood`, `files`, `schedules`, `drops`); without any, all are measured. `--quick` does a tenth of the work. `FND_BENCH_ROUNDS` sets how
-//! often each thing is measured.
+//! Prints one table on standard output. Arguments name parts (see [`PARTS`]); without any, all are measured. `--quick` does a
+//! tenth of the work. `FND_BENCH_ROUNDS` sets how often each thing is measured, `FND_BENCH_RECORD` names the history of figures.
+//! `--compare BEFORE AFTER` compares two histories.
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 
 mod asynchronous;
+mod compare;
+mod cpu;
 mod drops;
 mod files;
 mod flood;
@@ -18,16 +20,22 @@ mod listener;
 mod load;
 mod memory;
 mod peers;
+mod pinned;
 mod raw;
+mod record;
+mod relay;
 mod schedules;
 mod table;
 mod workers;
 
+use anyhow::Context as _;
 use fnd_tests::{Fnd, Setup};
 use handlers::Bench;
 use language::Language;
+use record::Recorder;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::ExitCode;
 use table::Table;
 
@@ -38,9 +46,10 @@ const NOOP: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\
 const OPEN: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\n# max = 8\n# [sandbox]\n# profile = \"off\"\n# ///\n:\n";
 
 /// The parts that can be measured alone.
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 10] = [
     "scripts",
     "handlers",
+    "pinned",
     "http",
     "asynchronous",
     "workers",
@@ -51,7 +60,31 @@ const PARTS: [&str; 9] = [
 ];
 
 fn main() -> ExitCode {
-    let (flags, parts): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|word| word.starts_with('-'));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let ended = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--relay"] => relay::relay().map_err(Into::into),
+        ["--echo"] => relay::echo().map_err(Into::into),
+        ["--compare", before, after] => compare_files(before, after),
+        _ => return measure_parts(arguments),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare_files(before: &str, after: &str) -> anyhow::Result<()> {
+    let [before, after] = [before, after].map(|path| record::read(Path::new(path)).with_context(|| path.to_owned()));
+    let (table, worse) = compare::compare(&before?, &after?);
+    println!("{table}\n{worse} rows became more than 5 % worse");
+    Ok(())
+}
+
+fn measure_parts(arguments: Vec<String>) -> ExitCode {
+    let (flags, parts): (Vec<String>, Vec<String>) = arguments.into_iter().partition(|word| word.starts_with('-'));
     let unknown = flags.iter().find(|flag| *flag != "--quick");
     if let Some(unknown) = unknown.or(parts.iter().find(|part| !PARTS.contains(&part.as_str()))) {
         println!(
@@ -65,34 +98,24 @@ fn main() -> ExitCode {
         .ok()
         .and_then(|text| text.parse().ok())
         .unwrap_or(300 / part_of);
-    let mut table = Table::new();
-    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|named| named == part);
-    if wanted("scripts") {
-        measure_scripts(rounds, &mut table);
-    }
-    if wanted("handlers") {
-        measure_handlers(rounds, &mut table);
-    }
-    if wanted("http") {
-        listener::measure(rounds, &mut table);
-    }
-    if wanted("asynchronous") {
-        asynchronous::measure(rounds, 100_000 / part_of, &mut table);
-    }
-    if wanted("workers") {
-        workers::measure(rounds, 1_000 / part_of, &mut table);
-    }
-    if wanted("flood") {
-        flood::measure(rounds, (1 << 30) / part_of, &mut table);
-    }
-    if wanted("files") {
-        files::measure(10_000 / part_of, &mut table);
-    }
-    if wanted("schedules") {
-        schedules::measure(10_000 / part_of, &mut table);
-    }
-    if wanted("drops") {
-        drops::measure(rounds, 100_000 / part_of, &mut table);
+    let mut table = Table::new(Recorder::of_environment());
+    for part in PARTS {
+        if !parts.is_empty() && !parts.iter().any(|named| named == part) {
+            continue;
+        }
+        table.begin(part);
+        match part {
+            "scripts" => measure_scripts(rounds, &mut table),
+            "handlers" => measure_handlers(rounds, &mut table),
+            "pinned" => pinned::measure(rounds, &mut table),
+            "http" => listener::measure(rounds, &mut table),
+            "asynchronous" => asynchronous::measure(rounds, 100_000 / part_of, &mut table),
+            "workers" => workers::measure(rounds, 1_000 / part_of, &mut table),
+            "flood" => flood::measure(rounds, (1 << 30) / part_of, &mut table),
+            "files" => files::measure(10_000 / part_of, &mut table),
+            "schedules" => schedules::measure(10_000 / part_of, &mut table),
+            _ => drops::measure(rounds, 100_000 / part_of, &mut table),
+        }
     }
     println!("{table}");
     ExitCode::SUCCESS
@@ -127,11 +150,7 @@ fn measure_handlers(rounds: usize, table: &mut Table) {
         table,
     };
     for language in &languages {
-        let peer = match language.id {
-            "python" => peers::framework_python(),
-            _ => peers::framework_node(),
-        };
-        bench.measure(language, peer);
+        bench.measure(language, &peers::of_handlers(language.id));
     }
     bench.fndctl("python-warm");
     if languages.len() < 2 {

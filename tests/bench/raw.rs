@@ -48,7 +48,7 @@ impl Worker {
             attempt: 1,
             poll: 0,
             trigger: "manual".into(),
-            deadline_ms: None,
+            deadline_ms: Some(4_102_444_800_000), // as fnd sends it: some years away
             traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into(),
             content_type: None,
             data: None,

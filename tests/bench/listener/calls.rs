@@ -1,7 +1,7 @@
 //! Calls of a script and of warm handlers: through the listener and over the control socket, beside others that serve HTTP.
 
 use super::{TOKEN, socket};
-use crate::handlers::WARM;
+use crate::handlers::{WARM, rows_of_peers};
 use crate::http::{Caller, Server};
 use crate::invocations::{INVOKE, bare_like_a_function};
 use crate::language::Language;
@@ -22,21 +22,22 @@ impl Bench<'_> {
     /// A bash script for each request: over the control socket and through the listener, beside bash alone and webhook.
     pub(super) fn scripts(&mut self) {
         let (fnd, tcp, rounds) = (self.fnd, self.tcp, self.rounds);
-        let peer = peers::webhook(crate::NOOP);
+        let peers = peers::of_scripts(crate::NOOP);
         let open_control = || Caller::open(&Server::Unix(fnd.socket()), INVOKE);
         let (mut control, mut ours) = (open_control(), Caller::open(tcp, "/noop"));
-        let mut theirs = peer.as_ref().ok().map(Peer::caller);
+        let mut theirs: Vec<Caller> = peers.iter().flatten().map(Peer::caller).collect();
         let mut actions: Vec<Box<dyn FnMut() + '_>> = vec![
             Box::new(bare_like_a_function),
             Box::new(|| control.call()),
             Box::new(|| ours.call()),
         ];
-        if let Some(theirs) = &mut theirs {
+        for theirs in &mut theirs {
             actions.push(Box::new(|| theirs.call()));
         }
         let mut times = in_turns(rounds, &mut actions).into_iter();
         drop(actions);
-        let [floor, by_control, one, other] = std::array::from_fn(|_| times.next().unwrap_or_default());
+        let [floor, by_control, one] = std::array::from_fn(|_| times.next().unwrap_or_default());
+        let others: Vec<Times> = times.collect();
         let floor_load = load::run(rounds, || (), |()| bare_like_a_function());
         let control_load = load::run(rounds, open_control, Caller::call);
         let eight = load::run(rounds, || Caller::open(tcp, "/noop"), Caller::call);
@@ -52,12 +53,11 @@ impl Bench<'_> {
         );
         self.table
             .load("fnd: bash script, listener, 8 at once", &eight, &floor_load);
-        rows_of_peer(peer, (&other, rounds), (&floor, &floor_load), self.table);
+        rows_of_peers(&peers, (&others, rounds), (&floor, &floor_load), self.table);
     }
 
-    /// A warm handler: over the control socket (the floor), through the listener on both kinds of sockets, with a token, and
-    /// beside a peer.
-    pub(super) fn handlers(&mut self, language: &Language, peer: Result<Peer, String>) {
+    /// A warm handler: over the control socket (the floor), through the listener on both kinds of sockets, and with a token.
+    pub(super) fn handlers(&mut self, language: &Language) {
         let (fnd, tcp, rounds) = (self.fnd, self.tcp, self.rounds * WARM);
         let id = language.id;
         let control = || Caller::open(&Server::Unix(fnd.socket()), &format!("/v1/functions/{id}-warm/invoke"));
@@ -71,7 +71,6 @@ impl Bench<'_> {
             ("listener, TCP, token", &token),
         ];
         let mut callers: Vec<Caller> = ways.iter().map(|(_, open)| open()).collect();
-        callers.extend(peer.as_ref().ok().map(Peer::caller));
         let mut actions: Vec<Box<dyn FnMut() + '_>> = Vec::new();
         for caller in &mut callers {
             actions.push(Box::new(|| caller.call()));
@@ -91,19 +90,5 @@ impl Bench<'_> {
             self.table
                 .load(&format!("fnd: {id} handler, {name}, 8 at once"), load, floor_load);
         }
-        let other = times.get(ways.len()).cloned().unwrap_or_default();
-        rows_of_peer(peer, (&other, rounds / WARM), (floor, floor_load), self.table);
-    }
-}
-
-/// Adds the rows of a peer whose calls one after the other were measured, or why there is none.
-fn rows_of_peer(peer: Result<Peer, String>, (one, rounds): (&Times, usize), floor: (&Times, &Load), table: &mut Table) {
-    match peer {
-        Ok(peer) => {
-            let eight = load::run(rounds, || peer.caller(), Caller::call);
-            table.times(peer.name, one, floor.0);
-            table.load(&format!("{}, 8 at once", peer.name), &eight, floor.1);
-        }
-        Err(why) => table.value("a peer", why),
     }
 }

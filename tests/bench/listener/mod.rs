@@ -54,12 +54,8 @@ pub(crate) fn measure(rounds: usize, table: &mut Table) {
     };
     bench.scripts();
     for language in &languages {
-        let peer = match language.id {
-            "python" => peers::framework_python(),
-            _ => peers::framework_node(),
-        };
         fnd.wait_ready(&format!("{}-warm", language.id));
-        bench.handlers(language, peer);
+        bench.handlers(language);
     }
     fnd.stop();
     drop(fnd);

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Builds fnd and measures it: `make bench`. Every row is also appended to target/bench.jsonl, with the commit, so that figures of
+# different commits are at hand (comparable only where the machine is).
+#
+# With COMPARE=COMMIT it measures that commit too, in turns with this tree in one run (TURNS, 3 unless set), and prints what
+# changed. The other commit is measured with the benchmark of this tree, so that both do the same.
+#
+#     make bench PARTS="handlers pinned" COMPARE=HEAD~1
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$root"
+
+"$root/scripts/bench-peers.sh"
+
+build() { # ROOT TARGET
+    (cd "$1" && CARGO_TARGET_DIR=$2 cargo build --release --locked -p fnd -p fnd-spawner -p fndctl -p fnd-tests --bins) >&2
+}
+measure() { # ROOT TARGET HISTORY COMMIT PARTS...
+    local from=$1 built=$2 history=$3 commit=$4
+    shift 4
+    # Interpreters and peers are those of this tree.
+    FND_DENO=$(find_deno) FND_BENCH_PEERS=$target/bench FND_BENCH_RECORD=$history FND_BENCH_COMMIT=$commit \
+        env -C "$from" "$built/release/bench" "$@"
+}
+
+commit=$(git describe --always --dirty --abbrev=12)
+build "$root" "$target"
+if [[ -z ${COMPARE:-} ]]; then
+    measure "$root" "$target" "$target/bench.jsonl" "$commit" "$@"
+    exit
+fi
+
+# The checkout is kept, so that the next comparison with the same commit builds nothing.
+before=$(git rev-parse --verify --quiet "$COMPARE^{commit}") || die "there is no commit \`$COMPARE\`"
+checkout=$target/compare/$before
+if [[ ! -e $checkout ]]; then
+    mkdir -p "$checkout"
+    git archive "$before" | tar -x -C "$checkout"
+fi
+rm -rf "$checkout/tests/bench"
+cp -r tests/bench "$checkout/tests/bench"
+build "$checkout" "$checkout/target" || die "the benchmark of this tree does not build with $COMPARE: compare with a newer commit"
+runs=$(mktemp -d)
+trap 'rm -rf "$runs"' EXIT
+for ((turn = 1; turn <= ${TURNS:-3}; turn++)); do
+    say "turn $turn of ${TURNS:-3}"
+    measure "$checkout" "$checkout/target" "$runs/before" "${before:0:12}" "$@" >&2
+    measure "$root" "$target" "$runs/after" "$commit" "$@" >&2
+done
+cat "$runs/before" "$runs/after" >>"$target/bench.jsonl"
+"$target/release/bench" --compare "$runs/before" "$runs/after"
