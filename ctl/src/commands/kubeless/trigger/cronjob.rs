@@ -19,6 +19,7 @@ pub(in crate::commands::kubeless) const PLACE: (&str, &str) = ("schedule", CRONJ
 const KIND: Kind = Kind {
     place: PLACE,
     name: "Cronjob",
+    entries: |schedule| vec![schedule],
 };
 
 /// The verbs.
