@@ -430,13 +430,13 @@ fn refusals_have_the_words_of_kubeless() {
         ),
         (
             8,
-            "function deploy x -r python --handler helloget.foo -f helloget.py --secrets s",
-            "fnd gives uploads no secrets",
+            "function deploy x -r python --handler helloget.foo -f helloget.py --secrets my-secret,t",
+            "/etc/fnd/functions/x with `secrets = { my_secret = \"my-secret\", t = \"t\" }` in its `function.toml`",
         ),
         (
             8,
             "trigger http create x --function-name fails --basic-auth-secret s",
-            "fnd gives uploads no secrets",
+            "/etc/fnd/functions/fails with `auth = \"basic:s\"` in `[[http]]` in its `function.toml`",
         ),
         (2, "function deploy x -r python --handler a.foo", "--from-file"),
         (

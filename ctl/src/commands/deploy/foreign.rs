@@ -2,17 +2,13 @@
 //!
 //! It does not upload values of Secrets: fnd reads secrets from files of root alone.
 
-use super::{Args, Packed, say_done, say_valid, upload};
+use super::{Args, Packed, is_only_for_root, say_done, say_valid, upload};
 use crate::client::Reply;
 use crate::commands::{Context, import};
 use crate::exit::{Exit, Failure};
-use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::{Row, Verdict};
 use serde_json::{Value, json};
 use std::path::Path;
-
-/// The codes of refusals of what only files of root may have.
-const ONLY_OF_ROOT: [&str; 2] = ["not-allowed", "not-trusted"];
 
 /// Says whether a path is one of a YAML file, or standard input.
 pub(super) fn is_foreign(path: &Path) -> bool {
@@ -120,8 +116,7 @@ fn report(context: &Context, rows: &[Row], secrets: &[&str]) {
 async fn sent(context: &Context, args: &Args, one: &Packed, dry_run: bool) -> Result<Reply, Failure> {
     let sent = upload(context, args, one, dry_run).await;
     sent.map_err(|failure| {
-        let is_of_root = |problem: &Diagnostic| ONLY_OF_ROOT.contains(&problem.code.as_str());
-        if failure.diagnostics.iter().any(is_of_root) {
+        if is_only_for_root(&failure) {
             // The remedy in the problem, `chown root`, is not for uploads.
             failure.help(
                 "an upload gets no secrets and no rights of its own: as root, let `fndctl import FILE... --out DIR` write the \

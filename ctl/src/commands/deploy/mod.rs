@@ -185,6 +185,15 @@ pub(super) async fn send(
     sent
 }
 
+/// Says whether fnd refuses something that only functions of root may have.
+pub(super) fn is_only_for_root(failure: &Failure) -> bool {
+    let codes = ["not-allowed", "not-trusted"];
+    failure
+        .diagnostics
+        .iter()
+        .any(|problem| codes.contains(&problem.code.as_str()))
+}
+
 /// Returns the whole version that begins as somebody typed it; it must be the one that serves.
 async fn whole(context: &Context, path: &str, typed: &str) -> Result<String, Failure> {
     let reply = context.client.get(path).await?;

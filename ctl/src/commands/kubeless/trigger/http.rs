@@ -2,7 +2,7 @@
 
 use super::super::manifest::ROUTES;
 use super::super::object::NAMESPACE;
-use super::super::options::{NO_SECRETS, Namespace, ignored, warn};
+use super::super::options::{Namespace, ignored, warn, without_secrets};
 use super::super::{print_object, values};
 use super::{All, Kind, Named};
 use crate::candidates;
@@ -134,7 +134,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
                 return print_object(context, &object);
             }
             let created = KIND.create(context, &args.function_name, name, entry).await;
-            created.map_err(|failure| args.route.advised(failure))?;
+            created.map_err(|failure| args.route.advised(failure, &args.function_name))?;
             say_if_nobody_listens(context).await?;
         }
         Verb::Update(args) => {
@@ -146,7 +146,8 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
             let updated = KIND
                 .update(context, (&args.name, args.function_name.as_deref()), change)
                 .await;
-            updated.map_err(|failure| args.route.advised(failure))?;
+            let function = args.function_name.as_deref().unwrap_or("FUNCTION");
+            updated.map_err(|failure| args.route.advised(failure, function))?;
         }
         Verb::Delete(args) => {
             args.namespace.report(context);
@@ -192,11 +193,13 @@ impl Route {
     }
 
     /// Adds the remedy to a refusal whose own remedy is not for uploads.
-    fn advised(&self, failure: Failure) -> Failure {
-        if failure.exit != Exit::InvalidManifest || self.basic_auth_secret.is_none() {
+    fn advised(&self, failure: Failure, function: &str) -> Failure {
+        let Some(secret) = &self.basic_auth_secret else {
             return failure;
-        }
-        failure.help(NO_SECRETS)
+        };
+        let keys = format!("`auth = \"basic:{secret}\"` in `[[http]]`");
+        let store = format!("fndctl secret new {secret} --basic USER --password-file FILE");
+        without_secrets(failure, function, &keys, &store)
     }
 }
 
