@@ -133,7 +133,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
                 });
                 return print_object(context, &object);
             }
-            let created = KIND.create(context, &args.function_name, name, entry).await;
+            let created = KIND.create(context, &args.function_name, name, &entry).await;
             created.map_err(|failure| args.route.advised(failure, &args.function_name))?;
             say_if_nobody_listens(context).await?;
         }
@@ -204,7 +204,7 @@ impl Route {
 }
 
 /// Returns the routes of an entry, for its path and those below it. The first one has the path itself.
-fn routes(entry: Table) -> Vec<Table> {
+fn routes(entry: &Table) -> Vec<Table> {
     let path = entry.get("path").and_then(Value::as_str).unwrap_or_default();
     let with = |path: String| {
         let mut route = entry.clone();

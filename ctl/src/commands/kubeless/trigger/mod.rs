@@ -92,7 +92,7 @@ struct Kind {
     /// Its name for people, at the beginning of a sentence.
     name: &'static str,
     /// Returns all entries of a trigger; the first one is the given one.
-    entries: fn(Table) -> Vec<Table>,
+    entries: fn(&Table) -> Vec<Table>,
 }
 
 impl Kind {
@@ -100,7 +100,7 @@ impl Kind {
     ///
     /// # Errors
     /// There is a trigger of that name, there is no such function, or fnd refuses the change.
-    async fn create(self, context: &Context, function: &str, name: &str, new: Table) -> Result<(), Failure> {
+    async fn create(self, context: &Context, function: &str, name: &str, new: &Table) -> Result<(), Failure> {
         if let Some(other) = self.function_of(context, name).await? {
             let message = format!("{} trigger `{name}` exists already, for `{other}`", self.name);
             return Err(Failure::new(Exit::Busy, message).help(format!("delete it first, or `update {name}`")));
@@ -125,7 +125,7 @@ impl Kind {
         let mut code = Code::of(context, &function).await?;
         let mut changed = entry(&code.manifest, self.place, name)?.unwrap_or_default();
         change(&mut changed)?;
-        let changed = (self.entries)(changed);
+        let changed = (self.entries)(&changed);
         match to.filter(|to| *to != function) {
             None => {
                 set_entries(&mut code.manifest, self.place, name, changed)?;
