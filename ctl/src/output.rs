@@ -367,6 +367,12 @@ impl Output {
         say(&self.printed(text));
     }
 
+    /// Prints a table to standard error.
+    pub(crate) fn table_aside(&self, table: &Table) {
+        let lines = table.lines(self.width);
+        lines.iter().for_each(|line| self.aside(line));
+    }
+
     /// Returns whether standard output and standard error go to the same place, such as one terminal.
     #[must_use]
     pub(crate) fn is_one_place(&self) -> bool {

@@ -37,7 +37,7 @@ public class Foo {
         let (mut worker, _) = Worker::serve_with(&java, &function.file, handler);
         let mut call = Call::json("{\"a\": 1}");
         call.request = request(&[("event-id", "7"), ("event-namespace", "shop")]);
-        let expected = "{\"a\": 1}|7|null|null|shop|foo|180|java|268435456|beside";
+        let expected = "{\"a\": 1}|7|application/json|2026-11-21T08:00:00.123Z|shop|foo|180|java|268435456|beside";
         assert_eq!(worker.call(&call).text(), expected);
     }
 }

@@ -7,9 +7,9 @@
 //! | `HelloWithDeps` of Java | `the_jars_of_the_directory_are_found` in `form_java.rs`; fnd reads no `pom.xml` |
 //! | `test` of Ruby, a class with `self.run(request)` | none: it is the form before events, which Kubeless itself gave up |
 
-use crate::forms::serve;
+use crate::forms::{request, serve};
 use crate::runtimes;
-use crate::worker::Call;
+use crate::worker::{Call, TIME};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
@@ -160,6 +160,66 @@ fn what_kubeless_shows_for_ruby_php_go_and_java_runs() {
         assert_eq!(String::from_utf8_lossy(&answer), example.answer, "{place}");
         let printed = worker.output("stdout");
         assert!(printed.contains(example.prints), "{place}: {printed}");
+    }
+}
+
+/// A schedule and a plain call bring no fields of an event, and functions of Kubeless rely on them.
+#[test]
+fn an_invocation_without_an_event_is_one() {
+    let javascript =
+        "(event) => ['id', 'type', 'time', 'namespace'].map((name) => event['event-' + name]).join('|');\n";
+    let (commonjs, module) = (
+        format!("exports.handler = {javascript}"),
+        format!("export const handler = {javascript}"),
+    );
+    for (runtime, file, handler, code) in [
+        (
+            "python",
+            "it.py",
+            "foo",
+            "def foo(event, context):\n    return '|'.join(event['event-' + name] for name in ('id', 'type', 'time', 'namespace'))\n",
+        ),
+        (
+            "ruby",
+            "it.rb",
+            "foo",
+            "def foo(event, context)\n  %w[id type time namespace].map { |name| event[\"event-#{name}\"] }.join('|')\nend\n",
+        ),
+        (
+            "php",
+            "it.php",
+            "foo",
+            "<?php\nfunction foo($event, $context) {\n  return implode('|', array_map(fn ($name) => $event->{'event-' . $name}, ['id', 'type', \
+             'time', 'namespace']));\n}\n",
+        ),
+        ("node", "it.cjs", "handler", &commonjs),
+        ("deno", "it.ts", "handler", &module),
+        (
+            "go",
+            "it.go",
+            "Foo",
+            "package kubeless\n\nimport \"github.com/kubeless/kubeless/pkg/functions\"\n\n\
+             func Foo(event functions.Event, context functions.Context) (string, error) {\n\
+             \treturn event.EventID + \"|\" + event.EventType + \"|\" + event.EventTime + \"|\" + event.EventNamespace, nil\n}\n",
+        ),
+        (
+            "java",
+            "Foo.java",
+            "foo",
+            "package io.kubeless;\n\npublic class Foo {\n  public String foo(Event event, Context context) {\n\
+             return String.join(\"|\", event.EventID, event.EventType, event.EventTime, event.EventNamespace);\n  }\n}\n",
+        ),
+    ] {
+        let Some(known) = runtimes::one(runtime) else { continue };
+        let (mut worker, _function) = serve(&known, file, code, handler);
+        for (call, kind) in [(Call::default(), "application/json"), (Call::text("x"), "text/plain")] {
+            let expected = format!("0199-\"id\"|{kind}|{TIME}|fnd/manual");
+            assert_eq!(worker.call(&call).text(), expected, "{runtime}");
+        }
+        let mut call = Call::text("x");
+        call.request = request(&[("event-id", "7"), ("event-namespace", "shop")]);
+        let expected = format!("7|text/plain|{TIME}|shop");
+        assert_eq!(worker.call(&call).text(), expected, "{runtime}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! The forms of handlers that Kubeless, Kyma and Rafay know, and features of one language only.
 
 use crate::runtimes::{self, Runtime};
-use crate::worker::{Answer, Call, Worker};
+use crate::worker::{Answer, Call, TIME, Worker};
 use fnd_core::protocol::{FailureKind, HttpRequest, WorkerMessage};
 use fnd_tests::{programs, require};
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ def foo(event, context):
     let mut call = Call::of("application/json; charset=utf-8", b"{}");
     call.request = request(&[("event-id", "7"), ("event-namespace", "shop")]);
     let expected = json!({
-        "data": "dict", "id": "7", "type": null, "time": null, "namespace": "shop", "name": "foo", "timeout": 180.0,
+        "data": "dict", "id": "7", "type": "application/json; charset=utf-8", "time": TIME, "namespace": "shop", "name": "foo", "timeout": 180.0,
         "runtime": "python", "memory": "268435456", "header": "none",
     });
     assert_eq!(worker.call(&call).json(), expected);

@@ -16,6 +16,8 @@ use tempfile::TempDir;
 
 /// Largest result in bytes.
 const RESULT_MAX: u64 = 16 << 20;
+/// When the invocation of each call was accepted.
+pub(crate) const TIME: &str = "2026-11-21T08:00:00.123Z";
 
 /// The data of a call.
 #[derive(Default, Clone)]
@@ -214,7 +216,7 @@ impl Worker {
                 .context
                 .as_ref()
                 .map(|context| serde_json::from_str(&context.to_string()).unwrap()),
-            time: None,
+            time: Some(TIME.into()),
             cause: None,
             variables: call.variables.clone(),
             request: call.request.as_ref().map(std::borrow::Cow::Borrowed),

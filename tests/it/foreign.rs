@@ -13,7 +13,8 @@
 use fnd_tests::ctl::fndctl;
 use fnd_tests::programs::repository;
 use fnd_tests::wait::PATIENCE;
-use fnd_tests::{Fnd, require, wait_until};
+use fnd_tests::{Fnd, Setup, require, wait_until};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -237,5 +238,45 @@ fn an_edit_of_the_file_or_of_one_beside_it_serves() {
 
     fs::remove_file(&file).unwrap();
     fnd.wait_gone("it");
+    fnd.finish();
+}
+
+/// fnd remembers which functions a file had: a restart while it is broken takes none of them away.
+#[test]
+fn a_file_that_is_broken_at_a_restart_keeps_its_functions() {
+    require!(root, cgroup);
+    let mut fnd = Fnd::start_with(&Setup::default().detached());
+    let function = |name: &str| {
+        let code = format!("def f(event, context): return 'from {name}'");
+        format!(
+            "apiVersion: kubeless.io/v1beta1\nkind: Function\nmetadata: {{name: {name}}}\nspec: {{handler: m.f, runtime: python, function: \"{code}\"}}\n"
+        )
+    };
+    let file = fnd.function_path("several.yaml");
+    let good = format!("{}---\n{}", function("one"), function("two"));
+    write(&file, &good);
+    let answer = |fnd: &Fnd| ["one", "two"].map(|name| fnd.invoke(name, "").text());
+    for name in ["one", "two"] {
+        let _ = fnd.wait_ready(name);
+    }
+    assert_eq!(answer(&fnd), ["from one", "from two"]);
+    fnd.leave(Signal::SIGTERM);
+    write(&file, "apiVersion: kubeless.io/v1beta1\nkind: Function\nspec: [\n");
+    fnd.launch();
+    for name in ["one", "two"] {
+        let problem = wait_until("a refusal", PATIENCE, || fnd.function(name)?.error);
+        assert!(problem.contains("several.yaml:"), "{problem}");
+    }
+    assert_eq!(answer(&fnd), ["from one", "from two"]);
+    // A reload reads everything again, and the file is still broken.
+    let _ = fnd.ctl(&["reload"]).expect_code(0);
+    assert_eq!(answer(&fnd), ["from one", "from two"]);
+    assert!(fnd.function("several").is_none());
+    write(&file, &good);
+    for name in ["one", "two"] {
+        wait_until("no problem", PATIENCE, || {
+            fnd.function(name)?.error.is_none().then_some(())
+        });
+    }
     fnd.finish();
 }

@@ -356,6 +356,9 @@ fn http_triggers_are_routes_of_the_listener() {
     wait_until("the route", PATIENCE, || {
         (answer("/hello") == (200, "hello world".to_owned())).then_some(())
     });
+    // As by an ingress, the paths below it match, too.
+    assert_eq!(["/hello/", "/hello/a/b"].map(|path| answer(path).0), [200, 200]);
+    assert_ne!(answer("/hello2").0, 200);
     let list = cluster.out("trigger http list --no-headers");
     let row: Vec<&str> = list.split_whitespace().collect();
     assert_eq!(row, ["web", "default", "get", "-", "/hello"]);
@@ -364,10 +367,13 @@ fn http_triggers_are_routes_of_the_listener() {
         (answer("/other").0 == 200).then_some(())
     });
     assert_ne!(answer("/hello").0, 200);
+    assert_ne!(answer("/hello/a").0, 200);
+    assert_eq!(answer("/other/a").0, 200);
     let said = cluster.fails(3, "trigger http create x --function-name nobody --path x");
     assert!(said.contains("there is no function `nobody`"), "{said}");
     cluster.out("trigger http delete web");
     wait_until("no route", PATIENCE, || (answer("/other").0 != 200).then_some(()));
+    assert_ne!(answer("/other/a").0, 200);
     cluster.fnd.finish();
 }
 
@@ -424,13 +430,13 @@ fn refusals_have_the_words_of_kubeless() {
         ),
         (
             8,
-            "function deploy x -r python --handler helloget.foo -f helloget.py --secrets s",
-            "fnd gives uploads no secrets",
+            "function deploy x -r python --handler helloget.foo -f helloget.py --secrets my-secret,t",
+            "/etc/fnd/functions/x with `secrets = { my_secret = \"my-secret\", t = \"t\" }` in its `function.toml`",
         ),
         (
             8,
             "trigger http create x --function-name fails --basic-auth-secret s",
-            "fnd gives uploads no secrets",
+            "/etc/fnd/functions/fails with `auth = \"basic:s\"` in `[[http]]` in its `function.toml`",
         ),
         (2, "function deploy x -r python --handler a.foo", "--from-file"),
         (

@@ -16,7 +16,7 @@
 //! - `ctl`, `doctor`, `edit`, `new`, `run_file`, `validate`, `verify`: fndctl
 //! - `day`: a day in the life of a nightly function
 //! - `dependencies`: packages that functions need
-//! - `deploy`: functions that are uploaded
+//! - `deploy`, `deploy_foreign`: functions that are uploaded
 //! - `documents`, `units`: the documents are true
 //! - `files`: files that run functions, each content once
 //! - `foreign`: files of Keptn, Kubeless, Kyma and Rafay are functions
@@ -63,6 +63,7 @@ mod ctl;
 mod day;
 mod dependencies;
 mod deploy;
+mod deploy_foreign;
 mod disk_faults;
 mod doctor;
 mod documents;

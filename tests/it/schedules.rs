@@ -183,7 +183,7 @@ fn a_handler_gets_the_slot_in_its_event() {
     fnd.drop_file(
         "hand.py",
         "# /// fnd\n# [[schedule]]\n# cron = \"* * * * * *\"\n# timezone = \"Asia/Kolkata\"\n# ///\n\
-         def handler(event, context):\n    return [event['event-time'], event['extensions']['schedule'], event['data']]\n",
+         def handler(event, context):\n    return [event['event-time'], event['extensions']['schedule'], event['data'],\n        event['event-id'], event['event-type'], event['event-namespace']]\n",
     );
     let runs = wait_runs(&fnd, "hand", 1);
     let slots = slots(&runs[0]);
@@ -191,6 +191,11 @@ fn a_handler_gets_the_slot_in_its_event() {
     assert_eq!(result[0], slots.scheduled_at.as_str(), "{result}");
     assert_eq!(result[1]["slots"], 1);
     assert_eq!(result[2], serde_json::Value::Null);
+    assert_eq!(result[3], runs[0].id.to_string());
+    assert_eq!(
+        (&result[4], &result[5]),
+        (&"application/json".into(), &"fnd/schedule".into())
+    );
     assert_eq!(list(&fnd).schedules[0].timezone.as_deref(), Some("Asia/Kolkata"));
     fnd.finish();
 }

@@ -123,7 +123,8 @@ pub struct InvokeHead<'a> {
     /// `KEPTN_CONTEXT`, JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<JsonText>,
-    /// When the event happened that the invocation is for, RFC 3339; absent: the shim knows no better time than the request's.
+    /// When the event happened that the invocation is for, RFC 3339: the time of the cause, else when the invocation was
+    /// accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Cow<'a, str>>,
     /// What made the trigger run the function.

@@ -201,7 +201,7 @@ impl Cause {
         texts.into_iter().map(bytes).collect()
     }
 
-    /// Returns when the cause happened, as a handler's `event-time` (RFC 3339); absent: the begin of the invocation counts.
+    /// Returns when the cause happened, as a handler's `event-time` (RFC 3339); absent: the invocation itself is the event.
     #[must_use]
     pub fn time(&self) -> Option<&str> {
         match self {

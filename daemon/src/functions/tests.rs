@@ -15,6 +15,7 @@ fn functions() -> (Functions, TempDir) {
     let places = Places {
         directories: vec![dir.path().to_owned()],
         held: dir.path().join("held"),
+        remembered: Vec::new(),
         marks: dir.path().to_owned(),
     };
     let catalog = Catalog::start(places, Rules::default(), |_| {}).unwrap();

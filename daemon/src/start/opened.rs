@@ -7,7 +7,7 @@ use crate::buffers::Buffers;
 use crate::cli::Places;
 use crate::clock;
 use crate::driver::Message;
-use crate::functions::catalog::{self, Catalog};
+use crate::functions::catalog::{self, Catalog, Remembered};
 use crate::functions::retention_policy;
 use crate::ledger;
 use crate::output::kept::Keeper;
@@ -16,6 +16,9 @@ use crate::report::StatusFiles;
 use crate::state_store::StateStore;
 use crate::telemetry;
 use crate::workers::adoption;
+use fnd_core::release::Releases;
+use fnd_wire::ids::FunctionName;
+use fnd_wire::naming::is_foreign;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -80,6 +83,7 @@ impl Opened {
         let catalog_places = catalog::Places {
             directories: connected.welcome.functions_dirs.iter().map(Into::into).collect(),
             held: own.join("directories"),
+            remembered: ledger.releases.iter().filter_map(remembered).collect(),
             marks: places.run_dir.join("marks"),
         };
         let found = sender.clone();
@@ -100,6 +104,20 @@ impl Opened {
             state,
         })
     }
+}
+
+/// Returns the function and its file if the release that serves it comes from a file of another system.
+fn remembered((function, releases): &(FunctionName, Releases)) -> Option<Remembered> {
+    let serving = releases.get(releases.serving()?)?;
+    // Fetched code has its origin behind the name of the file.
+    let file = serving
+        .source
+        .split_once(" (")
+        .map_or(&*serving.source, |(file, _)| file);
+    is_foreign(file).then(|| Remembered {
+        function: function.clone(),
+        file: file.to_owned(),
+    })
 }
 
 /// Passes lines of output on to the journal, if that is configured.

@@ -389,16 +389,13 @@ impl<'d> Making<'_, 'd> {
             .as_ref()
             .and_then(|path| path.text(&mut self.report))
             .unwrap_or("/");
-        let route = if text.starts_with('/') {
-            text.to_owned()
-        } else {
-            format!("/{text}")
-        };
         let origin = path.as_ref().map(Item::field);
         if let Some(path) = &path {
-            self.report.works(&path.field(), "http.path");
+            let note = "the paths below it match, too; the function sees the whole path, which an ingress of Kubeless rewrites to `/`";
+            self.report.differs(&path.field(), "http.path", note);
         }
-        let mut keys = vec![("path", route.into(), origin)];
+        let methods = INGRESS_METHODS.map(toml::Value::from).to_vec();
+        let mut keys = vec![("methods", toml::Value::Array(methods), None)];
         if let Some(host) = get("host-name")
             && let Some(name) = host.text(&mut self.report)
             && !name.is_empty()
@@ -425,8 +422,30 @@ impl<'d> Making<'_, 'd> {
             self.report.works(&cors.field(), "http.cors");
             keys.push(("cors", toml::Value::Array(vec!["*".into()]), Some(cors.field())));
         }
-        self.made.manifest.push("http", keys);
+        for route in ingress_paths(text) {
+            let path = ("path", route.into(), origin.clone());
+            self.made
+                .manifest
+                .push("http", std::iter::once(path).chain(keys.iter().cloned()));
+        }
         self.leftover(&object.root, TRIGGER_KNOWN);
+    }
+}
+
+/// The methods that functions of Kubeless are asked with; fnd itself answers HEAD and OPTIONS.
+pub const INGRESS_METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+
+/// Returns the paths of routes that match what an ingress of Kubeless matches: the path of a trigger, with or without `/` at
+/// its beginning, and all paths below it. A pattern, such as `a/{id}`, matches itself alone.
+#[must_use]
+pub fn ingress_paths(path: &str) -> Vec<String> {
+    let path = path.trim_start_matches('/');
+    if path.contains('{') {
+        return vec![format!("/{path}")];
+    }
+    match path.trim_end_matches('/') {
+        "" => vec!["/".to_owned(), "/{*rest}".to_owned()],
+        base => vec![format!("/{base}"), format!("/{base}/"), format!("/{base}/{{*rest}}")],
     }
 }
 

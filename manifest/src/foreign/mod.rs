@@ -34,6 +34,7 @@ mod secrets;
 mod tests;
 pub mod yaml;
 
+pub use kubeless::{INGRESS_METHODS, ingress_paths};
 pub use made::{Made, MadeFile, Manifest};
 pub use report::{Field, Report, Row, Verdict};
 pub use secrets::{find as find_secret, secrets};

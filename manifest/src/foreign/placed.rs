@@ -85,23 +85,28 @@ pub fn judged(judge: &Judge, made: &Made) -> Vec<Diagnostic> {
 fn written(made: Option<Made>, head: &str, mut origins: Origins) -> Vec<MadeFile> {
     let mut files = Vec::new();
     if let Some(made) = made {
-        let (manifest, lines) = made.manifest.render(head);
-        let row = |field: Field| Row {
-            file: field.file.clone(),
-            line: field.line,
-            column: field.column,
-            verdict: Verdict::Works,
-            becomes: None,
-            note: None,
-            excerpt: field.place().excerpt,
-            field: field.name,
-        };
-        origins.lines = lines.into_iter().map(|line| line.map(row)).collect();
-        files = made.files;
-        files.push(file("function.toml", manifest.into_bytes()));
+        (files, origins.lines) = packed(made, head);
     }
     files.push(file(ORIGINS, serde_json::to_vec(&origins).unwrap_or_default()));
     files
+}
+
+/// Returns the files of a function, `function.toml` among them, and the field of each line of that one.
+fn packed(made: Made, head: &str) -> (Vec<MadeFile>, Vec<Option<Row>>) {
+    let (manifest, lines) = made.manifest.render(head);
+    let row = |field: Field| Row {
+        file: field.file.clone(),
+        line: field.line,
+        column: field.column,
+        verdict: Verdict::Works,
+        becomes: None,
+        note: None,
+        excerpt: field.place().excerpt,
+        field: field.name,
+    };
+    let mut files = made.files;
+    files.push(file("function.toml", manifest.into_bytes()));
+    (files, lines.into_iter().map(|line| line.map(row)).collect())
 }
 
 fn file(path: &str, bytes: Vec<u8>) -> MadeFile {
@@ -113,6 +118,18 @@ fn file(path: &str, bytes: Vec<u8>) -> MadeFile {
 }
 
 impl Origins {
+    /// Returns the files of a function for an upload, and the places of the problems that fnd finds in them. `head` is the
+    /// first comment of `function.toml`.
+    #[must_use]
+    pub fn of(made: Made, head: &str) -> (Vec<MadeFile>, Self) {
+        let (files, lines) = packed(made, head);
+        let origins = Self {
+            lines,
+            ..Self::default()
+        };
+        (files, origins)
+    }
+
     /// Reads the file [`ORIGINS`].
     #[must_use]
     pub fn read(bytes: &[u8]) -> Self {
@@ -135,7 +152,9 @@ impl Origins {
         all
     }
 
-    fn moved(&self, mut problem: Diagnostic) -> Diagnostic {
+    /// Returns a problem of `function.toml` at the field that its line comes from; any other as it is.
+    #[must_use]
+    pub fn moved(&self, mut problem: Diagnostic) -> Diagnostic {
         let is_manifest = problem
             .file
             .as_ref()

@@ -165,3 +165,31 @@ fn names_are_those_of_the_objects() {
     let (made, report) = function(&found, "f.yaml", "file");
     assert!(made.is_none() && report.is_refused());
 }
+
+#[test]
+fn a_trigger_of_kubeless_has_the_paths_of_its_ingress() {
+    let all = |path| super::ingress_paths(path);
+    assert_eq!(all("hello"), ["/hello", "/hello/", "/hello/{*rest}"]);
+    assert_eq!(all("/a/b/"), ["/a/b", "/a/b/", "/a/b/{*rest}"]);
+    assert_eq!(
+        (all(""), all("/")),
+        (all("//"), vec!["/".to_owned(), "/{*rest}".to_owned()])
+    );
+    assert_eq!(all("a/{id}"), ["/a/{id}"]);
+    let text = "apiVersion: kubeless.io/v1beta1\nkind: Function\nmetadata: {name: f}\nspec: {runtime: python, handler: f.g, function: x}\n\
+                ---\napiVersion: kubeless.io/v1beta1\nkind: HTTPTrigger\nmetadata: {name: t}\n\
+                spec: {function-name: f, path: hello, host-name: a.example}\n";
+    let (made, _) = functions(&documents("f.yaml", text.as_bytes()).unwrap());
+    let manifest: toml::Table = made[0].manifest.render("").0.parse().unwrap();
+    let routes = manifest["http"].as_array().unwrap();
+    let paths: Vec<_> = routes
+        .iter()
+        .map(|route| route["path"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(paths, all("hello"));
+    for route in routes {
+        assert_eq!(route["host"].as_str(), Some("a.example"));
+        assert_eq!(route["auth"].as_str(), Some("none"));
+        assert_eq!(route["methods"].as_array().unwrap().len(), 5);
+    }
+}

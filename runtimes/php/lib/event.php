@@ -125,13 +125,15 @@ final class Call
                 $attributes = array_filter($headers, fn ($name) => str_starts_with($name, 'ce-'), ARRAY_FILTER_USE_KEY);
             }
         }
-        $cause = $this->head['cause'] ?? null;
-        $values = ['data' => $data, 'extensions' => new Names(['request' => $request] + ($cause ?? []))];
+        $cause = $this->head['cause'] ?? [];
+        $values = ['data' => $data, 'extensions' => new Names(['request' => $request] + $cause)];
+        // Without an event of its own, the invocation is one.
+        $own = [
+            'event-id' => $this->head['invocation'], 'event-type' => $request->contentType ?: 'application/json',
+            'event-time' => $this->head['time'] ?? null, 'event-namespace' => 'fnd/' . $this->head['trigger'],
+        ];
         foreach (self::NAMES as $name => $attribute) {
-            $values[$name] = $headers[$name] ?? $attributes[$attribute] ?? null;
-        }
-        if ($cause !== null) {
-            $values['event-time'] ??= $this->head['time'] ?? null;
+            $values[$name] = $headers[$name] ?? $attributes[$attribute] ?? $own[$name];
         }
         return new Names($values + $attributes);
     }

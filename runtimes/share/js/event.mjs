@@ -43,10 +43,10 @@ export function eventOf(head, payload) {
       for (const name in FORMER) event[FORMER[name]] = headers[name];
     }
   }
-  event["event-id"] = headers["event-id"] ?? attributes["ce-id"];
-  event["event-type"] = headers["event-type"] ?? attributes["ce-type"];
+  event["event-id"] = headers["event-id"] ?? attributes["ce-id"] ?? head.invocation;
+  event["event-type"] = headers["event-type"] ?? attributes["ce-type"] ?? contentType ?? "application/json";
   event["event-time"] = headers["event-time"] ?? attributes["ce-time"] ?? head.time;
-  event["event-namespace"] = headers["event-namespace"] ?? attributes["ce-source"];
+  event["event-namespace"] = headers["event-namespace"] ?? attributes["ce-source"] ?? "fnd/" + head.trigger;
   event.extensions = { ...head.cause, request, response };
   Object.assign(event, attributes);
   return { event, request, response };

@@ -36,6 +36,26 @@ fn status_headers_and_body_are_the_functions() {
     fnd.finish();
 }
 
+/// CommonJS has several ways to export, and none of them needs a manifest.
+#[test]
+fn every_export_of_commonjs_is_a_handler() {
+    let fnd = Fnd::start();
+    for (name, code) in [
+        ("a.cjs", "exports.main = (event) => 'answered';\n"),
+        (
+            "b.js",
+            "exports.handler = async function (event) { return 'answered'; };\n",
+        ),
+        ("c.js", "module.exports.main = () => 'answered';\n"),
+    ] {
+        fnd.drop_file(name, code);
+        let name = name.split('.').next().unwrap();
+        let _ = fnd.wait_ready(name);
+        assert_eq!(fnd.invoke(name, "").text(), "answered", "{name}");
+    }
+    fnd.finish();
+}
+
 /// A binary body that is larger than a frame comes back byte for byte.
 #[test]
 fn bytes_are_kept() {

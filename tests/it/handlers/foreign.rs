@@ -19,6 +19,7 @@ def words(event, context):
         'type': event['event-type'],
         'id': event['event-id'],
         'missing': event['event-namespace'],
+        'time': event['event-time'],
         'method': request.method,
         'header': request.get_header('X-Shop'),
         'timeout': context['timeout'],
@@ -43,7 +44,12 @@ def words(event, context):
     let body: serde_json::Value = answer.json();
     assert_eq!(body["words"], 3);
     assert_eq!((&body["type"], &body["id"]), (&json!("text"), &json!("7")));
-    assert_eq!((&body["missing"], &body["method"]), (&json!(null), &json!("POST")));
+    assert_eq!(
+        (&body["missing"], &body["method"]),
+        (&json!("fnd/manual"), &json!("POST"))
+    );
+    let accepted = &fnd.history("count")[0].accepted_at;
+    assert_eq!(body["time"], accepted.as_str());
     assert_eq!((&body["header"], &body["timeout"]), (&json!("north"), &json!(20.0)));
     assert_eq!((&body["function"], &body["memory"]), (&json!("words"), &json!(true)));
     assert_eq!(body["variables"], json!(["count", "words"]));

@@ -37,6 +37,15 @@ impl Options {
         self.values().is_ok_and(|values| values.is_empty())
     }
 
+    /// Returns the option that says what a foreign file says itself, if one is given.
+    pub(super) fn of_the_code(&self) -> Option<&'static str> {
+        let given = [("--runtime", &self.runtime), ("--handler", &self.handler)];
+        given
+            .into_iter()
+            .find(|(_, value)| value.is_some())
+            .map(|(option, _)| option)
+    }
+
     /// Returns the keys, each with the parts of its path, and their values.
     fn values(&self) -> Result<Vec<(Vec<String>, Value)>, Failure> {
         let mut values = Vec::new();

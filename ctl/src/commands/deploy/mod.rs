@@ -1,15 +1,19 @@
-//! `fndctl deploy PATH`: uploads a file, a directory or an archive as a function, and waits until it serves.
+//! `fndctl deploy PATH`: uploads a file, a directory or an archive as a function, and waits until it serves. YAML files of
+//! other systems are uploaded as the functions that they describe.
 //!
 //! Files:
+//! - `foreign`: functions of YAML files of Keptn, Kubeless, Kyma and Rafay
 //! - `manifest`: puts the options of the command line into a manifest
 //! - `pack`: reads PATH: the code to send, and the manifest that belongs to it
 
+mod foreign;
 mod manifest;
 mod pack;
 
 use super::{Context, function_path};
 use crate::client::{Reply, request};
 use crate::exit::{Exit, Failure};
+use crate::output::Output;
 use fnd_core::api::{FunctionDetail, ValidateReport};
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use hyper::Method;
@@ -25,13 +29,16 @@ use std::path::PathBuf;
     fndctl deploy report.sh --name ops/report --schedule '0 6 * * *' --env TO=ops@example.com\n  \
     fndctl deploy ./shop --size L                 a directory; function.toml in it is its manifest\n  \
     fndctl deploy shop.tar.gz --dry-run           check only\n  \
-    fndctl deploy hello.py --if-version sha256:3f2a   only over that version\n\n\
+    fndctl deploy hello.py --if-version sha256:3f2a   only over that version\n  \
+    fndctl deploy function.yaml trigger.yaml      functions of Keptn, Kubeless, Kyma or Rafay\n\n\
     A manifest beside the file (hello.toml) is sent with it. An option wins over the same key of the manifest, and fndctl says so. \
     A refused upload changes nothing: the version before serves, and the exit code is 8. Exit code 7: another version serves, or \
     somebody else deploys the function at this moment. Needs the role admin for the function.")]
 pub(crate) struct Args {
-    /// A file of code, a directory, or an archive (`.zip`, `.tar`, `.tar.gz`, `.tgz`, `.tar.xz`, `.tar.bz2`, `.tar.zst`).
-    path: PathBuf,
+    /// A file of code, a directory, or an archive (`.zip`, `.tar`, `.tar.gz`, `.tgz`, `.tar.xz`, `.tar.bz2`, `.tar.zst`). Or
+    /// YAML files of Keptn, Kubeless, Kyma or Rafay, all functions of which are uploaded; `-` is one on standard input.
+    #[arg(required = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    paths: Vec<PathBuf>,
 
     /// Name of the function [default: the name of the file].
     #[arg(long, value_name = "NAME")]
@@ -61,8 +68,35 @@ const LARGE: usize = 4 << 20;
 /// # Errors
 /// PATH cannot be read, or fnd refuses it.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    let packed = Packed::of(&args.path, args.name.as_deref(), &args.options)?;
+    let mut code = args.paths.iter().filter(|path| !foreign::is_foreign(path));
+    let path = match (code.next(), args.paths.len()) {
+        (None, _) => return foreign::run(context, &args).await,
+        (Some(path), 1) => path,
+        (Some(path), _) => {
+            let message = format!(
+                "`{}` is no YAML file, and only these are deployed together",
+                path.display()
+            );
+            return Err(Failure::usage(message).help("deploy every file of code with a `fndctl deploy` of its own"));
+        }
+    };
+    let packed = Packed::of(path, args.name.as_deref(), &args.options)?;
     packed.remarks.iter().for_each(|remark| context.out.aside(remark));
+    let reply = upload(context, &args, &packed, args.dry_run).await?;
+    if args.dry_run {
+        context
+            .out
+            .document(&reply.body, |report, out| say_valid(out, &packed, report))?;
+    } else {
+        context
+            .out
+            .document(&reply.body, |detail, out| say_done(out, &packed, reply.status, detail))?;
+    }
+    Ok(Exit::Fine)
+}
+
+/// Uploads a function under the conditions of the command line.
+async fn upload(context: &Context, args: &Args, packed: &Packed, dry_run: bool) -> Result<Reply, Failure> {
     let path = function_path(&packed.name)?;
     let mut headers = Vec::new();
     if let Some(version) = &args.if_version {
@@ -74,48 +108,49 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     if args.new {
         headers.push(("if-none-match".to_owned(), "*".to_owned()));
     }
-    let reply = send(context, &packed, headers, args.dry_run).await?;
-    let warn = |mut problem: Diagnostic| {
-        packed.localize(&mut problem);
-        context.out.aside(&problem.render(Colour::Plain));
-    };
+    send(context, packed, headers, dry_run).await
+}
+
+/// Says that a function is valid, with fnd's warnings.
+fn say_valid(out: &Output, packed: &Packed, report: &ValidateReport) -> Result<(), Failure> {
+    report
+        .diagnostics
+        .iter()
+        .for_each(|problem| warn(out, packed, problem.clone()));
+    out.remark(&format!("{}: valid; nothing was changed", packed.name))
+}
+
+/// Says what an upload has done, with fnd's warnings. `status` is the one of fnd's answer.
+fn say_done(out: &Output, packed: &Packed, status: u16, detail: &FunctionDetail) -> Result<(), Failure> {
     let name = &packed.name;
-    if args.dry_run {
-        context.out.document(&reply.body, |report: &ValidateReport, out| {
-            report.diagnostics.iter().cloned().for_each(warn);
-            out.remark(&format!("{name}: valid; nothing was changed"))
-        })?;
-        return Ok(Exit::Fine);
+    let done = if status == 201 { "created" } else { "replaced" };
+    let problems = detail.more.diagnostics.iter();
+    problems
+        .filter_map(|problem| serde_json::from_value(problem.clone()).ok())
+        .for_each(|problem| warn(out, packed, problem));
+    let version = detail.status.version.as_ref();
+    let version = version.map(ToString::to_string).unwrap_or_default();
+    // The version of an interpreter that runs for the first time is not known yet.
+    let runtime = detail.status.runtime.split(' ').next().unwrap_or_default();
+    let what = [runtime, detail.more.mode.as_str()];
+    let what: Vec<&str> = what.into_iter().filter(|word| !word.is_empty()).collect();
+    out.remark(&format!("{name}: {done}, {} ({version})", what.join(", ")))?;
+    if detail.more.newer.is_some() {
+        out.aside(&format!(
+            "its new version is still being loaded: `fndctl show {name}` shows when it serves"
+        ));
     }
-    let done = if reply.status == 201 { "created" } else { "replaced" };
-    context.out.document(&reply.body, |detail: &FunctionDetail, out| {
-        let problems = detail.more.diagnostics.iter();
-        problems
-            .filter_map(|problem| serde_json::from_value(problem.clone()).ok())
-            .for_each(warn);
-        let version = detail
-            .status
-            .version
-            .map(|version| version.to_string())
-            .unwrap_or_default();
-        // The version of an interpreter that runs for the first time is not known yet.
-        let runtime = detail.status.runtime.split(' ').next().unwrap_or_default();
-        let what = [runtime, detail.more.mode.as_str()];
-        let what: Vec<&str> = what.into_iter().filter(|word| !word.is_empty()).collect();
-        out.remark(&format!("{name}: {done}, {} ({version})", what.join(", ")))?;
-        if detail.more.newer.is_some() {
-            out.aside(&format!(
-                "its new version is still being loaded: `fndctl show {name}` shows when it serves"
-            ));
-        }
-        let next = match detail.more.mode.as_str() {
-            "service" => format!("fndctl status {name}"),
-            _ => format!("fndctl invoke {name}"),
-        };
-        out.progress(&format!("next: {next}"));
-        Ok(())
-    })?;
-    Ok(Exit::Fine)
+    let next = match detail.more.mode.as_str() {
+        "service" => format!("fndctl status {name}"),
+        _ => format!("fndctl invoke {name}"),
+    };
+    out.progress(&format!("next: {next}"));
+    Ok(())
+}
+
+fn warn(out: &Output, packed: &Packed, mut problem: Diagnostic) {
+    packed.localize(&mut problem);
+    out.aside(&problem.render(Colour::Plain));
 }
 
 /// Uploads a function and returns fnd's answer. `headers` are conditions on the function.
@@ -148,6 +183,15 @@ pub(super) async fn send(
             .for_each(|problem| packed.localize(problem));
     }
     sent
+}
+
+/// Says whether fnd refuses something that only functions of root may have.
+pub(super) fn is_only_for_root(failure: &Failure) -> bool {
+    let codes = ["not-allowed", "not-trusted"];
+    failure
+        .diagnostics
+        .iter()
+        .any(|problem| codes.contains(&problem.code.as_str()))
 }
 
 /// Returns the whole version that begins as somebody typed it; it must be the one that serves.

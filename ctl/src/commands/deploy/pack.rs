@@ -6,6 +6,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use fnd_manifest::check::{Disk, Files as _};
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::foreign::placed::Origins;
+use fnd_manifest::foreign::{Made, MadeFile};
 use fnd_wire::archive::{Format, SUFFIXES};
 use fnd_wire::ids::FunctionName;
 use std::fs;
@@ -45,6 +47,8 @@ pub(in crate::commands) struct Packed {
     pub(super) remarks: Vec<String>,
     path: PathBuf,
     sidecar: PathBuf,
+    /// The foreign fields that the lines of its manifest come from.
+    origins: Option<Origins>,
 }
 
 impl Packed {
@@ -78,6 +82,7 @@ impl Packed {
             remarks: Vec::new(),
             path: path.to_owned(),
             sidecar: path.with_file_name(format!("{stem}.toml")),
+            origins: None,
         };
         if about.is_dir() {
             packed.suffix = ".tar.gz".to_owned();
@@ -112,6 +117,42 @@ impl Packed {
             remarks: Vec::new(),
             path: PathBuf::from(name),
             sidecar: Path::new(name).join("function.toml"),
+            origins: None,
+        })
+    }
+
+    /// Packs a function that was made of foreign files, under its own name or another one, with the options in its manifest.
+    /// Problems of the manifest are at the foreign fields, unless an option has changed its lines.
+    ///
+    /// # Errors
+    /// The name or an option is wrong, or the files are too large.
+    pub(super) fn of_made(made: Made, name: Option<&str>, options: &Options, head: &str) -> Result<Self, Failure> {
+        let name = name.unwrap_or(&made.name).to_owned();
+        FunctionName::new(&name).map_err(|error| Failure::usage(error.to_string()))?;
+        let (files, origins) = Origins::of(made, head);
+        let mut remarks = Vec::new();
+        let mut packed = Vec::new();
+        for MadeFile {
+            path,
+            mut bytes,
+            executable,
+        } in files
+        {
+            if path == "function.toml" && !options.is_empty() {
+                let (text, more) = options.merged(&String::from_utf8_lossy(&bytes), &format!("function `{name}`"))?;
+                bytes = text.into_bytes();
+                remarks.extend(more);
+            }
+            packed.push(TreeFile {
+                path,
+                bytes,
+                executable,
+            });
+        }
+        Ok(Self {
+            remarks,
+            origins: Some(origins).filter(|_| options.is_empty()),
+            ..Self::of_files(&name, &packed)?
         })
     }
 
@@ -220,6 +261,9 @@ impl Packed {
             *file = self.path.display().to_string();
         } else if file.ends_with(&format!("/{name}.toml")) {
             *file = self.sidecar.display().to_string();
+        }
+        if let Some(origins) = &self.origins {
+            *problem = origins.moved(problem.clone());
         }
     }
 }

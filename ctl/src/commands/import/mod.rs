@@ -37,6 +37,9 @@ mod webhook;
 mod write;
 mod yaml;
 
+pub(super) use report::table;
+pub(super) use yaml::import as foreign;
+
 use super::Context;
 use crate::exit::{Exit, Failure};
 use crate::local::{self, Places};
@@ -114,7 +117,7 @@ pub(crate) struct Imported {
 
 impl Imported {
     /// Returns all secrets: name and value.
-    fn secrets(&self) -> impl Iterator<Item = &(String, Vec<u8>)> {
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &(String, Vec<u8>)> {
         self.functions
             .iter()
             .flat_map(|made| &made.secrets)

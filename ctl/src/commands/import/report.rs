@@ -6,7 +6,7 @@ use crate::commands::Context;
 use crate::exit::Failure;
 use crate::output::{Table, Tone};
 use fnd_manifest::diagnostic::Diagnostic;
-use fnd_manifest::foreign::Verdict;
+use fnd_manifest::foreign::{Row, Verdict};
 use fnd_wire::units::counted;
 use serde_json::json;
 use std::path::PathBuf;
@@ -41,8 +41,25 @@ pub(super) fn print(
         out.diagnostics(problems)?;
         return functions.iter().try_for_each(|name| out.line(name));
     }
+    out.table(&table(&imported.report.rows))?;
+    out.diagnostics(problems)?;
+    let count = counted(functions.len(), "function", "functions");
+    let did = if target.dry_run { "would be written" } else { "written" };
+    let colon = if functions.is_empty() { "" } else { ": " };
+    out.line(&format!("{count} {did}{colon}{}", functions.join(", ")))?;
+    if !secrets.is_empty() && !target.dry_run {
+        let place = write::SECRETS;
+        out.remark(&format!(
+            "secrets lie in `{place}`; give them to fnd: `fndctl secret set NAME < {place}/NAME`"
+        ))?;
+    }
+    Ok(())
+}
+
+/// Returns rows as a table.
+pub(in crate::commands) fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Table {
     let mut table = Table::new(&["PLACE", "FIELD", "VERDICT", "BECOMES", "NOTE"]);
-    for row in &imported.report.rows {
+    for row in rows {
         let tone = match row.verdict {
             Verdict::Refused => Tone::Bad,
             Verdict::Works => Tone::Plain,
@@ -57,17 +74,5 @@ pub(super) fn print(
         ];
         table.row(tone, cells);
     }
-    out.table(&table)?;
-    out.diagnostics(problems)?;
-    let count = counted(functions.len(), "function", "functions");
-    let did = if target.dry_run { "would be written" } else { "written" };
-    let colon = if functions.is_empty() { "" } else { ": " };
-    out.line(&format!("{count} {did}{colon}{}", functions.join(", ")))?;
-    if !secrets.is_empty() && !target.dry_run {
-        let place = write::SECRETS;
-        out.remark(&format!(
-            "secrets lie in `{place}`; give them to fnd: `fndctl secret set NAME < {place}/NAME`"
-        ))?;
-    }
-    Ok(())
+    table
 }

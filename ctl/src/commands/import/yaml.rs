@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// A file cannot be read, or is no YAML.
-pub(super) fn import(files: &[PathBuf]) -> Result<Imported, Failure> {
+pub(in crate::commands) fn import(files: &[PathBuf]) -> Result<Imported, Failure> {
     let mut found: Vec<Document> = Vec::new();
     let mut problems = Vec::new();
     for path in files {
@@ -24,7 +24,7 @@ pub(super) fn import(files: &[PathBuf]) -> Result<Imported, Failure> {
         }
     }
     if !problems.is_empty() {
-        let mut failure = Failure::new(Exit::InvalidManifest, "nothing was imported");
+        let mut failure = Failure::new(Exit::InvalidManifest, "no file was used");
         failure.diagnostics = problems;
         return Err(failure);
     }

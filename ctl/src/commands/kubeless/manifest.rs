@@ -82,28 +82,27 @@ pub(super) fn names(label: &str) -> impl Iterator<Item = &str> {
     label.split(',').filter(|name| !name.is_empty())
 }
 
-/// Adds an entry with a name to a list of tables, or replaces the one of that name. Returns whether there was one.
+/// Adds entries with a name to a list of tables, or replaces those of that name. Returns whether there were some.
 ///
 /// # Errors
 /// The key is no list.
-pub(super) fn set_entry(
+pub(super) fn set_entries(
     manifest: &mut Table,
-    (key, label): (&str, &str),
+    place: (&str, &str),
     name: &str,
-    entry: Table,
+    entries: Vec<Table>,
 ) -> Result<bool, Failure> {
-    let mut named = named_entries(manifest, (key, label))?;
-    let before = named.iter_mut().find(|(known, _)| known == name);
-    let replaced = before.is_some();
-    match before {
-        Some((_, old)) => *old = Value::Table(entry),
-        None => named.push((name.to_owned(), Value::Table(entry))),
-    }
-    store(manifest, (key, label), named)?;
-    Ok(replaced)
+    let mut named = named_entries(manifest, place)?;
+    let before = named.iter().position(|(known, _)| known == name);
+    named.retain(|(known, _)| known != name);
+    let at = before.unwrap_or(named.len());
+    let new = entries.into_iter().map(|entry| (name.to_owned(), Value::Table(entry)));
+    named.splice(at..at, new);
+    store(manifest, place, named)?;
+    Ok(before.is_some())
 }
 
-/// Returns the entry of a name.
+/// Returns the first entry of a name.
 ///
 /// # Errors
 /// The key is no list.
@@ -113,7 +112,7 @@ pub(super) fn entry(manifest: &Table, place: (&str, &str), name: &str) -> Result
     Ok(found.and_then(|(_, entry)| entry.as_table().cloned()))
 }
 
-/// Removes the entry of a name. Returns whether there was one.
+/// Removes the entries of a name. Returns whether there was one.
 ///
 /// # Errors
 /// The key is no list.
@@ -228,12 +227,15 @@ mod tests {
         let place = ("schedule", CRONJOBS);
         let mut manifest = parsed("[[schedule]]\nevery = \"1h\"");
         let cron = |line: &str| Table::from_iter([("cron".to_owned(), Value::String(line.to_owned()))]);
-        assert!(!set_entry(&mut manifest, place, "a", cron("1 * * * *")).unwrap());
-        assert!(!set_entry(&mut manifest, place, "b", cron("2 * * * *")).unwrap());
-        assert!(set_entry(&mut manifest, place, "a", cron("3 * * * *")).unwrap());
+        assert!(!set_entries(&mut manifest, place, "a", vec![cron("1 * * * *")]).unwrap());
+        assert!(!set_entries(&mut manifest, place, "b", vec![cron("2 * * * *")]).unwrap());
+        assert!(set_entries(&mut manifest, place, "a", vec![cron("3 * * * *")]).unwrap());
         let expected = "labels = { kubeless-cronjobs = \",a,b\" }\n[[schedule]]\nevery = \"1h\"\n[[schedule]]\n\
                         cron = \"3 * * * *\"\n[[schedule]]\ncron = \"2 * * * *\"";
         assert_eq!(manifest, parsed(expected));
+        let two = vec![cron("2 * * * *"), cron("4 * * * *")];
+        assert!(set_entries(&mut manifest, place, "b", two).unwrap());
+        assert_eq!(manifest["labels"][CRONJOBS].as_str(), Some(",a,b,b"));
         assert_eq!(names(",a,b").collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(entry(&manifest, place, "b").unwrap(), Some(cron("2 * * * *")));
         assert_eq!(entry(&manifest, place, "c").unwrap(), None);
@@ -244,6 +246,6 @@ mod tests {
             manifest,
             parsed("labels = { kubeless-cronjobs = \"\" }\n[[schedule]]\nevery = \"1h\"")
         );
-        assert!(set_entry(&mut parsed("schedule = 1"), place, "a", cron("")).is_err());
+        assert!(set_entries(&mut parsed("schedule = 1"), place, "a", vec![cron("")]).is_err());
     }
 }

@@ -2,11 +2,20 @@
 //! one line.
 
 use super::super::Context;
+use super::super::deploy::is_only_for_root;
 use crate::exit::Failure;
 
-/// The remedy where fnd refuses a secret: its own one, `chown root`, is not for uploads.
-pub(super) const NO_SECRETS: &str = "fnd gives uploads no secrets: as root, save the function and this manifest in a functions directory, such as \
-    /etc/fnd/functions/NAME (docs/kubeless.md)";
+/// Adds the remedy to a failure if fnd refuses a secret: its own one, `chown root`, is not for uploads. `keys` are what the
+/// manifest of the function needs, and `store` is the command that stores the secret.
+pub(super) fn without_secrets(failure: Failure, function: &str, keys: &str, store: &str) -> Failure {
+    if !is_only_for_root(&failure) {
+        return failure;
+    }
+    failure.help(format!(
+        "fnd gives uploads no secrets, and no setting changes that. As root, save the code in /etc/fnd/functions/{function} with {keys} in \
+         its `function.toml`, and store the secret: `{store}` (docs/kubeless.md)"
+    ))
+}
 
 /// `-n`.
 #[derive(Debug, Clone, Default, clap::Args)]

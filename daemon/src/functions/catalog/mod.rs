@@ -35,7 +35,7 @@ mod watching;
 mod written;
 
 pub use presence::AWAY;
-pub use scan::Candidate;
+pub use scan::{Candidate, Remembered};
 pub use versions::Versions;
 pub(crate) use walk::marked;
 pub use walk::{Rules, Unclaimed};

@@ -11,6 +11,7 @@ use fnd_core::supervisor::Now;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::frame::STORED;
 use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::naming::is_foreign;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -72,23 +73,53 @@ impl Difference {
 }
 
 /// A file of another system that cannot be read has the functions that it had before: they are installed again, which
-/// says what is wrong with the file, and their last good versions serve.
-fn keep_functions_of_broken_files(walked: &mut Walked, directory: u16, known: &BTreeMap<FunctionName, Known>) {
+/// says what is wrong with the file, and their last good versions serve. `remembered` counts where no function of the file
+/// is known yet.
+fn keep_functions_of_broken_files(
+    walked: &mut Walked,
+    directory: u16,
+    known: &BTreeMap<FunctionName, Known>,
+    remembered: &[Remembered],
+) {
     for file in &walked.broken {
-        let applied = known.values().filter_map(|known| known.applied.as_ref());
-        let is_its = |candidate: &&Candidate| candidate.directory == directory && candidate.source == *file;
-        let before: Vec<Candidate> = applied
-            .map(|(candidate, _)| candidate)
-            .filter(is_its)
-            .cloned()
-            .collect();
-        let alone = walked.found.iter().position(|found| found.candidate.source == *file);
-        if let Some(alone) = alone.filter(|_| !before.is_empty()) {
-            let signature = walked.found.swap_remove(alone).signature;
-            let state = |candidate| CandidateState { candidate, signature };
-            walked.found.extend(before.into_iter().map(state));
+        let Some(alone) = walked.found.iter().position(|found| found.candidate.source == *file) else {
+            continue;
+        };
+        let is_its = |known: &Known| known.directory == directory && known.foreign.as_ref() == Some(file);
+        let its = known.iter().filter(|(_, known)| is_its(known));
+        let mut before: Vec<FunctionName> = its.map(|(name, _)| name.clone()).collect();
+        if before.is_empty() {
+            let found = walked.found.iter().map(|found| &found.candidate);
+            let others: HashSet<_> = found
+                .filter(|other| other.source != *file)
+                .map(|other| &other.function)
+                .collect();
+            let its = remembered
+                .iter()
+                .filter(|one| one.file == *file && !others.contains(&one.function));
+            before.extend(its.map(|one| one.function.clone()));
         }
+        if before.is_empty() {
+            continue;
+        }
+        let CandidateState { candidate, signature } = walked.found.swap_remove(alone);
+        walked.found.extend(before.into_iter().map(|function| CandidateState {
+            candidate: Candidate {
+                function,
+                ..candidate.clone()
+            },
+            signature,
+        }));
     }
+}
+
+/// A function that a file of another system had when fnd last ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remembered {
+    /// Its name.
+    pub function: FunctionName,
+    /// The file, relative to the functions directory.
+    pub file: String,
 }
 
 /// The known state of a function's files.
@@ -97,6 +128,8 @@ struct Known {
     directory: u16,
     /// The state that was reported last.
     applied: Option<(Candidate, Signature)>,
+    /// The file of another system that has it; absent for functions of all other files.
+    foreign: Option<String>,
     /// Whether events decide if that report is confirmed: the files were not seen unchanged for long enough.
     by_event: bool,
     /// The state seen last, and since when; absent after a clash only.
@@ -112,6 +145,7 @@ impl Known {
         Self {
             directory,
             applied: None,
+            foreign: None,
             by_event: false,
             seen: None,
             seen_since: mono,
@@ -137,6 +171,8 @@ pub(super) struct Scanner {
     roots: Vec<Root>,
     rules: Rules,
     known: BTreeMap<FunctionName, Known>,
+    /// The functions of foreign files when fnd last ran; empty once all directories were read.
+    remembered: Vec<Remembered>,
     /// The states of encrypted secrets, as of the last scan.
     encrypted: BTreeMap<PathBuf, u64>,
     /// Whether the next scan accepts empty directories as empty.
@@ -169,10 +205,17 @@ impl Scanner {
             roots: (0..).zip(directories).map(root).collect(),
             rules,
             known: BTreeMap::new(),
+            remembered: Vec::new(),
             encrypted: BTreeMap::new(),
             accept_empty: false,
             scanned: false,
         }
+    }
+
+    /// Returns the scanner with the functions that foreign files had when fnd last ran.
+    #[must_use]
+    pub(super) fn remembering(self, remembered: Vec<Remembered>) -> Self {
+        Self { remembered, ..self }
     }
 
     /// Returns the directories that hold functions.
@@ -266,7 +309,7 @@ impl Scanner {
         for root in &mut self.roots {
             let mut walked = walk(root.index, &root.path, &self.rules);
             root.check(&mut walked, &self.known, accept, now.mono);
-            keep_functions_of_broken_files(&mut walked, root.index, &self.known);
+            keep_functions_of_broken_files(&mut walked, root.index, &self.known, &self.remembered);
             // A directory that came back may not be complete yet: it gets the time for which a function may be absent.
             if let Some(left) = root
                 .presence
@@ -297,6 +340,10 @@ impl Scanner {
             }
         }
         let doubted = doubts.iter().any(|doubts: &Doubts| !doubts.is_empty());
+        if !doubted {
+            // Every file was read or found broken: from now on the known functions count.
+            self.remembered = Vec::new();
+        }
         self.compare_secrets(encrypted, written, doubted, &mut difference);
         for (clash, _) in &difference.clashes {
             found.remove(&clash.function);
@@ -382,6 +429,10 @@ impl Scanner {
         let new = || Known::new(candidate.directory, now.mono);
         let known = self.known.entry(candidate.function.clone()).or_insert_with(new);
         known.directory = candidate.directory;
+        let foreign = Some(&candidate.source).filter(|source| is_foreign(source));
+        if known.foreign.as_ref() != foreign {
+            known.foreign = foreign.cloned();
+        }
         if known.seen != Some(signature) {
             known.seen = Some(signature);
             known.seen_since = now.mono;

@@ -5,7 +5,7 @@ use super::held;
 use super::marks::{Marks, Question};
 use super::mounts::Mounts;
 use super::rescan_timer::{FinishedScan, RescanTimer};
-use super::scan::{Candidate, Difference, Scanner};
+use super::scan::{Candidate, Difference, Remembered, Scanner};
 use super::walk::{Rules, Unclaimed, marked};
 use super::watching::{Hint, Watching, hint, mark};
 use super::written::Written;
@@ -75,6 +75,8 @@ pub struct Places {
     pub directories: Vec<PathBuf>,
     /// The file that lists the directories that held functions when fnd last ran.
     pub held: PathBuf,
+    /// The functions of foreign files when fnd last ran.
+    pub remembered: Vec<Remembered>,
     /// A directory for the marks that order its questions among the events.
     pub marks: PathBuf,
 }
@@ -117,6 +119,7 @@ impl Catalog {
         Places {
             directories,
             held,
+            remembered,
             marks,
         }: Places,
         rules: Rules,
@@ -147,7 +150,7 @@ impl Catalog {
             send,
             watching: Watching::new(directories.clone(), marks.clone(), watcher.ok()),
             marks: Marks::new(marks),
-            scanner: Scanner::new(directories, rules, held.held()),
+            scanner: Scanner::new(directories, rules, held.held()).remembering(remembered),
             held,
             clock: Clock::start(),
             timer: RescanTimer::new(),

@@ -12,6 +12,7 @@ use crate::workers::handler::conversation::{Conversation, End};
 use crate::workers::http::Server;
 use crate::workers::{Workers, environment};
 use fnd_core::data::Data;
+use fnd_core::instant;
 use fnd_core::json;
 use fnd_core::outcome::Reason;
 use fnd_core::protocol::{self, Failure, InvokeHead, Level, LogRecord, ProtocolError};
@@ -143,7 +144,10 @@ impl Workers {
                 .context
                 .as_deref()
                 .and_then(|context| JsonText::new(json::in_order(context.as_bytes())?)),
-            time: payload.cause.as_deref().and_then(Cause::time).map(Into::into),
+            time: Some(match payload.cause.as_deref().and_then(Cause::time) {
+                Some(time) => time.into(),
+                None => instant::text(attempt.invocation.unix_ms()).into(),
+            }),
             cause: payload.cause.as_deref().map(Cow::Borrowed),
             variables: member.variables.then(|| environment::for_worker(payload)).flatten(),
             request: environment::request(attempt),

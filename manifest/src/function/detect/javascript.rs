@@ -1,5 +1,5 @@
 //! Detects handlers in TypeScript and JavaScript: `export default function`, `export function handler` or `main`,
-//! `module.exports`.
+//! `module.exports`, `exports.NAME = ...`.
 //!
 //! `export` is only valid at the top level, so nesting is not tracked. Strings, templates, comments and regular
 //! expressions are skipped; the word before a `/` decides whether it begins a regular expression.
@@ -9,6 +9,7 @@ use super::{Handler, line_of};
 pub(super) fn handler(text: &str) -> Option<Handler> {
     let words = words(text);
     let word = |at: usize| words.get(at).map_or("", |(_, word)| *word);
+    let assigned = assigned_export(&words);
     let last_fetch = words.iter().rposition(|(_, word)| *word == "fetch");
     for (index, (position, first)) in words.iter().enumerate() {
         let found = |what, http| {
@@ -45,6 +46,7 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
                 }
             }
             ("module", ".") if alone && word(index + 2) == "exports" => return found("module.exports", false),
+            ("exports", ".") if assigned == Some(index) => return found("exports.NAME", false),
             _ => {}
         }
     }
@@ -54,13 +56,38 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
 pub(super) fn is_commonjs(text: &str) -> bool {
     let words = words(text);
     let word = |at: usize| words.get(at).map_or("", |(_, word)| *word);
+    let assigned = assigned_export(&words);
     (0..words.len()).any(|at| {
         let alone = at == 0 || word(at - 1) != ".";
         // createRequire makes a `require` for ES modules; such code imports it by name first.
         alone
             && ((word(at) == "module" && word(at + 1) == "." && word(at + 2) == "exports")
-                || (word(at) == "require" && word(at + 1) == "("))
+                || (word(at) == "require" && word(at + 1) == "(")
+                || (word(at) == "exports" && assigned == Some(at)))
     }) && !words.iter().any(|(_, word)| *word == "createRequire")
+}
+
+/// Returns the place of the first `exports.NAME = ...` outside of all brackets, where `exports` is the one of CommonJS: in
+/// brackets it can be a parameter, as in bundles, and a declared one is a variable of the code.
+fn assigned_export(words: &[(usize, &str)]) -> Option<usize> {
+    let word = |at: usize| words.get(at).map_or("", |(_, word)| *word);
+    let mut depth = 0_u32;
+    let mut first = None;
+    for (at, (_, this)) in words.iter().enumerate() {
+        let before = |steps: usize| at.checked_sub(steps).map_or("", word);
+        match *this {
+            "(" | "[" | "{" => depth = depth.saturating_add(1),
+            ")" | "]" | "}" => depth = depth.saturating_sub(1),
+            "exports" if matches!(before(1), "const" | "let" | "var" | "function" | "class") => return None,
+            "exports" if depth == 0 && first.is_none() && before(1) != "." => {
+                let is_set = word(at + 1) == "." && is_name(word(at + 2)) && word(at + 3) == "=";
+                // `==` compares.
+                first = (is_set && word(at + 4) != "=").then_some(at);
+            }
+            _ => {}
+        }
+    }
+    first
 }
 
 fn is_name(word: &str) -> bool {
@@ -260,6 +287,21 @@ mod tests {
         check("export const handler = (e) => e;", Some((1, "export function handler")));
         check("export function main(a, b) {}", Some((1, "export function main")));
         check("module.exports = { foo: function () {} }", Some((1, "module.exports")));
+        for text in [
+            "exports.main = function (event, context) {}",
+            "exports.handler = async (event) => event;",
+            "exports.foo = foo",
+            "exports\n  .foo\n  = (event) => event",
+            "exports.main=exports.handler=f",
+            "exports.__esModule = true; const a = `${1}`; exports.b = a;",
+        ] {
+            check(text, Some((1, "exports.NAME")));
+        }
+        check(
+            "const x = exports;\nif (x) { x.a }\nexports.b = () => 1;",
+            Some((3, "exports.NAME")),
+        );
+        check("module.exports.main = () => 1", Some((1, "module.exports")));
         check(
             "const a = `x ${f({b: `}`})} y`;\nexport default function () {}",
             Some((2, "export default function")),
@@ -285,6 +327,17 @@ mod tests {
         check("function handler() {}\nhandler();", None);
         check("'it\\'s' /2/ 3; x.module.exports", None);
         check("const s = 'open\nconsole.log(1)", None);
+        for text in [
+            "// exports.main = f\n/* exports.handler = f */ console.log('exports.main = 1', \"exports.a = 1\", `exports.b = 1`)",
+            "console.log(exports.main, exports)",
+            "if (exports.main == 1) f(); exports.main === 2; exports.main;",
+            "const exports = {};\nexports.main = 1;",
+            "exports.main = 1; var exports;",
+            "(function (exports) { exports.main = f; })(x)",
+            "x.exports.main = f; my_exports.main = f; exports = f; exports.a.b = f",
+        ] {
+            check(text, None);
+        }
     }
 
     #[test]
@@ -292,6 +345,9 @@ mod tests {
         for (text, expected) in [
             ("const fs = require('fs')", true),
             ("module.exports = x", true),
+            ("exports.main = () => 1", true),
+            ("console.log(exports.main)", false),
+            ("const exports = {}; exports.a = 1", false),
             ("import fs from 'fs'", false),
             ("// require('x')\nconsole.log('require(1)')", false),
             (

@@ -163,10 +163,22 @@ func newEvent(head *head, request *http.Request, payload []byte) (functions.Even
 	case kind == "application/json" && len(payload) > 0 && !json.Valid(payload):
 		return event, errors.New("the payload is not valid JSON")
 	}
-	if event.EventTime == "" && head.Cause != nil {
-		event.EventTime = head.Time
-	}
+	// Without an event of its own, the invocation is one.
+	event.EventID = first(event.EventID, head.Invocation)
+	event.EventType = first(event.EventType, head.ContentType, "application/json")
+	event.EventTime = first(event.EventTime, head.Time)
+	event.EventNamespace = first(event.EventNamespace, "fnd/"+head.Trigger)
 	return event, nil
+}
+
+// first returns the first text that is not empty.
+func first(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
 }
 
 // text returns a JSON text without its quotes, any other value as JSON.

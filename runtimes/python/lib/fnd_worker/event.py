@@ -40,13 +40,14 @@ class Event(dict):
         self._attributes = attributes
         self["data"] = data
         self["extensions"] = extensions = {"request": request}
-        for name, attribute in NAMES:
-            self[name] = headers.get(name) or (attributes.get(attribute) if attributes else None)
+        # Without an event of its own, the invocation is one.
+        own = (head["invocation"], request.media or "application/json", head.get("time"), "fnd/" + head["trigger"])
+        for (name, attribute), value in zip(NAMES, own):
+            self[name] = headers.get(name) or (attributes.get(attribute) if attributes else None) or value
         if attributes:
             self.update(attributes)
         if "cause" in head:
             extensions.update(head["cause"])
-            self["event-time"] = self["event-time"] or head.get("time")
 
     def __missing__(self, key):
         # A handler may ask for an attribute that a CloudEvent need not have, or whether there is a CloudEvent at all.

@@ -97,8 +97,9 @@ module FndWorker
       data, attributes = content(request)
       event["data"] = data
       event["extensions"] = Names.new.merge!("request" => request, **(@head["cause"] || {}))
-      NAMES.each { |name, attribute| event[name] = headers[name] || attributes[attribute] }
-      event["event-time"] ||= @head["time"] if @head["cause"]
+      # Without an event of its own, the invocation is one.
+      own = [@head["invocation"], request.content_type || "application/json", @head["time"], "fnd/#{@head["trigger"]}"]
+      NAMES.zip(own) { |(name, attribute), value| event[name] = headers[name] || attributes[attribute] || value }
       event.merge!(attributes)
     end
 

@@ -2,7 +2,7 @@
 
 use super::super::code::{Code, MANIFEST};
 use super::super::content::Content;
-use super::super::manifest::{set_entry, table};
+use super::super::manifest::{set_entries, table};
 use super::super::options::warn;
 use super::super::runtime::{self, Chosen, lists_dependencies};
 use super::super::trigger::cronjob;
@@ -71,7 +71,8 @@ pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, Fail
     settings.take_dependencies(&mut code, &chosen)?;
     if let Some(cron) = &args.schedule {
         let name = values::trigger(&settings.function)?;
-        set_entry(&mut code.manifest, cronjob::PLACE, name, cronjob::schedule(cron, None))?;
+        let schedule = vec![cronjob::schedule(cron, None)];
+        set_entries(&mut code.manifest, cronjob::PLACE, name, schedule)?;
     }
     if settings.dryrun {
         return settings.print(context, &code);

@@ -3,7 +3,7 @@
 use super::super::code::Code;
 use super::super::content::{Content, is_url};
 use super::super::manifest::Changes;
-use super::super::options::{Cluster, NO_SECRETS, Namespace, warn};
+use super::super::options::{Cluster, Namespace, warn, without_secrets};
 use super::super::runtime::{Chosen, lists_dependencies};
 use super::super::{object, print_object, values};
 use crate::candidates;
@@ -147,7 +147,15 @@ impl Settings {
     /// Adds the remedy to a refusal whose own remedy is not for uploads.
     pub(super) fn advised(&self, failure: Failure) -> Failure {
         match failure.exit {
-            Exit::InvalidManifest if !self.secrets.is_empty() => failure.help(NO_SECRETS),
+            Exit::InvalidManifest if !self.secrets.is_empty() => {
+                let pairs = self
+                    .secrets
+                    .iter()
+                    .map(|secret| format!("{} = \"{secret}\"", values::secret_file(secret)));
+                let keys = format!("`secrets = {{ {} }}`", pairs.collect::<Vec<_>>().join(", "));
+                let store = format!("fndctl secret set {}", self.secrets.join("`, `fndctl secret set "));
+                without_secrets(failure, &self.function, &keys, &store)
+            }
             Exit::Busy if failure.message.contains("there is a function") => {
                 failure.help(format!("kubeless function update {}", self.function))
             }

@@ -19,6 +19,7 @@ pub(in crate::commands::kubeless) const PLACE: (&str, &str) = ("schedule", CRONJ
 const KIND: Kind = Kind {
     place: PLACE,
     name: "Cronjob",
+    entries: |schedule| vec![schedule.clone()],
 };
 
 /// The verbs.
@@ -113,7 +114,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
                 });
                 return print_object(context, &object);
             }
-            KIND.create(context, &args.function, name, schedule(&args.schedule, data))
+            KIND.create(context, &args.function, name, &schedule(&args.schedule, data))
                 .await?;
         }
         Verb::Update(args) => {

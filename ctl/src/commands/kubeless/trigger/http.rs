@@ -2,7 +2,7 @@
 
 use super::super::manifest::ROUTES;
 use super::super::object::NAMESPACE;
-use super::super::options::{NO_SECRETS, Namespace, ignored, warn};
+use super::super::options::{Namespace, ignored, warn, without_secrets};
 use super::super::{print_object, values};
 use super::{All, Kind, Named};
 use crate::candidates;
@@ -10,12 +10,14 @@ use crate::commands::Context;
 use crate::exit::{Exit, Failure};
 use crate::output::{Table as Lines, Tone};
 use fnd_core::api::RouteList;
+use fnd_manifest::foreign::{INGRESS_METHODS, ingress_paths};
 use serde_json::{Value as Json, json};
 use toml::{Table, Value};
 
 const KIND: Kind = Kind {
     place: ("http", ROUTES),
     name: "HTTP",
+    entries: routes,
 };
 
 /// The verbs.
@@ -69,7 +71,7 @@ pub(in crate::commands::kubeless) struct Update {
 /// The options of a route.
 #[derive(Debug, clap::Args)]
 struct Route {
-    /// The path, with or without `/` at its beginning [default: /].
+    /// The path, with or without `/` at its beginning; it matches what is below it, too [default: /].
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
 
@@ -114,7 +116,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
             args.route.apply(&mut entry);
             entry.entry("path").or_insert_with(|| "/".into());
             entry.entry("auth").or_insert_with(|| "none".into());
-            let methods = ["GET", "POST", "PUT", "PATCH", "DELETE"].map(Value::from);
+            let methods = INGRESS_METHODS.map(Value::from);
             entry.insert("methods".to_owned(), Value::Array(methods.to_vec()));
             if args.dryrun {
                 let object = json!({
@@ -131,8 +133,8 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
                 });
                 return print_object(context, &object);
             }
-            let created = KIND.create(context, &args.function_name, name, entry).await;
-            created.map_err(|failure| args.route.advised(failure))?;
+            let created = KIND.create(context, &args.function_name, name, &entry).await;
+            created.map_err(|failure| args.route.advised(failure, &args.function_name))?;
             say_if_nobody_listens(context).await?;
         }
         Verb::Update(args) => {
@@ -144,7 +146,8 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
             let updated = KIND
                 .update(context, (&args.name, args.function_name.as_deref()), change)
                 .await;
-            updated.map_err(|failure| args.route.advised(failure))?;
+            let function = args.function_name.as_deref().unwrap_or("FUNCTION");
+            updated.map_err(|failure| args.route.advised(failure, function))?;
         }
         Verb::Delete(args) => {
             args.namespace.report(context);
@@ -175,10 +178,7 @@ impl Route {
 
     /// Puts the options that are given into an entry.
     fn apply(&self, entry: &mut Table) {
-        let path = self
-            .path
-            .as_ref()
-            .map(|path| format!("/{}", path.trim_start_matches('/')).into());
+        let path = self.path.as_ref().map(|path| Value::String(path.clone()));
         let host = self.hostname.clone().map(Value::String);
         let auth = self
             .basic_auth_secret
@@ -193,12 +193,25 @@ impl Route {
     }
 
     /// Adds the remedy to a refusal whose own remedy is not for uploads.
-    fn advised(&self, failure: Failure) -> Failure {
-        if failure.exit != Exit::InvalidManifest || self.basic_auth_secret.is_none() {
+    fn advised(&self, failure: Failure, function: &str) -> Failure {
+        let Some(secret) = &self.basic_auth_secret else {
             return failure;
-        }
-        failure.help(NO_SECRETS)
+        };
+        let keys = format!("`auth = \"basic:{secret}\"` in `[[http]]`");
+        let store = format!("fndctl secret new {secret} --basic USER --password-file FILE");
+        without_secrets(failure, function, &keys, &store)
     }
+}
+
+/// Returns the routes of an entry, for its path and those below it. The first one has the path itself.
+fn routes(entry: &Table) -> Vec<Table> {
+    let path = entry.get("path").and_then(Value::as_str).unwrap_or_default();
+    let with = |path: String| {
+        let mut route = entry.clone();
+        route.insert("path".to_owned(), Value::String(path));
+        route
+    };
+    ingress_paths(path).into_iter().map(with).collect()
 }
 
 /// Warns if no address of the public listener is set: then no request can arrive.

@@ -8,7 +8,7 @@ pub(super) mod cronjob;
 mod http;
 
 use super::code::Code;
-use super::manifest::{entry, names, remove_entry, set_entry};
+use super::manifest::{entry, names, remove_entry, set_entries};
 use super::options::{Anything, Namespace};
 use crate::commands::{Context, function_path};
 use crate::exit::{Exit, Failure};
@@ -91,6 +91,8 @@ struct Kind {
     place: (&'static str, &'static str),
     /// Its name for people, at the beginning of a sentence.
     name: &'static str,
+    /// Returns all entries of a trigger; the first one is the given one.
+    entries: fn(&Table) -> Vec<Table>,
 }
 
 impl Kind {
@@ -98,13 +100,13 @@ impl Kind {
     ///
     /// # Errors
     /// There is a trigger of that name, there is no such function, or fnd refuses the change.
-    async fn create(self, context: &Context, function: &str, name: &str, new: Table) -> Result<(), Failure> {
+    async fn create(self, context: &Context, function: &str, name: &str, new: &Table) -> Result<(), Failure> {
         if let Some(other) = self.function_of(context, name).await? {
             let message = format!("{} trigger `{name}` exists already, for `{other}`", self.name);
             return Err(Failure::new(Exit::Busy, message).help(format!("delete it first, or `update {name}`")));
         }
         let mut code = Code::of(context, function).await?;
-        set_entry(&mut code.manifest, self.place, name, new)?;
+        set_entries(&mut code.manifest, self.place, name, (self.entries)(new))?;
         code.upload(context, function, false).await?;
         context.out.remark(&format!("{} trigger {name} created", self.name))
     }
@@ -123,15 +125,16 @@ impl Kind {
         let mut code = Code::of(context, &function).await?;
         let mut changed = entry(&code.manifest, self.place, name)?.unwrap_or_default();
         change(&mut changed)?;
+        let changed = (self.entries)(&changed);
         match to.filter(|to| *to != function) {
             None => {
-                set_entry(&mut code.manifest, self.place, name, changed)?;
+                set_entries(&mut code.manifest, self.place, name, changed)?;
                 code.upload(context, &function, false).await?;
             }
             Some(to) => {
                 // The other function first: if it refuses the trigger, this one keeps it.
                 let mut other = Code::of(context, to).await?;
-                set_entry(&mut other.manifest, self.place, name, changed)?;
+                set_entries(&mut other.manifest, self.place, name, changed)?;
                 other.upload(context, to, false).await?;
                 remove_entry(&mut code.manifest, self.place, name)?;
                 code.upload(context, &function, false).await?;
@@ -169,8 +172,8 @@ impl Kind {
         Ok(found.map(|function| function.function.to_string()))
     }
 
-    /// Returns the entries of all functions: the name of each, its function, and the entry with all keys. An entry that was
-    /// not made by Kubeless's command line has the name of its function.
+    /// Returns the triggers of all functions: the name of each, its function, and its first entry with all keys. An entry that
+    /// was not made by Kubeless's command line has the name of its function.
     ///
     /// # Errors
     /// fnd cannot be reached.
@@ -184,7 +187,11 @@ impl Kind {
             let label = detail.status.labels.get(self.place.1).map_or("", String::as_str);
             let names = label.split(',').chain(std::iter::repeat(""));
             let entries = detail.more.manifest[self.place.0].as_array().into_iter().flatten();
+            let mut last = "";
             for (name, entry) in names.zip(entries) {
+                if std::mem::replace(&mut last, name) == name && !name.is_empty() {
+                    continue;
+                }
                 let name = if name.is_empty() { function } else { name };
                 found.push((name.to_owned(), function.to_owned(), entry.clone()));
             }

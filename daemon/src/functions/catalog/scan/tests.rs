@@ -406,3 +406,46 @@ fn an_encrypted_secret_waits_while_it_is_written_and_is_not_gone_with_its_direct
     fs::rename(world.dir.path().join("away"), world.path("")).unwrap();
     assert!(world.scan(2_500).secrets.is_empty());
 }
+
+/// A file of another system that is broken while fnd starts has the functions that it had, unless another file has them now.
+#[test]
+fn a_file_that_is_broken_at_the_start_has_the_functions_it_had() {
+    let mut world = World::new();
+    let remembered = [
+        ("a", "two.yaml"),
+        ("b", "two.yaml"),
+        ("c", "two.yaml"),
+        ("ops/d", "ops/d.yml"),
+        ("x/e", "x/gone.yaml"),
+    ];
+    let remembered = remembered.map(|(function, file)| Remembered {
+        function: FunctionName::new(function).unwrap(),
+        file: file.to_owned(),
+    });
+    let broken = "apiVersion: kubeless.io/v1beta1\nkind: [\n";
+    world.write("two.yaml", broken);
+    world.write("ops/d.yml", broken);
+    world.write("new.yaml", broken);
+    world.write("c.sh", "echo");
+    world.scanner = world.scanner.remembering(remembered.to_vec());
+    // It is too young to be complete.
+    assert_eq!(names(&world.scan(0).changed), [""; 0]);
+    let first = world.scan(2_100);
+    assert_eq!(names(&first.changed), ["a", "b", "c", "new", "ops/d"], "{first:?}");
+    let sources: Vec<&str> = first
+        .changed
+        .iter()
+        .map(|candidate| candidate.source.as_str())
+        .collect();
+    assert_eq!(sources, ["two.yaml", "two.yaml", "c.sh", "new.yaml", "ops/d.yml"]);
+    assert!(first.problems.is_empty() && first.clashes.is_empty(), "{first:?}");
+    // Only the first scan asks: a file that comes later brings back nothing.
+    world.write("x/gone.yaml", broken);
+    assert_eq!(names(&world.scan(2_200).changed), ["x/gone"]);
+    // Everything is reported again, with the same functions.
+    world.scanner.forget();
+    assert_eq!(
+        names(&world.scan(2_300).changed),
+        ["a", "b", "c", "new", "ops/d", "x/gone"]
+    );
+}

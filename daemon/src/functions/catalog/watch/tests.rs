@@ -89,6 +89,7 @@ impl World {
         let places = Places {
             directories: vec![dir.path().join("f")],
             held: dir.path().join("directories"),
+            remembered: Vec::new(),
             marks: dir.path().join("marks"),
         };
         fs::create_dir(&places.marks).unwrap();

@@ -71,10 +71,15 @@ final class Call {
             Object found = headers.containsKey(name) ? headers.get(name) : attributes.get(attribute);
             attributes.put(name, found == null ? null : found.toString());
         });
+        // Without an event of its own, the invocation is one.
+        String type = request.contentType();
+        attributes.putIfAbsent("event-id", head.get("invocation"));
+        attributes.putIfAbsent("event-type", type == null || type.isEmpty() ? "application/json" : type);
+        attributes.putIfAbsent("event-time", head.get("time"));
+        attributes.putIfAbsent("event-namespace", "fnd/" + head.get("trigger"));
         Map<String, Object> extensions = new LinkedHashMap<>(Map.of("request", request));
         if (head.get("cause") instanceof Map<?, ?> cause) {
             extensions.putAll((Map<String, Object>) cause);
-            attributes.putIfAbsent("event-time", head.get("time"));
         }
         return new Event(data, value, attributes, request, extensions);
     }
