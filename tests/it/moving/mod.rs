@@ -1,9 +1,11 @@
 //! `fndctl import` of crontabs, units and other files into a real fnd: what runs does what the original did.
 //!
 //! Files:
-//! - `services`: apps of pm2
+//! - `dagu`: DAGs of dagu
+//! - `services`: apps of pm2, programs of supervisord, services of compose files
 //! - `webhook`: hooks of webhook
 
+mod dagu;
 mod services;
 mod webhook;
 
@@ -58,6 +60,15 @@ impl Ground {
         // A secret that is missing yet is no failure here.
         let _ = self.fnd.ctl(&["reload", "--ignore-invalid"]);
         document
+    }
+
+    /// Waits until the output of a function has a text.
+    #[track_caller]
+    fn wait_output(&self, name: &str, text: &str) {
+        wait_until(&format!("`{text}` in the output of `{name}`"), PATIENCE, || {
+            let logs = self.fnd.ctl(&["logs", name]).out();
+            logs.contains(text).then_some(())
+        });
     }
 
     fn invoke(&self, name: &str, payload: &str) -> Run {
@@ -167,13 +178,12 @@ fn a_service_of_systemd_is_a_service() {
     let _ = ground
         .fnd
         .wait_function("count", "to run", |function| function.running == 1);
-    wait_until("its output", PATIENCE, || {
-        ground
-            .fnd
-            .ctl(&["logs", "count"])
-            .out()
-            .contains("started 3")
-            .then_some(())
-    });
+    ground.wait_output("count", "started 3");
     ground.fnd.finish();
+}
+
+/// Returns the rows of a report about a field.
+fn rows<'a>(document: &'a serde_json::Value, field: &str) -> Vec<&'a serde_json::Value> {
+    let rows = document["rows"].as_array().unwrap();
+    rows.iter().filter(|row| row["field"] == field).collect()
 }

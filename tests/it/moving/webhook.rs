@@ -1,6 +1,8 @@
 //! `fndctl import webhook`: what a caller gets is what webhook answered.
 
 use super::Ground;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::wait_until;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -59,5 +61,62 @@ fn a_hook_of_webhook_answers_as_before() {
         204
     );
     assert_eq!(call("/hooks/deploy", body, "push", "wrong").status, 401);
+    ground.fnd.finish();
+}
+
+#[test]
+fn status_headers_and_body_are_those_of_webhook() {
+    let ground = Ground::new();
+    let hooks = ground.file(
+        "hooks.yaml",
+        "- id: plain\n  execute-command: /bin/echo\n\
+         - id: message\n  execute-command: /bin/false\n  response-message: 'Executing: it'\n  success-http-response-code: 201\n\
+         \x20 response-headers:\n    - {name: X-A, value: it works}\n    - {name: Content-Type, value: text/html}\n\
+         - id: output\n  execute-command: /bin/echo\n  include-command-output-in-response: true\n  response-message: not sent\n\
+         \x20 success-http-response-code: 202\n  response-headers: [{name: X-A, value: it works}]\n\
+         \x20 pass-arguments-to-command: [{source: string, name: hi}]\n\
+         - id: broken\n  execute-command: /bin/false\n  include-command-output-in-response: true\n",
+    );
+    let document = ground.import(&["webhook", &hooks], 0);
+    let caller = fnd_tests::client::Client::new(&ground.fnd.path("run/http.sock"));
+    let text = "text/plain; charset=utf-8";
+    // The answers are those of webhook 2.8.0.
+    for (id, status, kind, header, body) in [
+        ("plain", 200, Some(text), None, Some("")),
+        (
+            "message",
+            201,
+            Some("text/html"),
+            Some("it works"),
+            Some("Executing: it"),
+        ),
+        ("output", 202, Some(text), Some("it works"), Some("hi\n")),
+        // Here webhook has a sentence, and fnd the reason.
+        ("broken", 500, None, None, None),
+    ] {
+        let _ = ground.fnd.wait_ready(id);
+        let answer = caller.call("POST", &format!("/hooks/{id}"), &[], b"");
+        assert_eq!(
+            (answer.status.as_u16(), answer.header("x-a")),
+            (status, header),
+            "{id}: {document}"
+        );
+        if kind.is_some() {
+            assert_eq!(
+                (answer.header("content-type"), Some(answer.text().as_str())),
+                (kind, body),
+                "{id}"
+            );
+        }
+    }
+    // The command of `message` runs although its caller has the answer, and its failure is in the history.
+    let ended = wait_until("the queued run to end", PATIENCE, || {
+        ground
+            .fnd
+            .history("message")
+            .into_iter()
+            .find(|view| view.ended_at.is_some())
+    });
+    assert_eq!(ended.reason.unwrap().to_string(), "exit-1");
     ground.fnd.finish();
 }

@@ -35,7 +35,7 @@ pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, Failure> {
 }
 
 /// Makes functions of the services.
-fn services(documents: &[Document], file: &str, base: &Path, own: bool) -> Imported {
+pub(super) fn services(documents: &[Document], file: &str, base: &Path, own: bool) -> Imported {
     let mut imported = Imported {
         head: format!("Made of {file} by `fndctl import compose`. The program stays where it is."),
         ..Imported::default()
@@ -43,6 +43,15 @@ fn services(documents: &[Document], file: &str, base: &Path, own: bool) -> Impor
     let mut names = Names::default();
     let mut any = false;
     for root in documents.iter().map(Item::root) {
+        let services = root.get("services");
+        if let Some(wrong) = [Some(root), services].into_iter().flatten().find(|item| !item.is_map()) {
+            any = true;
+            let field = wrong.named("services");
+            imported
+                .report
+                .refused(&field, "expected a map `services` with a service for each name");
+            continue;
+        }
         for item in root.items() {
             match item.key {
                 "services" => {}
@@ -53,15 +62,19 @@ fn services(documents: &[Document], file: &str, base: &Path, own: bool) -> Impor
                     .not_here(&item.field(), "functions share the machine's files and network"),
             }
         }
-        for item in root.get("services").iter().flat_map(Item::items) {
+        for item in services.iter().flat_map(Item::items) {
             any = true;
+            if !item.is_map() {
+                imported.report.refused(&item.field(), "expected a map with `command`");
+                continue;
+            }
             let mut maker = Maker {
                 made: Made::new(&names.unique(item.key)),
                 report: Report::default(),
                 code: Code::new("/bin/bash"),
                 directory: base.to_owned(),
                 own,
-                service: item.text_of("restart").as_deref() != Some("no"),
+                service: !matches!(item.text_of("restart").as_deref(), Some("no" | "false")),
             };
             maker.read(&item);
             imported
@@ -83,6 +96,21 @@ fn services(documents: &[Document], file: &str, base: &Path, own: bool) -> Impor
     imported
 }
 
+/// Keys whose value is a text, a number, or `true` or `false`.
+const SCALARS: [&str; 11] = [
+    "working_dir",
+    "restart",
+    "mem_limit",
+    "cpus",
+    "pids_limit",
+    "scale",
+    "stop_grace_period",
+    "stop_signal",
+    "user",
+    "network_mode",
+    "container_name",
+];
+
 /// A function on its way.
 struct Maker {
     made: Made,
@@ -102,6 +130,10 @@ impl Maker {
                 .report
                 .refused(&image.named(&format!("{}.{}", service.key, image.key)), why);
         }
+        if service.get("restart").is_none() {
+            let note = "without `restart`, compose leaves a service that has ended, and fnd starts it again";
+            self.report.differs(&service.field(), "mode", note);
+        }
         if self.service {
             self.made.manifest.set("mode", "service", None);
         } else {
@@ -117,6 +149,9 @@ impl Maker {
         let field = item.named(&format!("{name}.{}", item.key));
         let (report, made) = (&mut self.report, &mut self.made);
         let text = item.text().unwrap_or_default();
+        if SCALARS.contains(&item.key) && !item.is_scalar(report, &field) {
+            return;
+        }
         match item.key {
             "command" | "entrypoint" => {}
             "container_name" | "hostname" | "init" | "platform" | "pull_policy" | "attach" | "stdin_open" | "tty" => {
@@ -133,11 +168,15 @@ impl Maker {
             }
             "restart" => match text.as_str() {
                 "always" | "unless-stopped" => report.works(&field, "mode"),
-                "no" => report.differs(&field, "mode", "a script: it runs once when it is saved"),
-                _ => report.differs(
+                "no" | "false" => report.differs(&field, "mode", "a script: it runs once when it is saved"),
+                other if other == "on-failure" || other.starts_with("on-failure:") => report.differs(
                     &field,
                     "mode",
                     "a service is always started again, whatever its end was",
+                ),
+                other => report.refused(
+                    &field,
+                    &format!("`{other}` is none of `no`, `always`, `on-failure` and `unless-stopped`"),
                 ),
             },
             "deploy" => self.deploy(name, item),
@@ -186,7 +225,17 @@ impl Maker {
             let field = item.named(&format!("{name}.deploy.{}", item.key));
             match item.key {
                 "replicas" => self.replicas(&item.text().unwrap_or_default(), &field),
+                "restart_policy" => self.report.differs(
+                    &field,
+                    "mode",
+                    "a service is always started again, whatever its end was; `[retry]` has the pauses",
+                ),
                 "resources" => {
+                    for other in item.items().iter().filter(|other| other.key != "limits") {
+                        let field = other.named(&format!("{name}.deploy.resources.{}", other.key));
+                        self.report
+                            .not_here(&field, "fnd reserves nothing for a function; `[limits]` bounds it");
+                    }
                     for limit in item.get("limits").iter().flat_map(Item::items) {
                         let field = limit.named(&format!("{name}.deploy.resources.limits.{}", limit.key));
                         let key = match limit.key {

@@ -36,13 +36,18 @@ pub(super) fn evaluate(path: &Path) -> Result<Vec<Document>, Failure> {
         ));
     }
     let mut documents = tree::parse(&name, &output.stdout)?;
-    for document in &mut documents {
-        document.lines = text.lines().map(str::to_owned).collect();
-        let lines: Vec<&str> = text.lines().collect();
+    place_in(&mut documents, &text);
+    Ok(documents)
+}
+
+/// Sets the places of all values to those in the text of the program.
+pub(in crate::commands::import) fn place_in(documents: &mut [Document], text: &str) {
+    let lines: Vec<&str> = text.lines().collect();
+    for document in documents {
+        document.lines = lines.iter().map(|line| (*line).to_owned()).collect();
         let mut cursor = At(1, 1);
         place(&mut document.root, &lines, &mut cursor);
     }
-    Ok(documents)
 }
 
 fn tree_text(path: &Path) -> Result<String, Failure> {

@@ -62,6 +62,10 @@ struct Machine<'a> {
     here: &'a str,
 }
 
+/// What supervisord does without `autorestart`, and fnd does not.
+const RESTARTS: &str = "fnd starts it again after an exit code 0, too, and supervisord only after one that `exitcodes` \
+                        does not have";
+
 /// The most functions of one program.
 const PROCESSES_MAX: u32 = 100;
 
@@ -186,6 +190,9 @@ impl Maker<'_> {
                 Err(why) => self.report.refused(&item.field, &why),
             }
         }
+        if section.items.iter().all(|item| item.key != "autorestart") {
+            self.report.differs(&section.field, "mode", RESTARTS);
+        }
         match command.last() {
             Some(item) => self.command(item),
             None => self.report.refused(&section.field, "the program has no `command`"),
@@ -195,7 +202,14 @@ impl Maker<'_> {
     fn item(&mut self, item: &Item, value: &str) {
         let (report, field, made) = (&mut self.report, &item.field, &mut self.made);
         let truth = matches!(value.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1");
+        let boolean = truth || matches!(value.to_ascii_lowercase().as_str(), "false" | "no" | "off" | "0");
         match item.key.as_str() {
+            "autostart" | "redirect_stderr" | "stopasgroup" | "killasgroup" if !boolean => {
+                report.refused(field, &format!("`{value}` is neither `true` nor `false`"));
+            }
+            "autorestart" if !boolean && !value.eq_ignore_ascii_case("unexpected") => {
+                report.refused(field, &format!("`{value}` is none of `true`, `false` and `unexpected`"));
+            }
             "process_name" | "numprocs_start" => report.works(field, ""),
             "numprocs" if self.replicas > 1 => made.works(report, "service.replicas", i64::from(self.replicas), field),
             "numprocs" => report.works(field, ""),
@@ -223,6 +237,7 @@ impl Maker<'_> {
             "autostart" if truth => report.works(field, ""),
             "autostart" => made.differs(report, ("enabled", false), field, "`fndctl enable F` starts it"),
             "autorestart" if truth => report.works(field, "mode"),
+            "autorestart" if value.eq_ignore_ascii_case("unexpected") => report.differs(field, "mode", RESTARTS),
             "autorestart" => report.differs(
                 field,
                 "mode",
@@ -295,6 +310,7 @@ impl Maker<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::import::testing::{check_refused, only, row, table};
     use fnd_manifest::foreign::Verdict;
 
     fn made(text: &str) -> Imported {
@@ -317,11 +333,9 @@ mod tests {
              process_name=%(program_name)s_%(process_num)02d\ndirectory=/srv/web\nenvironment=A=\"1,2\",B=x\nuser=www\nautorestart=true\n\
              stopwaitsecs=20\nstopsignal=QUIT\nstdout_logfile=/var/log/x\nredirect_stderr=true\numask=027\nodd=1\n[eventlistener:x]\ncommand=y\n",
         );
-        let [function] = imported.functions.as_slice() else {
-            panic!("{:?}", imported.report);
-        };
+        let function = only(&imported);
         assert_eq!(function.name, "web");
-        let manifest: toml::Table = toml::from_str(&function.manifest.render("x").0).unwrap();
+        let manifest = table(function);
         assert_eq!(
             (manifest["mode"].as_str(), manifest["service"]["replicas"].as_integer()),
             (Some("service"), Some(3))
@@ -334,15 +348,7 @@ mod tests {
             str::from_utf8(&function.files[0].bytes).unwrap(),
             "#!/usr/bin/env bash\numask 027\ncd /srv/web || exit\nexec /etc/supervisor/web --name Web 'a b' '$HOME'\n"
         );
-        let verdict = |name: &str| {
-            imported
-                .report
-                .rows
-                .iter()
-                .find(|row| row.field == name)
-                .unwrap()
-                .verdict
-        };
+        let verdict = |name: &str| row(&imported.report, name).verdict;
         assert_eq!(
             (verdict("stopsignal"), verdict("odd"), verdict("user")),
             (Verdict::NotHere, Verdict::Unknown, Verdict::Differs)
@@ -375,19 +381,13 @@ mod tests {
             ("[program:x]\ncommand=a\nnumprocs=100000\n", "`numprocs`"),
             ("[program:x]\ncommand=a\nenvironment=A\n", "separated by commas"),
             ("hello\n", "expected `key=value`"),
+            ("[program:x]\ncommand=a\nautorestart=maybe\n", "`unexpected`"),
+            ("[program:x]\ncommand=a\nautostart=maybe\n", "neither `true`"),
+            ("[program:x\ncommand=a\n", "expected `key=value`"),
         ] {
             let imported = made(text);
             assert!(imported.functions.is_empty(), "{text}");
-            let notes: Vec<_> = imported
-                .report
-                .rows
-                .iter()
-                .filter(|row| row.verdict == Verdict::Refused)
-                .collect();
-            assert!(
-                notes.iter().any(|row| row.note.as_ref().unwrap().contains(why)),
-                "{text}: {notes:?}"
-            );
+            check_refused(&imported.report, why, text);
         }
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn import(args: &Args) -> Result<Imported, Failure> {
 }
 
 /// Makes functions of the hooks.
-fn hooks(documents: &[Document], file: &str, scripts: Scripts) -> Imported {
+pub(super) fn hooks(documents: &[Document], file: &str, scripts: Scripts) -> Imported {
     let mut imported = Imported {
         head: format!("Made of {file} by `fndctl import webhook`. webhook has no timeout, so `timeout` is \"none\"."),
         ..Imported::default()
@@ -87,6 +87,15 @@ fn hooks(documents: &[Document], file: &str, scripts: Scripts) -> Imported {
     }
     imported
 }
+
+/// Keys whose value is a text, a number, or `true` or `false`.
+const SCALARS: [&str; 5] = [
+    "id",
+    "execute-command",
+    "command-working-directory",
+    "response-message",
+    "incoming-payload-content-type",
+];
 
 /// A function on its way.
 struct Maker {
@@ -134,8 +143,8 @@ impl Maker {
         for item in hook.items() {
             self.item(&item);
         }
-        let truth = |key: &str| hook.get(key).and_then(|item| item.truth()).unwrap_or_default();
-        self.answer(hook, truth("include-command-output-in-response"));
+        let output = hook.truth_of("include-command-output-in-response", false, &mut self.report);
+        self.answer(hook, output);
         self.credentials();
         self.route();
         self.script(hook);
@@ -145,6 +154,9 @@ impl Maker {
     fn item(&mut self, item: &Item<'_>) {
         let field = item.field();
         let report = &mut self.report;
+        if SCALARS.contains(&item.key) && !item.is_scalar(report, &field) {
+            return;
+        }
         match item.key {
             "id" => {
                 let path = format!("/hooks/{}", item.text().unwrap_or_default());
@@ -176,7 +188,13 @@ impl Maker {
             }
             "pass-environment-to-command" => self.variables(item, false),
             "pass-file-to-command" => self.variables(item, true),
-            "trigger-rule" => self.rules.add(item, report, &mut self.needs),
+            "trigger-rule" => {
+                self.rules.add(item, report, &mut self.needs);
+                if !self.rules.when.is_empty() {
+                    let note = "a request for which it does not hold is answered with 204, and not with a sentence";
+                    report.differs(&field, "http.when", note);
+                }
+            }
             "trigger-rule-mismatch-http-response-code" => {
                 report.not_here(
                     &field,
@@ -248,33 +266,36 @@ impl Maker {
         self.report.works(&list.field(), "entry");
     }
 
-    /// What the caller gets.
+    /// What the caller gets: the output, or at once the message, while the command runs.
     fn answer(&mut self, hook: &Item<'_>, output: bool) {
-        let status = hook.get("success-http-response-code");
         if let Some(item) = hook.get("include-command-output-in-response") {
-            self.report.works(&item.field(), if output { "" } else { "http.async" });
+            let note = "a failed run is answered with 500, too, and with the reason";
+            match output {
+                true => self.report.differs(&item.field(), "", note),
+                false => self.report.works(&item.field(), "http.async"),
+            }
         }
         if let Some(item) = hook.get("include-command-output-in-response-on-error") {
             let note = "a failed run is answered with 500 and the reason; `response = \"cgi\"` with `Status: 500` and exit 0 answers with text";
             self.report.not_here(&item.field(), note);
         }
-        let message = hook.get("response-message");
-        if !output {
-            self.route.push(("async", Value::from(true), None));
-            let note = "the run is queued, and the answer is 202 with its id; `include-command-output-in-response` answers with the output";
-            for item in [message, status, hook.get("response-headers")].into_iter().flatten() {
-                self.report.not_here(&item.field(), note);
+        let becomes = if output { "http.response" } else { "http.answer" };
+        let status = hook.get("success-http-response-code").and_then(|item| {
+            let code = item.text().and_then(|code| code.parse::<u16>().ok());
+            let code = code.filter(|code| (200..600).contains(code));
+            match code {
+                Some(_) => self.report.works(&item.field(), becomes),
+                None => self.report.refused(&item.field(), "expected a status from 200 to 599"),
             }
-            return;
-        }
-        if let Some(item) = message {
-            self.report.works(&item.field(), "");
-        }
+            code
+        });
         for header in hook.get("response-headers").iter().flat_map(|item| item.items()) {
             let pair = header.text_of("name").zip(header.text_of("value"));
-            match pair.filter(|(name, value)| !format!("{name}{value}").contains(['\n', '\r', '\0', ':'])) {
+            match pair
+                .filter(|(name, value)| !format!("{name}{value}").contains(['\n', '\r', '\0']) && !name.contains(':'))
+            {
                 Some((name, value)) => {
-                    self.report.works(&header.named("response-headers"), "http.response");
+                    self.report.works(&header.named("response-headers"), becomes);
                     self.headers.push((name, value));
                 }
                 None => self
@@ -282,22 +303,35 @@ impl Maker {
                     .refused(&header.named("response-headers"), "expected a `name` and a `value`"),
             }
         }
-        if let Some(item) = status {
-            match item
-                .text()
-                .and_then(|code| code.parse::<u16>().ok())
-                .filter(|code| (200..600).contains(code))
-            {
-                Some(code) => {
-                    self.report.works(&item.field(), "http.response");
-                    self.headers.insert(0, ("Status".to_owned(), code.to_string()));
-                }
-                None => self.report.refused(&item.field(), "expected a status from 200 to 599"),
+        let message = hook.get("response-message");
+        if let Some(item) = &message {
+            // webhook answers with the output or with the message.
+            self.report.works(&item.field(), if output { "" } else { becomes });
+        }
+        if output {
+            if let Some(code) = status {
+                self.headers.insert(0, ("Status".to_owned(), code.to_string()));
             }
+            if !self.headers.is_empty() {
+                self.route.push(("response", Value::from("cgi"), None));
+            }
+            return;
         }
-        if !self.headers.is_empty() {
-            self.route.push(("response", Value::from("cgi"), None));
+        let mut answer = toml::Table::new();
+        answer.insert("status".to_owned(), Value::from(i64::from(status.unwrap_or(200))));
+        if let Some(text) = message.as_ref().and_then(Item::text).filter(|text| !text.is_empty()) {
+            answer.insert("body".to_owned(), Value::from(text));
         }
+        let headers: toml::Table = std::mem::take(&mut self.headers)
+            .into_iter()
+            .map(|(name, value)| (name, Value::from(value)))
+            .collect();
+        if !headers.is_empty() {
+            answer.insert("headers".to_owned(), Value::Table(headers));
+        }
+        self.route.push(("async", Value::from(true), None));
+        let origin = message.map(|item| item.field());
+        self.route.push(("answer", Value::Table(answer), origin));
     }
 
     fn credentials(&mut self) {
