@@ -4,10 +4,12 @@
 //! - `dagu`: DAGs of dagu
 //! - `services`: apps of pm2, programs of supervisord, services of compose files
 //! - `webhook`: hooks of webhook
+//! - `wrong`: files that are refused
 
 mod dagu;
 mod services;
 mod webhook;
+mod wrong;
 
 use fnd_tests::ctl::fndctl;
 use fnd_tests::wait::PATIENCE;

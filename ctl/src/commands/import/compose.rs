@@ -57,9 +57,17 @@ pub(super) fn services(documents: &[Document], file: &str, base: &Path, own: boo
                 "services" => {}
                 "version" | "name" => imported.report.works(&item.field(), ""),
                 key if key.starts_with("x-") => imported.report.works(&item.field(), ""),
-                _ => imported
+                "volumes" | "networks" => imported
                     .report
                     .not_here(&item.field(), "functions share the machine's files and network"),
+                "secrets" | "configs" => imported.report.not_here(
+                    &item.field(),
+                    "give fnd a secret with `fndctl secret set`, and name it in `secrets`; copy a file into the function",
+                ),
+                "include" => imported
+                    .report
+                    .not_here(&item.field(), "import the files that it names one by one"),
+                _ => imported.report.unknown(&item.field(), "compose has no such key"),
             }
         }
         for item in services.iter().flat_map(Item::items) {
@@ -283,6 +291,10 @@ impl Maker {
     }
 
     fn variables(&mut self, name: &str, item: &Item<'_>) {
+        if !item.is_list() && !item.is_map() {
+            let field = item.named(&format!("{name}.environment"));
+            return self.report.refused(&field, "expected a map, or a list of `NAME=VALUE`");
+        }
         for variable in item.items() {
             // `A: b`, or `- A=b`.
             let text = variable.text();
@@ -325,7 +337,13 @@ impl Maker {
         };
         let field = item.named(&format!("{}.{key}", service.key));
         let words = if item.is_list() {
-            Some(item.items().iter().filter_map(Item::text).collect())
+            match item.texts(&mut self.report, &field) {
+                Some(words) => Some(words),
+                None => return Vec::new(),
+            }
+        } else if item.is_map() {
+            self.report.refused(&field, "expected a list of texts, or one text");
+            return Vec::new();
         } else {
             split(&item.text().unwrap_or_default())
         };
@@ -349,7 +367,7 @@ impl Maker {
     fn script(&mut self, service: &Item<'_>) {
         let mut words = self.words(service, "entrypoint");
         words.extend(self.words(service, "command"));
-        if words.is_empty() {
+        if words.is_empty() && !self.report.is_refused() {
             return self.report.refused(
                 &service.named(service.key),
                 "the service has neither `command` nor `entrypoint`",

@@ -118,6 +118,16 @@ impl<'a> Item<'a> {
         false
     }
 
+    /// Returns the texts of a list; reports another value, and one with other parts.
+    pub(crate) fn texts(&self, report: &mut Report, field: &Field) -> Option<Vec<String>> {
+        let texts: Option<Vec<String>> = self.items().iter().map(Self::text).collect();
+        let texts = texts.filter(|_| self.is_list());
+        if texts.is_none() {
+            report.refused(field, "expected a list of texts");
+        }
+        texts
+    }
+
     /// Returns the truth value of an entry, or another one if it is absent; reports an entry that is neither `true` nor
     /// `false`.
     pub(crate) fn truth_of(&self, key: &str, otherwise: bool, report: &mut Report) -> bool {

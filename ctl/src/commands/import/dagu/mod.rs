@@ -65,6 +65,10 @@ pub(super) fn dag(documents: &[Document], file: &str) -> Imported {
         return imported;
     };
     let root = Item::root(document);
+    if !root.is_map() {
+        report.refused(&root.named("steps"), "expected a map with `steps`");
+        return imported;
+    }
     let mut common = Whole::default();
     for item in root.items() {
         common.item(&item, report);

@@ -76,15 +76,10 @@ pub(super) fn keys(made: &mut Made, report: &mut Report, step: &Step<'_>, direct
     }
     output.into_iter().for_each(|line| code.line(line));
     let text = match &command {
-        Some((item, _)) if item.is_list() => {
-            let words = item.items();
-            words
-                .iter()
-                .filter_map(Item::text)
-                .map(|word| quoted(&word))
-                .collect::<Vec<_>>()
-                .join(" ")
-        }
+        Some((item, field)) if item.is_list() => match item.texts(report, field) {
+            Some(words) => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+            None => return,
+        },
         Some((item, field)) if !item.is_scalar(report, field) => return,
         Some((item, _)) => item.text().unwrap_or_default(),
         None => String::new(),

@@ -72,6 +72,8 @@ fn what_is_no_chain_is_refused() {
         (steps(&[("a", "b"), ("b", "a")]), "no step is the first"),
         (steps(&[("a", "z")]), "no step `z`"),
         ("steps: []\n".to_owned(), "no steps"),
+        ("- a\n".to_owned(), "expected a map"),
+        ("steps:\n  - command: [a, [b]]\n".to_owned(), "a list of texts"),
         ("x: 1\n".to_owned(), "no steps"),
         (String::new(), "expected one DAG"),
         (

@@ -30,10 +30,18 @@ pub(super) fn evaluate(path: &Path) -> Result<Vec<Document>, Failure> {
             .lines()
             .find(|line| line.contains("Error"))
             .unwrap_or("node failed");
+        // node names the place in a line of its own: `/srv/app/ecosystem.config.js:3`.
+        let place = full.display().to_string() + ":";
+        let line = message
+            .lines()
+            .find_map(|line| line.trim_end_matches(')').split_once(&place))
+            .map(|(_, at)| at);
+        let at = line.map(|at| format!(":{at}")).unwrap_or_default();
         return Err(Failure::new(
             Exit::InvalidManifest,
-            format!("`{name}` cannot be evaluated: {}", reason.trim()),
-        ));
+            format!("`{name}{at}` cannot be evaluated: {}", reason.trim()),
+        )
+        .help("`node FILE` shows the whole message"));
     }
     let mut documents = tree::parse(&name, &output.stdout)?;
     place_in(&mut documents, &text);

@@ -66,6 +66,9 @@ struct Machine<'a> {
 const RESTARTS: &str = "fnd starts it again after an exit code 0, too, and supervisord only after one that `exitcodes` \
                         does not have";
 
+/// Sections about supervisord itself.
+const OWN: [&str; 4] = ["supervisord", "supervisorctl", "unix_http_server", "inet_http_server"];
+
 /// The most functions of one program.
 const PROCESSES_MAX: u32 = 100;
 
@@ -100,7 +103,13 @@ fn programs(text: &Text, machine: Machine<'_>) -> Imported {
             _ if section.name == "include" => {
                 report.not_here(&section.field, "import the files that it names one by one");
             }
-            _ => report.not_here(&section.field, "it is about supervisord itself"),
+            Some(("rpcinterface" | "ctlplugin", _)) => {
+                report.not_here(&section.field, "it is about supervisord itself")
+            }
+            None if OWN.contains(&section.name.as_str()) => {
+                report.not_here(&section.field, "it is about supervisord itself");
+            }
+            _ => report.unknown(&section.field, "supervisord has no such section"),
         }
     }
     if !sections.iter().any(|section| section.name.contains("program:")) {
@@ -118,9 +127,11 @@ fn program(section: &Section, name: &str, names: &mut Names, machine: Machine<'_
     let number = |key: &str, otherwise: u32| value(key).map_or(Some(otherwise), |item| item.value.parse().ok());
     let (count, first) = (number("numprocs", 1), number("numprocs_start", 0));
     let (Some(count @ 1..=PROCESSES_MAX), Some(first @ 0..=100_000)) = (count, first) else {
+        let item = value("numprocs").filter(|_| !matches!(count, Some(1..=PROCESSES_MAX)));
+        let item = item.or_else(|| value("numprocs_start"));
         report.refused(
-            &section.field,
-            &format!("`numprocs` is a number from 1 to {PROCESSES_MAX}"),
+            item.map_or(&section.field, |item| &item.field),
+            &format!("expected `numprocs` from 1 to {PROCESSES_MAX}, and `numprocs_start` from 0 to 100000"),
         );
         return (Vec::new(), report);
     };

@@ -97,6 +97,15 @@ const SCALARS: [&str; 5] = [
     "incoming-payload-content-type",
 ];
 
+/// Keys whose value is a list.
+const LISTS: [&str; 5] = [
+    "pass-arguments-to-command",
+    "pass-environment-to-command",
+    "pass-file-to-command",
+    "parse-parameters-as-json",
+    "response-headers",
+];
+
 /// A function on its way.
 struct Maker {
     made: Made,
@@ -157,6 +166,9 @@ impl Maker {
         if SCALARS.contains(&item.key) && !item.is_scalar(report, &field) {
             return;
         }
+        if LISTS.contains(&item.key) && !item.is_list() {
+            return report.refused(&field, "expected a list");
+        }
         match item.key {
             "id" => {
                 let path = format!("/hooks/{}", item.text().unwrap_or_default());
@@ -168,12 +180,11 @@ impl Maker {
                 }
             }
             "http-methods" => {
-                let methods: Vec<Value> = item
-                    .items()
-                    .iter()
-                    .filter_map(Item::text)
-                    .map(|text| Value::from(text.trim().to_ascii_uppercase()))
-                    .collect();
+                let Some(methods) = item.texts(report, &field) else {
+                    return;
+                };
+                let methods = methods.iter().map(|text| Value::from(text.trim().to_ascii_uppercase()));
+                let methods: Vec<Value> = methods.collect();
                 report.works(&field, "http.methods");
                 self.route.push(("methods", Value::Array(methods), Some(field)));
             }
