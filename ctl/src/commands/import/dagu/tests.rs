@@ -1,7 +1,7 @@
 //! DAGs as functions.
 
 use super::*;
-use crate::commands::import::testing::{check_refused, table};
+use crate::commands::import::testing::{check_refused, only, table};
 
 fn made(text: &str) -> Imported {
     dag(&tree::parse("nightly.yaml", text.as_bytes()).unwrap(), "nightly.yaml")
@@ -97,4 +97,30 @@ fn steps_of_the_type_chain_are_in_their_order() {
     let imported = made("type: chain\nsteps:\n  - name: b\n    command: x\n  - name: a\n    command: y\n");
     let names: Vec<_> = imported.functions.iter().map(|made| made.name.as_str()).collect();
     assert_eq!(names, ["nightly-b", "nightly-a"]);
+}
+
+#[test]
+fn a_retry_policy_is_that_of_the_function() {
+    for (policy, expected) in [
+        ("{limit: 3, intervalSec: 5}", [Some("5s"), Some("fixed"), None, None]),
+        (
+            "{limit: 3, interval_sec: 600}",
+            [Some("600s"), Some("fixed"), None, Some("600s")],
+        ),
+        (
+            "{limit: 5, intervalSec: 2, backoff: true, maxIntervalSec: 60}",
+            [Some("2s"), None, Some("2.0"), Some("60s")],
+        ),
+    ] {
+        let imported = made(&format!(
+            "steps:\n  - name: a\n    command: x\n    retryPolicy: {policy}\n"
+        ));
+        let retry = table(only(&imported))["retry"].clone();
+        let found = ["interval", "backoff", "factor", "max_interval"].map(|key| {
+            retry
+                .get(key)
+                .map(|value| value.to_string().trim_matches('"').to_owned())
+        });
+        assert_eq!(found.each_ref().map(Option::as_deref), expected, "{policy}");
+    }
 }
