@@ -104,7 +104,7 @@ fn programs(text: &Text, machine: Machine<'_>) -> Imported {
                 report.not_here(&section.field, "import the files that it names one by one");
             }
             Some(("rpcinterface" | "ctlplugin", _)) => {
-                report.not_here(&section.field, "it is about supervisord itself")
+                report.not_here(&section.field, "it is about supervisord itself");
             }
             None if OWN.contains(&section.name.as_str()) => {
                 report.not_here(&section.field, "it is about supervisord itself");
