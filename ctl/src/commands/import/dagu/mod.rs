@@ -151,6 +151,7 @@ impl Whole {
             }
             "type" if item.text().as_deref() == Some("graph") => report.works(&field, ""),
             "type" => report.refused(&field, "it is neither `chain` nor `graph`"),
+            "workingDir" if !item.text().is_some_and(|text| is_place(&text)) => report.refused(&field, PLACE),
             "workingDir" => {
                 report.works(&field, "entry");
                 self.directory = item.text();
@@ -239,6 +240,14 @@ impl Whole {
             .map_or(("none", None), |(timeout, field)| (timeout, Some(field)));
         made.manifest.set("limits.timeout", timeout, field);
     }
+}
+
+/// What a place must be.
+const PLACE: &str = "write an absolute path without variables: dagu begins a relative one where it runs itself";
+
+/// Says whether a text is a place that the script can name as it is.
+fn is_place(text: &str) -> bool {
+    text.starts_with('/') && !text.contains(['$', '`'])
 }
 
 /// Returns a key as earlier versions of dagu wrote it: `retry_policy` is `retryPolicy`.

@@ -1,7 +1,7 @@
 //! The keys of a step, and its script.
 
 use super::chain::Step;
-use super::{camel, entry, variables};
+use super::{PLACE, camel, entry, is_place, variables};
 use crate::commands::import::names::stem;
 use crate::commands::import::script::Code;
 use crate::commands::import::tree::Item;
@@ -34,6 +34,10 @@ pub(super) fn keys(made: &mut Made, report: &mut Report, step: &Step<'_>, direct
             continue;
         }
         let text = item.text().unwrap_or_default();
+        if ["dir", "workingDir", "stdout", "stderr"].contains(&key.as_str()) && !is_place(&text) {
+            report.refused(&field, PLACE);
+            continue;
+        }
         match key.as_str() {
             "name" | "depends" | "id" => report.works(&field, ""),
             "description" => made.works(report, "description", text, &field),

@@ -73,6 +73,11 @@ fn what_is_no_chain_is_refused() {
         (steps(&[("a", "z")]), "no step `z`"),
         ("steps: []\n".to_owned(), "no steps"),
         ("- a\n".to_owned(), "expected a map"),
+        ("workingDir: ~/x\nsteps:\n  - echo a\n".to_owned(), "an absolute path"),
+        (
+            "steps:\n  - command: a\n    dir: ${HOME}/x\n".to_owned(),
+            "an absolute path",
+        ),
         ("steps:\n  - command: [a, [b]]\n".to_owned(), "a list of texts"),
         ("x: 1\n".to_owned(), "no steps"),
         (String::new(), "expected one DAG"),
