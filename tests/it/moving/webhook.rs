@@ -80,7 +80,8 @@ fn status_headers_and_body_are_those_of_webhook() {
     let document = ground.import(&["webhook", &hooks], 0);
     let caller = fnd_tests::client::Client::new(&ground.fnd.path("run/http.sock"));
     let text = "text/plain; charset=utf-8";
-    // The answers are those of webhook 2.8.0.
+    // Status, `X-A` and body are those of webhook 2.8.0. It sends no content type with an empty body, and guesses one from
+    // the first bytes of others.
     for (id, status, kind, header, body) in [
         ("plain", 200, Some(text), None, Some("")),
         (
