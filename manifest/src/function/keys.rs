@@ -27,7 +27,7 @@ pub use follow_ups::{Alert, AlertOn, Call, Hooks, OnHookFailure};
 pub use limits::Limits;
 pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};
 pub use source::Source;
-pub use triggers::{EventSubscription, FileTrigger, HttpRoute, Schedule};
+pub use triggers::{EventSubscription, FileTrigger, HttpRoute, RouteAnswer, Schedule};
 
 use super::{MappedSecret, Mode};
 use crate::json_text::JsonText;

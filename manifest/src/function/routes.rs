@@ -63,6 +63,20 @@ pub(super) fn check(routes: &[HttpRoute], own: &Table, subject: &Subject<'_>, re
             let message = "`strip` is for programs that serve HTTP themselves (`mode = \"http\"`)".to_owned();
             wrong("strip", impossible, message, "remove it");
         }
+        if let Some(answer) = &route.answer {
+            if !route.r#async {
+                let message = "`answer` has no effect without `async`: the function gives the answer itself".to_owned();
+                wrong("answer", impossible, message, "add `async = true`, or remove `answer`");
+            }
+            for (name, value) in &answer.headers {
+                if !is_header(name, value) {
+                    let message = format!("`{}` is no header that an answer can have", name.escape_debug());
+                    let help = "a name has letters, digits and `-`, a value is one line; fnd itself sets `content-length`, `connection` \
+                                and `fnd-...`";
+                    wrong("answer", impossible, message, help);
+                }
+            }
+        }
         if route.per == Per::Ip && route.rate.is_none() {
             wrong(
                 "per",
@@ -80,6 +94,17 @@ pub(super) fn check(routes: &[HttpRoute], own: &Table, subject: &Subject<'_>, re
             }
         }
     }
+}
+
+/// Says whether an answer can have a header (RFC 9110, section 5), and fnd does not set it itself.
+fn is_header(name: &str, value: &str) -> bool {
+    let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    let lower = name.to_ascii_lowercase();
+    !name.is_empty()
+        && name.bytes().all(is_token)
+        && !value.chars().any(|c| c.is_control() && c != '\t')
+        && !lower.starts_with("fnd-")
+        && !["content-length", "connection", "transfer-encoding", "upgrade"].contains(&lower.as_str())
 }
 
 /// Returns a route's path without the names of its parameters, which make no difference to what it matches.

@@ -28,6 +28,7 @@ fn table() -> Routes {
             auth: Credentials(Vec::new()),
             when: Vec::new(),
             r#async: false,
+            answer: None,
             idempotency: None,
             cors: Vec::new(),
             rate: None,

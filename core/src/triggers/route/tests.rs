@@ -12,6 +12,7 @@ fn entry(path: &str, methods: &[Method], auth: &[&str]) -> HttpRoute {
         auth: Credentials(auth.iter().map(|text| Credential::parse(text).unwrap()).collect()),
         when: Vec::new(),
         r#async: false,
+        answer: None,
         idempotency: None,
         cors: Vec::new(),
         rate: None,

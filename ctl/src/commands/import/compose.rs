@@ -35,7 +35,7 @@ pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, Failure> {
 }
 
 /// Makes functions of the services.
-fn services(documents: &[Document], file: &str, base: &Path, own: bool) -> Imported {
+pub(super) fn services(documents: &[Document], file: &str, base: &Path, own: bool) -> Imported {
     let mut imported = Imported {
         head: format!("Made of {file} by `fndctl import compose`. The program stays where it is."),
         ..Imported::default()
@@ -43,25 +43,46 @@ fn services(documents: &[Document], file: &str, base: &Path, own: bool) -> Impor
     let mut names = Names::default();
     let mut any = false;
     for root in documents.iter().map(Item::root) {
+        let services = root.get("services");
+        if let Some(wrong) = [Some(root), services].into_iter().flatten().find(|item| !item.is_map()) {
+            any = true;
+            let field = wrong.named("services");
+            imported
+                .report
+                .refused(&field, "expected a map `services` with a service for each name");
+            continue;
+        }
         for item in root.items() {
             match item.key {
                 "services" => {}
                 "version" | "name" => imported.report.works(&item.field(), ""),
                 key if key.starts_with("x-") => imported.report.works(&item.field(), ""),
-                _ => imported
+                "volumes" | "networks" => imported
                     .report
                     .not_here(&item.field(), "functions share the machine's files and network"),
+                "secrets" | "configs" => imported.report.not_here(
+                    &item.field(),
+                    "give fnd a secret with `fndctl secret set`, and name it in `secrets`; copy a file into the function",
+                ),
+                "include" => imported
+                    .report
+                    .not_here(&item.field(), "import the files that it names one by one"),
+                _ => imported.report.unknown(&item.field(), "compose has no such key"),
             }
         }
-        for item in root.get("services").iter().flat_map(Item::items) {
+        for item in services.iter().flat_map(Item::items) {
             any = true;
+            if !item.is_map() {
+                imported.report.refused(&item.field(), "expected a map with `command`");
+                continue;
+            }
             let mut maker = Maker {
                 made: Made::new(&names.unique(item.key)),
                 report: Report::default(),
                 code: Code::new("/bin/bash"),
                 directory: base.to_owned(),
                 own,
-                service: item.text_of("restart").as_deref() != Some("no"),
+                service: !matches!(item.text_of("restart").as_deref(), Some("no" | "false")),
             };
             maker.read(&item);
             imported
@@ -83,6 +104,21 @@ fn services(documents: &[Document], file: &str, base: &Path, own: bool) -> Impor
     imported
 }
 
+/// Keys whose value is a text, a number, or `true` or `false`.
+const SCALARS: [&str; 11] = [
+    "working_dir",
+    "restart",
+    "mem_limit",
+    "cpus",
+    "pids_limit",
+    "scale",
+    "stop_grace_period",
+    "stop_signal",
+    "user",
+    "network_mode",
+    "container_name",
+];
+
 /// A function on its way.
 struct Maker {
     made: Made,
@@ -102,6 +138,10 @@ impl Maker {
                 .report
                 .refused(&image.named(&format!("{}.{}", service.key, image.key)), why);
         }
+        if service.get("restart").is_none() {
+            let note = "without `restart`, compose leaves a service that has ended, and fnd starts it again";
+            self.report.differs(&service.field(), "mode", note);
+        }
         if self.service {
             self.made.manifest.set("mode", "service", None);
         } else {
@@ -117,6 +157,9 @@ impl Maker {
         let field = item.named(&format!("{name}.{}", item.key));
         let (report, made) = (&mut self.report, &mut self.made);
         let text = item.text().unwrap_or_default();
+        if SCALARS.contains(&item.key) && !item.is_scalar(report, &field) {
+            return;
+        }
         match item.key {
             "command" | "entrypoint" => {}
             "container_name" | "hostname" | "init" | "platform" | "pull_policy" | "attach" | "stdin_open" | "tty" => {
@@ -133,11 +176,15 @@ impl Maker {
             }
             "restart" => match text.as_str() {
                 "always" | "unless-stopped" => report.works(&field, "mode"),
-                "no" => report.differs(&field, "mode", "a script: it runs once when it is saved"),
-                _ => report.differs(
+                "no" | "false" => report.differs(&field, "mode", "a script: it runs once when it is saved"),
+                other if other == "on-failure" || other.starts_with("on-failure:") => report.differs(
                     &field,
                     "mode",
                     "a service is always started again, whatever its end was",
+                ),
+                other => report.refused(
+                    &field,
+                    &format!("`{other}` is none of `no`, `always`, `on-failure` and `unless-stopped`"),
                 ),
             },
             "deploy" => self.deploy(name, item),
@@ -186,7 +233,17 @@ impl Maker {
             let field = item.named(&format!("{name}.deploy.{}", item.key));
             match item.key {
                 "replicas" => self.replicas(&item.text().unwrap_or_default(), &field),
+                "restart_policy" => self.report.differs(
+                    &field,
+                    "mode",
+                    "a service is always started again, whatever its end was; `[retry]` has the pauses",
+                ),
                 "resources" => {
+                    for other in item.items().iter().filter(|other| other.key != "limits") {
+                        let field = other.named(&format!("{name}.deploy.resources.{}", other.key));
+                        self.report
+                            .not_here(&field, "fnd reserves nothing for a function; `[limits]` bounds it");
+                    }
                     for limit in item.get("limits").iter().flat_map(Item::items) {
                         let field = limit.named(&format!("{name}.deploy.resources.limits.{}", limit.key));
                         let key = match limit.key {
@@ -234,6 +291,10 @@ impl Maker {
     }
 
     fn variables(&mut self, name: &str, item: &Item<'_>) {
+        if !item.is_list() && !item.is_map() {
+            let field = item.named(&format!("{name}.environment"));
+            return self.report.refused(&field, "expected a map, or a list of `NAME=VALUE`");
+        }
         for variable in item.items() {
             // `A: b`, or `- A=b`.
             let text = variable.text();
@@ -276,7 +337,13 @@ impl Maker {
         };
         let field = item.named(&format!("{}.{key}", service.key));
         let words = if item.is_list() {
-            Some(item.items().iter().filter_map(Item::text).collect())
+            match item.texts(&mut self.report, &field) {
+                Some(words) => Some(words),
+                None => return Vec::new(),
+            }
+        } else if item.is_map() {
+            self.report.refused(&field, "expected a list of texts, or one text");
+            return Vec::new();
         } else {
             split(&item.text().unwrap_or_default())
         };
@@ -300,7 +367,7 @@ impl Maker {
     fn script(&mut self, service: &Item<'_>) {
         let mut words = self.words(service, "entrypoint");
         words.extend(self.words(service, "command"));
-        if words.is_empty() {
+        if words.is_empty() && !self.report.is_refused() {
             return self.report.refused(
                 &service.named(service.key),
                 "the service has neither `command` nor `entrypoint`",

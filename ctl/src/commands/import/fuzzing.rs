@@ -1,29 +1,90 @@
-//! The fuzzer's entry to `import`: what is made of any text is a manifest that fnd can read.
+//! The fuzzer's entry to `import`: what is made of any input is a manifest that fnd can read.
 
-use super::{Imported, crontab, supervisord, systemd};
+use super::pm2::evaluate::place_in;
+use super::script::Scripts;
+use super::{Imported, compose, crontab, dagu, pm2, supervisord, systemd, tree, webhook};
 use fnd_manifest::foreign::Made;
+use fnd_manifest::foreign::yaml::Document;
 use std::collections::BTreeSet;
+use std::path::Path;
 
-/// Makes functions of a text; its first letter says what it is: `c` for a crontab, `C` for one with users, `u` for a service,
-/// `t` for a service and, after a NUL, its timer, `s` for a file of supervisord.
+/// Makes functions of an input; its first byte says what it is: `c` for a crontab, `C` for one with users, `u` for a service,
+/// `t` for a service and, after a NUL, its timer, `s` for a file of supervisord, `w` for hooks of webhook, `p` for an
+/// ecosystem file of pm2, `j` for what such a file exports and, after a NUL, its program, `d` for a DAG of dagu, `o` for a
+/// compose file.
 ///
 /// # Panics
 /// A function has an invalid name or manifest, or two have the same name.
-pub fn import(text: &str) {
-    let Some(kind) = text.chars().next() else {
+pub fn import(input: &[u8]) {
+    let Some((kind, bytes)) = input.split_first() else {
         return;
     };
-    let text = text.get(kind.len_utf8()..).unwrap_or_default();
     match kind {
-        'c' | 'C' => check(&crontab::fuzzing::made(text, kind == 'C')),
-        's' => check(&supervisord::fuzzing::made(text)),
-        'u' => check(&systemd::fuzzing::made(text, None)),
-        't' => {
+        b'w' => tree_of("hooks.json", bytes, |documents| {
+            webhook::hooks(documents, "hooks.json", NONE)
+        }),
+        b'p' => tree_of("ecosystem.json", bytes, apps),
+        b'j' => {
+            let (exported, program) = halves(bytes);
+            let program = String::from_utf8_lossy(program);
+            tree_of("ecosystem.config.js", exported, |documents| {
+                let mut documents = documents.to_vec();
+                place_in(&mut documents, &program);
+                apps(&documents)
+            });
+        }
+        b'd' => tree_of("nightly.yaml", bytes, |documents| dagu::dag(documents, "nightly.yaml")),
+        b'o' => tree_of("compose.yaml", bytes, |documents| {
+            compose::services(documents, "compose.yaml", Path::new("/srv/shop"), false)
+        }),
+        _ => {
+            // Files of lines are refused before, if they are not UTF-8.
+            if let Ok(text) = str::from_utf8(bytes) {
+                lines(*kind, text);
+            }
+        }
+    }
+}
+
+/// Scripts are not looked for.
+const NONE: Scripts = Scripts {
+    link: false,
+    read: |_| None,
+};
+
+fn lines(kind: u8, text: &str) {
+    match kind {
+        b'c' | b'C' => check(&crontab::fuzzing::made(text, kind == b'C')),
+        b's' => check(&supervisord::fuzzing::made(text)),
+        b'u' => check(&systemd::fuzzing::made(text, None)),
+        b't' => {
             let (service, timer) = text.split_once('\0').unwrap_or((text, ""));
             check(&systemd::fuzzing::made(service, Some(timer)));
         }
         _ => {}
     }
+}
+
+fn apps(documents: &[Document]) -> Imported {
+    pm2::apps(
+        documents,
+        "ecosystem.config.js",
+        Path::new("/srv/app"),
+        Some("production"),
+        false,
+    )
+}
+
+/// Checks what is made of the documents of a file; a file that is neither YAML nor JSON is refused before.
+fn tree_of(name: &str, bytes: &[u8], made: impl FnOnce(&[Document]) -> Imported) {
+    if let Ok(documents) = tree::parse(name, bytes) {
+        check(&made(&documents));
+    }
+}
+
+fn halves(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let mut parts = bytes.splitn(2, |byte| *byte == 0);
+    (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
 }
 
 fn check(imported: &Imported) {

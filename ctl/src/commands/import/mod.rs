@@ -13,6 +13,7 @@
 //! - `script`: the scripts of functions
 //! - `supervisord`: services of supervisord's programs
 //! - `systemd`: functions of services and timers
+//! - `testing`: helpers of tests
 //! - `text`: reads foreign files
 //! - `tree`: reads YAML and JSON
 //! - `webhook`: functions of the hooks of webhook
@@ -31,6 +32,8 @@ mod report;
 mod script;
 mod supervisord;
 mod systemd;
+#[cfg(test)]
+mod testing;
 mod text;
 mod tree;
 mod webhook;

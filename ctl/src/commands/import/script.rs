@@ -73,14 +73,19 @@ impl Code {
         } else {
             file.to_owned()
         };
+        self.beside(&file, bytes)
+    }
+
+    /// Adds an executable file; returns the word that names it. The first one of a name stays.
+    pub(crate) fn beside(&mut self, file: &str, bytes: Vec<u8>) -> String {
         if self.files.iter().all(|known| known.path != file) {
             self.files.push(MadeFile {
-                path: file.clone(),
+                path: file.to_owned(),
                 bytes,
                 executable: true,
             });
         }
-        format!("\"$code\"/{}", quoted(&file))
+        format!("\"$code\"/{}", quoted(file))
     }
 
     /// Says whether a script was copied.

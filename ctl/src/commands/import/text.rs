@@ -34,8 +34,10 @@ impl Text {
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let bytes = read(path)?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| Failure::new(Exit::InvalidManifest, format!("`{name}` is no text in UTF-8")))?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            Failure::new(Exit::InvalidManifest, format!("`{name}` is no text in UTF-8"))
+                .help("name a text file; `iconv -f ENCODING -t UTF-8` converts another encoding")
+        })?;
         Ok(Self::new(&name, &text))
     }
 

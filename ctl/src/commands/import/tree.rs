@@ -2,8 +2,8 @@
 
 use super::text;
 use crate::exit::{Exit, Failure};
-use fnd_manifest::foreign::Field;
 use fnd_manifest::foreign::yaml::{At, Document, Node, Value, documents};
+use fnd_manifest::foreign::{Field, Report};
 use std::path::Path;
 
 /// Reads the documents of a file.
@@ -104,6 +104,38 @@ impl<'a> Item<'a> {
             Value::Bool(value) => Some(value.to_string()),
             Value::Null | Value::List(_) | Value::Map(_) => None,
         }
+    }
+
+    /// Says whether it is a text, number or truth value; reports another one.
+    pub(crate) fn is_scalar(&self, report: &mut Report, field: &Field) -> bool {
+        let found = match &self.node.value {
+            Value::Null => "nothing",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a map",
+            Value::Text(_) | Value::Number(_) | Value::Bool(_) => return true,
+        };
+        report.refused(field, &format!("expected a text or a number, and it is {found}"));
+        false
+    }
+
+    /// Returns the texts of a list; reports another value, and one with other parts.
+    pub(crate) fn texts(&self, report: &mut Report, field: &Field) -> Option<Vec<String>> {
+        let texts: Option<Vec<String>> = self.items().iter().map(Self::text).collect();
+        let texts = texts.filter(|_| self.is_list());
+        if texts.is_none() {
+            report.refused(field, "expected a list of texts");
+        }
+        texts
+    }
+
+    /// Returns the truth value of an entry, or another one if it is absent; reports an entry that is neither `true` nor
+    /// `false`.
+    pub(crate) fn truth_of(&self, key: &str, otherwise: bool, report: &mut Report) -> bool {
+        let Some(item) = self.get(key) else { return otherwise };
+        item.truth().unwrap_or_else(|| {
+            report.refused(&item.field(), "expected `true` or `false`");
+            otherwise
+        })
     }
 
     /// Returns the text of an entry.

@@ -6,10 +6,10 @@ use super::admission::Admitted;
 use super::asked::Asked;
 use crate::control::backend::{Bounds, FunctionBackend as _, InvocationBackend as _};
 use crate::control::limits::KEY_MAX;
-use crate::http::headers::{given, joined, upgrade};
+use crate::http::headers::{self, given, joined, upgrade};
 use crate::http::paced::Paced;
 use crate::http::request::Request;
-use crate::http::response::{Answered, Refusal, internal, json, refuse, refuse_for_now, whole};
+use crate::http::response::{Answered, INVOCATION, Refusal, internal, json, refuse, refuse_for_now, whole};
 use crate::invoke::answer::{of_passed, of_run, wait};
 use crate::invoke::payload::put;
 use crate::invoke::refusal::{no_function, rejected};
@@ -17,12 +17,13 @@ use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_core::outcome::Trigger;
 use fnd_core::protocol::HttpRequest;
-use fnd_core::record::Payload;
+use fnd_core::record::{self, Payload};
 use fnd_core::supervisor::{Answer, Rejection, Submit};
 use fnd_core::trace::Trace;
 use fnd_core::triggers::replays::Replayed;
 use fnd_core::triggers::route::Route;
 use fnd_core::triggers::route::conditions;
+use fnd_manifest::function::keys::RouteAnswer;
 use fnd_manifest::function::route::{Per, Response, Scheme};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::StatusCode;
@@ -37,6 +38,23 @@ const PUSH_MAX: u64 = 32 << 20;
 
 /// Header of an answer to a request that runs nothing: why.
 const SKIPPED: HeaderName = HeaderName::from_static("fnd-skipped");
+
+/// Returns the answer to a queued request that its route wants; it names the run as `queued` does.
+fn chosen_answer(chosen: &RouteAnswer, queued: &Answered) -> Answered {
+    let mut answer = whole("text/plain; charset=utf-8", chosen.body.clone());
+    // The schema allows 200 to 599 only.
+    *answer.status_mut() = StatusCode::from_u16(chosen.status).unwrap_or(StatusCode::ACCEPTED);
+    let response = record::Response {
+        headers: chosen.headers.clone().into_iter().collect(),
+        ..record::Response::default()
+    };
+    // A header that is none was refused with the manifest.
+    let _ = headers::put(&response, answer.headers_mut());
+    if let Some(id) = queued.headers().get(INVOCATION) {
+        answer.headers_mut().insert(INVOCATION, id.clone());
+    }
+    answer
+}
 
 impl Public {
     /// Runs the function of a route, and returns its answer.
@@ -104,6 +122,9 @@ impl Public {
         if is_queued {
             // A path of the control API is not reachable here. The `Location` of a function is its own.
             answer.headers_mut().remove(LOCATION);
+            if let Some(chosen) = &route.entry.answer {
+                return Ok(chosen_answer(chosen, &answer));
+            }
         }
         Ok(answer)
     }

@@ -7,6 +7,7 @@ use crate::schema::keys::keys;
 use crate::text;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 keys! {
@@ -47,6 +48,8 @@ keys! {
             example { "header.x-github-event" = "push", "body.ref" = ["refs/heads/main"] };
         /// Whether a request is queued and answered with 202 and the id.
         r#async: bool = Bool, default false, example true;
+        /// What `async` answers a queued request with, instead of 202 and the id.
+        answer: Option<RouteAnswer> [default, skip_serializing_if = "Option::is_none"] = Table(RouteAnswer::KEYS), example { status = 200, body = "thanks" };
         /// Where the idempotency key of a request is: requests with the same key run once.
         idempotency: Option<Place> = Text(Form::Place), example "header.x-github-delivery";
         /// Origins whose pages may call the route; `*` for all.
@@ -66,6 +69,19 @@ keys! {
     }
 }
 
+keys! {
+    /// The answer to a queued request.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct RouteAnswer {
+        /// Status of the answer.
+        status: u16 = Whole(200..=599), default 202, example 200;
+        /// Body of the answer; `text/plain`, unless `headers` names another type.
+        body: String = Text(Form::Any), default "", example "thanks";
+        /// Headers of the answer.
+        headers: BTreeMap<String, String> = Map(Form::Any, &Text(Form::Any)), example { "x-queue" = "deploys" };
+    }
+}
+
 impl HttpRoute {
     /// Returns a route of fnd's own, which takes what it is sent and answers with 202.
     #[must_use]
@@ -77,6 +93,7 @@ impl HttpRoute {
             auth,
             when: Vec::new(),
             r#async: true,
+            answer: None,
             idempotency: None,
             cors: Vec::new(),
             rate: None,

@@ -82,6 +82,13 @@ fn routes_that_cannot_be() {
         route(&format!("{none}\nhost = \"Example.com:80\"")),
         route(&format!("{none}\nper = \"ip\"")),
         route(&format!("{none}\nstrip = true")),
+        route(&format!("{none}\nanswer = {{ status = 200 }}")),
+        route(&format!(
+            "{none}\nasync = true\nanswer = {{ status = 99, headers = {{ \"a\" = \"b\" }} }}"
+        )),
+        route(&format!(
+            "{none}\nasync = true\nanswer = {{ headers = {{ \"fnd-x\" = \"b\" }} }}"
+        )),
         format!("{}{}", route(none), route(none)),
         format!(
             "[[http]]\npath = \"/u/{{id}}\"\n{none}\n[[http]]\npath = \"/u/{{name}}\"\nmethods = [\"GET\"]\n{none}\n"

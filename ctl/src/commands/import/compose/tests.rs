@@ -1,6 +1,7 @@
 //! Compose files as services.
 
 use super::*;
+use crate::commands::import::testing::{check_refused, only, row, table};
 use fnd_manifest::foreign::Verdict;
 
 fn made(text: &str) -> Imported {
@@ -15,10 +16,8 @@ fn a_service_with_a_command_is_a_service() {
          \x20   deploy:\n      replicas: 2\n      resources:\n        limits: {cpus: \"0.5\", memory: 512m}\n    stop_grace_period: 1m30s\n    ports: [\"80:8000\"]\n\
          \x20   depends_on: [db]\n  db:\n    image: postgres:17\n",
     );
-    let [function] = imported.functions.as_slice() else {
-        panic!("{:?}", imported.report);
-    };
-    let manifest: toml::Table = toml::from_str(&function.manifest.render("x").0).unwrap();
+    let function = only(&imported);
+    let manifest = table(function);
     assert_eq!(
         (function.name.as_str(), manifest["mode"].as_str()),
         ("web", Some("service"))
@@ -45,7 +44,7 @@ fn a_service_with_a_command_is_a_service() {
         function.files[0].bytes,
         b"#!/usr/bin/env bash\ncd /srv/shop || exit\nexec python3 -m http.server 8000\n"
     );
-    let row = |name: &str| imported.report.rows.iter().find(|row| row.field == name).unwrap();
+    let row = |name: &str| row(&imported.report, name);
     assert_eq!(row("Web.ports").verdict, Verdict::NotHere);
     assert_eq!((row("db.image").verdict, row("db.image").line), (Verdict::Refused, 16));
 }
@@ -63,18 +62,17 @@ fn what_cannot_run_is_refused() {
         ("services: {a: {command: x, env_file: .env}}\n", "copy the file"),
         ("services: {a: {command: x, scale: 0}}\n", "from 1 to 1000"),
         ("services: {a: {command: x, mem_limit: lots}}\n", "no value"),
+        ("services: {a: {command: x, restart: [a]}}\n", "it is a list"),
+        ("services: {a: {command: x, restart: sometimes}}\n", "none of `no`"),
+        ("services: {a: {command: {b: c}}}\n", "or one text"),
+        ("services: {a: {command: [b, [c]]}}\n", "a list of texts"),
+        ("services: {a: {command: b, environment: 7}}\n", "or a list of"),
+        ("services: [a]\n", "expected a map"),
+        ("services: {a: b}\n", "expected a map"),
+        ("- a\n", "expected a map"),
     ] {
         let imported = made(text);
         assert!(imported.functions.is_empty(), "{text}");
-        let notes: Vec<_> = imported
-            .report
-            .rows
-            .iter()
-            .filter(|row| row.verdict == Verdict::Refused)
-            .collect();
-        assert!(
-            notes.iter().any(|row| row.note.as_ref().unwrap().contains(why)),
-            "{text}: {notes:?}"
-        );
+        check_refused(&imported.report, why, text);
     }
 }

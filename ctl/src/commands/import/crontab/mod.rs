@@ -72,7 +72,9 @@ fn names_users(file: &Path) -> bool {
 /// Returns what `crontab -l` prints.
 fn listed(user: &str) -> Result<Text, Failure> {
     let output = Command::new("crontab").args(["-l", "-u", user]).output();
-    let output = output.map_err(|error| Failure::usage(format!("failed to run `crontab -l -u {user}`: {error}")))?;
+    let output = output.map_err(|error| {
+        Failure::usage(format!("failed to run `crontab -l -u {user}`: {error}")).help("name the file of the crontab")
+    })?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr);
         let message = format!("`crontab -l -u {user}` failed: {}", message.trim());

@@ -11,6 +11,12 @@ pub(super) struct Step<'a> {
     depends: Vec<String>,
 }
 
+/// Says whether no step says which it waits for.
+pub(super) fn is_plain(steps: &Item<'_>) -> bool {
+    let steps = steps.items();
+    steps.len() > 1 && steps.iter().all(|step| step.get("depends").is_none())
+}
+
 /// Returns the steps in their order; `in_order` says that it is that of the file.
 ///
 /// # Errors
@@ -22,6 +28,10 @@ pub(super) fn ordered<'a>(steps: &Item<'a>, in_order: bool) -> Result<Vec<Step<'
         .enumerate()
         .map(|(number, item)| step(number, *item))
         .collect();
+    if let Some(step) = found.iter().find(|step| step.item.is_list()) {
+        let why = "these steps run at once, and functions that call each other are one chain: run them in one script";
+        return Err((step.item.named(&step.name), why.to_owned()));
+    }
     if let Some(step) = found.iter().find(|step| step.depends.len() > 1) {
         return Err((
             step.item.named(&step.name),

@@ -3,15 +3,15 @@
 //!
 //! Files:
 //! - `chain`: the order of the steps
+//! - `step`: the keys of a step, and its script
 
 mod chain;
+mod step;
 
 use super::Imported;
 use super::names::{Names, stem};
-use super::script::Code;
 use super::tree::{self, Item};
 use crate::exit::Failure;
-use crate::habits::quoted;
 use fnd_manifest::foreign::yaml::Document;
 use fnd_manifest::foreign::{Field, Made, Report};
 use std::path::PathBuf;
@@ -42,11 +42,12 @@ struct Whole {
     env: Vec<(String, String, Field)>,
     timeout: Option<(String, Field)>,
     description: Option<(String, Field)>,
+    directory: Option<String>,
     is_chain: bool,
 }
 
 /// Makes functions of a DAG.
-fn dag(documents: &[Document], file: &str) -> Imported {
+pub(super) fn dag(documents: &[Document], file: &str) -> Imported {
     let mut imported = Imported {
         head: format!("Made of {file} by `fndctl import dagu`. Each step is a function, which calls the next one."),
         ..Imported::default()
@@ -64,9 +65,22 @@ fn dag(documents: &[Document], file: &str) -> Imported {
         return imported;
     };
     let root = Item::root(document);
+    if !root.is_map() {
+        report.refused(&root.named("steps"), "expected a map with `steps`");
+        return imported;
+    }
     let mut common = Whole::default();
     for item in root.items() {
         common.item(&item, report);
+    }
+    if let Some(steps) = root
+        .get("steps")
+        .filter(|steps| chain::is_plain(steps) && !common.is_chain)
+    {
+        let note = "no step has `depends`: they run in the order of the file, as newer versions of dagu run them; earlier ones \
+                    ran them at once";
+        report.differs(&steps.field(), "hooks.on_success", note);
+        common.is_chain = true;
     }
     let steps = root.get("steps").map(|steps| chain::ordered(&steps, common.is_chain));
     let steps = match steps {
@@ -94,13 +108,12 @@ fn dag(documents: &[Document], file: &str) -> Imported {
     for (number, step) in steps.iter().enumerate() {
         let mut made = Made::new(titles.get(number).map_or("", String::as_str));
         common.put(&mut made, number == 0);
-        step_keys(&mut made, report, step);
+        step::keys(&mut made, report, step, common.directory.as_deref());
         if let Some(next) = titles.get(number + 1) {
-            let lenient = step
-                .item
-                .get("continueOn")
-                .and_then(|on| on.get("failure")?.truth())
-                .unwrap_or_default();
+            let lenient = entry(&step.item, "continueOn").is_some_and(|on| match on.text() {
+                Some(word) => word == "failure" || word == "failed",
+                None => on.get("failure").and_then(|on| on.truth()).unwrap_or_default(),
+            });
             let hook = if lenient {
                 "hooks.on_completion"
             } else {
@@ -121,7 +134,12 @@ fn dag(documents: &[Document], file: &str) -> Imported {
 impl Whole {
     fn item(&mut self, item: &Item<'_>, report: &mut Report) {
         let field = item.field();
-        match item.key {
+        let scalar = ["name", "description", "timeoutSec", "workingDir", "type"];
+        let key = camel(item.key);
+        if scalar.contains(&key.as_str()) && !item.is_scalar(report, &field) {
+            return;
+        }
+        match key.as_str() {
             "name" | "steps" | "tags" | "group" | "logDir" | "histRetentionDays" => report.works(&field, ""),
             "description" => {
                 report.works(&field, "description");
@@ -131,20 +149,24 @@ impl Whole {
                 report.works(&field, "hooks.on_success");
                 self.is_chain = true;
             }
-            "type" => report.works(&field, ""),
+            "type" if item.text().as_deref() == Some("graph") => report.works(&field, ""),
+            "type" => report.refused(&field, "it is neither `chain` nor `graph`"),
+            "workingDir" if !item.text().is_some_and(|text| is_place(&text)) => report.refused(&field, PLACE),
+            "workingDir" => {
+                report.works(&field, "entry");
+                self.directory = item.text();
+            }
+            "container" | "ssh" => report.refused(
+                &field,
+                "fnd runs the steps on this machine: install their programs, and remove this",
+            ),
             "schedule" => {
                 let lines: Vec<Item<'_>> = if item.is_list() { item.items() } else { vec![*item] };
                 for line in lines {
                     self.schedule(&line, report);
                 }
             }
-            "env" => {
-                // A map, or a list of maps.
-                let maps = if item.is_list() { item.items() } else { vec![*item] };
-                for variable in maps.iter().flat_map(Item::items) {
-                    self.variable(&variable, report);
-                }
-            }
+            "env" => self.env.extend(variables(item, "env", report)),
             "timeoutSec" => match item.text().and_then(|text| text.parse::<u64>().ok()) {
                 Some(0) => report.works(&field, ""),
                 Some(seconds) => {
@@ -197,25 +219,6 @@ impl Whole {
         }
     }
 
-    fn variable(&mut self, variable: &Item<'_>, report: &mut Report) {
-        let field = variable.named(&format!("env.{}", variable.key));
-        let name = variable.key;
-        let valid = !name.is_empty()
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-            && !name.starts_with("FND_");
-        match variable.text() {
-            Some(value) if value.contains(['$', '`']) => report.refused(
-                &field,
-                "fnd expands nothing in `[env]`: write the value, or set it in the script",
-            ),
-            Some(value) if valid && !name.starts_with(|c: char| c.is_ascii_digit()) => {
-                report.works(&field, &field.name);
-                self.env.push((name.to_owned(), value, field));
-            }
-            _ => report.refused(&field, "it is no name or no value of a variable"),
-        }
-    }
-
     fn put(&self, made: &mut Made, first: bool) {
         if let Some((text, field)) = self.description.as_ref().filter(|_| first) {
             made.manifest.set("description", text.clone(), Some(field));
@@ -239,80 +242,64 @@ impl Whole {
     }
 }
 
-fn step_keys(made: &mut Made, report: &mut Report, step: &chain::Step<'_>) {
-    let mut code = Code::new("/bin/bash");
-    let mut command = None;
-    for item in step.item.items() {
-        let field = item.named(&format!("{}.{}", step.name, item.key));
-        match item.key {
-            "name" | "depends" | "stdout" | "stderr" | "id" => report.works(&field, ""),
-            "description" => {
-                let text = item.text().unwrap_or_default();
-                made.works(report, "description", text, &field);
+/// What a place must be.
+const PLACE: &str = "write an absolute path without variables: dagu begins a relative one where it runs itself";
+
+/// Says whether a text is a place that the script can name as it is.
+fn is_place(text: &str) -> bool {
+    text.starts_with('/') && !text.contains(['$', '`'])
+}
+
+/// Returns a key as earlier versions of dagu wrote it: `retry_policy` is `retryPolicy`.
+fn camel(key: &str) -> String {
+    let mut name = String::new();
+    let mut parts = key.split('_');
+    name.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let (first, rest) = part.split_at(part.chars().next().map_or(0, char::len_utf8));
+        name.push_str(&first.to_uppercase());
+        name.push_str(rest);
+    }
+    name
+}
+
+/// Returns the entry of a map, by the name of either version.
+fn entry<'a>(item: &Item<'a>, key: &str) -> Option<Item<'a>> {
+    item.items().into_iter().find(|found| camel(found.key) == key)
+}
+
+/// Reads variables: a map, a list of maps, or a list of `NAME=VALUE`.
+fn variables(env: &Item<'_>, prefix: &str, report: &mut Report) -> Vec<(String, String, Field)> {
+    let mut found = Vec::new();
+    let mut add = |item: &Item<'_>, name: &str, value: Option<String>| {
+        let field = item.named(&format!("{prefix}.{name}"));
+        let valid = !name.is_empty()
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+            && !name.starts_with("FND_")
+            && !name.starts_with(|c: char| c.is_ascii_digit());
+        match value {
+            Some(value) if value.contains(['$', '`']) => report.refused(
+                &field,
+                "fnd expands nothing in `[env]`: write the value, or set it in the script",
+            ),
+            Some(value) if valid => {
+                report.works(&field, &format!("env.{name}"));
+                found.push((name.to_owned(), value, field));
             }
-            "command" | "script" | "run" => {
-                command = command.or(Some((item, field)));
-            }
-            "dir" | "workingDir" => {
-                report.works(&field, "entry");
-                let directory = item.text().unwrap_or_default();
-                code.places.add(&directory, false);
-                code.line(format!("cd {} || exit", quoted(&directory)));
-            }
-            "continueOn" if item.items().iter().all(|on| on.key == "failure") => {
-                report.works(&field, "hooks.on_completion");
-            }
-            "retryPolicy" | "retry_policy" => {
-                let number = |key: &str| item.text_of(key).and_then(|text| text.parse::<i64>().ok());
-                match (number("limit"), number("intervalSec")) {
-                    (Some(limit @ 0..=10_000), interval) => {
-                        made.works(report, "retry.retries", limit, &field);
-                        made.manifest.set(
-                            "retry.interval",
-                            format!("{}s", interval.unwrap_or(1).clamp(1, 300)),
-                            Some(&field),
-                        );
-                        made.manifest.set("retry.backoff", "fixed", None);
-                        made.manifest.set("retry.jitter", "none", None);
-                    }
-                    _ => report.refused(&field, "expected `limit` and `intervalSec`"),
-                }
-            }
-            "mailOnError" | "signalOnStop" => report.not_here(&field, "`[alert]` tells of failures; fnd sends SIGTERM"),
-            "timeoutSec" => {
-                let seconds = item
-                    .text()
-                    .and_then(|text| text.parse::<u64>().ok())
-                    .filter(|seconds| *seconds > 0);
-                match seconds {
-                    Some(seconds) => made.works(report, "limits.timeout", format!("{seconds}s"), &field),
-                    None => report.refused(&field, "expected a number of seconds"),
-                }
-            }
-            _ => report.refused(&field, "fnd has no such thing for a step: do it in the script"),
+            _ => report.refused(&field, "it is no name or no value of a variable"),
+        }
+    };
+    let maps = if env.is_list() { env.items() } else { vec![*env] };
+    for map in &maps {
+        match map.text() {
+            Some(pair) => match pair.split_once('=') {
+                Some((name, value)) => add(map, name, Some(value.to_owned())),
+                None => add(map, &pair, None),
+            },
+            None => map.items().iter().for_each(|item| add(item, item.key, item.text())),
         }
     }
-    let Some((item, field)) = command else {
-        return report.refused(&step.item.named(&step.name), "the step has no command");
-    };
-    let text = match item.text() {
-        Some(text) => text,
-        None => item
-            .items()
-            .iter()
-            .filter_map(Item::text)
-            .map(|word| quoted(&word))
-            .collect::<Vec<_>>()
-            .join(" "),
-    };
-    code.places.of_command(&text);
-    code.line(text.trim_end());
-    let notes = code.put(made);
-    report.differs(
-        &field,
-        "entry",
-        &format!("it runs with bash in the sandbox, as a user of its own, with the default limits{notes}"),
-    );
+    found
 }
 
 #[cfg(test)]

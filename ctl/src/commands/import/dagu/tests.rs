@@ -1,14 +1,10 @@
 //! DAGs as functions.
 
 use super::*;
-use fnd_manifest::foreign::Verdict;
+use crate::commands::import::testing::{check_refused, only, table};
 
 fn made(text: &str) -> Imported {
     dag(&tree::parse("nightly.yaml", text.as_bytes()).unwrap(), "nightly.yaml")
-}
-
-fn table(made: &Made) -> toml::Table {
-    toml::from_str(&made.manifest.render("x").0).unwrap()
 }
 
 const NIGHTLY: &str = "schedule: \"0 1 * * *\"\nenv:\n  - DAY: mon\ntimeoutSec: 60\nsteps:\n\
@@ -51,12 +47,38 @@ fn what_is_no_chain_is_refused() {
         )
     };
     for (text, why) in [
-        (steps(&[("a", ""), ("b", "")]), "at once"),
+        (steps(&[("a", ""), ("b", ""), ("c", "a")]), "at once"),
         (steps(&[("a", ""), ("b", "a"), ("c", "a")]), "at once"),
+        ("steps:\n  - name: a\n    run: other\n".to_owned(), "another DAG"),
+        ("steps:\n  - name: a\n    command: {a: b}\n".to_owned(), "it is a map"),
+        (
+            "type: odd\nsteps:\n  - name: a\n    command: x\n".to_owned(),
+            "neither `chain`",
+        ),
+        (
+            "container: {image: x}\nsteps:\n  - name: a\n    command: x\n".to_owned(),
+            "on this machine",
+        ),
+        (
+            "steps:\n  - name: a\n    command: x\n    retryPolicy: {limit: 1, exitCode: [3]}\n".to_owned(),
+            "not_on_exit",
+        ),
+        (
+            "steps:\n  - name: a\n    command: x\n    continueOn: {exitCode: [3]}\n".to_owned(),
+            "`failure` only",
+        ),
+        ("steps:\n  - [echo a, echo b]\n  - echo c\n".to_owned(), "at once"),
         (steps(&[("a", ""), ("b", "a"), ("c", "a, b")]), "several"),
         (steps(&[("a", "b"), ("b", "a")]), "no step is the first"),
         (steps(&[("a", "z")]), "no step `z`"),
         ("steps: []\n".to_owned(), "no steps"),
+        ("- a\n".to_owned(), "expected a map"),
+        ("workingDir: ~/x\nsteps:\n  - echo a\n".to_owned(), "an absolute path"),
+        (
+            "steps:\n  - command: a\n    dir: ${HOME}/x\n".to_owned(),
+            "an absolute path",
+        ),
+        ("steps:\n  - command: [a, [b]]\n".to_owned(), "a list of texts"),
         ("x: 1\n".to_owned(), "no steps"),
         (String::new(), "expected one DAG"),
         (
@@ -71,25 +93,39 @@ fn what_is_no_chain_is_refused() {
     ] {
         let imported = made(&text);
         assert!(imported.functions.is_empty(), "{text}");
-        let notes: Vec<_> = imported
-            .report
-            .rows
-            .iter()
-            .filter(|row| row.verdict == Verdict::Refused)
-            .collect();
-        assert!(
-            notes.iter().any(|row| row.note.as_ref().unwrap().contains(why)),
-            "{text}: {notes:?}"
-        );
+        check_refused(&imported.report, why, &text);
     }
 }
 
 #[test]
 fn steps_of_the_type_chain_are_in_their_order() {
-    let imported = made("type: chain\nsteps:\n  - name: b\n    command: x\n  - echo hello\n");
-    let names: Vec<_> = imported.functions.iter().map(|made| made.name.as_str()).collect();
-    assert!(names.is_empty(), "a step that is a text alone has no keys: {names:?}");
     let imported = made("type: chain\nsteps:\n  - name: b\n    command: x\n  - name: a\n    command: y\n");
     let names: Vec<_> = imported.functions.iter().map(|made| made.name.as_str()).collect();
     assert_eq!(names, ["nightly-b", "nightly-a"]);
+}
+
+#[test]
+fn a_retry_policy_is_that_of_the_function() {
+    for (policy, expected) in [
+        ("{limit: 3, intervalSec: 5}", [Some("5s"), Some("fixed"), None, None]),
+        (
+            "{limit: 3, interval_sec: 600}",
+            [Some("600s"), Some("fixed"), None, Some("600s")],
+        ),
+        (
+            "{limit: 5, intervalSec: 2, backoff: true, maxIntervalSec: 60}",
+            [Some("2s"), None, Some("2.0"), Some("60s")],
+        ),
+    ] {
+        let imported = made(&format!(
+            "steps:\n  - name: a\n    command: x\n    retryPolicy: {policy}\n"
+        ));
+        let retry = table(only(&imported))["retry"].clone();
+        let found = ["interval", "backoff", "factor", "max_interval"].map(|key| {
+            retry
+                .get(key)
+                .map(|value| value.to_string().trim_matches('"').to_owned())
+        });
+        assert_eq!(found.each_ref().map(Option::as_deref), expected, "{policy}");
+    }
 }

@@ -40,6 +40,22 @@ const NOTHING: [&str; 8] = [
     "namespace",
 ];
 
+/// Keys whose value is a text, a number, or `true` or `false`.
+const SCALARS: [&str; 12] = [
+    "name",
+    "script",
+    "cwd",
+    "interpreter",
+    "exec_interpreter",
+    "exec_mode",
+    "instances",
+    "max_memory_restart",
+    "restart_delay",
+    "exp_backoff_restart_delay",
+    "kill_timeout",
+    "cron_restart",
+];
+
 /// A function on its way.
 pub(super) struct App<'a> {
     pub(super) made: Made,
@@ -62,7 +78,7 @@ impl<'a> App<'a> {
 
     /// Takes an app over.
     pub(super) fn read(&mut self, app: &Item<'_>) {
-        let restarts = app.get("autorestart").and_then(|item| item.truth()).unwrap_or(true);
+        let restarts = app.truth_of("autorestart", true, &mut self.report);
         let instances = app.get("instances").map_or(1, |item| self.instances(&item, restarts));
         if restarts {
             self.made.manifest.set("mode", "service", None);
@@ -78,6 +94,9 @@ impl<'a> App<'a> {
     fn item(&mut self, item: &Item<'_>, restarts: bool, instances: u64) {
         let (report, field, made) = (&mut self.report, item.field(), &mut self.made);
         let text = item.text().unwrap_or_default();
+        if SCALARS.contains(&item.key) && !item.is_scalar(report, &field) {
+            return;
+        }
         let milliseconds = || {
             text.parse::<u64>()
                 .ok()

@@ -30,19 +30,32 @@ pub(super) fn evaluate(path: &Path) -> Result<Vec<Document>, Failure> {
             .lines()
             .find(|line| line.contains("Error"))
             .unwrap_or("node failed");
+        // node names the place in a line of its own: `/srv/app/ecosystem.config.js:3`.
+        let place = full.display().to_string() + ":";
+        let line = message
+            .lines()
+            .find_map(|line| line.trim_end_matches(')').split_once(&place))
+            .map(|(_, at)| at);
+        let at = line.map(|at| format!(":{at}")).unwrap_or_default();
         return Err(Failure::new(
             Exit::InvalidManifest,
-            format!("`{name}` cannot be evaluated: {}", reason.trim()),
-        ));
+            format!("`{name}{at}` cannot be evaluated: {}", reason.trim()),
+        )
+        .help("`node FILE` shows the whole message"));
     }
     let mut documents = tree::parse(&name, &output.stdout)?;
-    for document in &mut documents {
-        document.lines = text.lines().map(str::to_owned).collect();
-        let lines: Vec<&str> = text.lines().collect();
+    place_in(&mut documents, &text);
+    Ok(documents)
+}
+
+/// Sets the places of all values to those in the text of the program.
+pub(in crate::commands::import) fn place_in(documents: &mut [Document], text: &str) {
+    let lines: Vec<&str> = text.lines().collect();
+    for document in documents {
+        document.lines = lines.iter().map(|line| (*line).to_owned()).collect();
         let mut cursor = At(1, 1);
         place(&mut document.root, &lines, &mut cursor);
     }
-    Ok(documents)
 }
 
 fn tree_text(path: &Path) -> Result<String, Failure> {

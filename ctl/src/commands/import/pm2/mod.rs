@@ -5,7 +5,7 @@
 //! - `evaluate`: runs a file that is a program
 
 mod app;
-mod evaluate;
+pub(super) mod evaluate;
 
 use super::Imported;
 use super::names::{Names, stem};
@@ -67,7 +67,7 @@ fn field(file: &str) -> Field {
 }
 
 /// Makes functions of the apps.
-fn apps(documents: &[Document], file: &str, base: &Path, env: Option<&str>, own: bool) -> Imported {
+pub(super) fn apps(documents: &[Document], file: &str, base: &Path, env: Option<&str>, own: bool) -> Imported {
     let mut imported = Imported {
         head: format!("Made of {file} by `fndctl import pm2`. The program stays where it is."),
         ..Imported::default()

@@ -62,6 +62,13 @@ struct Machine<'a> {
     here: &'a str,
 }
 
+/// What supervisord does without `autorestart`, and fnd does not.
+const RESTARTS: &str = "fnd starts it again after an exit code 0, too, and supervisord only after one that `exitcodes` \
+                        does not have";
+
+/// Sections about supervisord itself.
+const OWN: [&str; 4] = ["supervisord", "supervisorctl", "unix_http_server", "inet_http_server"];
+
 /// The most functions of one program.
 const PROCESSES_MAX: u32 = 100;
 
@@ -96,7 +103,13 @@ fn programs(text: &Text, machine: Machine<'_>) -> Imported {
             _ if section.name == "include" => {
                 report.not_here(&section.field, "import the files that it names one by one");
             }
-            _ => report.not_here(&section.field, "it is about supervisord itself"),
+            Some(("rpcinterface" | "ctlplugin", _)) => {
+                report.not_here(&section.field, "it is about supervisord itself");
+            }
+            None if OWN.contains(&section.name.as_str()) => {
+                report.not_here(&section.field, "it is about supervisord itself");
+            }
+            _ => report.unknown(&section.field, "supervisord has no such section"),
         }
     }
     if !sections.iter().any(|section| section.name.contains("program:")) {
@@ -114,9 +127,11 @@ fn program(section: &Section, name: &str, names: &mut Names, machine: Machine<'_
     let number = |key: &str, otherwise: u32| value(key).map_or(Some(otherwise), |item| item.value.parse().ok());
     let (count, first) = (number("numprocs", 1), number("numprocs_start", 0));
     let (Some(count @ 1..=PROCESSES_MAX), Some(first @ 0..=100_000)) = (count, first) else {
+        let item = value("numprocs").filter(|_| !matches!(count, Some(1..=PROCESSES_MAX)));
+        let item = item.or_else(|| value("numprocs_start"));
         report.refused(
-            &section.field,
-            &format!("`numprocs` is a number from 1 to {PROCESSES_MAX}"),
+            item.map_or(&section.field, |item| &item.field),
+            &format!("expected `numprocs` from 1 to {PROCESSES_MAX}, and `numprocs_start` from 0 to 100000"),
         );
         return (Vec::new(), report);
     };
@@ -186,6 +201,9 @@ impl Maker<'_> {
                 Err(why) => self.report.refused(&item.field, &why),
             }
         }
+        if section.items.iter().all(|item| item.key != "autorestart") {
+            self.report.differs(&section.field, "mode", RESTARTS);
+        }
         match command.last() {
             Some(item) => self.command(item),
             None => self.report.refused(&section.field, "the program has no `command`"),
@@ -195,7 +213,14 @@ impl Maker<'_> {
     fn item(&mut self, item: &Item, value: &str) {
         let (report, field, made) = (&mut self.report, &item.field, &mut self.made);
         let truth = matches!(value.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1");
+        let boolean = truth || matches!(value.to_ascii_lowercase().as_str(), "false" | "no" | "off" | "0");
         match item.key.as_str() {
+            "autostart" | "redirect_stderr" | "stopasgroup" | "killasgroup" if !boolean => {
+                report.refused(field, &format!("`{value}` is neither `true` nor `false`"));
+            }
+            "autorestart" if !boolean && !value.eq_ignore_ascii_case("unexpected") => {
+                report.refused(field, &format!("`{value}` is none of `true`, `false` and `unexpected`"));
+            }
             "process_name" | "numprocs_start" => report.works(field, ""),
             "numprocs" if self.replicas > 1 => made.works(report, "service.replicas", i64::from(self.replicas), field),
             "numprocs" => report.works(field, ""),
@@ -223,6 +248,7 @@ impl Maker<'_> {
             "autostart" if truth => report.works(field, ""),
             "autostart" => made.differs(report, ("enabled", false), field, "`fndctl enable F` starts it"),
             "autorestart" if truth => report.works(field, "mode"),
+            "autorestart" if value.eq_ignore_ascii_case("unexpected") => report.differs(field, "mode", RESTARTS),
             "autorestart" => report.differs(
                 field,
                 "mode",
@@ -293,101 +319,4 @@ impl Maker<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use fnd_manifest::foreign::Verdict;
-
-    fn made(text: &str) -> Imported {
-        let scripts = Scripts {
-            link: false,
-            read: |_| None,
-        };
-        let machine = Machine {
-            scripts,
-            own: false,
-            here: "/etc/supervisor",
-        };
-        programs(&Text::new("web.conf", text), machine)
-    }
-
-    #[test]
-    fn a_program_is_a_service() {
-        let imported = made(
-            "[supervisord]\nlogfile=/x\n[program:Web]\ncommand=%(here)s/web --name %(program_name)s 'a b' $HOME ; c\nnumprocs=3\n\
-             process_name=%(program_name)s_%(process_num)02d\ndirectory=/srv/web\nenvironment=A=\"1,2\",B=x\nuser=www\nautorestart=true\n\
-             stopwaitsecs=20\nstopsignal=QUIT\nstdout_logfile=/var/log/x\nredirect_stderr=true\numask=027\nodd=1\n[eventlistener:x]\ncommand=y\n",
-        );
-        let [function] = imported.functions.as_slice() else {
-            panic!("{:?}", imported.report);
-        };
-        assert_eq!(function.name, "web");
-        let manifest: toml::Table = toml::from_str(&function.manifest.render("x").0).unwrap();
-        assert_eq!(
-            (manifest["mode"].as_str(), manifest["service"]["replicas"].as_integer()),
-            (Some("service"), Some(3))
-        );
-        assert_eq!(
-            (manifest["env"]["A"].as_str(), manifest["limits"]["grace"].as_str()),
-            (Some("1,2"), Some("20s"))
-        );
-        assert_eq!(
-            str::from_utf8(&function.files[0].bytes).unwrap(),
-            "#!/usr/bin/env bash\numask 027\ncd /srv/web || exit\nexec /etc/supervisor/web --name Web 'a b' '$HOME'\n"
-        );
-        let verdict = |name: &str| {
-            imported
-                .report
-                .rows
-                .iter()
-                .find(|row| row.field == name)
-                .unwrap()
-                .verdict
-        };
-        assert_eq!(
-            (verdict("stopsignal"), verdict("odd"), verdict("user")),
-            (Verdict::NotHere, Verdict::Unknown, Verdict::Differs)
-        );
-        assert_eq!(verdict("[eventlistener:x]"), Verdict::NotHere);
-    }
-
-    #[test]
-    fn processes_with_different_commands_are_functions_of_their_own() {
-        let imported =
-            made("[program:web]\ncommand=/bin/web --port=80%(process_num)02d\nnumprocs=2\nnumprocs_start=1\n");
-        let names: Vec<_> = imported.functions.iter().map(|made| made.name.as_str()).collect();
-        assert_eq!(names, ["web-1", "web-2"]);
-        assert!(
-            str::from_utf8(&imported.functions[1].files[0].bytes)
-                .unwrap()
-                .contains("--port=8002")
-        );
-    }
-
-    #[test]
-    fn what_is_no_program_is_refused() {
-        for (text, why) in [
-            ("", "there is no program"),
-            ("[supervisord]\n", "there is no program"),
-            ("[program:x]\n", "no `command`"),
-            ("[program:x]\ncommand=\n", "there is no command"),
-            ("[program:x]\ncommand='a\n", "quote"),
-            ("[program:x]\ncommand=a %(ENV_HOME)s\n", "not known here"),
-            ("[program:x]\ncommand=a\nnumprocs=100000\n", "`numprocs`"),
-            ("[program:x]\ncommand=a\nenvironment=A\n", "separated by commas"),
-            ("hello\n", "expected `key=value`"),
-        ] {
-            let imported = made(text);
-            assert!(imported.functions.is_empty(), "{text}");
-            let notes: Vec<_> = imported
-                .report
-                .rows
-                .iter()
-                .filter(|row| row.verdict == Verdict::Refused)
-                .collect();
-            assert!(
-                notes.iter().any(|row| row.note.as_ref().unwrap().contains(why)),
-                "{text}: {notes:?}"
-            );
-        }
-    }
-}
+mod tests;

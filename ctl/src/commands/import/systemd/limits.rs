@@ -50,7 +50,16 @@ pub(super) fn limit(maker: &mut Maker<'_>, item: &Item) -> bool {
             }
             return true;
         }
-        "TimeoutStopSec" | "TimeoutSec" => ("limits.grace", duration(value).map(Value::from)),
+        "TimeoutStopSec" | "TimeoutSec" => {
+            // It bounds the start, too, and a script is over when it has started.
+            if item.key == "TimeoutSec" && !maker.service {
+                match duration(value) {
+                    Ok(time) => maker.made.works(&mut maker.report, "limits.timeout", time, &item.field),
+                    Err(why) => maker.report.refused(&item.field, &why),
+                }
+            }
+            ("limits.grace", duration(value).map(Value::from))
+        }
         "TimeoutStartSec" | "RuntimeMaxSec" if maker.service => {
             maker.report.not_here(
                 &item.field,

@@ -88,10 +88,12 @@ pub(super) fn make(name: &str, unit: &Unit, timer: Option<&Unit>, machine: Machi
             "notify" | "notify-reload" | "dbus" => {
                 report.differs(field, "mode", "fnd takes it for ready when it has started; `[service] ready` asks it");
             }
+            // A wrapper could wait until every process has ended. But a program that forks into the background closes its
+            // output, writes to `/run` and changes its user, which the sandbox forbids: it would only seem to be taken over.
             "forking" => report.refused(
                 field,
-                "the first process ends, and then fnd would end the others: use the program's option to stay in the foreground, \
-                 and `Type=simple`",
+                "fnd takes the end of the first process for the end of the service, and then ends the others: start the program \
+                 with its option to stay in the foreground (its manual names it), and write `Type=simple`",
             ),
             _ => report.refused(field, &format!("`{kind}` is no type of a service")),
         }

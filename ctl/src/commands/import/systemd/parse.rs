@@ -13,7 +13,7 @@ pub(super) struct Item {
 }
 
 /// Keys whose lines add up, until an empty one removes those before it. Of all others the last line counts.
-const LISTS: [&str; 30] = [
+const LISTS: [&str; 45] = [
     "OnCalendar",
     "OnActiveSec",
     "OnBootSec",
@@ -44,6 +44,21 @@ const LISTS: [&str; 30] = [
     "CapabilityBoundingSet",
     "DeviceAllow",
     "LoadCredential",
+    "LoadCredentialEncrypted",
+    "SetCredential",
+    "SetCredentialEncrypted",
+    "ImportCredential",
+    "AmbientCapabilities",
+    "PassEnvironment",
+    "UnsetEnvironment",
+    "IPAddressAllow",
+    "IPAddressDeny",
+    "RestrictAddressFamilies",
+    "Documentation",
+    "OnFailure",
+    "BindsTo",
+    "PartOf",
+    "Conflicts",
 ];
 
 /// Returns the settings of a file, in their order, and its bad lines with what is wrong.

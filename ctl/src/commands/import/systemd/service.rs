@@ -5,7 +5,7 @@ use super::environment::{environment, environment_file};
 use super::exec::commands;
 use super::limits::limit;
 use super::make::{Maker, Step};
-use super::parse::Item;
+use super::parse::{Item, words};
 use super::values::{duration, truth};
 use crate::commands::import::places;
 use fnd_wire::units::print_duration;
@@ -182,9 +182,23 @@ fn exec(maker: &mut Maker<'_>, item: &Item) -> bool {
         "ExecStartPre" => Step::Before,
         "ExecCondition" => Step::Condition,
         "ExecStartPost" => Step::After,
-        "ExecStop" | "ExecStopPost" | "ExecReload" => {
-            let why =
-                "fnd sends SIGTERM, then SIGKILL: let the program clean up by itself; a saved file replaces a reload";
+        "ExecStop" if maker.service && is_sigterm(&item.value) => {
+            maker.report.works(&item.field, "");
+            return true;
+        }
+        "ExecStop" if maker.service => {
+            let note = "fnd ends every process with SIGTERM, and after `limits.grace` with SIGKILL: let the program clean up when \
+                        it gets SIGTERM";
+            maker.report.differs(&item.field, "", note);
+            return true;
+        }
+        "ExecStop" | "ExecStopPost" => {
+            let why = "fnd runs nothing after the end: write it into the script, behind the command or in a `trap`";
+            maker.report.not_here(&item.field, why);
+            return true;
+        }
+        "ExecReload" => {
+            let why = "fnd sends no signal for a reload: a saved function is started anew";
             maker.report.not_here(&item.field, why);
             return true;
         }
@@ -204,6 +218,22 @@ fn exec(maker: &mut Maker<'_>, item: &Item) -> bool {
         Err(why) => maker.report.refused(&item.field, &why),
     }
     true
+}
+
+/// Says whether a command only sends SIGTERM to the service, as fnd does.
+fn is_sigterm(command: &str) -> bool {
+    let words = words(command).unwrap_or_default();
+    let [program, arguments @ ..] = words.as_slice() else {
+        return false;
+    };
+    let (targets, signal): (Vec<&str>, Vec<&str>) = arguments
+        .iter()
+        .map(String::as_str)
+        .partition(|word| ["$MAINPID", "${MAINPID}"].contains(word));
+    let signal = signal.concat().to_ascii_uppercase().replace("SIG", "");
+    program.trim_start_matches(['-', '@', ':', '+', '!']).rsplit('/').next() == Some("kill")
+        && targets.len() == 1
+        && ["", "-TERM", "-15", "-STERM", "-S15"].contains(&signal.as_str())
 }
 
 /// Protections.
@@ -297,6 +327,10 @@ fn restart(maker: &mut Maker<'_>, item: &Item) -> bool {
         "KillMode" if value == "control-group" || value == "mixed" => report.works(field, ""),
         "KillMode" => report.not_here(field, "fnd ends every process of a function"),
         "KillSignal" if value == "SIGTERM" || value == "15" => report.works(field, ""),
+        "KillSignal" if ["SIGKILL", "9"].contains(&value) => {
+            let note = "SIGTERM comes first, and SIGKILL at once behind it";
+            maker.made.differs(report, ("limits.grace", "0"), field, note);
+        }
         "KillSignal" => report.not_here(
             field,
             "fnd sends SIGTERM: trap it in the script, and send the other signal",

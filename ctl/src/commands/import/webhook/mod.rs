@@ -1,9 +1,11 @@
 //! `fndctl import webhook`: a function with a route for each hook of <https://github.com/adnanh/webhook>.
 //!
 //! Files:
+//! - `answer`: what the caller gets
 //! - `rules`: trigger rules
 //! - `values`: values of a request
 
+mod answer;
 mod rules;
 mod values;
 
@@ -52,7 +54,7 @@ pub(crate) fn import(args: &Args) -> Result<Imported, Failure> {
 }
 
 /// Makes functions of the hooks.
-fn hooks(documents: &[Document], file: &str, scripts: Scripts) -> Imported {
+pub(super) fn hooks(documents: &[Document], file: &str, scripts: Scripts) -> Imported {
     let mut imported = Imported {
         head: format!("Made of {file} by `fndctl import webhook`. webhook has no timeout, so `timeout` is \"none\"."),
         ..Imported::default()
@@ -87,6 +89,24 @@ fn hooks(documents: &[Document], file: &str, scripts: Scripts) -> Imported {
     }
     imported
 }
+
+/// Keys whose value is a text, a number, or `true` or `false`.
+const SCALARS: [&str; 5] = [
+    "id",
+    "execute-command",
+    "command-working-directory",
+    "response-message",
+    "incoming-payload-content-type",
+];
+
+/// Keys whose value is a list.
+const LISTS: [&str; 5] = [
+    "pass-arguments-to-command",
+    "pass-environment-to-command",
+    "pass-file-to-command",
+    "parse-parameters-as-json",
+    "response-headers",
+];
 
 /// A function on its way.
 struct Maker {
@@ -134,8 +154,8 @@ impl Maker {
         for item in hook.items() {
             self.item(&item);
         }
-        let truth = |key: &str| hook.get(key).and_then(|item| item.truth()).unwrap_or_default();
-        self.answer(hook, truth("include-command-output-in-response"));
+        let output = hook.truth_of("include-command-output-in-response", false, &mut self.report);
+        self.answer(hook, output);
         self.credentials();
         self.route();
         self.script(hook);
@@ -145,6 +165,12 @@ impl Maker {
     fn item(&mut self, item: &Item<'_>) {
         let field = item.field();
         let report = &mut self.report;
+        if SCALARS.contains(&item.key) && !item.is_scalar(report, &field) {
+            return;
+        }
+        if LISTS.contains(&item.key) && !item.is_list() {
+            return report.refused(&field, "expected a list");
+        }
         match item.key {
             "id" => {
                 let path = format!("/hooks/{}", item.text().unwrap_or_default());
@@ -156,12 +182,11 @@ impl Maker {
                 }
             }
             "http-methods" => {
-                let methods: Vec<Value> = item
-                    .items()
-                    .iter()
-                    .filter_map(Item::text)
-                    .map(|text| Value::from(text.trim().to_ascii_uppercase()))
-                    .collect();
+                let Some(methods) = item.texts(report, &field) else {
+                    return;
+                };
+                let methods = methods.iter().map(|text| Value::from(text.trim().to_ascii_uppercase()));
+                let methods: Vec<Value> = methods.collect();
                 report.works(&field, "http.methods");
                 self.route.push(("methods", Value::Array(methods), Some(field)));
             }
@@ -176,7 +201,13 @@ impl Maker {
             }
             "pass-environment-to-command" => self.variables(item, false),
             "pass-file-to-command" => self.variables(item, true),
-            "trigger-rule" => self.rules.add(item, report, &mut self.needs),
+            "trigger-rule" => {
+                self.rules.add(item, report, &mut self.needs);
+                if !self.rules.when.is_empty() {
+                    let note = "a request for which it does not hold is answered with 204, and not with a sentence";
+                    report.differs(&field, "http.when", note);
+                }
+            }
             "trigger-rule-mismatch-http-response-code" => {
                 report.not_here(
                     &field,
@@ -246,58 +277,6 @@ impl Maker {
             }
         }
         self.report.works(&list.field(), "entry");
-    }
-
-    /// What the caller gets.
-    fn answer(&mut self, hook: &Item<'_>, output: bool) {
-        let status = hook.get("success-http-response-code");
-        if let Some(item) = hook.get("include-command-output-in-response") {
-            self.report.works(&item.field(), if output { "" } else { "http.async" });
-        }
-        if let Some(item) = hook.get("include-command-output-in-response-on-error") {
-            let note = "a failed run is answered with 500 and the reason; `response = \"cgi\"` with `Status: 500` and exit 0 answers with text";
-            self.report.not_here(&item.field(), note);
-        }
-        let message = hook.get("response-message");
-        if !output {
-            self.route.push(("async", Value::from(true), None));
-            let note = "the run is queued, and the answer is 202 with its id; `include-command-output-in-response` answers with the output";
-            for item in [message, status, hook.get("response-headers")].into_iter().flatten() {
-                self.report.not_here(&item.field(), note);
-            }
-            return;
-        }
-        if let Some(item) = message {
-            self.report.works(&item.field(), "");
-        }
-        for header in hook.get("response-headers").iter().flat_map(|item| item.items()) {
-            let pair = header.text_of("name").zip(header.text_of("value"));
-            match pair.filter(|(name, value)| !format!("{name}{value}").contains(['\n', '\r', '\0', ':'])) {
-                Some((name, value)) => {
-                    self.report.works(&header.named("response-headers"), "http.response");
-                    self.headers.push((name, value));
-                }
-                None => self
-                    .report
-                    .refused(&header.named("response-headers"), "expected a `name` and a `value`"),
-            }
-        }
-        if let Some(item) = status {
-            match item
-                .text()
-                .and_then(|code| code.parse::<u16>().ok())
-                .filter(|code| (200..600).contains(code))
-            {
-                Some(code) => {
-                    self.report.works(&item.field(), "http.response");
-                    self.headers.insert(0, ("Status".to_owned(), code.to_string()));
-                }
-                None => self.report.refused(&item.field(), "expected a status from 200 to 599"),
-            }
-        }
-        if !self.headers.is_empty() {
-            self.route.push(("response", Value::from("cgi"), None));
-        }
     }
 
     fn credentials(&mut self) {

@@ -44,7 +44,11 @@ impl Rules {
                 }
                 Err(why) => report.refused(&part.field(), &why),
             },
-            _ => report.unknown(&part.field(), "webhook has no such rule"),
+            // Without its rule, the hook would run for everybody.
+            _ => report.refused(
+                &rule.named("trigger-rule"),
+                "a rule is one of `and`, `or`, `not` and `match`",
+            ),
         }
     }
 

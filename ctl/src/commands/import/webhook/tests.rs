@@ -1,7 +1,7 @@
 //! Hooks as functions.
 
 use super::*;
-use fnd_manifest::foreign::Verdict;
+use crate::commands::import::testing::{check_refused, only, table};
 
 fn made(text: &str) -> Imported {
     let documents = tree::parse("hooks.json", text.as_bytes()).unwrap();
@@ -24,11 +24,7 @@ fn rule(rule: &str) -> Imported {
 
 #[track_caller]
 fn route(imported: &Imported) -> toml::Table {
-    let [made] = imported.functions.as_slice() else {
-        panic!("{:?}", imported.report);
-    };
-    let table: toml::Table = toml::from_str(&made.manifest.render("x").0).unwrap();
-    table["http"][0].as_table().unwrap().clone()
+    table(only(imported))["http"][0].as_table().unwrap().clone()
 }
 
 fn code(imported: &Imported) -> String {
@@ -105,6 +101,26 @@ fn an_answer_with_headers_is_that_of_a_cgi_script() {
 }
 
 #[test]
+fn an_answer_that_waits_for_nothing_has_the_message() {
+    let imported = hook(
+        r#", "response-message": "on its way", "success-http-response-code": 201, "response-headers": [{"name": "X-A", "value": "a: b"}]"#,
+    );
+    let table = route(&imported);
+    assert_eq!(table["async"].as_bool(), Some(true));
+    let answer = table["answer"].as_table().unwrap();
+    assert_eq!(
+        (
+            answer["status"].as_integer(),
+            answer["body"].as_str(),
+            answer["headers"]["X-A"].as_str()
+        ),
+        (Some(201), Some("on its way"), Some("a: b"))
+    );
+    let plain = route(&hook(""));
+    assert_eq!(plain["answer"].to_string(), "{ status = 200 }");
+}
+
+#[test]
 fn what_cannot_be_checked_is_refused() {
     let signature = |kind: &str, header: &str| {
         format!(
@@ -128,6 +144,10 @@ fn what_cannot_be_checked_is_refused() {
             "only `value`",
         ),
         (rule(r#"{"and": [], "or": []}"#), "is one of"),
+        (rule("[1]"), "is one of"),
+        (rule(r#"{"odd": []}"#), "is one of"),
+        (hook(r#", "http-methods": "POST""#), "a list of texts"),
+        (hook(r#", "pass-arguments-to-command": "x""#), "expected a list"),
         (rule(r#"{"match": {"type": "odd"}}"#), "no type of a match"),
         (
             hook(r#", "parse-parameters-as-json": [{"source": "payload", "name": "x"}]"#),
@@ -141,6 +161,12 @@ fn what_cannot_be_checked_is_refused() {
             hook(r#", "pass-environment-to-command": [{"source": "payload", "name": "a.b"}]"#),
             "write `envname`",
         ),
+        (
+            hook(r#", "include-command-output-in-response": "maybe""#),
+            "`true` or `false`",
+        ),
+        (hook(r#", "success-http-response-code": 99"#), "from 200 to 599"),
+        (hook(r#", "response-message": ["x"]"#), "it is a list"),
         (made(r#"[{"id": "x"}]"#), "the hook has none"),
         (made(r#"[{"id": "a b", "execute-command": "x"}]"#), "no path"),
         (made(r#"["x"]"#), "expected a hook"),
@@ -149,12 +175,6 @@ fn what_cannot_be_checked_is_refused() {
         (made(""), "there is no hook"),
     ] {
         assert!(imported.functions.is_empty(), "{why}");
-        let refused = imported
-            .report
-            .rows
-            .iter()
-            .filter(|row| row.verdict == Verdict::Refused);
-        let notes: Vec<_> = refused.filter_map(|row| row.note.clone()).collect();
-        assert!(notes.iter().any(|note| note.contains(why)), "{why}: {notes:?}");
+        check_refused(&imported.report, why, why);
     }
 }

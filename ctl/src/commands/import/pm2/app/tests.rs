@@ -1,16 +1,13 @@
 //! Apps as services.
 
+use crate::commands::import::testing::{check_refused, only, row, table};
 use crate::commands::import::{Imported, tree};
-use fnd_manifest::foreign::{Made, Verdict};
+use fnd_manifest::foreign::Verdict;
 use std::path::Path;
 
 fn made(text: &str, env: Option<&str>) -> Imported {
     let documents = tree::parse("ecosystem.json", text.as_bytes()).unwrap();
     super::super::apps(&documents, "ecosystem.json", Path::new("/srv/app"), env, false)
-}
-
-fn table(made: &Made) -> toml::Table {
-    toml::from_str(&made.manifest.render("x").0).unwrap()
 }
 
 #[test]
@@ -21,9 +18,7 @@ fn an_app_is_a_service_where_it_is() {
         "restart_delay": 4000, "kill_timeout": 1600, "watch": true, "out_file": "x.log", "max_restarts": 10, "odd": 1}]}"#,
         Some("production"),
     );
-    let [function] = imported.functions.as_slice() else {
-        panic!("{:?}", imported.report);
-    };
+    let function = only(&imported);
     let manifest = table(function);
     assert_eq!(manifest["mode"].as_str(), Some("service"));
     assert_eq!(manifest["service"]["replicas"].as_integer(), Some(2));
@@ -40,15 +35,7 @@ fn an_app_is_a_service_where_it_is() {
         code,
         "#!/usr/bin/env bash\ncd /srv/app || exit\nexec node --trace-warnings ./server.js --port 80 'a b'\n"
     );
-    let verdict = |name: &str| {
-        imported
-            .report
-            .rows
-            .iter()
-            .find(|row| row.field == name)
-            .unwrap()
-            .verdict
-    };
+    let verdict = |name: &str| row(&imported.report, name).verdict;
     assert_eq!(
         (verdict("watch"), verdict("odd"), verdict("exec_mode")),
         (Verdict::NotHere, Verdict::Unknown, Verdict::Differs)
@@ -96,19 +83,13 @@ fn what_is_no_app_is_refused() {
         (r#"{"script": "a.js", "max_memory_restart": "lots"}"#, "no size"),
         (r#"{"script": "a.js", "env": {"a b": 1}}"#, "no name"),
         (r#"{"script": "a.js", "args": "'a"}"#, "quote"),
+        (r#"{"script": "a.js", "cwd": ["a"]}"#, "it is a list"),
+        (r#"{"script": "a.js", "autorestart": "maybe"}"#, "`true` or `false`"),
+        (r#"{"script": {}}"#, "it is a map"),
         (r#"{"script": "a.js", "autorestart": false, "cron_restart": "x"}"#, ""),
     ] {
         let imported = made(text, None);
         assert!(imported.functions.is_empty(), "{text}");
-        let notes: Vec<_> = imported
-            .report
-            .rows
-            .iter()
-            .filter(|row| row.verdict == Verdict::Refused)
-            .collect();
-        assert!(
-            notes.iter().any(|row| row.note.as_ref().unwrap().contains(why)),
-            "{text}: {notes:?}"
-        );
+        check_refused(&imported.report, why, text);
     }
 }

@@ -1,6 +1,7 @@
 //! Units as functions.
 
 use super::*;
+use crate::commands::import::testing::{check_refused, row, table};
 use fnd_manifest::foreign::Verdict;
 
 fn unit(name: &str, text: &str) -> Unit {
@@ -26,10 +27,6 @@ fn made(service: &Unit, timer: Option<&Unit>) -> (Option<Made>, Report) {
         home: &|_| Some("/home/x".to_owned()),
     };
     make("x", service, timer, machine)
-}
-
-fn table(made: &Made) -> toml::Table {
-    toml::from_str(&made.manifest.render("x").0).unwrap()
 }
 
 #[test]
@@ -72,7 +69,7 @@ fn a_timer_and_its_service_are_a_script_with_a_schedule() {
         "#!/usr/bin/env bash\ncode=$PWD\nset -f\numask 0077\ncd / || exit\n/bin/mkdir /srv/out || true\n\
          \"$code\"/backup.sh ${WORDS-} \"${A-}\" || exit\nexec /bin/true\n"
     );
-    let row = |name: &str| report.rows.iter().find(|row| row.field == name).unwrap();
+    let row = |name: &str| row(&report, name);
     assert_eq!(row("After=").verdict, Verdict::NotHere);
     assert_eq!(
         (row("OnCalendar=").verdict, row("OnCalendar=").line),
@@ -87,7 +84,7 @@ fn a_service_is_kept_running() {
         "web.service",
         "[Service]\nExecStart=/usr/bin/python3 -m http.server ${PORT}\nWorkingDirectory=/srv/www\nRestart=always\nRestartSec=10min\n\
          PrivateNetwork=yes\nProtectHome=yes\nTasksMax=20\nLimitNOFILE=1024:4096\nTimeoutStopSec=20\nNice=5\n\
-         ExecReload=/bin/kill -HUP $MAINPID\n[Install]\nWantedBy=multi-user.target\n",
+         ExecReload=/bin/kill -HUP $MAINPID\nExecStop=/bin/kill -s SIGTERM $MAINPID\nExecStop=/usr/bin/web stop\n[Install]\nWantedBy=multi-user.target\n",
     );
     let (function, report) = made(&service, None);
     let function = function.unwrap_or_else(|| panic!("{report:?}"));
@@ -154,8 +151,34 @@ fn what_would_not_work_is_refused() {
         let timer = (!timer.is_empty()).then(|| unit("x.timer", timer));
         let (function, report) = made(&unit("x.service", text), timer.as_ref());
         assert!(function.is_none(), "{text}");
-        let refused = report.rows.iter().filter(|row| row.verdict == Verdict::Refused);
-        let notes: Vec<_> = refused.filter_map(|row| row.note.clone()).collect();
-        assert!(notes.iter().any(|note| note.contains(why)), "{text}: {notes:?}");
+        check_refused(&report, why, text);
+    }
+}
+
+#[test]
+fn every_setting_about_the_end_is_in_the_report() {
+    for (service, setting, verdict, becomes) in [
+        ("simple", "ExecStop=/bin/kill $MAINPID", Verdict::Works, None),
+        ("simple", "ExecStop=-/bin/kill -15 ${MAINPID}", Verdict::Works, None),
+        ("simple", "ExecStop=/bin/kill -TERM $MAINPID", Verdict::Works, None),
+        ("simple", "ExecStop=/bin/kill -INT $MAINPID", Verdict::Differs, None),
+        ("simple", "ExecStop=/bin/kill", Verdict::Differs, None),
+        ("simple", "ExecStop=/usr/bin/web stop", Verdict::Differs, None),
+        ("oneshot", "ExecStop=/usr/bin/web stop", Verdict::NotHere, None),
+        ("simple", "ExecStopPost=/bin/rm x", Verdict::NotHere, None),
+        ("simple", "ExecReload=/bin/kill -HUP $MAINPID", Verdict::NotHere, None),
+        ("simple", "KillSignal=SIGTERM", Verdict::Works, None),
+        ("simple", "KillSignal=SIGINT", Verdict::NotHere, None),
+        ("simple", "KillSignal=SIGKILL", Verdict::Differs, Some("limits.grace")),
+        ("simple", "TimeoutStopSec=7", Verdict::Works, Some("limits.grace")),
+        ("simple", "TimeoutStopSec=infinity", Verdict::NotHere, None),
+        ("oneshot", "TimeoutSec=7", Verdict::Works, Some("limits.timeout")),
+        ("simple", "NoSuchSetting=1", Verdict::NotHere, None),
+    ] {
+        let text = format!("[Service]\nType={service}\nExecStart=/bin/a\n{setting}\n");
+        let (function, report) = made(&unit("x.service", &text), None);
+        assert!(function.is_some(), "{setting}: {report:?}");
+        let row = report.rows.iter().find(|row| row.line == 4).unwrap();
+        assert_eq!((row.verdict, row.becomes.as_deref()), (verdict, becomes), "{setting}");
     }
 }

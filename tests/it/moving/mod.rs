@@ -1,4 +1,15 @@
 //! `fndctl import` of crontabs, units and other files into a real fnd: what runs does what the original did.
+//!
+//! Files:
+//! - `dagu`: DAGs of dagu
+//! - `services`: apps of pm2, programs of supervisord, services of compose files
+//! - `webhook`: hooks of webhook
+//! - `wrong`: files that are refused
+
+mod dagu;
+mod services;
+mod webhook;
+mod wrong;
 
 use fnd_tests::ctl::fndctl;
 use fnd_tests::wait::PATIENCE;
@@ -51,6 +62,15 @@ impl Ground {
         // A secret that is missing yet is no failure here.
         let _ = self.fnd.ctl(&["reload", "--ignore-invalid"]);
         document
+    }
+
+    /// Waits until the output of a function has a text.
+    #[track_caller]
+    fn wait_output(&self, name: &str, text: &str) {
+        wait_until(&format!("`{text}` in the output of `{name}`"), PATIENCE, || {
+            let logs = self.fnd.ctl(&["logs", name]).out();
+            logs.contains(text).then_some(())
+        });
     }
 
     fn invoke(&self, name: &str, payload: &str) -> Run {
@@ -160,122 +180,12 @@ fn a_service_of_systemd_is_a_service() {
     let _ = ground
         .fnd
         .wait_function("count", "to run", |function| function.running == 1);
-    wait_until("its output", PATIENCE, || {
-        ground
-            .fnd
-            .ctl(&["logs", "count"])
-            .out()
-            .contains("started 3")
-            .then_some(())
-    });
+    ground.wait_output("count", "started 3");
     ground.fnd.finish();
 }
 
-#[test]
-fn a_hook_of_webhook_answers_as_before() {
-    let ground = Ground::new();
-    ground.file(
-        "deploy.sh",
-        "#!/bin/sh\necho \"$# $1 $2 $3 $EVENT $PWD\"; cat \"$COMMITS\" >&2\n",
-    );
-    let hooks = ground.file(
-        "hooks.json",
-        r#"[{"id": "deploy", "execute-command": "DIR/deploy.sh", "command-working-directory": "DIR/",
-	"http-methods": ["POST"], "include-command-output-in-response": true,
-	"pass-arguments-to-command": [{"source": "payload", "name": "pusher.name"}, {"source": "url", "name": "to"}, {"source": "payload", "name": "commits.0.id"}],
-	"pass-environment-to-command": [{"source": "header", "name": "X-GitHub-Event", "envname": "EVENT"}],
-	"pass-file-to-command": [{"source": "payload", "name": "commits", "envname": "COMMITS"}],
-	"trigger-rule": {"and": [
-		{"match": {"type": "payload-hmac-sha256", "secret": "s3cret", "parameter": {"source": "header", "name": "X-Hub-Signature-256"}}},
-		{"match": {"type": "value", "value": "refs/heads/main", "parameter": {"source": "payload", "name": "ref"}}},
-		{"or": [{"match": {"type": "value", "value": "push", "parameter": {"source": "header", "name": "X-GitHub-Event"}}},
-			{"match": {"type": "value", "value": "yes", "parameter": {"source": "url", "name": "force"}}}]}]}},
-	{"id": "old", "execute-command": "x", "trigger-rule": {"match": {"type": "payload-hmac-sha1", "secret": "s",
-		"parameter": {"source": "header", "name": "X-Hub-Signature"}}}}]"#,
-    );
-    let document = ground.import(&["webhook", &hooks, "--link"], 8);
-    assert_eq!(document["functions"], serde_json::json!(["deploy"]), "{document}");
-    let kept = ground.fnd.path("functions/.secrets/deploy-hook");
-    assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
-    crate::listener::secret(&ground.fnd, "deploy-hook", &fs::read_to_string(kept).unwrap());
-    let _ = ground.fnd.ctl(&["reload"]).expect_code(0);
-    let _ = ground.fnd.wait_ready("deploy");
-    let caller = fnd_tests::client::Client::new(&ground.fnd.path("run/http.sock"));
-    let call = |path: &str, body: &str, event: &str, secret: &str| {
-        let signature = format!("sha256={}", crate::listener::hmac(secret, body));
-        let headers = [
-            ("x-hub-signature-256", signature.as_str()),
-            ("x-github-event", event),
-            ("content-type", "application/json"),
-        ];
-        caller.call("POST", path, &headers, body.as_bytes())
-    };
-    let body = r#"{"ref": "refs/heads/main", "pusher": {"name": "Ada L"}, "commits": [{"id": 7}]}"#;
-    let answer = call("/hooks/deploy?to=a%20b+c", body, "push", "s3cret");
-    let directory = ground.files.display().to_string();
-    let expected = format!("3 Ada L a b c 7 push {directory}\n[{{\"id\":7}}]");
-    assert_eq!((answer.status.as_u16(), answer.text()), (200, expected));
-    let answer = call("/hooks/deploy", body, "issue", "s3cret");
-    assert_eq!(
-        (answer.status.as_u16(), answer.text().trim_end()),
-        (200, "Hook rules were not satisfied.")
-    );
-    assert_eq!(call("/hooks/deploy?force=yes", body, "issue", "s3cret").status, 200);
-    assert_eq!(
-        call("/hooks/deploy", &body.replace("main", "x"), "push", "s3cret").status,
-        204
-    );
-    assert_eq!(call("/hooks/deploy", body, "push", "wrong").status, 401);
-    ground.fnd.finish();
-}
-
-#[test]
-fn apps_of_pm2_run_as_before() {
-    let ground = Ground::new();
-    ground.file("app/server.js", "console.log(`up ${process.env.NODE_ENV} ${process.argv.slice(2)} ${process.cwd()}`); setInterval(() => {}, 1000);\n");
-    ground.file(
-        "app/report.py",
-        "import os, sys; print('report', os.environ['LEVEL'], sys.argv[1:])\n",
-    );
-    let ecosystem = ground.file(
-        "app/ecosystem.config.js",
-        "const level = 3 + 4;\nmodule.exports = {\n  apps: [{\n    name: 'Server', script: 'server.js', args: \"--x 'a b'\",\n    \
-         env: { NODE_ENV: 'development' },\n    env_production: { NODE_ENV: 'production' },\n    max_memory_restart: '200M',\n  }, {\n    \
-         script: 'report.py', args: ['one', 'two words'], autorestart: false, cron_restart: '0 3 * * *',\n    env: { LEVEL: level },\n  }],\n};\n",
-    );
-    let document = ground.import(&["pm2", &ecosystem, "--env", "production"], 0);
-    assert_eq!(
-        document["functions"],
-        serde_json::json!(["server", "report"]),
-        "{document}"
-    );
-    let row = |field: &str| {
-        document["rows"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|row| row["field"] == field)
-            .unwrap()
-            .clone()
-    };
-    assert_eq!(
-        (&row("max_memory_restart")["line"], &row("cron_restart")["line"]),
-        (&7.into(), &9.into()),
-        "{document}"
-    );
-    let run = ground.invoke("report", "").expect_code(0);
-    assert_eq!(run.out(), "report 7 ['one', 'two words']\n");
-    let _ = ground
-        .fnd
-        .wait_function("server", "to run", |function| function.running == 1);
-    let expected = format!("up production --x,a b {}", ground.files.join("app").display());
-    wait_until("its output", PATIENCE, || {
-        ground
-            .fnd
-            .ctl(&["logs", "server"])
-            .out()
-            .contains(&expected)
-            .then_some(())
-    });
-    ground.fnd.finish();
+/// Returns the rows of a report about a field.
+fn rows<'a>(document: &'a serde_json::Value, field: &str) -> Vec<&'a serde_json::Value> {
+    let rows = document["rows"].as_array().unwrap();
+    rows.iter().filter(|row| row["field"] == field).collect()
 }
