@@ -29,6 +29,8 @@ mod earlier;
 pub(crate) mod fuzzing;
 mod old_table;
 mod slot;
+#[cfg(test)]
+mod tests;
 
 use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_wire::ids::{Attempt, InvocationId};
@@ -40,7 +42,7 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(super) use earlier::Earlier;
 pub use slot::Begun;
@@ -78,7 +80,7 @@ impl InFlight {
     fn begin_with(&self, running: &[Begun]) -> io::Result<()> {
         self.file.set_len(0)?;
         running.iter().for_each(|begun| self.begins(begun));
-        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slots = self.lock();
         self.file.write_all_at(&slot::encode(&slots.header), 0)
     }
 
@@ -89,7 +91,7 @@ impl InFlight {
             begun: begun.clone(),
             over: None,
         });
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.lock();
         let slots = &mut *slots;
         let key = (begun.invocation, begun.attempt);
         let taken = slots.taken.remove(&key).map(|taken| taken.at);
@@ -106,7 +108,7 @@ impl InFlight {
         let Some(over) = Over::of(attempt, record, printed) else {
             return;
         };
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.lock();
         let Some(FilledSlot { at, begun }) = slots.taken.get(&(record.id, attempt.attempt)) else {
             return;
         };
@@ -130,14 +132,21 @@ impl InFlight {
     }
 
     fn empty(&self, invocation: InvocationId, attempts: RangeInclusive<Attempt>) {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let slots = &mut *slots;
         let these = (invocation, *attempts.start())..=(invocation, *attempts.end());
-        let emptied: Vec<_> = slots.taken.extract_if(these, |_, _| true).collect();
-        for (_, FilledSlot { at, .. }) in emptied {
+        let removed: Vec<_> = self.lock().taken.extract_if(these, |_, _| true).collect();
+        for (_, FilledSlot { at, .. }) in removed {
+            // Without the lock, so that the main thread does not wait for the write. No other thread writes this slot: it
+            // belongs to no attempt any more, and it is free only after the write.
+            let written = self.file.write_all_at(&slot::EMPTY, at * slot::SIZE);
+            let mut slots = self.lock();
             slots.empty.push(at);
-            slots.wrote(&self.file, self.file.write_all_at(&slot::EMPTY, at * slot::SIZE));
+            slots.wrote(&self.file, written);
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        // Each change is complete before anything can panic, so a poisoned mutex is still consistent.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

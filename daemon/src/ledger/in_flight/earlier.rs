@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// The table that an earlier fnd left.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Earlier {
         }
         self.nonce = header.nonce;
         {
-            let mut slots = table.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut slots = table.lock();
             slots.header = header;
             slots.count = old.count;
             for (at, slot) in &old.slots {
