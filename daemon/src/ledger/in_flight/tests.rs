@@ -41,7 +41,7 @@ fn found(directory: &Path) -> (BTreeSet<u128>, usize) {
 fn slots_that_are_emptied_meanwhile_lose_no_attempt() {
     let directory = tempfile::tempdir().unwrap();
     let table = table(directory.path());
-    let is_stored = |number: &u64| number % 50 != 0;
+    let is_stored = |number: &u64| !number.is_multiple_of(50);
     // Few attempts at once, so that slots are used again soon.
     let (sender, stored) = sync_channel::<InvocationId>(8);
     std::thread::scope(|scope| {
