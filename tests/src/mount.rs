@@ -1,5 +1,6 @@
-//! A small file system over a directory, for as long as a test needs it.
+//! A small file system in memory over a directory, for as long as a test needs it.
 
+use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,6 +31,15 @@ impl Mount {
         mount.args(["-o", &format!("remount,size={size}")]).arg(&self.0);
         assert!(mount.status().expect("mount is installed").success());
     }
+}
+
+/// Returns whether files of a directory are in memory (tmpfs), as those in `/run` are.
+///
+/// # Panics
+/// When it cannot be read.
+#[must_use]
+pub fn is_in_memory(directory: &Path) -> bool {
+    statfs(directory).expect("it can be read").filesystem_type() == TMPFS_MAGIC
 }
 
 impl Drop for Mount {

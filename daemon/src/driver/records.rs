@@ -41,11 +41,11 @@ impl Records {
 
     /// Records that an attempt begins, before the function sees it.
     pub(crate) fn begins(&self, function: &FunctionName, attempt: &AttemptOrder, started_ms: u64) {
-        self.ledger.begins(&Begun {
+        self.ledger.begins(Begun {
             invocation: attempt.invocation,
             attempt: attempt.attempt,
             function: function.clone(),
-            trigger: attempt.trigger.as_str().to_owned(),
+            trigger: attempt.trigger.as_str().into(),
             started_ms,
         });
     }

@@ -8,9 +8,9 @@
 //! ([`old_table`]). The spawner reports the end of a script's attempt a second time, with the result; its slot records
 //! the end in case the spawner died too.
 //!
-//! The main thread does each of these writes: a few hundred bytes to memory, about a microsecond. The disk of the state
-//! directory can be slow; the run directory is in memory. A power cut loses the table. Shared memory would save the
-//! write, but needs unsafe code.
+//! The main thread fills the slots, and the ledger's thread empties them: a few hundred bytes to memory. The disk of the
+//! state directory can be slow; the run directory is in memory, and the file is mapped there ([`pages`]). A power cut loses
+//! the table.
 //!
 //! The first slot says that the table belongs to this boot and to this database, and that it is complete. Only if all
 //! three hold, fnd can conclude that a claimed attempt that is not in the table has not begun.
@@ -21,26 +21,33 @@
 //! Files:
 //! - `earlier`: the table that an earlier fnd left, until its contents are in the database
 //! - `fuzzing`: entry points of the fuzzer for the table of attempts that have begun
+//! - `mapping`: the file in memory, as slots of words
 //! - `old_table`: reads the table that an earlier fnd left, and applies it to the database
+//! - `pages`: stores slots in the file, through its mapping or with system calls
 //! - `slot`: a slot of the table
 
 mod earlier;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
+mod mapping;
 mod old_table;
+mod pages;
 mod slot;
+#[cfg(test)]
+mod tests;
 
 use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_wire::ids::{Attempt, InvocationId};
+use pages::Pages;
 use rusqlite::Connection;
 use slot::{Header, Over, Slot};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::RangeInclusive;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(super) use earlier::Earlier;
 pub use slot::Begun;
@@ -51,7 +58,7 @@ pub(super) const FILE: &str = "in-flight";
 /// The table of attempts that have begun.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    file: File,
+    pages: Pages,
     slots: Mutex<Slots>,
 }
 
@@ -65,6 +72,8 @@ struct Slots {
     count: u64,
     /// The last write failed; logged once.
     failing: bool,
+    /// The bytes of the slot that is being stored, kept so that no slot needs new memory.
+    bytes: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -76,29 +85,17 @@ struct FilledSlot {
 impl InFlight {
     /// Fills an empty file; writes the header last, because it says that the table is complete.
     fn begin_with(&self, running: &[Begun]) -> io::Result<()> {
-        self.file.set_len(0)?;
-        running.iter().for_each(|begun| self.begins(begun));
-        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        self.file.write_all_at(&slot::encode(&slots.header), 0)
+        self.pages.reserve(0);
+        running.iter().for_each(|begun| self.begins(begun.clone()));
+        let mut slots = self.lock();
+        let slots = &mut *slots;
+        slot::encode(&slots.header, &mut slots.bytes);
+        self.pages.write(0, &slots.bytes)
     }
 
     /// Fills a slot.
-    pub(super) fn begins(&self, begun: &Begun) {
-        let begun = begun.clone();
-        let bytes = slot::encode(&Slot {
-            begun: begun.clone(),
-            over: None,
-        });
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let slots = &mut *slots;
-        let key = (begun.invocation, begun.attempt);
-        let taken = slots.taken.remove(&key).map(|taken| taken.at);
-        let at = taken.or_else(|| slots.empty.pop()).unwrap_or_else(|| {
-            slots.count += 1;
-            slots.count - 1
-        });
-        slots.taken.insert(key, FilledSlot { at, begun });
-        slots.wrote(&self.file, self.file.write_all_at(&bytes, at * slot::SIZE));
+    pub(super) fn begins(&self, begun: Begun) {
+        self.lock().fill(&self.pages, Slot { begun, over: None });
     }
 
     /// Adds the end of an attempt to its slot, if it has one. `printed` says that its last output is not on disk yet.
@@ -106,17 +103,12 @@ impl InFlight {
         let Some(over) = Over::of(attempt, record, printed) else {
             return;
         };
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(FilledSlot { at, begun }) = slots.taken.get(&(record.id, attempt.attempt)) else {
+        let mut slots = self.lock();
+        let Some(FilledSlot { begun, .. }) = slots.taken.get(&(record.id, attempt.attempt)) else {
             return;
         };
-        let at = *at;
-        let slot = Slot {
-            begun: begun.clone(),
-            over: Some(over),
-        };
-        let bytes = slot::encode(&slot);
-        slots.wrote(&self.file, self.file.write_all_at(&bytes, at * slot::SIZE));
+        let (begun, over) = (begun.clone(), Some(over));
+        slots.fill(&self.pages, Slot { begun, over });
     }
 
     /// Empties the slots of an invocation's attempts up to this one.
@@ -130,19 +122,72 @@ impl InFlight {
     }
 
     fn empty(&self, invocation: InvocationId, attempts: RangeInclusive<Attempt>) {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let slots = &mut *slots;
         let these = (invocation, *attempts.start())..=(invocation, *attempts.end());
-        let emptied: Vec<_> = slots.taken.extract_if(these, |_, _| true).collect();
-        for (_, FilledSlot { at, .. }) in emptied {
+        let removed: Vec<_> = self.lock().taken.extract_if(these, |_, _| true).collect();
+        for (_, FilledSlot { at, .. }) in removed {
+            // Without the lock, so that the main thread does not wait for the write. No other thread writes this slot: it
+            // belongs to no attempt any more, and it is free only after the write.
+            let written = self.pages.write(at, &slot::EMPTY);
+            let mut slots = self.lock();
             slots.empty.push(at);
-            slots.wrote(&self.file, self.file.write_all_at(&slot::EMPTY, at * slot::SIZE));
+            slots.wrote(&self.pages, written);
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        // Each change is complete before anything can panic, so a poisoned mutex is still consistent.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Slots {
-    fn wrote(&mut self, file: &File, written: io::Result<()>) {
+    /// Stores the slot of an attempt, which may have one already.
+    fn fill(&mut self, pages: &Pages, content: Slot) {
+        slot::encode(&content, &mut self.bytes);
+        let begun = content.begun;
+        let key = (begun.invocation, begun.attempt);
+        let before = self.taken.get(&key).map(|filled| filled.at);
+        let at = self.place(pages, before);
+        let written = pages.write(at, &self.bytes);
+        self.taken.insert(key, FilledSlot { at, begun });
+        if let Some(before) = before.filter(|before| *before != at) {
+            // A slot in memory: this cannot fail.
+            let _ = pages.write(before, &slot::EMPTY);
+            self.empty.push(before);
+        }
+        self.wrote(pages, written);
+    }
+
+    /// Returns the slot for what is now to be said of an attempt. `before` is the attempt's present slot.
+    fn place(&mut self, pages: &Pages, before: Option<u64>) -> u64 {
+        // A kill can tear a slot that is overwritten in memory, and nothing would be known of the attempt. So it gets
+        // another slot, before the present one is emptied. If a kill leaves both, they are applied one after the other:
+        // the attempt has begun, and it has ended. A write by a system call is not torn.
+        let Some(before) = before else {
+            return self.free(pages);
+        };
+        if !pages.is_mapped(before) {
+            return before;
+        }
+        let other = self.free(pages);
+        if pages.is_mapped(other) {
+            return other;
+        }
+        // There may be no room for another slot, and an end that is lost is worse than one that a kill could tear.
+        self.empty.push(other);
+        before
+    }
+
+    /// Returns an empty slot.
+    fn free(&mut self, pages: &Pages) -> u64 {
+        self.empty.pop().unwrap_or_else(|| {
+            pages.reserve(self.count);
+            self.count += 1;
+            self.count - 1
+        })
+    }
+
+    fn wrote(&mut self, pages: &Pages, written: io::Result<()>) {
         match written {
             Err(error) if !self.failing => {
                 self.failing = true;
@@ -151,7 +196,8 @@ impl Slots {
                 );
                 self.header.complete = false;
                 // This needs no new room: the header's slot already exists.
-                if let Err(error) = file.write_all_at(&slot::encode(&self.header), 0) {
+                slot::encode(&self.header, &mut self.bytes);
+                if let Err(error) = pages.write(0, &self.bytes) {
                     tracing::error!("failed to write `{FILE}` ({error})");
                 }
             }

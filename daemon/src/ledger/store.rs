@@ -12,6 +12,7 @@ use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, ErrorCode, params};
 use serde::Serialize;
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// Why a command could not be stored.
 pub(super) enum StoreError {
@@ -266,17 +267,37 @@ pub(super) fn put_skipped(db: &Connection, accepted: &Accepted, skip: Skip, why:
     Ok(())
 }
 
+/// The columns of an invocation that is stored with its state, such as the end of a call or one skipped on arrival.
+const INSERT_STATE: &str =
+    "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, started_ms, ended_ms,
+        attempts, polls, reason, message, exhausted, next_attempt_ms, version, result_json, result, response)
+    VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+    ON CONFLICT (id) DO";
+
+/// The columns that a later state of a stored invocation replaces.
+const REPLACE_STATE: &str = "UPDATE SET state = excluded.state, started_ms = excluded.started_ms,
+        ended_ms = excluded.ended_ms, attempts = excluded.attempts, polls = excluded.polls, reason = excluded.reason,
+        message = excluded.message, exhausted = excluded.exhausted, next_attempt_ms = excluded.next_attempt_ms,
+        version = excluded.version, result_json = excluded.result_json, result = excluded.result,
+        response = excluded.response, request = iif(?18, request, NULL)";
+
+/// Stores a state without the column `dead`. The triggers of the table watch that column alone, and for a statement that
+/// can run a trigger SQLite keeps a journal of the statement.
+static UPSERT: LazyLock<String> = LazyLock::new(|| format!("{INSERT_STATE} {REPLACE_STATE}"));
+
+/// Stores the end of an invocation that becomes a dead letter. Only the first end counts: a dead letter that was dropped
+/// must not come back if its end is stored again. If SQLite refused the acceptance of durable work, the row is not durable
+/// and has no payload to run again.
+static UPSERT_DEAD: LazyLock<String> =
+    LazyLock::new(|| format!("{INSERT_STATE} {REPLACE_STATE}, dead = iif(durable AND ended_ms IS NULL, 1, dead)"));
+
 /// Stores the state of an invocation, also if the invocation was never stored, such as one skipped on arrival.
 fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<(), StoreError> {
-    let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, started_ms, ended_ms, attempts,
-            polls, reason, message, exhausted, next_attempt_ms, version, result_json, result, response)
-        VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
-        ON CONFLICT (id) DO UPDATE SET state = excluded.state, started_ms = excluded.started_ms,
-            ended_ms = excluded.ended_ms, attempts = excluded.attempts, polls = excluded.polls, reason = excluded.reason,
-            message = excluded.message, exhausted = excluded.exhausted, next_attempt_ms = excluded.next_attempt_ms,
-            version = excluded.version, result_json = excluded.result_json, result = excluded.result,
-            response = excluded.response, request = iif(?18, request, NULL),
-            dead = iif(?19 AND durable AND ended_ms IS NULL, 1, dead)";
+    let sql = if record.ends_as_dead_letter() {
+        &UPSERT_DEAD
+    } else {
+        &UPSERT
+    };
     let (is_json, inline, apart) = split(record.result.as_ref());
     db.prepare_cached(sql)?.execute(params![
         blob(record.id),
@@ -301,9 +322,6 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
             .and_then(|result| result.response.as_deref())
             .map(json),
         record.keeps_payload(),
-        // Only the first end counts: a dead letter that was dropped must not come back if its end is stored again. If
-        // SQLite refused the acceptance of durable work, the row is not durable and has no payload to run again.
-        record.ends_as_dead_letter(),
     ])?;
     match apart {
         Some(data) => put_body(db, record.id, "result", data)?,

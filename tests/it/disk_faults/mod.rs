@@ -22,6 +22,7 @@ mod warm;
 
 use fnd_core::api::Queued;
 use fnd_core::outcome::State;
+use fnd_tests::mount::is_in_memory;
 use fnd_tests::tamper::{Fate, Tampering};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
@@ -101,7 +102,14 @@ fn rows(paths: &[&str]) {
         number += 1;
         number.to_string()
     };
-    for row in ROWS.iter().filter(|row| paths.contains(&row.path)) {
+    // A table in memory is mapped: no call can fail.
+    let is_tried = |row: &&Row| row.path != "run/ledger/in-flight" || !is_in_memory(&fnd.path("run"));
+    let rows: Vec<_> = ROWS
+        .iter()
+        .filter(|row| paths.contains(&row.path))
+        .filter(is_tried)
+        .collect();
+    for row in rows {
         for (calls, error) in row.faults {
             let case = format!("{} {calls} {error}", row.path);
             let log_start = fnd.log().len();

@@ -6,7 +6,8 @@
 //! ```
 
 use super::old_table::{self, OldTable};
-use super::slot::{Begun, Header};
+use super::pages::Pages;
+use super::slot::{self, Begun, Header};
 use super::{FILE, FilledSlot, InFlight, Slots};
 use fnd_wire::ids::{Attempt, InvocationId};
 use rusqlite::Connection;
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// The table that an earlier fnd left.
 #[derive(Debug)]
@@ -64,8 +65,7 @@ impl Earlier {
 
     /// Starts a new table; the database has all contents of the old one.
     pub(in crate::ledger) fn begin(&self, file: File, running: &[Begun]) -> io::Result<InFlight> {
-        let table = self.empty(file);
-        table.begin_with(running)?;
+        let table = self.anew(file, running)?;
         self.is_settled();
         Ok(table)
     }
@@ -78,23 +78,29 @@ impl Earlier {
         running: &[Begun],
         known: Option<&str>,
     ) -> io::Result<InFlight> {
-        let table = self.empty(file);
         let Some((old, header)) = self.tables.first().and_then(|old| Some((old, old.header.clone()?))) else {
-            return table.begin_with(running).map(|()| table);
+            return self.anew(file, running);
         };
         if header.boot != self.boot || known != Some(header.nonce.to_string().as_str()) {
-            return table.begin_with(running).map(|()| table);
+            return self.anew(file, running);
         }
+        let table = self.empty(file);
         self.nonce = header.nonce;
+        table.pages.reserve(old.count.saturating_sub(1));
         {
-            let mut slots = table.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut slots = table.lock();
             slots.header = header;
             slots.count = old.count;
-            for (at, slot) in &old.slots {
+            let mut old: Vec<_> = old.slots.iter().collect();
+            // A kill can leave two slots of an attempt, of its start and of its end; the slot of the end stays.
+            old.sort_by_key(|(_, slot)| slot.over.is_some());
+            for (at, slot) in old {
                 let (at, begun) = (*at, slot.begun.clone());
-                slots
-                    .taken
-                    .insert((begun.invocation, begun.attempt), FilledSlot { at, begun });
+                let key = (begun.invocation, begun.attempt);
+                if let Some(start) = slots.taken.insert(key, FilledSlot { at, begun }) {
+                    table.pages.write(start.at, &slot::EMPTY)?;
+                    slots.empty.push(start.at);
+                }
             }
         }
         Ok(table)
@@ -113,9 +119,17 @@ impl Earlier {
         self.is_settled();
     }
 
+    fn anew(&self, file: File, running: &[Begun]) -> io::Result<InFlight> {
+        // Before the file is mapped: its mapping must not be accessed behind its end.
+        file.set_len(0)?;
+        let table = self.empty(file);
+        table.begin_with(running)?;
+        Ok(table)
+    }
+
     fn empty(&self, file: File) -> InFlight {
         InFlight {
-            file,
+            pages: Pages::new(file),
             slots: Mutex::new(Slots {
                 header: Header {
                     boot: self.boot.clone(),
@@ -126,6 +140,7 @@ impl Earlier {
                 empty: Vec::new(),
                 count: 1,
                 failing: false,
+                bytes: Vec::with_capacity(slot::LENGTH),
             }),
         }
     }

@@ -132,7 +132,7 @@ pub(super) fn disown(db: &Connection) -> rusqlite::Result<()> {
 
 /// Stores that an attempt has begun, unless the database already knows that or the attempt's end.
 fn running(db: &Connection, begun: &Begun) -> rusqlite::Result<()> {
-    if Trigger::parse(&begun.trigger).is_none() {
+    if Trigger::parse(&begun.trigger.0).is_none() {
         return Ok(());
     }
     let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, started_ms, attempts, polls, message)
@@ -145,7 +145,7 @@ fn running(db: &Connection, begun: &Begun) -> rusqlite::Result<()> {
         params![
             blob(begun.invocation),
             begun.function.as_str(),
-            begun.trigger,
+            begun.trigger.0,
             int(begun.invocation.unix_ms()),
             int(begun.started_ms),
             begun.attempt.0,
@@ -219,7 +219,7 @@ fn all_running(db: &Connection) -> rusqlite::Result<Vec<Begun>> {
             invocation: rows::id(row, 0)?,
             attempt: Attempt(row.get(1)?),
             function: rows::function(row, 2)?,
-            trigger: row.get(3)?,
+            trigger: rows::word(row, 3, Trigger::parse)?.as_str().into(),
             started_ms: row.get(4)?,
         })
     })?;

@@ -2,8 +2,9 @@
 
 use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
-use fnd_wire::form::{Wire, wire_structs};
+use fnd_wire::form::{Reader, Wire, WireError, wire_structs};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
+use std::borrow::Cow;
 
 /// Size of a slot. The start of an attempt needs 180 bytes with the longest name; the rest leaves at least a hundred
 /// for the message of an end.
@@ -15,6 +16,36 @@ const HEAD: usize = 6;
 pub(super) const EMPTY: [u8; HEAD] = [0; HEAD];
 /// Marks a message that was cut.
 const CUT: &str = " ... (cut)";
+
+/// A word of the API as it stands in a slot. It is a text there, so that a word that is not known makes no slot unreadable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word(pub(super) Cow<'static, str>);
+
+impl Word {
+    fn of(reason: Reason) -> Self {
+        match reason {
+            Reason::Exit(_) | Reason::Signal(_) => Self(reason.to_string().into()),
+            _ => reason.word().into(),
+        }
+    }
+}
+
+impl From<&'static str> for Word {
+    fn from(word: &'static str) -> Self {
+        Self(word.into())
+    }
+}
+
+impl Wire for Word {
+    fn put(&self, out: &mut Vec<u8>) {
+        // As a `String` is put.
+        u32::try_from(self.0.len()).expect("a word is short").put(out);
+        out.extend_from_slice(self.0.as_bytes());
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        String::get(from).map(|word| Self(word.into()))
+    }
+}
 
 wire_structs! {
     /// Says which boot and database the table belongs to.
@@ -36,7 +67,7 @@ wire_structs! {
         /// Its function.
         pub function: FunctionName,
         /// The trigger of the invocation ([`Trigger::as_str`]).
-        pub trigger: String,
+        pub trigger: Word,
         /// When it begins, Unix milliseconds.
         pub started_ms: u64,
     }
@@ -44,9 +75,9 @@ wire_structs! {
     /// The end of an attempt.
     pub struct Over {
         /// The state of its invocation ([`State::as_str`]).
-        pub state: String,
+        pub state: Word,
         /// Which limit was exhausted.
-        pub exhausted: Option<String>,
+        pub exhausted: Option<Word>,
         /// When the next attempt begins, Unix milliseconds.
         pub next_attempt_ms: Option<u64>,
         /// Polls before this attempt.
@@ -62,7 +93,7 @@ wire_structs! {
         /// How long it ran, microseconds.
         pub duration_us: u64,
         /// Why it ended.
-        pub reason: String,
+        pub reason: Word,
         /// Exit code.
         pub exit_code: Option<u8>,
         /// Signal number.
@@ -91,8 +122,8 @@ impl Over {
             return None;
         }
         Some(Self {
-            state: record.state.as_str().to_owned(),
-            exhausted: record.exhausted.map(|limit| limit.as_str().to_owned()),
+            state: record.state.as_str().into(),
+            exhausted: record.exhausted.map(|limit| limit.as_str().into()),
             next_attempt_ms: attempt.next_attempt_ms,
             polls: record.polls,
             worker: attempt.worker,
@@ -100,7 +131,7 @@ impl Over {
             cold: attempt.cold,
             ended_ms: attempt.ended_ms,
             duration_us: attempt.duration_us,
-            reason: attempt.reason.to_string(),
+            reason: Word::of(attempt.reason),
             exit_code: attempt.exit_code,
             signal: attempt.signal,
             usage: attempt.usage,
@@ -118,7 +149,7 @@ impl Over {
 
     /// Returns the records of the end of an attempt; nothing if a word in the slot is unknown.
     pub(super) fn records(self, begun: &Begun) -> Option<(AttemptRecord, InvocationRecord)> {
-        let reason = Reason::parse(&self.reason)?;
+        let reason = Reason::parse(&self.reason.0)?;
         let lost = match (self.has_result, self.printed) {
             (false, false) => None,
             (true, false) => Some("its result is lost"),
@@ -146,11 +177,11 @@ impl Over {
             usage: self.usage,
             next_attempt_ms: self.next_attempt_ms,
         };
-        let state = State::parse(&self.state)?;
+        let state = State::parse(&self.state.0)?;
         let record = InvocationRecord {
             id: begun.invocation,
             function: begun.function.clone(),
-            trigger: Trigger::parse(&begun.trigger)?,
+            trigger: Trigger::parse(&begun.trigger.0)?,
             // A slot does not say it. The row of the invocation does; durable work always has one.
             durable: false,
             state,
@@ -161,7 +192,7 @@ impl Over {
             polls: self.polls,
             reason: Some(reason),
             message,
-            exhausted: self.exhausted.as_deref().and_then(Exhausted::parse),
+            exhausted: self.exhausted.and_then(|limit| Exhausted::parse(&limit.0)),
             next_attempt_ms: self.next_attempt_ms,
             version: self.version,
             result: None,
@@ -193,21 +224,23 @@ impl Says for Slot {
     }
 }
 
-/// Returns a slot's bytes, without the unused rest. Returns an empty slot if the content does not fit; no name is long
-/// enough for that.
-pub(super) fn encode<T: Says>(says: &T) -> Vec<u8> {
-    let mut bytes = vec![0; HEAD];
-    says.put(&mut bytes);
+/// Replaces `bytes` with those of a slot, without the unused rest. The slot is empty if the content does not fit; no name
+/// is long enough for that.
+pub(super) fn encode<T: Says>(says: &T, bytes: &mut Vec<u8>) {
+    bytes.clear();
+    bytes.extend_from_slice(&EMPTY);
+    says.put(bytes);
     if let Some(excess) = bytes.len().checked_sub(LENGTH).filter(|excess| *excess > 0) {
-        return says
-            .shorten(excess)
-            .map_or_else(|| EMPTY.to_vec(), |shorter| encode(&shorter));
+        match says.shorten(excess) {
+            Some(shorter) => encode(&shorter, bytes),
+            None => bytes.truncate(HEAD),
+        }
+        return;
     }
     let length = u16::try_from(bytes.len() - HEAD).unwrap_or(0);
     bytes[4..HEAD].copy_from_slice(&length.to_le_bytes());
     let checksum = crc32fast::hash(&bytes[4..]);
     bytes[..4].copy_from_slice(&checksum.to_le_bytes());
-    bytes
 }
 
 /// Returns the content of a slot; nothing if the slot is empty.

@@ -89,11 +89,11 @@ impl Ledger {
 
     /// The attempt that runs by this record begins.
     fn begins(&self, record: &InvocationRecord) {
-        self.opened.writer.begins(&Begun {
+        self.opened.writer.begins(Begun {
             invocation: record.id,
             attempt: Attempt(record.attempts),
             function: record.function.clone(),
-            trigger: record.trigger.as_str().to_owned(),
+            trigger: record.trigger.as_str().into(),
             started_ms: 0,
         });
     }

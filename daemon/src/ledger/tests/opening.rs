@@ -165,11 +165,11 @@ fn the_ledger_reports_which_held_attempts_have_ended_and_when_ends_are_on_disk()
         other => panic!("{other:?}"),
     }
     // Its second attempt has begun, and the end of the first is not stored.
-    opened.writer.begins(&Begun {
+    opened.writer.begins(Begun {
         invocation: running.id,
         attempt: Attempt(2),
         function: running.function.clone(),
-        trigger: running.trigger.as_str().to_owned(),
+        trigger: running.trigger.as_str().into(),
         started_ms: 0,
     });
     opened.writer.stop();

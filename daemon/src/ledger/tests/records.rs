@@ -235,3 +235,40 @@ fn the_request_is_kept_where_the_payload_is() {
     });
     assert_eq!(kept.unwrap(), "1,0");
 }
+
+/// A killed fnd may have stored an end that its slot, or the spawner, reports to the next one.
+#[test]
+fn an_invocation_that_is_stored_twice_counts_once() {
+    for (reason, durable) in [(Reason::Ok, false), (Reason::Exit(3), false), (Reason::Exit(3), true)] {
+        let state = directory();
+        let ledger = Ledger::open(state.path());
+        let mut accepted = Accepted {
+            durable,
+            ..accepted(1, "hello")
+        };
+        // Without a cause, the acceptance of a call that succeeds is left out: its end is the first row of it.
+        accepted.payload.cause = None;
+        let store = || {
+            ledger.submit(Command::Store(Box::new(accepted.clone())));
+            end(&ledger, &accepted, reason, Some(b"done"));
+            // Each time in a transaction of its own.
+            ledger.opened.writer.flush(LIMIT);
+        };
+        store();
+        let once = ledger.get(accepted.id);
+        let (attempt, record) = ended(&accepted, reason, Some(b"done"));
+        assert_eq!(once, Some((record, vec![attempt])));
+        store();
+        assert_eq!(ledger.get(accepted.id), once);
+        let letters: &[u128] = if durable { &[1000] } else { &[] };
+        assert_eq!(dead(&ledger), letters);
+        ledger.submit(Command::DiscardDeadLetter(accepted.id));
+        store();
+        assert_eq!(dead(&ledger), [], "a dropped dead letter does not come back");
+        ledger.stop();
+        let ledger = Ledger::open(state.path());
+        let failures = u64::from(reason != Reason::Ok);
+        assert_eq!(ledger.opened.restored.counts, [(name("hello"), 1, failures)]);
+        ledger.stop();
+    }
+}

@@ -108,7 +108,7 @@ impl Writer {
 
     /// Records that an attempt begins, until its end is stored; a crash of fnd does not lose this. Call it before the
     /// function gets its work.
-    pub fn begins(&self, begun: &Begun) {
+    pub fn begins(&self, begun: Begun) {
         self.in_flight.begins(begun);
     }
 

@@ -1,0 +1,61 @@
+//! A file that is mapped into memory, as slots of words. Knows neither what is in a slot nor how long the file is
+//! ([`super::pages`] does).
+#![expect(
+    unsafe_code,
+    reason = "a mapped file has no safe wrapper: whoever can write the file can shorten it"
+)]
+
+use super::slot;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::AtomicU64;
+
+/// Number of slots that are mapped. The mapping takes 64 MiB of addresses, but no memory. A table is this long if the
+/// whole queue of the ledger waits for its disk.
+pub(super) const SLOTS: u64 = 1 << 17;
+const LENGTH: usize = 64 << 20;
+const _: () = assert!(LENGTH as u64 == SLOTS * slot::SIZE);
+
+const WORDS: usize = slot::LENGTH / size_of::<AtomicU64>();
+
+/// A slot. The words are atomic: if two threads stored a slot at once, its words would be mixed, and nothing worse.
+pub(super) type Words = [AtomicU64; WORDS];
+
+/// The mapping of the first [`SLOTS`] slots of a file, also of those that the file does not have yet.
+#[derive(Debug)]
+pub(super) struct Mapping(NonNull<Words>);
+
+// SAFETY: every thread accesses the memory by atomic operations only, and only the last owner unmaps it.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        let (access, descriptor) = (libc::PROT_READ | libc::PROT_WRITE, file.as_raw_fd());
+        // SAFETY: the kernel chooses the address, so the mapping replaces no other memory. The descriptor is open.
+        let start = unsafe { libc::mmap(null_mut(), LENGTH, access, libc::MAP_SHARED, descriptor, 0) };
+        match NonNull::new(start.cast::<Words>()) {
+            Some(words) if start != libc::MAP_FAILED => Ok(Self(words)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Returns a slot, if it is mapped. The file must have the slot: otherwise access ends the process with SIGBUS.
+    pub(super) fn words(&self, at: u64) -> Option<&Words> {
+        let at = usize::try_from(at).ok().filter(|_| at < SLOTS)?;
+        // SAFETY: the slot is within the mapping, which lasts as long as `self` and begins at the start of a page, so the
+        // slot is aligned. All bytes are valid words. This process accesses the memory by atomic operations only.
+        Some(unsafe { self.0.add(at).as_ref() })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping of `of`, and no reference to its memory outlives `self`.
+        let unmapped = unsafe { libc::munmap(self.0.as_ptr().cast(), LENGTH) };
+        debug_assert!(unmapped == 0, "{}", io::Error::last_os_error());
+    }
+}
