@@ -86,7 +86,7 @@ fn main() -> ExitCode {
         flood::measure(rounds, (1 << 30) / part_of, &mut table);
     }
     if wanted("files") {
-        files::measure(10_000 / part_of, &mut table);
+        files::measure(rounds, 10_000 / part_of, &mut table);
     }
     if wanted("schedules") {
         schedules::measure(10_000 / part_of, &mut table);
