@@ -1,8 +1,11 @@
 //! Ten thousand functions (or some): from start to all of them listed, and one change applied among them.
 
 use crate::cpu::Cpu;
+use crate::http::{Caller, Server};
+use crate::load::in_turns;
 use crate::memory;
 use crate::table::Table;
+use fnd_core::api::NodeStatus;
 use fnd_tests::{Fnd, now, wait_until};
 use nix::sys::statfs::{
     BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC, statfs,
@@ -13,12 +16,41 @@ use std::time::Duration;
 /// A measurement that takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// Long lists.
+const LISTS: [&str; 3] = ["/v1/status", "/v1/functions", "/metrics"];
+
+/// Returns the path of the status without functions. An fnd that is compared may be older than this parameter.
+fn status_path(fnd: &Fnd) -> &'static str {
+    let alone = "/v1/status?functions=0";
+    if fnd.client().get(alone).status == 200 {
+        alone
+    } else {
+        "/v1/status"
+    }
+}
+
 fn script(word: &str) -> String {
     format!("# /// fnd\n# on_load = false\n# ///\necho {word}\n")
 }
 
-/// Measures both, with so many files.
-pub(crate) fn measure(files: usize, table: &mut Table) {
+/// Measures how long the status and the lists take, each beside the status alone.
+fn lists(fnd: &Fnd, files: usize, rounds: usize, table: &mut Table) {
+    let server = Server::Unix(fnd.socket());
+    let paths = [status_path(fnd)].into_iter().chain(LISTS);
+    let mut callers: Vec<Caller> = paths.map(|path| Caller::asking(&server, path)).collect();
+    let mut actions: Vec<Box<dyn FnMut() + '_>> = Vec::new();
+    for caller in &mut callers {
+        actions.push(Box::new(|| caller.call()));
+    }
+    let times = in_turns(rounds.min(50), &mut actions);
+    let Some(floor) = times.first() else { return };
+    for (name, each) in ["status without functions"].into_iter().chain(LISTS).zip(&times) {
+        table.times(&format!("{files} files: {name}"), each, floor);
+    }
+}
+
+/// Measures all of it, with so many files.
+pub(crate) fn measure(rounds: usize, files: usize, table: &mut Table) {
     let mut setup = crate::as_shipped();
     for n in 0..files {
         setup = setup.file(&format!("many-{n}.sh"), &script(&n.to_string()));
@@ -26,8 +58,10 @@ pub(crate) fn measure(files: usize, table: &mut Table) {
     let mut fnd = Fnd::prepare(&setup);
     let start = now();
     fnd.launch();
+    let path = status_path(&fnd);
     let is_ready = |fnd: &Fnd| {
-        let ready = fnd.status().functions_by_state.get("ready").copied();
+        let status: NodeStatus = fnd.client().get(path).json();
+        let ready = status.functions_by_state.get("ready").copied();
         usize::try_from(ready.unwrap_or(0)).is_ok_and(|ready| ready == files)
     };
     wait_until("all functions to be ready", PATIENCE, || is_ready(&fnd).then_some(()));
@@ -39,6 +73,7 @@ pub(crate) fn measure(files: usize, table: &mut Table) {
         seconds(Cpu::of(&fnd).total()),
     );
     memory::measure(&fnd, &format!("{files} functions"), table);
+    lists(&fnd, files, rounds, table);
 
     let changed = format!("many-{}", files / 2);
     let before = fnd.wait_ready(&changed).version;

@@ -112,7 +112,7 @@ fn measure_parts(arguments: Vec<String>) -> ExitCode {
             "asynchronous" => asynchronous::measure(rounds, 100_000 / part_of, &mut table),
             "workers" => workers::measure(rounds, 1_000 / part_of, &mut table),
             "flood" => flood::measure(rounds, (1 << 30) / part_of, &mut table),
-            "files" => files::measure(10_000 / part_of, &mut table),
+            "files" => files::measure(rounds, 10_000 / part_of, &mut table),
             "schedules" => schedules::measure(10_000 / part_of, &mut table),
             _ => drops::measure(rounds, 100_000 / part_of, &mut table),
         }

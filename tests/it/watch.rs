@@ -3,7 +3,10 @@
 use fnd_core::api::FunctionChange;
 use fnd_tests::programs::program;
 use fnd_tests::wait::PATIENCE;
-use fnd_tests::{Fnd, wait_until};
+use fnd_tests::{Fnd, Setup, wait_until};
+use serde_json::json;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -85,6 +88,50 @@ fn each_change_is_a_line() {
         change.now.as_ref().is_some_and(|now| now.runs == 2)
     });
     assert!(one.1.try_iter().all(|line| line.contains("\"seen\"")));
+    fnd.finish();
+}
+
+/// Long lists are made in pieces.
+#[test]
+fn lists_of_many_functions_have_each_once() {
+    const MANY: usize = 200;
+    let name = |n: usize| format!("many-{n:03}");
+    let script = "# /// fnd\n# on_load = false\n# [labels]\n# team = \"ops\"\n# [[schedule]]\n# cron = \"0 4 1 1 *\"\n# ///\n:\n";
+    let mut setup = Setup::default();
+    for n in 0..MANY {
+        setup = setup.file(&format!("{}.sh", name(n)), script);
+    }
+    let fnd = Fnd::start_with(&setup);
+    let names: Vec<String> = (0..MANY).map(name).collect();
+    let get = |path: &str| -> serde_json::Value { fnd.client().get(path).json() };
+    wait_until("all functions to be ready", PATIENCE, || {
+        (get("/v1/status?functions=0")["functions_by_state"] == json!({"ready": MANY})).then_some(())
+    });
+    for (path, list) in [
+        ("/v1/status", "functions"),
+        ("/v1/functions", "functions"),
+        ("/v1/functions?label=team=ops", "functions"),
+        ("/v1/usage", "functions"),
+        ("/v1/schedules", "schedules"),
+    ] {
+        let answer = get(path);
+        let listed = answer[list].as_array().unwrap();
+        let listed: Vec<&str> = listed.iter().map(|one| one["function"].as_str().unwrap()).collect();
+        assert_eq!(listed, names, "{path}");
+    }
+    assert_eq!(get("/v1/functions?label=team=web")["functions"], json!([]));
+    assert_eq!(get("/v1/status?functions=0")["functions"], json!([]));
+    let metrics = fnd.client().get("/metrics").text();
+    let line = format!("fnd_functions{{state=\"ready\"}} {MANY}.0");
+    assert!(metrics.contains(&line), "{metrics}");
+    assert_eq!(metrics.matches("\nfnd_queue_depth{").count(), MANY);
+    let watch = Watch::start(&fnd, &["-o", "json"]);
+    let seen = RefCell::new(BTreeSet::new());
+    watch.wait("all were seen", |change| {
+        seen.borrow_mut().insert(change.function.to_string());
+        seen.borrow().len() == MANY
+    });
+    assert!(seen.borrow().iter().eq(&names));
     fnd.finish();
 }
 

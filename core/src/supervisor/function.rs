@@ -12,6 +12,7 @@
 use super::FunctionState;
 use super::admission::Share;
 use super::canary::Canary;
+use super::counts::{Counted, Counts};
 use super::event::{Installed, LastAttempt};
 use super::pool::Candidate;
 use super::queue::Queue;
@@ -19,7 +20,7 @@ use super::rules::Rules;
 use crate::durations::Durations;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{Index, IndexMut};
+use std::ops::{Bound, Index, IndexMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -105,6 +106,10 @@ pub(super) struct Function {
     pub(super) start_failures: Option<Box<StartFailures>>,
     /// The state that was last announced.
     pub(super) announced: FunctionState,
+    /// What the counts have of it.
+    counted: Counted,
+    /// Whether it may have changed since then.
+    changed: bool,
 }
 
 /// Start failures of a function's workers.
@@ -147,6 +152,8 @@ impl Function {
             rate_paid: Duration::ZERO,
             start_failures: None,
             announced: FunctionState::Building,
+            counted: Counted::default(),
+            changed: false,
         }
     }
 
@@ -214,6 +221,9 @@ pub(super) fn to_usize(n: u32) -> usize {
 pub(super) struct Functions {
     table: Vec<Function>,
     names: BTreeMap<FunctionName, FunctionKey>,
+    counts: Counts,
+    /// Functions that may have changed since they were counted.
+    changed: Vec<FunctionKey>,
 }
 
 impl Functions {
@@ -237,6 +247,29 @@ impl Functions {
     pub(super) fn keys(&self) -> impl Iterator<Item = FunctionKey> {
         self.names.values().copied()
     }
+
+    /// Returns the keys of the names after this one, by name; all keys without one.
+    pub(super) fn keys_after(&self, name: Option<&FunctionName>) -> impl Iterator<Item = FunctionKey> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        self.names
+            .range::<FunctionName, _>((from, Bound::Unbounded))
+            .map(|(_, key)| *key)
+    }
+
+    /// Returns the counts, as of the last call of [`Self::count`].
+    pub(super) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Brings the counts up to date.
+    pub(super) fn count(&mut self) {
+        while let Some(key) = self.changed.pop() {
+            let function = &mut self.table[key.0];
+            let now = Counted::of(function);
+            self.counts.replace(function.counted, now);
+            (function.counted, function.changed) = (now, false);
+        }
+    }
 }
 
 impl Index<FunctionKey> for Functions {
@@ -249,6 +282,11 @@ impl Index<FunctionKey> for Functions {
 
 impl IndexMut<FunctionKey> for Functions {
     fn index_mut(&mut self, key: FunctionKey) -> &mut Function {
-        &mut self.table[key.0]
+        let function = &mut self.table[key.0];
+        if !function.changed {
+            function.changed = true;
+            self.changed.push(key);
+        }
+        function
     }
 }

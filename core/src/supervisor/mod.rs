@@ -23,6 +23,7 @@
 //! - `chain`: functions that call functions
 //! - `claims`: work that is stored as begun before it begins
 //! - `conclude`: what follows an attempt, and the end of invocations
+//! - `counts`: numbers of functions and attempts, kept as they change
 //! - `ending`: cancellation, deadline, expiry
 //! - `event`: facts and requests that come in
 //! - `function`: the state of one function
@@ -55,6 +56,7 @@ mod canary;
 mod chain;
 mod claims;
 mod conclude;
+mod counts;
 mod ending;
 mod event;
 mod function;
@@ -246,9 +248,14 @@ impl Supervisor {
             }
         }
         self.notice_drained(out);
+        self.functions.count();
         debug_assert!(
             self.books_agree(),
             "the books of waiting work do not agree with the stages"
+        );
+        debug_assert!(
+            self.counts_agree(),
+            "the counts of functions do not agree with the functions"
         );
     }
 

@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Most invocations, and most functions, that an assertion counts after each event.
-const RECOUNT_MAX: usize = 256;
+pub(super) const RECOUNT_MAX: usize = 256;
 
 /// Order of invocations that are ready to begin: due retries and polls first, then by priority and acceptance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

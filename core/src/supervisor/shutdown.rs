@@ -221,8 +221,9 @@ impl Supervisor {
             Phase::Serving | Phase::Drained(_) => return,
         };
         let is_storing = |key| self.functions[key].queue.is_storing();
-        let unanswered = !self.publishing.is_empty() || self.functions.keys().any(is_storing);
-        if over && (self.phase.is_stopping() || !unanswered) {
+        // Asked last, because each event of a drain comes here, and this walks over all functions.
+        let unanswered = || !self.publishing.is_empty() || self.functions.keys().any(is_storing);
+        if over && (self.phase.is_stopping() || !unanswered()) {
             self.phase = Phase::Drained(by);
             out.push(Action::Drained);
         }

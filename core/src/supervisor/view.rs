@@ -7,9 +7,10 @@ use super::worker::{Phase, WorkerKind};
 use super::{FunctionState, Supervisor};
 use crate::durations;
 use crate::record::InvocationRecord;
-use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version};
+use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan;
 use std::borrow::Cow;
+use std::ops::Bound;
 
 /// A snapshot of a function.
 #[derive(Debug)]
@@ -92,10 +93,16 @@ impl Supervisor {
 
     /// Returns every shown function, by name; not fnd's own.
     pub fn functions(&self) -> impl Iterator<Item = FunctionView<'_>> {
+        self.functions_after(None)
+    }
+
+    /// Returns the shown functions whose names come after this one, by name; not fnd's own. A list that is made in pieces
+    /// goes on with it.
+    pub fn functions_after(&self, name: Option<&FunctionName>) -> impl Iterator<Item = FunctionView<'_>> {
         let is_own = |key: &FunctionKey| plan::is_own(self.functions[*key].name.as_str());
         let shown = self
             .functions
-            .keys()
+            .keys_after(name)
             .filter(move |key| self.functions[*key].is_shown() && !is_own(key));
         shown.map(|key| self.view(key))
     }
@@ -114,16 +121,21 @@ impl Supervisor {
         counts(&self.functions[self.functions.find(name)?])
     }
 
-    /// Returns each worker's function and phase, as a word for people.
-    pub fn worker_phases(&self) -> impl Iterator<Item = (&FunctionName, &'static str)> {
+    /// Returns the workers that were started after this one, oldest first: each with its function and its phase, as a word
+    /// for people.
+    pub fn workers_after(
+        &self,
+        worker: Option<WorkerId>,
+    ) -> impl Iterator<Item = (WorkerId, &FunctionName, &'static str)> {
         let word = |phase| match phase {
             Phase::Starting | Phase::Loading { .. } => "starting",
             Phase::Idle { .. } => "idle",
             Phase::Busy => "busy",
             Phase::Leaving { .. } | Phase::Terminating { .. } | Phase::Killed { .. } | Phase::Over => "ending",
         };
-        let workers = self.workers.values();
-        workers.map(move |worker| (&self.functions[worker.function].name, word(worker.phase)))
+        let from = worker.map_or(Bound::Unbounded, Bound::Excluded);
+        let workers = self.workers.range((from, Bound::Unbounded));
+        workers.map(move |(id, worker)| (*id, &self.functions[worker.function].name, word(worker.phase)))
     }
 
     /// Returns the record of a live invocation; absent once it has ended (then the ledger has it).
@@ -167,12 +179,6 @@ impl Supervisor {
     pub fn live_of(&self, name: &FunctionName) -> Option<InvocationId> {
         let key = self.functions.find(name)?;
         self.functions[key].queue.live().first().copied()
-    }
-
-    /// Returns how many attempts run or are being started.
-    #[must_use]
-    pub fn running(&self) -> usize {
-        self.workers.values().map(|worker| worker.runs.len()).sum()
     }
 
     /// Returns how many workers there are.

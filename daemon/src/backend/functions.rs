@@ -4,6 +4,7 @@ use super::{Control, failure};
 use crate::control::backend::{
     Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, Pending, ReleaseChange,
 };
+use crate::driver::lists::PIECE;
 use crate::workers::usage::counters::Groups;
 use fnd_core::api::{
     FunctionDetail, FunctionStatus, InvocationView, ReleaseChanged, ReleaseFiles, ReleaseList, RouteList, RouteTest,
@@ -18,14 +19,16 @@ use fnd_wire::ids::FunctionName;
 use std::rc::Rc;
 
 impl FunctionBackend for Control {
-    fn functions(&self) -> Vec<FunctionStatus> {
-        self.daemon.state.borrow().function_list()
+    fn functions(&self, filter: FunctionFilter) -> Pending<Vec<FunctionStatus>> {
+        let daemon = Rc::clone(&self.daemon);
+        Box::pin(async move { daemon.function_list(&filter).await })
     }
 
     fn usage(&self) -> Pending<Result<UsageList, Failure>> {
-        let state = self.daemon.state.borrow();
-        let (memory, mut list) = (state.workers.welcome.memory.clone(), state.usage());
+        let daemon = Rc::clone(&self.daemon);
         Box::pin(async move {
+            let memory = daemon.state.borrow().workers.welcome.memory.clone();
+            let mut list = daemon.usage().await;
             // Files of the kernel are read at once, but thousands of functions have many of them.
             let read = tokio::task::spawn_blocking(move || {
                 let groups = Groups::find(&memory);
@@ -88,24 +91,32 @@ impl FunctionBackend for Control {
     }
 
     fn schedules(&self, function: Option<FunctionName>, next: usize) -> Pending<Result<ScheduleList, Failure>> {
-        let mut list = self.settled().schedule_list(function.as_ref(), next);
+        drop(self.settled());
         let (reader, daemon) = (self.reader.clone(), Rc::clone(&self.daemon));
         Box::pin(async move {
-            let mut functions: Vec<_> = list.schedules.iter().map(|view| view.function.clone()).collect();
+            let mut schedules = daemon.schedule_list(function.as_ref(), next).await;
+            let mut functions: Vec<_> = schedules.iter().map(|view| view.function.clone()).collect();
             functions.dedup();
             let last = reader.last_of(functions, Trigger::Schedule).await.map_err(failure)?;
-            let state = daemon.state.borrow();
-            for view in &mut list.schedules {
-                let Some((record, cause)) = last.get(&view.function) else {
-                    continue;
-                };
-                // The record in memory is newer than the one on disk.
-                let live = state.supervisor.invocation(record.id);
-                let mut last = InvocationView::of(live.as_ref().unwrap_or(record));
-                last.cause = cause.as_deref().cloned();
-                view.last = Some(last);
+            for piece in schedules.chunks_mut(PIECE) {
+                {
+                    let state = daemon.state.borrow();
+                    for view in &mut *piece {
+                        let Some((record, cause)) = last.get(&view.function) else {
+                            continue;
+                        };
+                        // The record in memory is newer than the one on disk.
+                        let live = state.supervisor.invocation(record.id);
+                        let mut last = InvocationView::of(live.as_ref().unwrap_or(record));
+                        last.cause = cause.as_deref().cloned();
+                        view.last = Some(last);
+                    }
+                }
+                if piece.len() == PIECE {
+                    tokio::task::yield_now().await;
+                }
             }
-            Ok(list)
+            Ok(ScheduleList { schedules })
         })
     }
 

@@ -4,9 +4,13 @@
 //! states. However often a function changes while the caller does not read, it is there once, and the caller gets its
 //! newest state. A watcher holds at most every function's name, and loses nothing: if it was too slow for the stream,
 //! all functions count as changed.
+//!
+//! All functions are walked over by their names, one after the other, while others are served. Functions that change
+//! meanwhile go first, so that a function may be sent twice, each time in its newest state.
 
 use crate::control::backend::{Changes, FunctionFilter};
 use crate::driver::Daemon;
+use crate::driver::lists::PIECE;
 use crate::driver::tasks::Owner;
 use crate::stream::{Next, Ring, news, read};
 use fnd_core::api::FunctionChange;
@@ -23,7 +27,8 @@ pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> Changes {
     let (sender, receiver) = mpsc::channel(CHANGES_MAX);
     let ring = Rc::clone(&daemon.state.borrow().reporter.ring);
     let watcher = Watcher {
-        changed: all(daemon),
+        changed: BTreeSet::new(),
+        walk: Some(None),
         at: ring.last(),
         ring,
     };
@@ -33,28 +38,37 @@ pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> Changes {
     receiver
 }
 
-fn all(daemon: &Daemon) -> BTreeSet<FunctionName> {
-    let state = daemon.state.borrow();
-    state.supervisor.functions().map(|view| view.name.clone()).collect()
-}
-
 /// A watcher.
 struct Watcher {
     changed: BTreeSet<FunctionName>,
+    /// While all functions are walked over: the last name.
+    walk: Option<Option<FunctionName>>,
     ring: Rc<Ring>,
     /// Number of the last happening that was read.
     at: u64,
 }
 
 impl Watcher {
+    /// Returns the next function to send.
+    fn next(&mut self, daemon: &Daemon) -> Option<FunctionName> {
+        if let Some(changed) = self.changed.pop_first() {
+            return Some(changed);
+        }
+        let last = self.walk.take()?;
+        let state = daemon.state.borrow();
+        let next = state.supervisor.functions_after(last.as_ref()).next()?.name.clone();
+        self.walk = Some(Some(next.clone()));
+        Some(next)
+    }
+
     /// Reads the happenings up to the newest.
-    fn read_on(&mut self, daemon: &Daemon) {
+    fn read_on(&mut self) {
         loop {
             match read(&self.ring, self.at) {
                 Next::Nothing => return,
                 Next::Missed(_, last) => {
                     self.at = last;
-                    self.changed.extend(all(daemon));
+                    self.walk = Some(None);
                 }
                 Next::Some(taken) => {
                     for (number, happening) in taken.happenings {
@@ -77,9 +91,10 @@ async fn send_changes(
     filter: FunctionFilter,
     into: mpsc::Sender<FunctionChange>,
 ) {
+    let mut unsent = 0;
     loop {
-        watcher.read_on(&daemon);
-        let Some(function) = watcher.changed.pop_first() else {
+        watcher.read_on();
+        let Some(function) = watcher.next(&daemon) else {
             tokio::select! {
                 // Cancel-safe: it only checks a number.
                 () = news(&watcher.ring, watcher.at) => continue,
@@ -88,6 +103,11 @@ async fn send_changes(
         };
         let now = daemon.state.borrow().function_now(&function).map(Box::new);
         if !filter.takes(&function, now.as_deref()) {
+            // A function that is sent waits for the caller from time to time. One that is not waits for nothing.
+            unsent += 1;
+            if unsent % PIECE == 0 {
+                tokio::task::yield_now().await;
+            }
             continue;
         }
         if into.send(FunctionChange { function, now }).await.is_err() {

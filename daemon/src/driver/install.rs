@@ -226,10 +226,16 @@ impl State {
         }
         if self.functions.installer.is_idle() && self.functions.registry.take_changed() {
             self.announce();
-            self.retain();
-            self.forget_secrets();
-            let functions = &mut self.functions;
-            functions.interpreters.follow(&functions.registry.interpreters());
+            // Another interpreter may be behind a path when the next file is installed.
+            self.functions.registry.forget_interpreters();
+            self.problems_changed();
+            // These walk over all functions, so an edit of the code of one does without them.
+            if self.functions.registry.take_manifests_changed() {
+                self.retain();
+                self.forget_secrets();
+                let functions = &mut self.functions;
+                functions.interpreters.follow(&functions.registry.interpreters());
+            }
         }
         if self.functions.has_decided() {
             self.step(Event::Scanned { whole: true });

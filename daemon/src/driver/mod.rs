@@ -19,6 +19,7 @@
 //! - `installed_versions`: keeps at most `keep_versions` installed versions of each function, and none of a deleted
 //!   one
 //! - `files`: keeps the watchers of files in step with the functions that serve, and submits what they find
+//! - `lists`: the long lists of the API, made in pieces
 //! - `message`: messages of functions and interpreters, as records have them
 //! - `observe`: makes report events of the supervisor's events and decisions
 //! - `perform`: carries out what the supervisor decides
@@ -47,6 +48,7 @@ mod frames;
 pub(crate) mod inbox;
 mod install;
 mod installed_versions;
+pub(crate) mod lists;
 mod message;
 mod observe;
 mod perform;

@@ -3,7 +3,7 @@
 use super::State;
 use crate::ledger::Command;
 use crate::triggers::schedule::{Ring, submissions};
-use fnd_core::api::{ScheduleList, ScheduleState, ScheduleView};
+use fnd_core::api::{ScheduleState, ScheduleView};
 use fnd_core::instant;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
@@ -11,9 +11,6 @@ use fnd_core::triggers::schedule::{Marks, Timing};
 use fnd_wire::ids::FunctionName;
 use fnd_wire::units::print_duration;
 use std::time::Duration;
-
-/// Most slots in one list.
-const SLOTS_MAX: usize = 10_000;
 
 impl State {
     /// Gives the table the schedules of a function. Called when another version serves, and when the function was
@@ -55,17 +52,9 @@ impl State {
         has_any
     }
 
-    /// Returns the schedules of all functions or of one function, each with its next slots (`next` is their number).
-    /// The last runs are left out.
-    pub(crate) fn schedule_list(&self, function: Option<&FunctionName>, next: usize) -> ScheduleList {
-        let count = self.schedules.table.iter().count().max(1);
-        let next = next.min((SLOTS_MAX / count).max(1));
-        let wanted = self
-            .schedules
-            .table
-            .iter()
-            .filter(|of| function.is_none_or(|name| of.0 == name));
-        let schedules = wanted.map(|(function, plan, last_ms, active)| {
+    /// Returns the schedules of a function, each with its next slots (`next` is their number).
+    pub(super) fn schedules_of(&self, function: &FunctionName, next: usize) -> Vec<ScheduleView> {
+        let schedules = self.schedules.table.of(function).map(|(plan, last_ms, active)| {
             let (schedule, timezone) = match &plan.timing {
                 Timing::Cron { line, zone } => (line.to_string(), Some(zone)),
                 Timing::Every(every) => (format!("every {}", print_duration(Duration::from_millis(*every))), None),
@@ -89,9 +78,7 @@ impl State {
                 last: None,
             }
         });
-        ScheduleList {
-            schedules: schedules.collect(),
-        }
+        schedules.collect()
     }
 
     /// Submits the invocations that are due by the wall clock.

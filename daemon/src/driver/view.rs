@@ -7,19 +7,17 @@ use crate::ledger::Free;
 use crate::workers::listening::Listening;
 use crate::workers::usage;
 use fnd_core::api::{
-    AlertState, DiskUse, FunctionDetail, FunctionMore, FunctionStatus, FunctionUsage, LastEnd, NewerVersion,
-    NodePlaces, NodeState, NodeStatus, UsageList, milliseconds,
+    AlertState, DiskUse, FunctionDetail, FunctionMore, FunctionStatus, LastEnd, NewerVersion, NodePlaces, NodeState,
+    NodeStatus, milliseconds,
 };
 use fnd_core::instant;
 use fnd_core::outcome::Class;
 use fnd_core::record::RunResult;
-use fnd_core::supervisor::FunctionView;
 use fnd_wire::frame::Containment;
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming::UPLOADS;
 use fnd_wire::plan::{COMPLETE, TREE_SIZE};
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -116,7 +114,7 @@ impl State {
         self.with_usage(name, &Listening::default())
     }
 
-    fn with_usage(&self, name: &FunctionName, listening: &Listening) -> Option<FunctionStatus> {
+    pub(super) fn with_usage(&self, name: &FunctionName, listening: &Listening) -> Option<FunctionStatus> {
         let mut status = self.function_status(name)?;
         if status.running > 0 {
             status.memory_bytes = usage::memory_now(&self.workers.welcome.memory, &name.file_form());
@@ -208,52 +206,13 @@ impl State {
         })
     }
 
-    /// Returns every function's status, by name.
-    pub(crate) fn function_list(&self) -> Vec<FunctionStatus> {
-        let listening = Listening::default();
-        self.supervisor
-            .functions()
-            .filter_map(|view| self.with_usage(view.name, &listening))
-            .collect()
-    }
-
-    /// Returns what is known of the usage of every function, by name, without the values of cgroups.
-    pub(crate) fn usage(&self) -> UsageList {
-        let known = |view: FunctionView<'_>| {
-            let serving = self.functions.registry.get(view.name)?.serving(view.version);
-            let limits = serving.map(|serving| &serving.manifest.limits);
-            Some(FunctionUsage {
-                function: view.name.clone(),
-                state: view.state,
-                running: count(view.running),
-                queued: count(view.queued),
-                runs: view.runs,
-                failures: view.failures,
-                cpu_ms: None,
-                cpu_limit: limits.and_then(|limits| Some(f64::from(limits.cpu?) / 1000.0)),
-                cpu_periods: None,
-                throttled_periods: None,
-                throttled_ms: None,
-                memory_bytes: None,
-                memory_limit_bytes: limits.map(|limits| limits.memory),
-                pids: None,
-            })
-        };
-        UsageList {
-            at: instant::text(self.clock.now().unix_ms),
-            functions: self.supervisor.functions().filter_map(known).collect(),
-        }
-    }
-
-    /// Returns the status of the node.
+    /// Returns the status of the node, without its functions. It reads kept numbers: monitoring asks for it often, beside
+    /// ten thousand functions, too.
     pub(crate) fn node(&self) -> NodeStatus {
-        let functions = self.function_list();
         let figures = self.records.ledger.figures();
         let free = Free::at(Path::new(&self.node.places.state)).unwrap_or_default();
-        let mut by_state = BTreeMap::new();
-        for function in &functions {
-            *by_state.entry(function.state.as_str().to_owned()).or_insert(0) += 1;
-        }
+        let by_state = self.supervisor.by_state();
+        let by_state = by_state.map(|(state, number)| (state.as_str().to_owned(), count(number)));
         let state = match (&self.workers.connection, self.supervisor.is_draining()) {
             (None, _) => NodeState::NoSpawner,
             (Some(_), true) => NodeState::Draining,
@@ -286,9 +245,9 @@ impl State {
             memory_bytes: usage::resident(self.workers.spawner_pid),
             running: count(self.supervisor.running()),
             queued: count(self.supervisor.queued()),
-            functions_by_state: by_state,
+            functions_by_state: by_state.collect(),
             problems: self.problems().into_iter().map(|problem| problem.text).collect(),
-            functions,
+            functions: Vec::new(),
             dead_letters: figures.dead_letters.values().sum(),
             disk: Some(DiskUse {
                 history_bytes: figures.history_bytes,
@@ -328,7 +287,7 @@ fn packages(state: &Path, tree: Version) -> Vec<String> {
 }
 
 /// Returns a count in the API's type; counts are bounded far below its maximum.
-fn count(count: usize) -> u32 {
+pub(super) fn count(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 

@@ -214,6 +214,7 @@ impl Functions {
     pub(crate) fn check_interpreters(&mut self) -> Vec<(Changed, usize)> {
         let mut again = BTreeMap::new();
         let mut counted = Vec::new();
+        self.registry.forget_interpreters();
         for changed in self.interpreters.check() {
             let functions = self.registry.iter();
             let users = functions.filter(|(_, function)| function.interpreters.contains(&changed.path));

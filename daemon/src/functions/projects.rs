@@ -16,26 +16,33 @@ impl Functions {
     /// Finds the projects below the functions directories `roots`, and returns the functions in them that are held: those
     /// whose manifest does not say whether they run by themselves.
     pub(crate) fn find_projects(&mut self, roots: &[String]) -> BTreeSet<FunctionName> {
-        let mut files: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-        for (_, function) in self
-            .registry
-            .iter()
-            .filter(|(_, function)| !function.candidate.directory_form)
-        {
-            let (directory, file) = place(&function.candidate, roots);
-            files.entry(directory).or_default().insert(file);
+        let functions = || self.registry.iter().map(|(_, function)| function);
+        let importing = || functions().filter(|function| !function.imports.is_empty());
+        // Only the directories of files that import something are looked at: this is done after each change of a file, and
+        // ten thousand other files must not take time then.
+        let mut files: BTreeMap<(u16, &str), BTreeSet<&str>> = importing()
+            .map(|function| (group(&function.candidate).0, BTreeSet::new()))
+            .collect();
+        if !files.is_empty() {
+            for function in functions().filter(|function| !function.candidate.directory_form) {
+                let (group, file) = group(&function.candidate);
+                if let Some(files) = files.get_mut(&group) {
+                    files.insert(file);
+                }
+            }
         }
         let mut found = BTreeMap::new();
-        for (_, function) in self
-            .registry
-            .iter()
-            .filter(|(_, function)| !function.imports.is_empty())
-        {
-            let (directory, file) = place(&function.candidate, roots);
-            let is_beside = |other: &str| files.get(&directory).is_some_and(|files| files.contains(other));
+        for function in importing() {
+            let (group, file) = group(&function.candidate);
+            let (directory, _) = place(&function.candidate, roots);
+            let is_beside = |other: &str| files.get(&group).is_some_and(|files| files.contains(other));
             if let Some(warning) = project::by_import(&directory, (file, &function.imports), is_beside) {
                 found.entry(directory).or_insert(warning);
             }
+        }
+        if found.is_empty() && marked(&self.name_problems).next().is_none() {
+            self.projects.clear();
+            return BTreeSet::new();
         }
         let is_marked = |directory: &str| {
             let mut marked = marked(&self.name_problems);
@@ -60,11 +67,18 @@ impl Functions {
     }
 }
 
+/// Returns the functions directory of a function, its directory below that (empty: none), and the name of its source.
+fn group(candidate: &Candidate) -> ((u16, &str), &str) {
+    let (group, file) = candidate.source.rsplit_once('/').unwrap_or(("", &candidate.source));
+    ((candidate.directory, group), file)
+}
+
 /// Returns the directory of a function, and the name of its source in it.
 fn place<'c>(candidate: &'c Candidate, roots: &[String]) -> (String, &'c str) {
-    let root = roots.get(usize::from(candidate.directory)).map_or("", String::as_str);
-    match candidate.source.rsplit_once('/') {
-        Some((group, file)) => (format!("{root}/{group}"), file),
-        None => (root.to_owned(), candidate.source.as_str()),
+    let ((directory, group), file) = group(candidate);
+    let root = roots.get(usize::from(directory)).map_or("", String::as_str);
+    match group {
+        "" => (root.to_owned(), file),
+        group => (format!("{root}/{group}"), file),
     }
 }

@@ -37,9 +37,10 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Returns an installed version as it was judged; nothing if it was judged without a manifest.
+    /// Returns an installed version as it was judged; nothing if it was judged without a manifest. `real` returns the real
+    /// path of an interpreter.
     #[must_use]
-    pub fn of(installed: &Installed, verdict: &Verdict) -> Option<Self> {
+    pub fn of(installed: &Installed, verdict: &Verdict, real: impl FnOnce(&str) -> String) -> Option<Self> {
         let manifest = Rc::new(verdict.manifest.clone()?);
         let version = verdict.runtime_version.clone();
         let version = version.or_else(|| version_in(&real(&installed.interpreter)));
@@ -103,6 +104,15 @@ impl Function {
         serving.next().or(self.newest.as_ref())
     }
 
+    /// Returns what an edit of the code leaves as it is.
+    fn lasting(&self) -> Lasting {
+        let manifests = self.versions().map(|version| Rc::clone(&version.manifest));
+        let mut manifests: Vec<_> = manifests.collect();
+        // The version before often has the same one.
+        manifests.dedup();
+        (manifests, self.interpreters.clone())
+    }
+
     /// Returns the versions that run or may run: the newest first.
     pub fn versions(&self) -> impl Iterator<Item = &Serving> {
         self.newest.iter().chain(&self.before).chain(&self.canary)
@@ -116,12 +126,20 @@ impl Function {
     }
 }
 
+/// What of a function decides about more than itself: retention, secrets, interpreters to watch.
+type Lasting = (Vec<Rc<Manifest>>, Vec<String>);
+
 /// Every function by name.
 #[derive(Debug, Default)]
 pub struct Registry {
     all: BTreeMap<FunctionName, Function>,
     /// Whether something has changed since [`Registry::take_changed`].
     changed: bool,
+    /// Whether a function came or went, or a manifest or the interpreters of one have changed, since
+    /// [`Registry::take_manifests_changed`].
+    manifests_changed: bool,
+    /// The real paths of interpreters, until these are looked at again: ten thousand functions have a handful.
+    real_paths: BTreeMap<String, String>,
 }
 
 impl Registry {
@@ -129,6 +147,30 @@ impl Registry {
     #[must_use]
     pub fn get(&self, name: &FunctionName) -> Option<&Function> {
         self.all.get(name)
+    }
+
+    /// Returns whether a function came or went, or a manifest or the interpreters of one have changed, since the last call.
+    /// As long as not, what follows from all manifests together is as before: most changes are only of code.
+    pub fn take_manifests_changed(&mut self) -> bool {
+        std::mem::take(&mut self.manifests_changed)
+    }
+
+    /// Stores a function in place of one that had this.
+    fn put(&mut self, before: Option<Lasting>, function: Function) {
+        self.changed = true;
+        self.manifests_changed |= before.is_none_or(|before| before != function.lasting());
+        self.all.insert(function.candidate.function.clone(), function);
+    }
+
+    /// Returns the real path of an interpreter.
+    pub(super) fn real(&mut self, interpreter: &str) -> &str {
+        let known = self.real_paths.entry(interpreter.to_owned());
+        known.or_insert_with(|| real(interpreter))
+    }
+
+    /// Forgets the real paths of interpreters, which may have changed.
+    pub fn forget_interpreters(&mut self) {
+        self.real_paths.clear();
     }
 
     /// Returns all functions, by name; not fnd's own.
@@ -161,6 +203,7 @@ impl Registry {
     /// Removes a function.
     pub fn remove(&mut self, name: &FunctionName) {
         self.changed = true;
+        self.manifests_changed = true;
         self.all.remove(name);
     }
 
@@ -175,18 +218,18 @@ impl Registry {
         let mut diagnostics = verdict.diagnostics.clone();
         let problems = installed.warnings.iter().cloned();
         diagnostics.extend(problems.map(|problem| diagnostic(problem, Severity::Warning)));
-        let serving = Serving::of(installed, &verdict)?;
+        let serving = Serving::of(installed, &verdict, |interpreter| self.real(interpreter).to_owned())?;
         let name = candidate.function.clone();
         let known = self.all.remove(&name);
+        let lasting = known.as_ref().map(Function::lasting);
         let (known, canary) = known
             .map(|function| ([function.newest, function.before], function.canary))
             .unwrap_or_default();
         let canary = canary.filter(|canary| canary.version != serving.version);
         let mut known = known.into_iter().flatten();
         let before = known.find(|known| Some(known.version) == serves && known.version != serving.version);
-        self.changed = true;
-        self.all.insert(
-            name.clone(),
+        self.put(
+            lasting,
             Function {
                 candidate,
                 newest: Some(serving),
@@ -217,6 +260,7 @@ impl Registry {
     pub fn set_canary(&mut self, name: &FunctionName, canary: Option<Serving>) {
         if let Some(function) = self.all.get_mut(name) {
             self.changed = true;
+            self.manifests_changed = true;
             function.canary = canary;
         }
     }
@@ -258,6 +302,7 @@ impl Registry {
     /// fetched stays until it is fetched: it is tried again and again, which is no news.
     pub fn waits(&mut self, candidate: Candidate, mut verdict: Verdict) {
         let known = self.all.remove(&candidate.function);
+        let lasting = known.as_ref().map(Function::lasting);
         let is_fetched = verdict.to_fetch().is_some();
         let failed = known.as_ref().filter(|known| is_fetched && known.is_unfetched());
         let error = failed.and_then(|known| {
@@ -267,9 +312,8 @@ impl Registry {
         let (newest, before, canary) = known
             .map(|known| (known.newest, known.before, known.canary))
             .unwrap_or_default();
-        self.changed = true;
-        self.all.insert(
-            candidate.function.clone(),
+        self.put(
+            lasting,
             Function {
                 candidate,
                 newest,
@@ -307,14 +351,13 @@ impl Registry {
         let first = diagnostics.iter().find(|diagnostic| diagnostic.is_error());
         let error = first.map_or_else(|| "it was refused without a reason".to_owned(), Diagnostic::line);
         let known = self.all.remove(&candidate.function);
+        let lasting = known.as_ref().map(Function::lasting);
         let (newest, before, canary) = known
             .map(|known| (known.newest, known.before, known.canary))
             .unwrap_or_default();
-        let name = candidate.function.clone();
         let error_line = Some(error.clone());
-        self.changed = true;
-        self.all.insert(
-            name,
+        self.put(
+            lasting,
             Function {
                 candidate,
                 newest,

@@ -175,7 +175,9 @@ impl Functions {
         verdict: &Verdict,
         (percent, node): (u32, Circumstances<'_>),
     ) -> Option<Change> {
-        let canary = Serving::of(installed, verdict)?;
+        let canary = Serving::of(installed, verdict, |interpreter| {
+            self.registry.real(interpreter).to_owned()
+        })?;
         let can_share = self
             .serving_manifest(name)
             .is_some_and(|serving| share_calls(serving, &canary.manifest));

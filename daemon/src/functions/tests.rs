@@ -1,6 +1,7 @@
 use super::*;
 use crate::functions::catalog::{Candidate, CatalogEvent, Places, Rules};
-use crate::functions::install::{Change, Judged};
+use crate::functions::install::{Change, Judged, read_document};
+use crate::functions::registry::Registry;
 use crate::functions::syntax::Circumstances;
 use fnd_manifest::judge::Judge;
 use fnd_wire::form::Bytes;
@@ -34,6 +35,10 @@ fn candidate(name: &str) -> Candidate {
 
 /// The judge's document about a script.
 fn document(name: &FunctionName) -> Bytes {
+    document_of(name, "echo\n")
+}
+
+fn document_of(name: &FunctionName, code: &str) -> Bytes {
     let file = |path: &str, text: &str| JudgedFile {
         path: path.into(),
         bytes: Bytes(text.into()),
@@ -49,7 +54,7 @@ fn document(name: &FunctionName) -> Bytes {
     judge.settings(&settings);
     let function = JudgeFunction {
         name: name.clone(),
-        files: vec![file("/f/x.sh", "echo\n")],
+        files: vec![file("/f/x.sh", code)],
         manifest: None,
         form: Form::File,
     };
@@ -223,4 +228,37 @@ async fn a_problem_is_in_the_report_of_one_reload() {
     let before = functions.versions_now();
     functions.catalog_event(CatalogEvent::Removed(vec![name.clone()]));
     assert_eq!(functions.report(&before).removed, [name]);
+}
+
+/// What follows from all manifests together is found anew only when one of them has changed.
+#[test]
+fn an_edit_of_the_code_alone_changes_no_manifest() {
+    const KEEPS: &str = "# /// fnd\n# [history]\n# keep = 5\n# ///\n";
+    let mut registry = Registry::default();
+    let name = FunctionName::new("f").unwrap();
+    let mut number = 0;
+    let mut changed = |registry: &mut Registry, code: &str| {
+        let before = Version([number; 32]);
+        number += 1;
+        let version = Version([number; 32]);
+        let answer = Installed {
+            version,
+            ..installed(&name)
+        };
+        let verdict = read_document(&document_of(&name, code)).unwrap();
+        registry.installed(candidate("f"), &answer, verdict, Some(before));
+        assert!(registry.take_changed());
+        registry.take_manifests_changed()
+    };
+    assert!(changed(&mut registry, "echo 1\n"), "it came");
+    assert!(!changed(&mut registry, "echo 2\n"));
+    assert!(!changed(&mut registry, "echo 3\n"));
+    assert!(changed(&mut registry, &format!("{KEEPS}echo 3\n")), "another manifest");
+    assert!(
+        changed(&mut registry, &format!("{KEEPS}echo 4\n")),
+        "the version before has lost its manifest"
+    );
+    assert!(!changed(&mut registry, &format!("{KEEPS}echo 5\n")));
+    registry.remove(&name);
+    assert!(registry.take_manifests_changed(), "it is gone");
 }

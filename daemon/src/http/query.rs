@@ -76,12 +76,17 @@ impl Query {
 
     /// Returns a switch: `1` or `true`, `0` or `false`; absent means off.
     pub(crate) fn switch(&self, name: &str) -> Result<bool, Refusal> {
+        self.switch_or(name, false)
+    }
+
+    /// The same with another default.
+    pub(crate) fn switch_or(&self, name: &str, default: bool) -> Result<bool, Refusal> {
         let parse = |text: &str| match text {
             "1" | "true" => Some(true),
             "0" | "false" => Some(false),
             _ => None,
         };
-        Ok(self.get(name, "`1` or `0`", parse)?.unwrap_or(false))
+        Ok(self.get(name, "`1` or `0`", parse)?.unwrap_or(default))
     }
 
     /// Returns an instant in Unix milliseconds.

@@ -1,6 +1,7 @@
 //! Writes metrics as text in two forms: OpenMetrics, and the older one of Prometheus, which the node exporter's text
 //! files use.
 
+use super::sample::Walk;
 use crate::driver::Daemon;
 use prometheus_client::registry::Registry;
 use std::rc::Rc;
@@ -46,7 +47,12 @@ pub(crate) async fn scrape(daemon: &Rc<Daemon>, form: Form) -> String {
     let metrics = Rc::clone(&daemon.state.borrow().reporter.metrics);
     let asking = Arc::clone(&metrics.borrow().asking);
     let _alone = asking.lock().await;
-    metrics.borrow_mut().sample(&daemon.state.borrow());
+    metrics.borrow().forget_functions();
+    let mut walk = Walk::default();
+    while metrics.borrow_mut().sample_piece(&daemon.state.borrow(), &mut walk) {
+        tokio::task::yield_now().await;
+    }
+    metrics.borrow_mut().sample(&daemon.state.borrow(), &walk);
     let registry = Arc::clone(&metrics.borrow().registry);
     let written = tokio::task::spawn_blocking(move || write(&registry, form));
     // A panic there would be a defect of the library: the answer is empty then.

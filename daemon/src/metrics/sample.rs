@@ -1,18 +1,35 @@
 //! Samples the current values for a scrape.
+//!
+//! The functions and their workers are sampled in pieces, between which the thread serves others (`driver/lists.rs` says
+//! what may change meanwhile). Only a scrape reads the gauges, and the scrapes wait for each other, so nobody sees a part.
 
 use super::{Counts, Labels, Metrics, Values, micros, millis, number, value};
 use crate::driver::State;
+use crate::driver::lists::PIECE;
 use crate::http::connections::Owner;
 use crate::report::problems;
 use crate::workers::usage;
+use fnd_core::supervisor::FunctionView;
+use fnd_wire::ids::{FunctionName, WorkerId};
 use procfs::process::Process;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
-use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
+
+/// How far the functions and workers are sampled.
+#[derive(Default)]
+pub(super) struct Walk {
+    /// The last function of the piece before.
+    after: Option<FunctionName>,
+    functions_done: bool,
+    /// The last worker of the piece before.
+    worker: Option<WorkerId>,
+    /// Functions whose newest content does not serve.
+    errors: usize,
+}
 
 type Value = Gauge<f64, AtomicU64>;
 type Sum = Counter<f64, AtomicU64>;
@@ -188,10 +205,18 @@ fn count(count: usize) -> f64 {
 }
 
 impl Metrics {
-    /// Samples all current values.
-    pub(super) fn sample(&mut self, state: &State) {
-        self.of_functions(state);
+    /// Samples all values that are not of a function, after the last piece of these.
+    pub(super) fn sample(&mut self, state: &State, walk: &Walk) {
+        for (function, waiting) in state.watchers.waiting() {
+            let own = Labels(Some(self.label(function)), None);
+            self.sampled.files_waiting.get_or_create(&own).inc_by(number(waiting));
+        }
         let sampled = &self.sampled;
+        sampled.with_errors.set(count(walk.errors));
+        for (word, functions) in state.supervisor.by_state() {
+            let labels = Labels(None, Some(("state", word.as_str())));
+            sampled.functions.get_or_create(&labels).set(count(functions));
+        }
         let health = state.records.ledger.health();
         let up = state.workers.connection.is_some() && !state.supervisor.is_spawner_silent();
         sampled.spawner_up.set(f64::from(u8::from(up)));
@@ -267,7 +292,8 @@ impl Metrics {
         }
     }
 
-    fn of_functions(&mut self, state: &State) {
+    /// Forgets the values of functions before they are sampled.
+    pub(super) fn forget_functions(&self) {
         let sampled = &self.sampled;
         for family in [
             &sampled.functions,
@@ -279,39 +305,47 @@ impl Metrics {
         ] {
             family.clear();
         }
-        let mut by_state: HashMap<&'static str, usize> = HashMap::new();
-        let mut errors = 0;
-        for view in state.supervisor.functions() {
-            *by_state.entry(view.state.as_str()).or_default() += 1;
-            let refused = state
-                .functions
-                .registry
-                .get(view.name)
-                .is_some_and(|function| function.error.is_some());
-            errors += usize::from(refused || view.error.is_some());
-            let own = Labels(Some(self.label(view.name)), None);
-            // Added, not set: many functions may share the label of the others.
-            let sampled = &self.sampled;
-            sampled.queue_depth.get_or_create(&own).inc_by(count(view.queued));
-            sampled.running.get_or_create(&own).inc_by(count(view.running));
-            if view.workers > 0
-                && let Some(bytes) = usage::memory_now(&state.workers.welcome.memory, &view.name.file_form())
-            {
-                sampled.memory.get_or_create(&own).inc_by(number(bytes));
-            }
+    }
+
+    /// Samples the values of some functions, or of some workers after the last function. Returns whether more follow.
+    pub(super) fn sample_piece(&mut self, state: &State, walk: &mut Walk) -> bool {
+        if walk.functions_done {
+            return self.of_workers(state, walk);
         }
-        for (function, waiting) in state.watchers.waiting() {
-            let own = Labels(Some(self.label(function)), None);
-            self.sampled.files_waiting.get_or_create(&own).inc_by(number(waiting));
+        let next = state.piece(walk.after.as_ref(), |state, view| {
+            walk.errors += self.of_function(state, view);
+        });
+        walk.functions_done = next.is_none();
+        walk.after = next;
+        true
+    }
+
+    /// Samples the values of a function. Returns 1 if its newest content does not serve.
+    fn of_function(&mut self, state: &State, view: &FunctionView<'_>) -> usize {
+        let own = Labels(Some(self.label(view.name)), None);
+        // Added, not set: many functions may share the label of the others.
+        let sampled = &self.sampled;
+        sampled.queue_depth.get_or_create(&own).inc_by(count(view.queued));
+        sampled.running.get_or_create(&own).inc_by(count(view.running));
+        if view.workers > 0
+            && let Some(bytes) = usage::memory_now(&state.workers.welcome.memory, &view.name.file_form())
+        {
+            sampled.memory.get_or_create(&own).inc_by(number(bytes));
         }
-        for (function, phase) in state.supervisor.worker_phases() {
+        let known = state.functions.registry.get(view.name);
+        let refused = known.is_some_and(|function| function.error.is_some());
+        usize::from(refused || view.error.is_some())
+    }
+
+    fn of_workers(&mut self, state: &State, walk: &mut Walk) -> bool {
+        let mut workers = state.supervisor.workers_after(walk.worker);
+        let mut last = None;
+        for (worker, function, phase) in workers.by_ref().take(PIECE) {
             let labels = Labels(Some(self.label(function)), Some(("state", phase)));
             self.sampled.workers.get_or_create(&labels).inc();
+            last = Some(worker);
         }
-        for (word, functions) in by_state {
-            let labels = Labels(None, Some(("state", word)));
-            self.sampled.functions.get_or_create(&labels).set(count(functions));
-        }
-        self.sampled.with_errors.set(count(errors));
+        walk.worker = last;
+        workers.next().is_some()
     }
 }

@@ -63,6 +63,7 @@ fn every_route() {
         ("GET /healthz".to_owned(), ""),
         ("GET /metrics".to_owned(), ""),
         ("GET /v1/status".to_owned(), ""),
+        ("GET /v1/status?functions=0".to_owned(), ""),
         ("GET /v1/functions?label=team=web".to_owned(), ""),
         ("GET /v1/functions/ops%2Fbackup".to_owned(), ""),
         ("POST /v1/functions/hello/invoke".to_owned(), "{\"name\": \"Ada\"}"),

@@ -447,6 +447,7 @@ impl World {
         }
         assert_eq!(self.s.workers(), self.processes.len());
         self.judge_due();
+        self.judge_counts();
         for function in std::mem::take(&mut self.requested) {
             let id = self.id();
             self.handle(Event::Submit(Box::new(Submit {

@@ -21,6 +21,7 @@ use crate::data::Data;
 use fnd_manifest::function::Overlap;
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// Most occurrences at once. After a long time without fnd each may have many slots to count, and other work must not wait
@@ -269,13 +270,26 @@ impl Schedules {
         scheduled.entries.iter().filter_map(|entry| entry.due_ms).min()
     }
 
-    /// Returns the schedules of all functions in the order of their names: the function, the plan, the mark, and whether
-    /// slots run.
-    pub fn iter(&self) -> impl Iterator<Item = (&FunctionName, &Plan, u64, bool)> {
-        self.functions.iter().flat_map(|(function, scheduled)| {
+    /// Returns the schedules of a function: the plan, the mark, and whether slots run.
+    pub fn of(&self, function: &FunctionName) -> impl Iterator<Item = (&Plan, u64, bool)> {
+        self.functions.get(function).into_iter().flat_map(|scheduled| {
             let entries = scheduled.entries.iter();
-            entries.map(move |entry| (function, &entry.plan, entry.last_ms, scheduled.active))
+            entries.map(move |entry| (&entry.plan, entry.last_ms, scheduled.active))
         })
+    }
+
+    /// Returns the functions with schedules whose names come after this one, by name.
+    pub fn functions_after(&self, name: Option<&FunctionName>) -> impl Iterator<Item = &FunctionName> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        self.functions
+            .range::<FunctionName, _>((from, Bound::Unbounded))
+            .map(|(name, _)| name)
+    }
+
+    /// Returns the number of schedules.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.functions.values().map(|scheduled| scheduled.entries.len()).sum()
     }
 
     fn arm(&mut self, function: &FunctionName) {

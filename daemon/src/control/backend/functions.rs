@@ -33,8 +33,9 @@ pub enum ReleaseChange {
 
 /// The functions.
 pub trait FunctionBackend {
-    /// Returns every function, sorted by name.
-    fn functions(&self) -> Vec<FunctionStatus>;
+    /// Returns the functions that a filter takes, sorted by name. Others are served meanwhile, so the list is no picture of
+    /// one moment.
+    fn functions(&self, filter: FunctionFilter) -> Pending<Vec<FunctionStatus>>;
 
     /// Returns what every function uses now, sorted by name. This reads several files of each function.
     fn usage(&self) -> Pending<Result<UsageList, Failure>>;

@@ -26,7 +26,7 @@ pub trait NodeBackend {
     /// The reason as text for people, such as "no spawner".
     fn health(&self) -> Result<(), String>;
 
-    /// Returns the node with its functions, sorted by name.
+    /// Returns the node without its functions.
     fn node_status(&self) -> NodeStatus;
 
     /// Returns all metrics as text.

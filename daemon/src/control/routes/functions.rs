@@ -4,7 +4,7 @@ use super::deploy::tagged;
 use crate::control::backend::FunctionFilter;
 use crate::control::call::Call;
 use crate::http::query::wrong;
-use crate::http::response::{Answered, Refusal, json};
+use crate::http::response::{Answered, Refusal, long_json};
 use crate::http::stream::{Framing, lines};
 use crate::invoke::refusal::no_function;
 use fnd_core::api::FunctionList;
@@ -28,9 +28,9 @@ pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
     if query.switch("watch")? {
         return Ok(lines(call.backend.watch(filter), Framing::Lines));
     }
-    let mut functions = call.backend.functions();
-    functions.retain(|status| filter.takes(&status.function, Some(status)));
-    json(&FunctionList { functions })
+    let functions = call.backend.functions(filter).await;
+    let items = functions.len();
+    long_json(FunctionList { functions }, items).await
 }
 
 /// Shows one function.

@@ -3,7 +3,7 @@
 use crate::control::call::Call;
 use crate::control::limits::{PAGE, WAIT_MAX};
 use crate::control::refusal::{failed, no_invocation};
-use crate::http::response::{Answered, Refusal, json};
+use crate::http::response::{Answered, Refusal, json, long_json};
 use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_core::record::InvocationFilter;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -11,7 +11,9 @@ use fnd_wire::ids::{FunctionName, InvocationId};
 /// Lists a page of invocations, newest first.
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
     let listed = call.backend.invocations(filter(&call, &["usage", "parent"])?).await;
-    json(&listed.map_err(failed("read the history"))?)
+    let list = listed.map_err(failed("read the history"))?;
+    let items = list.invocations.len();
+    long_json(list, items).await
 }
 
 /// Returns the filter of a request, which may have these parameters as well.

@@ -1,7 +1,7 @@
 //! `GET /v1/routes`: the routes of the public listener; `POST /v1/routes/test`: what would become of a request.
 
 use crate::control::call::Call;
-use crate::http::response::{Answered, Refusal, json, refuse};
+use crate::http::response::{Answered, Refusal, json, long_json, refuse};
 use fnd_core::api::problem::Code;
 
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
@@ -11,7 +11,8 @@ pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
     if !call.reach.views_any(None) {
         list.events = None;
     }
-    json(&list)
+    let items = list.routes.len();
+    long_json(list, items).await
 }
 
 pub(super) async fn test(call: Call) -> Result<Answered, Refusal> {

@@ -2,7 +2,7 @@
 
 use crate::control::call::Call;
 use crate::control::refusal::failed;
-use crate::http::response::{Answered, Refusal, json, refuse};
+use crate::http::response::{Answered, Refusal, json, long_json, refuse};
 use crate::invoke::refusal::no_function;
 use fnd_core::api::Changed;
 use fnd_core::api::problem::Code;
@@ -21,7 +21,8 @@ pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
     let schedules = call.backend.schedules(function, next).await;
     let mut list = schedules.map_err(failed("read the last scheduled runs"))?;
     list.schedules.retain(|schedule| call.reach.views(&schedule.function));
-    json(&list)
+    let items = list.schedules.len();
+    long_json(list, items).await
 }
 
 pub(super) async fn pause(call: Call) -> Result<Answered, Refusal> {

@@ -2,12 +2,13 @@
 
 use crate::control::call::Call;
 use crate::control::refusal::failed;
-use crate::http::response::{Answered, Refusal, json};
+use crate::http::response::{Answered, Refusal, long_json};
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let usage = call.backend.usage().await;
     let mut list = usage.map_err(failed("read the counters of functions"))?;
     list.functions.retain(|usage| call.reach.views(&usage.function));
-    json(&list)
+    let items = list.functions.len();
+    long_json(list, items).await
 }

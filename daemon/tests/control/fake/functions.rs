@@ -106,15 +106,19 @@ impl Fake {
 }
 
 impl FunctionBackend for Fake {
-    fn functions(&self) -> Vec<FunctionStatus> {
-        NAMES.into_iter().map(status).collect()
+    fn functions(&self, filter: FunctionFilter) -> Pending<Vec<FunctionStatus>> {
+        let all = NAMES.into_iter().map(status);
+        later(
+            all.filter(|status| filter.takes(&status.function, Some(status)))
+                .collect(),
+        )
     }
 
     fn usage(&self) -> Pending<Result<UsageList, Failure>> {
         // Each reading is a second after the one before; only one function does something.
         let second = self.readings.get();
         self.readings.set(second + 1);
-        let functions = self.functions().into_iter().map(|status| {
+        let functions = NAMES.into_iter().map(status).map(|status| {
             let busy = status.function.as_str() == "hello";
             let counted = |each: u64| busy.then_some(each * second);
             FunctionUsage {
@@ -348,7 +352,7 @@ impl FunctionBackend for Fake {
 
     fn watch(&self, filter: FunctionFilter) -> Changes {
         let (sender, receiver) = mpsc::channel(8);
-        for status in self.functions() {
+        for status in NAMES.into_iter().map(status) {
             if filter.takes(&status.function, Some(&status)) {
                 let (function, now) = (status.function.clone(), Some(Box::new(status)));
                 sender.try_send(FunctionChange { function, now }).unwrap();

@@ -337,6 +337,22 @@ impl World {
         assert!(self.owed.is_empty(), "nobody answered {:?}", self.owed);
     }
 
+    /// Checks the kept numbers against what the functions show.
+    pub(super) fn judge_counts(&self) {
+        let mut states = BTreeMap::new();
+        for view in self.s.functions() {
+            *states.entry(view.state).or_insert(0) += 1;
+        }
+        assert_eq!(self.s.by_state().collect::<BTreeMap<_, _>>(), states);
+        let running: usize = self.s.functions().map(|view| view.running).sum();
+        assert_eq!(self.s.running(), running);
+        let names: Vec<_> = self.s.functions().map(|view| view.name).collect();
+        for (index, name) in names.iter().enumerate() {
+            let after = self.s.functions_after(Some(name)).map(|view| view.name);
+            assert!(after.eq(names[index + 1..].iter().copied()));
+        }
+    }
+
     /// Checks that the next retry or poll of each function is the earliest one.
     pub(super) fn judge_due(&self) {
         for view in self.s.functions() {
