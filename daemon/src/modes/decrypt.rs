@@ -1,11 +1,10 @@
 //! `fnd --decrypt`: an encrypted secret and the keys in, its value out; and `fnd --encrypt`, the other way round, for
 //! `fndctl secret encrypt`, with `fnd --keygen`.
 //!
-//! The child that decrypts is started by a helper of the spawner for one file. Like the judge it loses every right before it
-//! reads anything, so a file that takes it over gains the value that it holds, and nothing else. Descriptor 0 is a stream
-//! socket; both messages of [`fnd_wire::decrypt`] end with the stream.
+//! The child that decrypts is started by a helper of the spawner for one file, so a file that takes it over gains the value
+//! that it holds, and nothing else ([`answer`]).
 
-use crate::modes::confine::{ConfineError, confine};
+use crate::modes::answer::{self, AnswerError};
 use age::armor::{ArmoredReader, ArmoredWriter, Format};
 use age::secrecy::ExposeSecret as _;
 use age::x25519::{Identity, Recipient};
@@ -13,9 +12,7 @@ use age::{DecryptError, Decryptor, Encryptor};
 use fnd_wire::decrypt::{Decrypted, ENCRYPTED_MAX, Encrypted};
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::SECRET_MAX;
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::AsFd as _;
+use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
 use zeroize::{Zeroize as _, Zeroizing};
 
@@ -26,46 +23,22 @@ const BINARY: &[u8] = b"age-encryption.org/";
 /// The beginning of one in ASCII armour, before which spaces are allowed.
 const ARMOUR: &[u8] = b"-----BEGIN AGE ENCRYPTED FILE-----";
 
-/// Why nothing was decrypted; the spawner sees the end of the process.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// It could not give up its rights.
-    #[error(transparent)]
-    Confine(#[from] ConfineError),
-    /// Reading or writing failed.
-    #[error("failed to exchange messages with fnd-spawner")]
-    Stream(#[from] io::Error),
-    /// The question is not one.
-    #[error("the question is invalid")]
-    Question,
-}
-
 /// Answers the question on descriptor 0.
 ///
 /// # Errors
-/// Any [`ServeError`].
-pub fn run() -> Result<(), ServeError> {
-    confine()?;
-    let socket = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-    serve(&mut &socket, &mut &socket)
+/// Any [`AnswerError`].
+pub fn run() -> Result<(), AnswerError> {
+    answer::run(QUESTION_MAX, answer_to)
 }
 
-/// Reads a question up to the end of the stream, and answers it.
-///
-/// # Errors
-/// [`ServeError::Stream`] and [`ServeError::Question`].
-pub fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), ServeError> {
-    // With all its room from the beginning, the text is never copied to another place while it grows.
-    let mut question = Zeroizing::new(Vec::with_capacity(usize::try_from(QUESTION_MAX).unwrap_or(0) + 1));
-    input.take(QUESTION_MAX + 1).read_to_end(&mut question)?;
-    let mut asked = Encrypted::from_wire(&question).map_err(|_| ServeError::Question)?;
+fn answer_to(mut asked: Encrypted) -> Zeroizing<Vec<u8>> {
     let mut answer = decrypt(&asked.key.0, &asked.text.0);
     asked.key.0.zeroize();
     let bytes = Zeroizing::new(answer.to_wire());
     if let Decrypted::Value(value) = &mut answer {
         value.0.zeroize();
     }
-    Ok(output.write_all(&bytes)?)
+    bytes
 }
 
 /// Decrypts a file with the first of these keys that fits.
@@ -269,7 +242,8 @@ mod tests {
         };
         let ask = |bytes: &[u8]| {
             let mut output = Vec::new();
-            serve(&mut &bytes[..], &mut output).map(|()| Decrypted::from_wire(&output).unwrap())
+            let streams = (&mut &bytes[..], &mut output);
+            answer::serve(QUESTION_MAX, streams, answer_to).map(|()| Decrypted::from_wire(&output).unwrap())
         };
         assert_eq!(ask(&asked.to_wire()).unwrap(), value(b"value"));
         for bytes in [
@@ -279,7 +253,7 @@ mod tests {
             [asked.to_wire(), vec![0]].concat(),
             vec![0; 400 << 10],
         ] {
-            assert!(matches!(ask(&bytes), Err(ServeError::Question)));
+            assert!(matches!(ask(&bytes), Err(AnswerError::Question)));
         }
         for answer in [
             Decrypted::NotAge,

@@ -2,6 +2,7 @@
 //! `fnd --examine`, `fnd --find-secret`, `fnd --measure`, `fnd --unpack` and `fnd --watch`.
 //!
 //! Files:
+//! - `answer`: a question in, an answer out, without rights
 //! - `check`: `fnd --check`
 //! - `confine`: confines the judge and the children that decrypt, unpack and find secrets before they read untrusted input
 //! - `decrypt`: `fnd --decrypt`, `fnd --encrypt` and `fnd --keygen`
@@ -12,6 +13,7 @@
 //! - `unpack`: `fnd --unpack`
 //! - `watch`: `fnd --watch`
 
+pub mod answer;
 pub mod check;
 pub mod confine;
 pub mod decrypt;

@@ -1,0 +1,51 @@
+//! One question on descriptor 0, one answer: what `fnd --decrypt` and `fnd --find-secret` have in common.
+//!
+//! A helper of the spawner starts such a child for one secret. Like the judge it loses every right before it reads anything.
+//! Descriptor 0 is a stream socket; question and answer end with the stream.
+
+use crate::modes::confine::{ConfineError, confine};
+use fnd_wire::form::Wire;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd as _;
+use zeroize::Zeroizing;
+
+/// Why nothing was answered; the spawner sees the end of the process.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    /// It could not give up its rights.
+    #[error(transparent)]
+    Confine(#[from] ConfineError),
+    /// Reading or writing failed.
+    #[error("failed to exchange messages with fnd-spawner")]
+    Stream(#[from] io::Error),
+    /// The question is not one.
+    #[error("the question is invalid")]
+    Question,
+}
+
+/// Answers the question on descriptor 0, which has at most `max` bytes.
+///
+/// # Errors
+/// Any [`AnswerError`].
+pub fn run<Q: Wire>(max: u64, answer: impl FnOnce(Q) -> Zeroizing<Vec<u8>>) -> Result<(), AnswerError> {
+    confine()?;
+    let socket = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    serve(max, (&mut &socket, &mut &socket), answer)
+}
+
+/// Reads a question up to the end of the stream, and writes the answer.
+///
+/// # Errors
+/// [`AnswerError::Stream`] and [`AnswerError::Question`].
+pub fn serve<Q: Wire>(
+    max: u64,
+    (input, output): (&mut impl Read, &mut impl Write),
+    answer: impl FnOnce(Q) -> Zeroizing<Vec<u8>>,
+) -> Result<(), AnswerError> {
+    // With all its room from the beginning, the text is never copied to another place while it grows.
+    let mut question = Zeroizing::new(Vec::with_capacity(usize::try_from(max).unwrap_or(0) + 1));
+    input.take(max + 1).read_to_end(&mut question)?;
+    let asked = Q::from_wire(&question).map_err(|_| AnswerError::Question)?;
+    Ok(output.write_all(&answer(asked))?)
+}
