@@ -28,7 +28,7 @@ pub enum AnswerError {
 ///
 /// # Errors
 /// Any [`AnswerError`].
-pub fn run<Q: Wire>(max: u64, answer: impl FnOnce(Q) -> Zeroizing<Vec<u8>>) -> Result<(), AnswerError> {
+pub fn run<Q: Wire>(max: u64, answer: impl FnOnce(&mut Q) -> Zeroizing<Vec<u8>>) -> Result<(), AnswerError> {
     confine()?;
     let socket = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     serve(max, (&mut &socket, &mut &socket), answer)
@@ -41,11 +41,11 @@ pub fn run<Q: Wire>(max: u64, answer: impl FnOnce(Q) -> Zeroizing<Vec<u8>>) -> R
 pub fn serve<Q: Wire>(
     max: u64,
     (input, output): (&mut impl Read, &mut impl Write),
-    answer: impl FnOnce(Q) -> Zeroizing<Vec<u8>>,
+    answer: impl FnOnce(&mut Q) -> Zeroizing<Vec<u8>>,
 ) -> Result<(), AnswerError> {
     // With all its room from the beginning, the text is never copied to another place while it grows.
     let mut question = Zeroizing::new(Vec::with_capacity(usize::try_from(max).unwrap_or(0) + 1));
     input.take(max + 1).read_to_end(&mut question)?;
-    let asked = Q::from_wire(&question).map_err(|_| AnswerError::Question)?;
-    Ok(output.write_all(&answer(asked))?)
+    let mut asked = Q::from_wire(&question).map_err(|_| AnswerError::Question)?;
+    Ok(output.write_all(&answer(&mut asked))?)
 }

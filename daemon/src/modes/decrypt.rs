@@ -31,7 +31,7 @@ pub fn run() -> Result<(), AnswerError> {
     answer::run(QUESTION_MAX, answer_to)
 }
 
-fn answer_to(mut asked: Encrypted) -> Zeroizing<Vec<u8>> {
+fn answer_to(asked: &mut Encrypted) -> Zeroizing<Vec<u8>> {
     let mut answer = decrypt(&asked.key.0, &asked.text.0);
     asked.key.0.zeroize();
     let bytes = Zeroizing::new(answer.to_wire());

@@ -19,8 +19,8 @@ pub fn run() -> Result<(), AnswerError> {
     answer::run(QUESTION_MAX, answer_to)
 }
 
-fn answer_to(wanted: Wanted) -> Zeroizing<Vec<u8>> {
-    Zeroizing::new(find_secret(&wanted).to_wire())
+fn answer_to(wanted: &mut Wanted) -> Zeroizing<Vec<u8>> {
+    Zeroizing::new(find_secret(wanted).to_wire())
 }
 
 #[cfg(test)]
