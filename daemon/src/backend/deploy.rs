@@ -104,6 +104,8 @@ impl Control {
             self.taken_back(&function, staged).await;
             return Err(why);
         }
+        // Who has got the answer gets the new release also if fnd is killed right afterwards.
+        self.stored().await;
         blocking(move || staged.commit()).await?;
         let detail = self.function(&function).ok_or(NotDone::NoFunction)?;
         let detail = Box::new(detail);

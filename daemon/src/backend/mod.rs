@@ -40,6 +40,7 @@ use std::cell::RefMut;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The backend: the daemon, and the parts that read for it.
@@ -61,7 +62,17 @@ pub struct Control {
     pub keys: crate::backend::idempotency::Keys,
 }
 
+/// How long a caller waits for a disk.
+const STORED: Duration = Duration::from_secs(10);
+
 impl Control {
+    /// Waits until the ledger has stored what is known now, also which releases serve.
+    async fn stored(&self) {
+        let ledger = self.daemon.state.borrow().records.ledger.clone();
+        // An error: fnd is stopping.
+        let _ = tokio::task::spawn_blocking(move || ledger.flush(STORED)).await;
+    }
+
     /// Returns the state with nothing put off: the ledger has every record of what is over.
     pub(crate) fn settled(&self) -> RefMut<'_, State> {
         let mut state = self.daemon.state.borrow_mut();

@@ -13,8 +13,6 @@ use std::time::Duration;
 const TRIAL: Duration = Duration::from_secs(40);
 /// How long a caller waits for the files of a release.
 const READ: Duration = Duration::from_secs(30);
-/// How long a caller waits for a disk.
-const STORED: Duration = Duration::from_secs(10);
 
 impl Control {
     pub(super) fn list_releases(&self, name: &FunctionName) -> Result<ReleaseList, NotHeld> {
@@ -32,8 +30,8 @@ impl Control {
         name: &FunctionName,
         change: ReleaseChange,
     ) -> Pending<Result<ReleaseChanged, NotHeld>> {
+        let control = self.clone();
         let mut state = self.settled();
-        let ledger = state.records.ledger.clone();
         let at_once = |version, state| Ok(Held::Done(version, state));
         let held = match change {
             ReleaseChange::Hold(kind, release) => state.hold_release(name, kind, release.as_deref()),
@@ -59,8 +57,7 @@ impl Control {
                     Err(_) => (Some(version), ReleaseState::Trying),
                 },
             };
-            // An error: fnd is stopping.
-            let _ = tokio::task::spawn_blocking(move || ledger.flush(STORED)).await;
+            control.stored().await;
             Ok(ReleaseChanged { version, state })
         })
     }
