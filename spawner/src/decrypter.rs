@@ -27,7 +27,7 @@ use std::time::Duration;
 /// How long the child may let its helper wait; it needs milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is needed to read the secrets beside a function.
+/// Reads the secrets that lie beside a function.
 pub struct Decrypter {
     /// The program fnd.
     pub program: PathBuf,

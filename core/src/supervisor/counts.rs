@@ -21,7 +21,7 @@ pub(super) struct Counts {
     running: usize,
 }
 
-/// What the counts have of one function.
+/// The part of one function in the counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     /// Its state; absent if it is not shown, or is one of fnd's own.

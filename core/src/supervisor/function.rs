@@ -106,7 +106,7 @@ pub(super) struct Function {
     pub(super) start_failures: Option<Box<StartFailures>>,
     /// The state that was last announced.
     pub(super) announced: FunctionState,
-    /// What the counts have of it.
+    /// Its part in the counts.
     counted: Counted,
     /// Whether it may have changed since then.
     changed: bool,

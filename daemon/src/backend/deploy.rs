@@ -104,7 +104,7 @@ impl Control {
             self.taken_back(&function, staged).await;
             return Err(why);
         }
-        // Who has got the answer gets the new release also if fnd is killed right afterwards.
+        // A caller that has the answer gets the new release, even if fnd is killed right afterwards.
         self.stored().await;
         blocking(move || staged.commit()).await?;
         let detail = self.function(&function).ok_or(NotDone::NoFunction)?;

@@ -126,7 +126,7 @@ impl Function {
     }
 }
 
-/// What of a function decides about more than itself: retention, secrets, interpreters to watch.
+/// The parts of a function that decide about more than itself: retention, secrets, interpreters to watch.
 type Lasting = (Vec<Rc<Manifest>>, Vec<String>);
 
 /// Every function by name.

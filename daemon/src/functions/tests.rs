@@ -230,7 +230,7 @@ async fn a_problem_is_in_the_report_of_one_reload() {
     assert_eq!(functions.report(&before).removed, [name]);
 }
 
-/// What follows from all manifests together is found anew only when one of them has changed.
+/// Rules that follow from all manifests together are made anew only when one of the manifests has changed.
 #[test]
 fn an_edit_of_the_code_alone_changes_no_manifest() {
     const KEEPS: &str = "# /// fnd\n# [history]\n# keep = 5\n# ///\n";

@@ -48,7 +48,7 @@ keys! {
             example { "header.x-github-event" = "push", "body.ref" = ["refs/heads/main"] };
         /// Whether a request is queued and answered with 202 and the id.
         r#async: bool = Bool, default false, example true;
-        /// What `async` answers a queued request with, instead of 202 and the id.
+        /// The answer to a queued request of an `async` route, instead of 202 and the id.
         answer: Option<RouteAnswer> [default, skip_serializing_if = "Option::is_none"] = Table(RouteAnswer::KEYS), example { status = 200, body = "thanks" };
         /// Where the idempotency key of a request is: requests with the same key run once.
         idempotency: Option<Place> = Text(Form::Place), example "header.x-github-delivery";

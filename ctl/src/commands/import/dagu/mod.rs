@@ -242,7 +242,7 @@ impl Whole {
     }
 }
 
-/// What a place must be.
+/// The rule for places of steps.
 const PLACE: &str = "write an absolute path without variables: dagu begins a relative one where it runs itself";
 
 /// Says whether a text is a place that the script can name as it is.

@@ -62,7 +62,7 @@ struct Machine<'a> {
     here: &'a str,
 }
 
-/// What supervisord does without `autorestart`, and fnd does not.
+/// The note on a missing `autorestart`: supervisord has another default than fnd.
 const RESTARTS: &str = "fnd starts it again after an exit code 0, too, and supervisord only after one that `exitcodes` \
                         does not have";
 

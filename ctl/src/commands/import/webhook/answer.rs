@@ -1,11 +1,11 @@
-//! What the caller of a hook gets.
+//! The answer that the caller of a hook gets.
 
 use super::Maker;
 use crate::commands::import::tree::Item;
 use toml::Value;
 
 impl Maker {
-    /// What the caller gets: the output, or at once the message, while the command runs.
+    /// The answer: the output, or at once the message, while the command runs.
     pub(super) fn answer(&mut self, hook: &Item<'_>, output: bool) {
         if let Some(item) = hook.get("include-command-output-in-response") {
             let note = "a failed run is answered with 500, too, and with the reason";
