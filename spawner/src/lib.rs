@@ -16,7 +16,7 @@
 //! - `clone`: makes child processes
 //! - `contain`: an init for each attempt where there is no cgroup
 //! - `credentials`: secrets and service bindings of functions
-//! - `decrypter`: has secrets beside functions decrypted
+//! - `decrypter`: has secrets beside functions decrypted, or found in YAML
 //! - `environment`: command line and environment of a process
 //! - `foreign`: files of other systems, for the child that makes functions of them
 //! - `grants`: users and groups that a function may have
