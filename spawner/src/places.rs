@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 /// The empty directories of a function's last invocation, kept for the next one. For a new inode ext4 checks all inodes
 /// that were deleted in the last minutes; under load this takes longer than the rest of a start.
 const SPARE: &str = "spare";
+/// The result file that is made in the spare directory before a start; those of other attempts count from 1.
+const SPARE_RESULT: &str = "result.0";
 
 /// State and run directory.
 #[derive(Debug, Clone)]
@@ -267,31 +269,46 @@ impl FunctionPlaces {
         names(&self.tmp).iter().any(|name| InvocationId::parse(name).is_some())
     }
 
-    /// Makes the files of one attempt; `worker` is in the result file's name, so that each attempt has its own.
+    /// Makes the files of one attempt; `worker` is in the result file's name, so that each attempt has its own. `spare` is
+    /// the result file in the spare directory, if [`make_spare_result`](Self::make_spare_result) has made it for this user.
     ///
     /// # Errors
     /// If making it fails.
-    pub fn for_attempt(&self, id: InvocationId, worker: u64, owner: Option<&Identity>) -> io::Result<AttemptFiles> {
+    pub fn for_attempt(
+        &self,
+        id: InvocationId,
+        worker: u64,
+        owner: Option<&Identity>,
+        spare: Option<File>,
+    ) -> io::Result<AttemptFiles> {
         let (dir, tmp) = (self.invocation(id), self.invocation(id).join("tmp"));
+        let previous = dir.join("previous");
         // The rename fails if there is no spare directory, or if this invocation has its own directory already, which
         // is not empty.
-        if fs::rename(self.tmp.join(SPARE), &dir).is_err() {
-            make(&dir, 0o711)?;
-            make(&tmp, 0o700)?;
+        match (fs::rename(self.tmp.join(SPARE), &dir), spare) {
+            (Ok(()), Some(result_file)) => {
+                return Ok(AttemptFiles { tmp, result: dir.join(SPARE_RESULT), result_file, previous });
+            }
+            (Ok(()), None) => {}
+            (Err(_), _) => {
+                make(&dir, 0o711)?;
+                make(&tmp, 0o700)?;
+            }
         }
         own(&tmp, owner)?;
         let result = dir.join(format!("result.{worker}"));
-        // Each spawner numbers its workers anew, so an earlier spawner may have left a file of the same number. If this
-        // file can't be removed, the next step fails.
-        let _ = fs::remove_file(&result);
-        // The file is opened twice, because fnd's descriptor is for reading only. The file is new in a directory of
-        // root, so it has no other owner.
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&result)?;
-        let result_file = File::open(&result)?;
-        if let Some(owner) = owner {
-            std::os::unix::fs::fchown(&made, Some(owner.uid), Some(owner.gid))?;
-        }
-        Ok(AttemptFiles { tmp, result, result_file, previous: dir.join("previous") })
+        let result_file = make_result(&result, owner)?;
+        Ok(AttemptFiles { tmp, result, result_file, previous })
+    }
+
+    /// Makes the result file of the next attempt in the spare directory, and gives that directory to the function's user.
+    ///
+    /// # Errors
+    /// If there is no spare directory, or making the file fails.
+    pub fn make_spare_result(&self, owner: Option<&Identity>) -> io::Result<File> {
+        let spare = self.tmp.join(SPARE);
+        own(&spare.join("tmp"), owner)?;
+        make_result(&spare.join(SPARE_RESULT), owner)
     }
 
     /// Removes an invocation's directory, or keeps it for the next invocation, if its `tmp` is empty; returns whether
@@ -311,6 +328,20 @@ impl FunctionPlaces {
         mode.and_then(|()| fs::rename(&dir, self.tmp.join(SPARE))).is_ok()
             || gone(fs::remove_dir(&tmp)) && gone(fs::remove_dir(&dir))
     }
+}
+
+/// Makes a result file in a directory of root, and returns it open for reading only.
+fn make_result(path: &Path, owner: Option<&Identity>) -> io::Result<File> {
+    // Each spawner numbers its workers anew, so an earlier spawner may have left a file of the same number. If this file
+    // can't be removed, the next step fails.
+    let _ = fs::remove_file(path);
+    // The file is opened twice, because fnd's descriptor is for reading only. The file is new, so it has no other owner.
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let file = File::open(path)?;
+    if let Some(owner) = owner {
+        std::os::unix::fs::fchown(&made, Some(owner.uid), Some(owner.gid))?;
+    }
+    Ok(file)
 }
 
 /// Returns the names in a directory; none if it can't be read.
@@ -354,7 +385,7 @@ mod tests {
         let places = Places::prepare(&root.path().join("state"), &root.path().join("run"), false).unwrap().of("f");
         places.prepare(None).unwrap();
         let tmp = |id| places.invocation(InvocationId(id)).join("tmp");
-        let begin = |id, worker| places.for_attempt(InvocationId(id), worker, None).unwrap();
+        let begin = |id, worker| places.for_attempt(InvocationId(id), worker, None, None).unwrap();
         let files = |id| fs::read_dir(places.invocation(InvocationId(id))).unwrap().count();
 
         begin(1, 1);

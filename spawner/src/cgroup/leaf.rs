@@ -50,6 +50,11 @@ impl Leaf {
         Ok((Self { path, memory, events: None, kill_end }, dir))
     }
 
+    /// Returns whether the leaf has this name.
+    pub fn is(&self, name: &str) -> bool {
+        self.path.ends_with(name)
+    }
+
     /// Kills every process in the leaf.
     ///
     /// # Errors

@@ -297,15 +297,15 @@ impl Group {
     }
 }
 
-/// Returns the attempt in whose leaf a process is, or was when it ended; none if that can't be read.
-pub fn attempt_of(pid: u32) -> Option<u64> {
+/// Returns the name of the leaf that a process is in, or was in when it ended; none if that can't be read.
+pub fn leaf_of(pid: u32) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    attempt(text.lines().find_map(|line| line.strip_prefix("0::"))?)
+    leaf(text.lines().find_map(|line| line.strip_prefix("0::"))?).map(str::to_owned)
 }
 
-fn attempt(path: &str) -> Option<u64> {
+fn leaf(path: &str) -> Option<&str> {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-    path.rsplit('/').next()?.strip_prefix('w')?.parse().ok()
+    path.rsplit('/').next().filter(|name| name.starts_with('w'))
 }
 
 /// Removes top-level trees of spawners that have ended; `rmdir` itself refuses one with processes.

@@ -32,10 +32,10 @@ fn files(dir: &Path, names: &[&str]) {
 
 #[test]
 fn an_ended_process_is_known_by_its_leaf() {
-    assert_eq!(attempt("/fnd-1/f/ops.a/w12"), Some(12));
-    assert_eq!(attempt("/fnd-1/f/ops.a/w12 (deleted)"), Some(12));
-    assert_eq!(attempt("/fnd-1/f/w3/l"), None);
-    assert_eq!(attempt_of(u32::MAX), None);
+    assert_eq!(leaf("/fnd-1/f/ops.a/w12"), Some("w12"));
+    assert_eq!(leaf("/fnd-1/f/ops.a/w12 (deleted)"), Some("w12"));
+    assert_eq!(leaf("/fnd-1/f/w3/l"), None);
+    assert_eq!(leaf_of(u32::MAX), None);
 }
 
 fn read(path: impl AsRef<Path>) -> String {

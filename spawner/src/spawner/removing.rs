@@ -32,7 +32,10 @@ impl Spawner {
     }
 
     fn emptied(&mut self, request: u32, function: Option<FunctionId>, places: &FunctionPlaces) {
-        function.iter().for_each(|function| self.workers.unbound(*function, places));
+        if let Some(function) = function {
+            self.workers.unbound(function, places);
+            self.workers.make_ready(function, places);
+        }
         self.helped(After::Done(request));
     }
 

@@ -9,6 +9,7 @@
 //! - `end`: ends of workers, answers of launchers
 //! - `held`: workers that outlive an fnd
 //! - `overdue`: starts and groups that take too long
+//! - `ready`: the parts of a start that are made before it
 //! - `shortage`: whether the function or the machine ran short
 //! - `signals`: SIGTERM and SIGKILL
 //! - `start`: makes launchers, and orders starts
@@ -17,6 +18,7 @@
 mod end;
 mod held;
 mod overdue;
+mod ready;
 mod shortage;
 mod signals;
 mod start;
@@ -51,6 +53,7 @@ use fnd_wire::plan::{Plan, Policy, User};
 use fnd_wire::sandbox::Profile;
 use held::Handover;
 use overdue::Leaving;
+use ready::Ready;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -166,6 +169,8 @@ struct Active {
     oom: Option<OwnedFd>,
     /// Until when the counter is checked for a kill after memory ran out.
     oom_until: Option<Duration>,
+    /// The parts of the next start.
+    ready: Option<Ready>,
 }
 
 struct Worker {
@@ -205,6 +210,8 @@ pub struct Workers {
     given: HashMap<(FunctionId, Version), Gathered>,
     launcher_count: u64,
     next: u64,
+    /// Number of leaves that were made.
+    leaves: u64,
     /// File of the exits of an earlier spawner, until all of them are acknowledged.
     kept: Option<PathBuf>,
     /// Cgroups of ended attempts that could not be removed yet.
@@ -231,6 +238,7 @@ impl Workers {
             given: HashMap::new(),
             launcher_count: 0,
             next: 1,
+            leaves: 0,
             kept: None,
             leaving: Vec::new(),
             sockets: Vec::new(),
@@ -378,8 +386,9 @@ impl Workers {
 
     /// Returns whether an ended process may belong to a start that its launcher has not answered yet.
     pub fn may_be_starting(&self, pid: u32) -> bool {
-        let starting = |id: u64| self.workers.get(&id).is_some_and(Worker::is_starting);
-        self.any_starting() && (self.host.tree.is_none() || cgroup::attempt_of(pid).is_none_or(starting))
+        let is_in = |leaf: &str, worker: &Worker| worker.leaf.as_ref().is_some_and(|own| own.is(leaf));
+        let starting = |leaf: String| self.workers.values().any(|worker| worker.is_starting() && is_in(&leaf, worker));
+        self.any_starting() && (self.host.tree.is_none() || cgroup::leaf_of(pid).is_none_or(starting))
     }
 }
 

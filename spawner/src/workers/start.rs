@@ -51,7 +51,8 @@ impl Workers {
         let (input, previous) = (take(spawn.input, true)?, take(spawn.previous, false)?);
         let who = (spawn.function, uid, name);
         let dirs = self.host.places.of(&name.file_form());
-        if !dirs.are_there() {
+        let are_there = dirs.are_there();
+        if !are_there {
             self.retire(spawn.function, None); // the sandbox of a launcher shows the directories that are gone
         }
         let mut number = self.launcher_of(spawn.function, spawn.version, watch);
@@ -67,77 +68,77 @@ impl Workers {
         };
         let launcher = self.launchers.get_mut(&number).ok_or("the launcher has ended")?;
         let owner = launcher.identity.as_ref();
-        let made = if dirs.are_there() { Ok(()) } else { self.host.places.prepare_again(&dirs, owner) };
-        let made = made.and_then(|()| dirs.for_attempt(spawn.invocation, id, owner));
-        let files = made.tried("create the attempt's files")?;
-        if let Some(previous) = previous {
-            let path =
-                files.give_previous(previous, launcher.plan.limits.result, owner).tried("copy the previous result")?;
-            given.push(("FND_PREVIOUS".to_owned(), Bytes(path.into_bytes())));
-        }
-        let text = |path: &Path| path.to_string_lossy().into_owned();
-        let code = dirs.version(&spawn.version).join("code");
-        let values = [
-            ("{entry}", text(&code.join(&launcher.plan.entry))),
-            ("{code}", text(&code)),
-            ("{tmp}", text(&files.tmp)),
-            ("{result}", text(&files.result)),
-            ("{state}", text(&dirs.home)),
-            ("{cache}", text(&dirs.cache)),
-            ("{credentials}", text(&dirs.credentials)),
-            ("{bindings}", text(&dirs.bindings)),
-            ("{interpreter}", launcher.plan.interpreters.first().cloned().unwrap_or_default()),
-            ("{deps}", text(&dirs.version(&spawn.version).join("deps"))),
-            ("{api}", text(&self.host.places.api(spawn.function))),
-            ("{shim}", launcher.plan.mode.handler().unwrap_or_default().to_owned()),
-            ("{user}", launcher.user.clone()),
-            ("{zone}", self.host.zone.clone()),
-        ];
-        let plan = &launcher.plan;
-        let lines = match program {
-            Program::Attempt => environment::lines(plan, &values, given),
-            Program::Watcher => environment::of_watcher(plan, &self.host.fnd).ok_or("this version watches no files")?,
-            Program::Measurement => environment::of_measurement([&self.host.fnd, &dirs.home, &dirs.cache]),
-        };
-        let order: Order = (id, lines);
-        let group = self.active.get(&spawn.function).and_then(|active| active.group.as_ref());
-        let made = group.map(|group| group.leaf(&format!("w{id}"))).transpose().tried("create the attempt's cgroup")?;
-        let (leaf, leaf_dir) = made.unzip();
-        let before = group.map(Group::counters).unwrap_or_default();
+        let active = self.active.get_mut(&spawn.function).ok_or("the function is not active")?;
+        let Ready { leaf, pipes: [(out_read, out_write), (error_read, error_write)], result, .. } =
+            active.take_ready(&mut self.leaves, owner).tried("create the attempt's cgroup and pipes")?;
+        let (leaf, leaf_dir) = leaf.unzip();
+        let before = active.group.as_ref().map(Group::counters).unwrap_or_default();
         let sent = (|| {
-            socket.as_ref().map_or(Ok(()), |dir| sockets::make(dir, owner, fnd_group))?;
-            let piped = input.as_ref().is_some_and(|fd| passed.is_pipe(fd));
-            let input = input.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), Ok)?;
-            let (out_read, out_write) = pipe_with(PipeFlags::CLOEXEC)?;
-            let (error_read, error_write) = pipe_with(PipeFlags::CLOEXEC)?;
-            // The function's user has to own the pipes. Otherwise programs can't open them again, as `echo
-            // >/dev/stderr` does.
-            if let Some(owner) = owner {
-                for fd in [&out_write, &error_write].into_iter().chain(piped.then_some(&input)) {
-                    std::os::unix::fs::fchown(fd, Some(owner.uid), Some(owner.gid))?;
+            let made = if are_there { Ok(()) } else { self.host.places.prepare_again(&dirs, owner) };
+            let made = made.and_then(|()| dirs.for_attempt(spawn.invocation, id, owner, result));
+            let files = made.tried("create the attempt's files")?;
+            if let Some(previous) = previous {
+                let path = files
+                    .give_previous(previous, launcher.plan.limits.result, owner)
+                    .tried("copy the previous result")?;
+                given.push(("FND_PREVIOUS".to_owned(), Bytes(path.into_bytes())));
+            }
+            let text = |path: &Path| path.to_string_lossy().into_owned();
+            let code = dirs.version(&spawn.version).join("code");
+            let values = [
+                ("{entry}", text(&code.join(&launcher.plan.entry))),
+                ("{code}", text(&code)),
+                ("{tmp}", text(&files.tmp)),
+                ("{result}", text(&files.result)),
+                ("{state}", text(&dirs.home)),
+                ("{cache}", text(&dirs.cache)),
+                ("{credentials}", text(&dirs.credentials)),
+                ("{bindings}", text(&dirs.bindings)),
+                ("{interpreter}", launcher.plan.interpreters.first().cloned().unwrap_or_default()),
+                ("{deps}", text(&dirs.version(&spawn.version).join("deps"))),
+                ("{api}", text(&self.host.places.api(spawn.function))),
+                ("{shim}", launcher.plan.mode.handler().unwrap_or_default().to_owned()),
+                ("{user}", launcher.user.clone()),
+                ("{zone}", self.host.zone.clone()),
+            ];
+            let plan = &launcher.plan;
+            let lines = match program {
+                Program::Attempt => environment::lines(plan, &values, given),
+                Program::Watcher => {
+                    environment::of_watcher(plan, &self.host.fnd).ok_or("this version watches no files")?
                 }
-            }
-            let paired = || socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
-            let (ours, theirs) = launcher.plan.mode.handler().filter(|_| !watch).map(|_| paired()).transpose()?.unzip();
-            let ends = vec![out_read, error_read, OwnedFd::from(files.result_file)];
-            // Every descriptor needed later is made now: an order that was sent can't be taken back.
-            let kill = leaf.iter().map(|leaf| &leaf.kill_end);
-            let ready = ends.iter().chain(kill).chain(&ours).map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
-            let aside = set_aside()?;
-            let beside = leaf_dir.into_iter().chain([input, out_write, error_write]).chain(theirs).collect();
-            launcher.channel.send(&order.to_wire(), beside)?;
-            if launcher.channel.waiting() > 0 {
-                poller.change(&launcher.channel, Token::Launcher(number), (true, true));
-            }
-            Ok::<_, io::Error>((ends, ours, ready, aside))
+                Program::Measurement => environment::of_measurement([&self.host.fnd, &dirs.home, &dirs.cache]),
+            };
+            let order: Order = (id, lines);
+            let sent = (|| {
+                socket.as_ref().map_or(Ok(()), |dir| sockets::make(dir, owner, fnd_group))?;
+                let piped = input.as_ref().filter(|fd| passed.is_pipe(fd));
+                piped.map_or(Ok(()), |input| ready::owned(input, owner))?;
+                let input = input.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), Ok)?;
+                let paired = || socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+                let (ours, theirs) =
+                    launcher.plan.mode.handler().filter(|_| !watch).map(|_| paired()).transpose()?.unzip();
+                let ends = vec![out_read, error_read, OwnedFd::from(files.result_file)];
+                // Every descriptor needed later is made now: an order that was sent can't be taken back.
+                let kill = leaf.iter().map(|leaf| &leaf.kill_end);
+                let ready = ends.iter().chain(kill).chain(&ours).map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
+                let aside = set_aside()?;
+                let beside = leaf_dir.into_iter().chain([input, out_write, error_write]).chain(theirs).collect();
+                launcher.channel.send(&order.to_wire(), beside)?;
+                if launcher.channel.waiting() > 0 {
+                    poller.change(&launcher.channel, Token::Launcher(number), (true, true));
+                }
+                Ok::<_, io::Error>((ends, ours, ready, aside))
+            })();
+            sent.tried("order the start")
         })();
         if sent.is_err() {
             let _ = leaf.as_ref().map(Leaf::remove); // it is empty, since the order was not sent
             self.sockets.extend(socket.clone());
         }
+        let (ends, channel, ready, aside) = sent?;
         let began = now();
         let until = (spawn.lasts_ms > 0).then(|| began + Duration::from_millis(spawn.lasts_ms));
-        let (ends, channel, ready, aside) = sent.tried("order the start")?;
         let handover = Handover { channel, ..Handover::new(spawn.record, ends, (began, until)) };
         let stage = Stage::Starting { request };
         let given = self.given.get(&(spawn.function, spawn.version)).filter(|_| !watch);

@@ -1,0 +1,83 @@
+//! Makes the parts of a start that do not depend on the attempt: the leaf, the pipes, the result file.
+//!
+//! After the end of a run they are made for the function's next one, since nobody waits then. A start that finds nothing
+//! ready makes them itself.
+
+use super::*;
+
+/// Most functions for which a start is kept ready; each takes seven descriptors.
+const READY_MAX: usize = 64;
+
+/// The parts of a start.
+pub(super) struct Ready {
+    /// Who owns the pipes and the result file; absent: this process's user.
+    owner: Option<Identity>,
+    /// The leaf, and its directory for `CLONE_INTO_CGROUP`; absent without cgroups.
+    pub(super) leaf: Option<(Leaf, OwnedFd)>,
+    /// Standard output and standard error, each with its reading end first.
+    pub(super) pipes: [(OwnedFd, OwnedFd); 2],
+    /// The result file in the spare directory; absent where there is none.
+    pub(super) result: Option<File>,
+}
+
+impl Ready {
+    /// Makes a leaf with this number, and the pipes.
+    ///
+    /// # Errors
+    /// If the kernel refuses one of them; then none is left.
+    pub(super) fn make(group: Option<&Group>, number: u64, owner: Option<&Identity>) -> io::Result<Self> {
+        let pipe = || {
+            let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+            // The function's user has to own the pipes. Otherwise programs can't open them again, as `echo
+            // >/dev/stderr` does.
+            owned(&write, owner).map(|()| (read, write))
+        };
+        let pipes = [pipe()?, pipe()?];
+        let leaf = group.map(|group| group.leaf(&format!("w{number}"))).transpose()?;
+        Ok(Self { owner: owner.cloned(), leaf, pipes, result: None })
+    }
+
+    /// Removes the leaf, which is empty.
+    pub(super) fn discard(self) {
+        let _ = self.leaf.map(|(leaf, _)| leaf.remove()); // if it stays, it goes with its function's group
+    }
+}
+
+impl Active {
+    /// Returns the parts for a start, which are ready or are made now.
+    ///
+    /// # Errors
+    /// If they can't be made.
+    pub(super) fn take_ready(&mut self, leaves: &mut u64, owner: Option<&Identity>) -> io::Result<Ready> {
+        match self.ready.take() {
+            Some(ready) if ready.owner.as_ref() == owner => return Ok(ready),
+            other => other.into_iter().for_each(Ready::discard), // the function has another user now
+        }
+        *leaves += 1;
+        Ready::make(self.group.as_ref(), *leaves, owner)
+    }
+}
+
+impl Workers {
+    /// Makes the next start of a function's scripts ready. If something is missing, the start itself makes it, or says why
+    /// it can't.
+    pub fn make_ready(&mut self, function: FunctionId, places: &FunctionPlaces) {
+        let serves = |launcher: &&Launcher| {
+            launcher.function == function
+                && !(launcher.retired || launcher.watch || launcher.plan.mode.handler().is_some())
+        };
+        let Some(launcher) = self.launchers.values().find(serves) else { return };
+        let has_room = self.active.values().filter(|active| active.ready.is_some()).count() < READY_MAX;
+        let Some(active) = self.active.get_mut(&function).filter(|active| has_room && active.ready.is_none()) else {
+            return;
+        };
+        let owner = launcher.identity.as_ref();
+        let made = active.take_ready(&mut self.leaves, owner);
+        active.ready = made.ok().map(|ready| Ready { result: places.make_spare_result(owner).ok(), ..ready });
+    }
+}
+
+/// Gives a pipe to a function's user.
+pub(super) fn owned(end: &OwnedFd, owner: Option<&Identity>) -> io::Result<()> {
+    owner.map_or(Ok(()), |owner| std::os::unix::fs::fchown(end, Some(owner.uid), Some(owner.gid)))
+}
