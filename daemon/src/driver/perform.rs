@@ -29,12 +29,22 @@ impl State {
     /// Handles an event and does at once what somebody waits for: a call, an answer. Everything else is kept for
     /// [`Self::catch_up`], so that a worker and a caller need not wait for their own records.
     pub(crate) fn answer_first(&mut self, event: Event) {
+        self.at_once(event, |action| matches!(action, Action::Call(_) | Action::Reply(..)));
+    }
+
+    /// The same for the end of a script, of which the caller may look at the status file next.
+    pub(crate) fn show_and_answer_first(&mut self, event: Event) {
+        self.at_once(event, |action| matches!(action, Action::Status(_) | Action::Reply(..)));
+    }
+
+    fn at_once(&mut self, event: Event, is_waited_for: impl Fn(&Action) -> bool) {
         self.catch_up();
         let mut actions = self.decide(event);
         for action in actions.drain(..) {
-            match action {
-                Action::Call(_) | Action::Reply(..) => self.perform(action),
-                other => self.turn.rest.push_back(other),
+            if is_waited_for(&action) {
+                self.perform(action);
+            } else {
+                self.turn.rest.push_back(action);
             }
         }
         self.turn.actions = actions;
