@@ -3,6 +3,7 @@
 use super::tasks::{Owner, Tasks};
 use super::{Daemon, Message, State, exited};
 use crate::ledger::Acknowledged;
+use crate::output::Captured;
 use crate::triggers::schedule::Ring;
 use crate::workers::link::Incoming;
 use fnd_core::outcome::{Reason, Trigger};
@@ -222,19 +223,20 @@ impl State {
                     self.record(ended, &captured.last_lines);
                 }
             }
-            Message::Captured(both) => {
-                let (frame, mut captured) = *both;
-                let output = std::mem::take(&mut captured.last_lines);
-                if !output.is_empty() {
-                    self.follow_ups.outputs.insert(frame.worker, output);
-                }
-                // The worker has answered before it ended.
-                self.explain(None, |_, answered| answered.worker == frame.worker);
-                // A caller that started a script reads its status file next, so the file is written before the answer.
-                let exited = exited(&frame, captured, &self.node.places.state);
-                self.step(Event::Exited(Box::new(exited)));
-                self.workers.masks.forget(frame.worker);
-            }
+            Message::Captured(both) => self.captured(both.0, both.1),
         }
+    }
+
+    /// Handles the end of a worker of which all output was read.
+    pub(super) fn captured(&mut self, frame: Exited, mut captured: Captured) {
+        let output = std::mem::take(&mut captured.last_lines);
+        if !output.is_empty() {
+            self.follow_ups.outputs.insert(frame.worker, output);
+        }
+        // The worker has answered before it ended.
+        self.explain(None, |_, answered| answered.worker == frame.worker);
+        let exited = exited(&frame, captured, &self.node.places.state);
+        self.show_and_answer_first(Event::Exited(Box::new(exited)));
+        self.workers.masks.forget(frame.worker);
     }
 }

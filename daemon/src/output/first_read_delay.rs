@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Length of the delay. A script that prints and ends is gone within it, and a person who follows output does not
 /// notice it.
-const DELAY: Duration = Duration::from_millis(10);
+pub(super) const DELAY: Duration = Duration::from_millis(10);
 
 /// Pipes that are ready and not read yet, by their numbers among epoll events.
 #[derive(Default)]

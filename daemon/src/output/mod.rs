@@ -15,6 +15,7 @@
 //! has all of its output.
 //!
 //! Files:
+//! - `brief`: attempts that have ended before the output thread has seen them
 //! - `call_output`: assigns a warm worker's output to the invocation in which it was printed
 //! - `capture`: the part of one attempt's output that is kept
 //! - `first_read_delay`: delays the first read of a worker's pipe for a moment
@@ -29,6 +30,7 @@
 //! - `spool`: the bytes read from the pipes of running attempts, on disk
 //! - `tee`: reads a pipe without taking anything out of it, by `tee(2)`
 
+mod brief;
 mod call_output;
 mod capture;
 mod first_read_delay;
@@ -46,7 +48,9 @@ mod tee;
 
 pub use call_output::{CallOutput, Ended};
 
+use crate::clock;
 use crate::ledger::Retention;
+use crate::output::brief::Brief;
 use crate::output::kept::{KeepOutput, Keeper, Line, Position, SEGMENT, Store};
 use fnd_core::access::Reach;
 use fnd_core::api::LogLine;
@@ -59,7 +63,7 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
 
@@ -190,6 +194,7 @@ pub struct Piped {
 
 enum Command {
     Start(Box<Piped>),
+    Keep(Box<brief::Printed>, Box<dyn FnOnce() + Send>),
     Adopt(Vec<Piped>),
     StartPool(Arc<call_output::Ends>, Box<Meta>),
     CheckMarks(WorkerId),
@@ -222,6 +227,7 @@ pub struct Output {
 
 struct Shared {
     commands: Mutex<Vec<Command>>,
+    brief: Mutex<Brief>,
     wake: OwnedFd,
     /// Present until the thread is stopped.
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -237,6 +243,7 @@ impl Output {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared {
             commands: Mutex::default(),
+            brief: Mutex::new(Brief::new()?),
             wake,
             thread: Mutex::default(),
         });
@@ -266,9 +273,11 @@ impl Output {
         self.keeper.bytes()
     }
 
-    /// Begins to read a worker's pipes.
+    /// Takes a worker's pipes, which the output thread begins to read after a moment.
     pub fn attach(&self, piped: Piped) {
-        self.shared.send(Command::Start(Box::new(piped)));
+        if self.shared.brief().add(piped, clock::monotonic()) {
+            self.shared.wake();
+        }
     }
 
     /// Begins to read the pipes of a warm worker, which serves one call after the other, or several at once where it is
@@ -319,11 +328,43 @@ impl Output {
     /// open. So a worker that is finished, killed, adopted and finished again gives the same output, and it is kept
     /// once.
     pub fn finish(&self, worker: WorkerId, result: Option<OwnedFd>, done: impl FnOnce(Captured) + Send + 'static) {
+        if let Some(piped) = self.shared.brief().remove(worker) {
+            self.shared.push(Command::Start(Box::new(piped)));
+        }
         self.shared.send(Command::Finish {
             worker,
             result,
             done: Box::new(done),
         });
+    }
+
+    /// The same for a worker of which the output thread has not begun to read, if it has printed little: the caller gets the
+    /// output at once. If there is any, the caller also gets the attempt, and `kept` is called on the output thread once the
+    /// output is on the disk. Absent for every other worker; then nothing has happened.
+    pub fn finish_brief(
+        &self,
+        worker: WorkerId,
+        result: &mut Option<OwnedFd>,
+        kept: impl FnOnce((InvocationId, Attempt), Captured) + Send + 'static,
+    ) -> Option<(Captured, Option<(InvocationId, Attempt)>)> {
+        let mut brief = self.shared.brief();
+        let piped = brief.remove(worker)?;
+        let printed = match brief.read(&piped) {
+            Ok(printed) if result.as_ref().is_none_or(|file| result::is_small(file, poll::PIECE)) => printed,
+            Ok(_) | Err(_) => {
+                self.shared.send(Command::Start(Box::new(piped)));
+                return None;
+            }
+        };
+        drop(brief);
+        let captured = printed.captured(worker, result.take());
+        let key = (!printed.is_empty()).then(|| printed.meta.key());
+        if let Some(key) = key {
+            let counted = captured.clone();
+            let done = Box::new(move || kept(key, counted));
+            self.shared.send(Command::Keep(Box::new(printed), done));
+        }
+        Some((captured, key))
     }
 
     /// Removes the spool of a finished worker, which is not adopted any more. Done with the next command of another
@@ -374,8 +415,16 @@ impl Shared {
             .push(command);
     }
 
+    fn brief(&self) -> MutexGuard<'_, Brief> {
+        self.brief.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn send(&self, command: Command) {
         self.push(command);
+        self.wake();
+    }
+
+    fn wake(&self) {
         // The write fails only if the counter is full of wake-ups already.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }

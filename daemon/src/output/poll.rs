@@ -5,11 +5,12 @@
 
 mod running;
 
+use super::brief::Printed;
 use super::capture::Capture;
 use super::first_read_delay::Delayed;
 use super::pool::{Done, Pool};
 use super::recover::SpooledAttempts;
-use super::result::{self, Written};
+use super::result;
 use super::sinks::{Follower, Sinks};
 use super::spool::{Spool, Spools};
 use super::tee::Tee;
@@ -32,7 +33,7 @@ const TURN: usize = 256 << 10;
 /// How long output of a running attempt may wait before it is written.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// Bytes read at once: the size of a pipe.
-const PIECE: usize = 64 << 10;
+pub(super) const PIECE: usize = 64 << 10;
 
 /// The wake-up's number among epoll events; workers count from 1 and each has two.
 const WAKE: u64 = u64::MAX;
@@ -116,6 +117,9 @@ impl Thread {
             while let Some(mark) = self.delayed.due(clock::monotonic()) {
                 self.let_go(mark);
             }
+            while let Some(piped) = self.taken_over() {
+                self.start_fresh(piped);
+            }
             if self.write_at.is_some_and(|at| clock::monotonic() >= at) {
                 self.write_heads();
             }
@@ -155,7 +159,8 @@ impl Thread {
     fn timeout(&mut self) -> Option<Timespec> {
         let running = &self.running;
         let held = self.delayed.next(|mark| running.contains_key(&WorkerId(mark / 2)));
-        let next = self.write_at.into_iter().chain(held).min()?;
+        let brief = self.shared.brief().next();
+        let next = self.write_at.into_iter().chain(held).chain(brief).min()?;
         Timespec::try_from(next.saturating_duration_since(clock::monotonic())).ok()
     }
 
@@ -175,12 +180,31 @@ impl Thread {
         self.running.insert(worker, running);
     }
 
+    /// Returns a worker that has run for a moment and has not ended.
+    fn taken_over(&self) -> Option<Piped> {
+        self.shared.brief().due(clock::monotonic())
+    }
+
+    fn start_fresh(&mut self, piped: Piped) {
+        let fresh = (Capture::new(piped.meta.clone()), Spool::None, 0);
+        self.start(piped, fresh);
+    }
+
+    /// Keeps what a worker has printed that has ended before this thread has seen it.
+    fn keep_printed(&mut self, printed: Printed, done: Box<dyn FnOnce() + Send>) {
+        let mut capture = Capture::new(printed.meta.clone());
+        for (stream, bytes) in printed.streams() {
+            self.io.sinks.feed(&mut capture, (stream, printed.time_ms), bytes);
+        }
+        self.io.sinks.end(&mut capture);
+        self.keep(&mut capture, 0);
+        done();
+    }
+
     fn perform(&mut self, command: Command) {
         match command {
-            Command::Start(piped) => {
-                let fresh = (Capture::new(piped.meta.clone()), Spool::None, 0);
-                self.start(*piped, fresh);
-            }
+            Command::Start(piped) => self.start_fresh(*piped),
+            Command::Keep(printed, done) => self.keep_printed(*printed, done),
             Command::Adopt(workers) => {
                 self.spooled.count(workers.iter().map(|piped| &piped.meta), &self.store);
                 for piped in workers {
@@ -289,35 +313,15 @@ impl Thread {
             running.close(stream, &self.io.epoll);
         }
         let capture = &mut running.capture;
-        let meta = capture.meta.clone();
+        let key = capture.meta.key();
         self.io.sinks.end(capture);
-        let mut captured = Captured {
-            result: capture.take_result(),
-            ..capture.captured()
-        };
-        let withheld = capture.is_withheld();
-        match result
-            .filter(|_| !withheld)
-            .map(|file| result::read(file, meta.result_max))
-        {
-            None | Some(Ok(Written::No)) if meta.cgi && !withheld => captured.read_document(meta.result_max),
-            None | Some(Ok(Written::No)) => {}
-            Some(Ok(Written::Yes(written))) => captured.result = Some(written),
-            Some(Ok(Written::TooLarge(size))) => {
-                captured.result = None;
-                captured.result_too_large = Some(size);
-            }
-            Some(Err(error)) => tracing::warn!("failed to read the result of {worker} ({error}), taking its output"),
-        }
-        if let Some(mask) = &meta.mask {
-            captured.mask(mask);
-        }
+        let captured = result::conclude(capture, worker, result);
         // Before `done`: once the end is recorded the worker is not adopted any more, and its pipes are gone.
         let kept = self.keep(&mut running.capture, running.stored);
         done(captured);
         // Without room on the disk the spool stays for the next start.
         if kept && !matches!(running.spool, Spool::None) {
-            self.finished.insert(worker, meta.key());
+            self.finished.insert(worker, key);
         }
     }
 
@@ -339,6 +343,8 @@ impl Thread {
 
     /// Reads and writes what running attempts have printed.
     fn settle(&mut self) {
+        let waiting: Vec<Piped> = self.shared.brief().take().collect();
+        waiting.into_iter().for_each(|piped| self.start_fresh(piped));
         // Reads bytes that came after this turn began, or before their worker was attached. Commands wait for their
         // turn.
         if let Err(error) = self.collect(Some(Timespec::default())) {

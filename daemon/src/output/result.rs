@@ -1,8 +1,11 @@
 //! Makes a function's result from its bytes.
 
+use super::Captured;
+use super::capture::Capture;
 use fnd_core::record::RunResult;
+use fnd_wire::ids::WorkerId;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 /// Returns bytes as a result: JSON if they are one JSON value, with the space around it removed; else unchanged.
@@ -63,6 +66,36 @@ pub(super) fn read(file: impl AsFd, max: u64) -> io::Result<Written> {
         Some(part) if filled < data.len() => Written::Yes(of(part)),
         Some(_) => Written::Yes(of(data)),
     })
+}
+
+/// Returns the output of a capture that has ended, with the result: that of `$FND_RESULT`, of which this is the file, else
+/// standard output.
+pub(super) fn conclude(capture: &mut Capture, worker: WorkerId, file: Option<OwnedFd>) -> Captured {
+    let result_max = capture.meta.result_max;
+    let mut captured = Captured {
+        result: capture.take_result(),
+        ..capture.captured()
+    };
+    let withheld = capture.is_withheld();
+    match file.filter(|_| !withheld).map(|file| read(file, result_max)) {
+        None | Some(Ok(Written::No)) if capture.meta.cgi && !withheld => captured.read_document(result_max),
+        None | Some(Ok(Written::No)) => {}
+        Some(Ok(Written::Yes(written))) => captured.result = Some(written),
+        Some(Ok(Written::TooLarge(size))) => {
+            captured.result = None;
+            captured.result_too_large = Some(size);
+        }
+        Some(Err(error)) => tracing::warn!("failed to read the result of {worker} ({error}), taking its output"),
+    }
+    if let Some(mask) = &capture.meta.mask {
+        captured.mask(mask);
+    }
+    captured
+}
+
+/// Returns whether a `$FND_RESULT` file is so small that reading it holds nobody up.
+pub(super) fn is_small(file: &OwnedFd, max: usize) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|stat| usize::try_from(stat.st_size).is_ok_and(|size| size <= max))
 }
 
 /// Returns bytes to read into. A result is shared afterwards: if it were read into a vector, it would have to be

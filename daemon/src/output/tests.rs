@@ -1,6 +1,7 @@
 //! Tests of the output thread.
 //!
 //! Files:
+//! - `brief`: attempts that end at once
 //! - `masked`: values of secrets
 //! - `pool`: warm workers
 //! - `restart`: one fnd after another reads a worker's pipes
@@ -382,6 +383,7 @@ fn a_running_attempt_is_seen_and_a_slow_follower_misses_lines() {
     assert_eq!(read(running.logs.path(), &function(), &end).unwrap().count(), 1);
 }
 
+mod brief;
 mod masked;
 mod pool;
 mod restart;
