@@ -220,16 +220,10 @@ impl State {
     pub(super) fn ended_with_all(&mut self, frame: Exited) {
         let (mut result, printed) = self.workers.detach(frame.worker);
         printed.into_iter().for_each(|call| self.records.await_output(call));
-        let messages = self.inbox.for_threads();
-        let kept = {
-            let messages = messages.clone();
-            move |run, captured| drop(messages.send(Message::OutputRead(run, Box::new(captured))))
-        };
-        if let Some((captured, run)) = self.output.finish_brief(frame.worker, &mut result, kept) {
-            // Its record waits until its output is on the disk. The caller does not.
-            run.into_iter().for_each(|run| self.records.await_output(run));
+        if let Some(captured) = self.output.finish_silent(frame.worker, &mut result) {
             return self.captured(frame, captured);
         }
+        let messages = self.inbox.for_threads();
         self.output.finish(frame.worker, result, move |captured| {
             let _ = messages.send(Message::Captured(Box::new((frame, captured)))); // an error: fnd is stopping
         });

@@ -15,7 +15,7 @@
 //! has all of its output.
 //!
 //! Files:
-//! - `brief`: attempts that have ended before the output thread has seen them
+//! - `brief`: workers that the output thread has not seen yet
 //! - `call_output`: assigns a warm worker's output to the invocation in which it was printed
 //! - `capture`: the part of one attempt's output that is kept
 //! - `first_read_delay`: delays the first read of a worker's pipe for a moment
@@ -194,7 +194,6 @@ pub struct Piped {
 
 enum Command {
     Start(Box<Piped>),
-    Keep(Box<brief::Printed>, Box<dyn FnOnce() + Send>),
     Adopt(Vec<Piped>),
     StartPool(Arc<call_output::Ends>, Box<Meta>),
     CheckMarks(WorkerId),
@@ -243,7 +242,7 @@ impl Output {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared {
             commands: Mutex::default(),
-            brief: Mutex::new(Brief::new()?),
+            brief: Mutex::default(),
             wake,
             thread: Mutex::default(),
         });
@@ -338,33 +337,16 @@ impl Output {
         });
     }
 
-    /// The same for a worker of which the output thread has not begun to read, if it has printed little: the caller gets the
-    /// output at once. If there is any, the caller also gets the attempt, and `kept` is called on the output thread once the
-    /// output is on the disk. Absent for every other worker; then nothing has happened.
-    pub fn finish_brief(
-        &self,
-        worker: WorkerId,
-        result: &mut Option<OwnedFd>,
-        kept: impl FnOnce((InvocationId, Attempt), Captured) + Send + 'static,
-    ) -> Option<(Captured, Option<(InvocationId, Attempt)>)> {
-        let mut brief = self.shared.brief();
-        let piped = brief.remove(worker)?;
-        let printed = match brief.read(&piped) {
-            Ok(printed) if result.as_ref().is_none_or(|file| result::is_small(file, poll::PIECE)) => printed,
-            Ok(_) | Err(_) => {
-                self.shared.send(Command::Start(Box::new(piped)));
-                return None;
-            }
-        };
-        drop(brief);
-        let captured = printed.captured(worker, result.take());
-        let key = (!printed.is_empty()).then(|| printed.meta.key());
-        if let Some(key) = key {
-            let counted = captured.clone();
-            let done = Box::new(move || kept(key, counted));
-            self.shared.send(Command::Keep(Box::new(printed), done));
+    /// The same for a worker of which the output thread has not begun to read, if it has printed nothing: the caller gets its
+    /// result at once. Absent for every other worker; then nothing has happened.
+    pub fn finish_silent(&self, worker: WorkerId, result: &mut Option<OwnedFd>) -> Option<Captured> {
+        let piped = self.shared.brief().remove(worker)?;
+        let captured = brief::silent(&piped, result);
+        if captured.is_none() {
+            // The thread need not be woken: the worker is finished next.
+            self.shared.push(Command::Start(Box::new(piped)));
         }
-        Some((captured, key))
+        captured
     }
 
     /// Removes the spool of a finished worker, which is not adopted any more. Done with the next command of another

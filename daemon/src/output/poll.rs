@@ -5,7 +5,6 @@
 
 mod running;
 
-use super::brief::Printed;
 use super::capture::Capture;
 use super::first_read_delay::Delayed;
 use super::pool::{Done, Pool};
@@ -190,21 +189,9 @@ impl Thread {
         self.start(piped, fresh);
     }
 
-    /// Keeps what a worker has printed that has ended before this thread has seen it.
-    fn keep_printed(&mut self, printed: Printed, done: Box<dyn FnOnce() + Send>) {
-        let mut capture = Capture::new(printed.meta.clone());
-        for (stream, bytes) in printed.streams() {
-            self.io.sinks.feed(&mut capture, (stream, printed.time_ms), bytes);
-        }
-        self.io.sinks.end(&mut capture);
-        self.keep(&mut capture, 0);
-        done();
-    }
-
     fn perform(&mut self, command: Command) {
         match command {
             Command::Start(piped) => self.start_fresh(*piped),
-            Command::Keep(printed, done) => self.keep_printed(*printed, done),
             Command::Adopt(workers) => {
                 self.spooled.count(workers.iter().map(|piped| &piped.meta), &self.store);
                 for piped in workers {

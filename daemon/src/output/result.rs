@@ -93,11 +93,6 @@ pub(super) fn conclude(capture: &mut Capture, worker: WorkerId, file: Option<Own
     captured
 }
 
-/// Returns whether a `$FND_RESULT` file is so small that reading it holds nobody up.
-pub(super) fn is_small(file: &OwnedFd, max: usize) -> bool {
-    rustix::fs::fstat(file).is_ok_and(|stat| usize::try_from(stat.st_size).is_ok_and(|size| size <= max))
-}
-
 /// Returns bytes to read into. A result is shared afterwards: if it were read into a vector, it would have to be
 /// copied.
 fn zeroes(count: usize) -> Arc<[u8]> {
