@@ -35,7 +35,8 @@ fn a_start_is_made_ready_after_the_run_before_and_goes_with_the_function() {
     let uid = installed.uid.to_string();
     let state = harness.path("state/tmp/again");
     let first = harness.run(&installed, None, &[("DATA", "one")]);
-    assert!(lines(&first)[1].ends_with("/result.1") && !leaf(&first).exists(), "{}", first.stdout);
+    assert!(lines(&first)[1].ends_with("/result.1"), "{}", first.stdout);
+    until("the leaf of a run that ended to be gone", || !leaf(&first).exists());
     assert_eq!(harness.release(&installed, InvocationId(1)), Reply::Done);
 
     // The next run's leaf, result file and directory are there, and nothing is in them.
@@ -52,7 +53,7 @@ fn a_start_is_made_ready_after_the_run_before_and_goes_with_the_function() {
     let second = harness.run(&installed, None, &[("DATA", "two")]);
     assert!(leaf(&second).ends_with("w2") && lines(&second)[1].ends_with("/result.0"), "{}", second.stdout);
     assert_eq!((&lines(&second)[2..], second.result.as_str()), (&[&*uid, &*uid][..], "two\n"));
-    assert_eq!(leaves(), Vec::<String>::new());
+    until("no leaf to be there", || leaves().is_empty());
 
     // Another attempt of an invocation has a file of its own; what is ready stays for the next invocation.
     assert_eq!(harness.release(&installed, InvocationId(2)), Reply::Done);

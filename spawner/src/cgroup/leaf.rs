@@ -15,7 +15,7 @@ pub struct Leaf {
     path: PathBuf,
     /// Whether the leaf has files of the memory controller.
     memory: bool,
-    /// `cgroup.events`, opened if processes remain after the first one ended: polls `POLLPRI` when it has changed since
+    /// `cgroup.events`, opened when the first process has ended: polls `POLLPRI` when it has changed since
     /// it was last read.
     events: Option<File>,
     /// `cgroup.kill`.
@@ -63,18 +63,25 @@ impl Leaf {
         rustix::io::write(&self.kill_end, b"1").map(|_| ()).map_err(Into::into)
     }
 
-    /// Opens the file that signals when the leaf becomes empty.
+    /// Returns the file that signals when the leaf becomes empty.
     ///
     /// # Errors
     /// If the file can't be opened.
-    pub fn open_events(&mut self) -> io::Result<&File> {
-        Ok(self.events.insert(File::open(self.path.join("cgroup.events"))?))
+    pub fn events(&mut self) -> io::Result<&File> {
+        if self.events.is_none() {
+            self.events = Some(File::open(self.path.join("cgroup.events"))?);
+        }
+        self.events.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Returns whether a process is in the leaf; absent if [`open_events`](Self::open_events) was not called. If this
-    /// can't be read, the leaf counts as populated.
-    pub fn populated(&self) -> Option<bool> {
-        self.events.as_ref().map(|events| number(events, "populated") != Some(0))
+    /// Returns whether [`populated`](Self::populated) was called before.
+    pub fn is_watched(&self) -> bool {
+        self.events.is_some()
+    }
+
+    /// Returns whether a process is in the leaf. If this can't be read, the leaf counts as populated.
+    pub fn populated(&mut self) -> bool {
+        self.events().map_or(true, |events| number(events, "populated") != Some(0))
     }
 
     /// Returns the processes in the leaf.

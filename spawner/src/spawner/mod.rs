@@ -316,6 +316,7 @@ impl Spawner {
             Token::Helper(number) => self.helper_ended(number),
         }
         self.send_replies(out);
+        self.workers.remove_emptied();
     }
 
     fn send_replies(&mut self, out: Outbox) {

@@ -159,31 +159,45 @@ impl Workers {
         self.leaf_changed(id, poller, out);
     }
 
+    /// Removes the leaves of workers whose end was reported: fnd need not wait for that.
+    pub fn remove_emptied(&mut self) {
+        for (id, leaf) in std::mem::take(&mut self.emptied) {
+            if let Err(error) = leaf.remove() {
+                crate::log!("failed to remove the cgroup of {}, fnd-spawner tries again: {error}", WorkerId(id));
+                self.leaving.push(Leaving::new(leaf));
+            }
+        }
+    }
+
     /// Handles a change in a leaf: ends the worker if the leaf is empty.
     pub fn leaf_changed(&mut self, id: u64, poller: &Poller, out: &mut Outbox) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         let Stage::Draining { ended, stragglers } = &mut worker.stage else { return };
         let mut usage = cgroup::Usage { cpu_us: ended.cpu_us, memory_peak: None, oom_kills: None };
         if let Some(leaf) = &mut worker.leaf {
-            let populated = leaf.populated();
-            if populated == Some(true) {
-                return;
-            }
-            usage = leaf.usage(); // read before the leaf is removed
-            // Trying to remove the leaf costs less than checking it first: usually it is empty.
-            let mut removed = leaf.remove();
-            if populated.is_none() && removed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) {
-                let watched = leaf.open_events().and_then(|events| poller.add(events, Token::Leaf(id)));
-                *stragglers |= leaf.populated() != Some(false);
-                removed = leaf.kill().and(watched);
-                if removed.is_ok() {
-                    return self.leaf_changed(id, poller, out); // it may have become empty before the watch began
+            let is_watched = leaf.is_watched();
+            if leaf.populated() {
+                if is_watched {
+                    return;
+                }
+                let watched = leaf.events().and_then(|events| poller.add(events, Token::Leaf(id)));
+                // Without a descriptor for the file, an attempt to remove the leaf says whether it is empty.
+                *stragglers |= leaf.is_watched() || leaf.remove().is_err();
+                match leaf.kill().and(watched) {
+                    // It may have become empty before the watch began.
+                    Ok(()) if leaf.populated() => return,
+                    Ok(()) => {}
+                    Err(error) => {
+                        crate::log!("failed to empty the cgroup of {}, fnd-spawner tries again: {error}", WorkerId(id));
+                        usage = leaf.usage();
+                        self.leaving.extend(worker.leaf.take().map(Leaving::new));
+                    }
                 }
             }
-            if let Err(error) = removed {
-                crate::log!("failed to remove the cgroup of {}, fnd-spawner tries again: {error}", WorkerId(id));
-                self.leaving.extend(worker.leaf.take().map(Leaving::new));
-            }
+        }
+        if let Some(leaf) = worker.leaf.take() {
+            usage = leaf.usage();
+            self.emptied.push((id, leaf)); // removed when the end is reported
         }
         let group = self.active.get(&worker.function).and_then(|active| active.group.as_ref());
         let now = group.map(Group::counters).unwrap_or_default();

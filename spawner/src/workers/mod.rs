@@ -214,6 +214,8 @@ pub struct Workers {
     leaves: u64,
     /// File of the exits of an earlier spawner, until all of them are acknowledged.
     kept: Option<PathBuf>,
+    /// Cgroups of attempts whose end is reported next; then they are removed.
+    emptied: Vec<(u64, Leaf)>,
     /// Cgroups of ended attempts that could not be removed yet.
     leaving: Vec<Leaving>,
     /// Directories of sockets whose workers are gone.
@@ -240,6 +242,7 @@ impl Workers {
             next: 1,
             leaves: 0,
             kept: None,
+            emptied: Vec::new(),
             leaving: Vec::new(),
             sockets: Vec::new(),
             fnd: (0, 0),
