@@ -2,6 +2,7 @@
 //!
 //! Core never reads the bytes and only passes them on, so that the body of a waiting invocation need not be in memory.
 
+use bytes::Bytes;
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::io;
@@ -12,11 +13,23 @@ pub trait Held: Debug + Send + Sync {
     /// Returns the number of bytes.
     fn size(&self) -> u64;
 
-    /// Returns the bytes.
+    /// Returns the bytes: borrowed always, or never.
     ///
     /// # Errors
     /// The bytes are on a disk that cannot be read.
     fn bytes(&self) -> io::Result<Cow<'_, [u8]>>;
+}
+
+/// The owner of a view of bytes in memory.
+struct View(Data);
+
+impl AsRef<[u8]> for View {
+    fn as_ref(&self) -> &[u8] {
+        match self.0.bytes() {
+            Ok(Cow::Borrowed(bytes)) => bytes,
+            Ok(Cow::Owned(_)) | Err(_) => unreachable!("these bytes were in memory"),
+        }
+    }
 }
 
 impl Held for Box<[u8]> {
@@ -52,6 +65,17 @@ impl Data {
     /// The bytes are on a disk that cannot be read.
     pub fn bytes(&self) -> io::Result<Cow<'_, [u8]>> {
         self.0.bytes()
+    }
+
+    /// Returns the bytes as a view, which holds them: without a copy where they are in memory.
+    ///
+    /// # Errors
+    /// The bytes are on a disk that cannot be read.
+    pub fn view(&self) -> io::Result<Bytes> {
+        match self.bytes()? {
+            Cow::Borrowed(_) => Ok(Bytes::from_owner(View(self.clone()))),
+            Cow::Owned(bytes) => Ok(bytes.into()),
+        }
     }
 }
 

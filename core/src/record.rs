@@ -10,6 +10,7 @@ use crate::trace::Trace;
 use crate::triggers::cause::Cause;
 use crate::triggers::file::memory::FileMark;
 use crate::triggers::schedule::Mark;
+use bytes::Bytes;
 use fnd_wire::form::wire_structs;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use serde::{Deserialize, Serialize};
@@ -83,7 +84,7 @@ pub struct RunResult {
     /// Whether the bytes are one JSON value; otherwise they are text if they are UTF-8, else binary.
     pub json: bool,
     /// The bytes.
-    pub data: Arc<[u8]>,
+    pub data: Bytes,
     /// Properties that the function stated besides the bytes; absent where the bytes alone imply them.
     pub response: Option<Arc<Response>>,
     /// The result with the values of secrets [masked](crate::mask); absent where it contains none. It takes the place of
@@ -122,7 +123,7 @@ impl RunResult {
 
     /// Returns a result with what the function stated about it.
     #[must_use]
-    pub fn stated(response: Response, data: Arc<[u8]>) -> Self {
+    pub fn stated(response: Response, data: Bytes) -> Self {
         // A result without a media type is classified as the output of a script is.
         let json = response.content_type.as_deref().is_none_or(is_json)
             && serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok();

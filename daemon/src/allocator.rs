@@ -4,6 +4,12 @@
 //! MiB) come from the heap of the thread that asks. Free blocks there stay resident as long as something lies behind
 //! them. So bodies and answers that are on the disk or long gone would still count as memory of fnd, some hundred
 //! mebibytes of it.
+//!
+//! Why not mimalloc (version 3, preloaded; 2 CPUs; it has to give pages back at once and to do without huge pages,
+//! otherwise fnd has 18 MiB at its start): at 8 callers it takes 65 us of CPU for a warm call instead of 81, of these
+//! the main thread 46 instead of 57. But it has more memory: 4.1 MiB instead of 2.8 at the start, 17.9 instead of 16.0
+//! with 1,000 functions, 13.0 instead of 10.5 after bodies of 6 MiB. And it copies a block that grows, where the C
+//! library moves its pages: an echo of 6 MiB took the main thread 35 ms instead of 10.
 
 /// Blocks of this size or more get a mapping of their own, which ends when they are freed. A mapping costs page faults,
 /// so smaller blocks stay in the heap.

@@ -71,6 +71,8 @@ forms! {
     byte_rate, byte_rate_or_none: u64, fnd_wire::units::parse_byte_rate, fnd_wire::units::print_byte_rate;
     /// Permission bits, `"0640"`.
     mode, mode_or_none: u32, fnd_wire::units::parse_mode, fnd_wire::units::print_mode;
+    /// Microseconds, `"50us"`.
+    micros, micros_or_none: u32, fnd_wire::units::parse_micros, fnd_wire::units::print_micros;
 }
 
 /// A name or an id that [`id`], [`id_or_null`] and [`ids`] can write and read.

@@ -37,6 +37,8 @@ pub(crate) fn setup(languages: &[Language]) -> Setup {
 /// The daemon, the number of rounds and the table of a measurement.
 pub(crate) struct Bench<'a> {
     pub(crate) fnd: &'a Fnd,
+    /// The same with a spin; nothing where there is one CPU.
+    pub(crate) with_spin: Option<&'a Fnd>,
     pub(crate) rounds: usize,
     pub(crate) table: &'a mut Table,
 }
@@ -45,17 +47,44 @@ impl Bench<'_> {
     /// Measures a language's handlers, and its `peers`.
     pub(crate) fn measure(&mut self, language: &Language, peers: &[Found]) {
         for (name, ..) in FUNCTIONS {
-            self.fnd.wait_ready(&format!("{}-{name}", language.id));
+            let function = format!("{}-{name}", language.id);
+            self.fnd.wait_ready(&function);
+            if let Some(fnd) = self.with_spin {
+                fnd.wait_ready(&function);
+            }
         }
         self.warm(language, peers);
+        self.spin(language);
         self.fresh(language);
     }
 
+    /// Measures one caller, and two, with and without a spin.
+    fn spin(&mut self, language: &Language) {
+        let (id, rounds) = (language.id, self.rounds * WARM);
+        let function = format!("{id}-warm");
+        let Some(with_spin) = self.with_spin else { return };
+        let (mut plain, mut spin) = (self.caller(&function), caller(with_spin, &function));
+        let times = in_turns(rounds, &mut [Box::new(|| plain.call()), Box::new(|| spin.call())]);
+        let [without, with] = <[_; 2]>::try_from(times).expect("each action has its times");
+        self.table
+            .times(&format!("fnd: {id} handler, warm, spin = \"50us\""), &with, &without);
+        for (callers, fnd, what) in [
+            (1, self.fnd, "no spin"),
+            (1, with_spin, "spin"),
+            (2, self.fnd, "no spin"),
+            (2, with_spin, "spin"),
+        ] {
+            let before = Cpu::of(fnd);
+            let load = load::run_at(callers, rounds * callers, || caller(fnd, &function), Caller::call);
+            let used = Cpu::of(fnd).since(&before).each(load.times.count());
+            let rate = load.rates.median();
+            let what = format!("fnd: {id} handler, warm, {callers} at once, {what}");
+            self.table.value(&what, format!("{rate:.0}/s, {used}"));
+        }
+    }
+
     fn caller(&self, function: &str) -> Caller {
-        Caller::open(
-            &Server::Unix(self.fnd.socket()),
-            &format!("/v1/functions/{function}/invoke"),
-        )
+        caller(self.fnd, function)
     }
 
     fn warm(&mut self, language: &Language, peers: &[Found]) {
@@ -134,6 +163,10 @@ impl Bench<'_> {
         self.table.times("fndctl --version", &floor, &floor);
         self.table.times(&format!("fndctl invoke {function}"), &ours, &floor);
     }
+}
+
+fn caller(fnd: &Fnd, function: &str) -> Caller {
+    Caller::open(&Server::Unix(fnd.socket()), &format!("/v1/functions/{function}/invoke"))
 }
 
 /// Adds the rows of peers whose calls one after the other were measured, and why others were not.

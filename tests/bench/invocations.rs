@@ -12,12 +12,33 @@ use std::process::{Command, Stdio};
 /// The request to fnd.
 pub(crate) const INVOKE: &str = "/v1/functions/noop/invoke";
 
-/// Variables of a function that cost bash time: with `LANG` it loads a locale.
-const ENVIRONMENT: [(&str, &str); 3] = [
-    ("PATH", "/usr/local/bin:/usr/bin:/bin"),
-    ("LANG", "C.UTF-8"),
-    ("TZ", "UTC"),
-];
+/// A function that prints the environment that it was started with.
+pub(crate) const PRINTS_ENVIRONMENT: &str =
+    "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# ///\ntr '\\0' '\\n' < /proc/$$/environ\n";
+
+/// The environment of a function, as fnd makes it.
+pub(crate) struct Environment(Vec<(String, String)>);
+
+impl Environment {
+    /// Asks the function `environment`.
+    pub(crate) fn of(fnd: &Fnd) -> Self {
+        fnd.wait_ready("environment");
+        let answer = fnd.client().call("POST", "/v1/functions/environment/invoke", &[], b"");
+        let lines = answer.text();
+        let variables = lines.lines().filter_map(|line| line.split_once('='));
+        let variables: Vec<_> = variables
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        assert!(variables.iter().any(|(name, _)| name == "FND_FUNCTION"), "{lines}");
+        Self(variables)
+    }
+
+    /// Runs a bash that does nothing, in this environment.
+    pub(crate) fn bare(&self) {
+        let variables = self.0.iter().map(|(name, value)| (name, value));
+        run(Command::new("/bin/bash").args(["-c", ":"]).env_clear().envs(variables));
+    }
+}
 
 fn run(command: &mut Command) {
     let status = command
@@ -32,14 +53,6 @@ fn bare() {
     run(Command::new("bash").args(["-c", ":"]));
 }
 
-/// The same with a function's environment.
-pub(crate) fn bare_like_a_function() {
-    run(Command::new("/bin/bash")
-        .args(["-c", ":"])
-        .env_clear()
-        .envs(ENVIRONMENT));
-}
-
 fn through_fndctl(fndctl: &Path, socket: &Path) {
     run(Command::new(fndctl).args(["invoke", "noop"]).env("FND_SOCKET", socket));
 }
@@ -47,6 +60,7 @@ fn through_fndctl(fndctl: &Path, socket: &Path) {
 /// Measures all of it.
 pub(crate) fn measure(fnd: &Fnd, rounds: usize, table: &mut Table) {
     let (fndctl, path) = (program("fndctl"), fnd.socket());
+    let environment = Environment::of(fnd);
     let server = Server::Unix(path.clone());
     let mut caller = Caller::open(&server, INVOKE);
     let mut open = Caller::open(&server, "/v1/functions/open/invoke");
@@ -54,7 +68,7 @@ pub(crate) fn measure(fnd: &Fnd, rounds: usize, table: &mut Table) {
         rounds,
         &mut [
             Box::new(bare),
-            Box::new(bare_like_a_function),
+            Box::new(|| environment.bare()),
             Box::new(|| caller.call()),
             Box::new(|| open.call()),
             Box::new(|| through_fndctl(&fndctl, &path)),
@@ -68,7 +82,7 @@ pub(crate) fn measure(fnd: &Fnd, rounds: usize, table: &mut Table) {
     table.times("fnd: the same with profile off", &without_sandbox, &floor);
     table.times("fnd: bash script, fndctl invoke", &by_fndctl, &floor);
 
-    let floor_load = load(rounds, || (), |()| bare_like_a_function());
+    let floor_load = load(rounds, || (), |()| environment.bare());
     let before = Cpu::of(fnd);
     let socket_load = load(rounds, || Caller::open(&server, INVOKE), Caller::call);
     let used = Cpu::of(fnd).since(&before).each(socket_load.times.count());

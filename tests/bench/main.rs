@@ -45,6 +45,9 @@ const NOOP: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\
 /// The same without a sandbox, to see what the sandbox costs.
 const OPEN: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\n# max = 8\n# [sandbox]\n# profile = \"off\"\n# ///\n:\n";
 
+/// The profile that functions have on a machine.
+const AS_SHIPPED: &str = "[sandbox]\nprofile = \"strict\"\n";
+
 /// The parts that can be measured alone.
 const PARTS: [&str; 10] = [
     "scripts",
@@ -123,11 +126,16 @@ fn measure_parts(arguments: Vec<String>) -> ExitCode {
 
 /// Returns the set-up with the profile that functions have on a machine: the other tests have profile `off`.
 fn as_shipped() -> Setup {
-    Setup::default().config("[sandbox]\nprofile = \"strict\"\n")
+    Setup::default().config(AS_SHIPPED)
 }
 
 fn measure_scripts(rounds: usize, table: &mut Table) {
-    let mut fnd = Fnd::prepare(&as_shipped().file("noop.sh", NOOP).file("open.sh", OPEN));
+    let mut fnd = Fnd::prepare(
+        &as_shipped()
+            .file("noop.sh", NOOP)
+            .file("open.sh", OPEN)
+            .file("environment.sh", invocations::PRINTS_ENVIRONMENT),
+    );
     let _run = run_directory_in_memory(&fnd);
     fnd.launch();
     fnd.wait_ready("noop");
@@ -141,11 +149,23 @@ fn measure_scripts(rounds: usize, table: &mut Table) {
 fn measure_handlers(rounds: usize, table: &mut Table) {
     let (python, deno) = (Language::python(), Language::deno());
     let languages: Vec<Language> = [Some(python), deno].into_iter().flatten().collect();
-    let mut fnd = Fnd::prepare(&handlers::setup(&languages));
+    let setup = handlers::setup(&languages);
+    let mut fnd = Fnd::prepare(&setup);
     let _run = run_directory_in_memory(&fnd);
     fnd.launch();
+    // A spin is refused where there is one CPU.
+    let has_cpus = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
+    let mut with_spin = has_cpus.then(|| {
+        let config = format!("{}[node]\nspin = \"50us\"\n", AS_SHIPPED);
+        Fnd::prepare(&setup.config(&config))
+    });
+    let _run_of_spin = with_spin.as_ref().map(run_directory_in_memory);
+    if let Some(fnd) = &mut with_spin {
+        fnd.launch();
+    }
     let mut bench = Bench {
         fnd: &fnd,
+        with_spin: with_spin.as_ref(),
         rounds,
         table,
     };
@@ -157,6 +177,9 @@ fn measure_handlers(rounds: usize, table: &mut Table) {
         table.value("deno", "not installed: scripts/setup.sh".to_owned());
     }
     fnd.stop();
+    if let Some(fnd) = &mut with_spin {
+        fnd.stop();
+    }
 }
 
 /// Puts the run directory where it is on a machine: `/run` is in memory, and a status file replaced on a disk waits for it.

@@ -54,13 +54,13 @@ impl Worker {
             data: None,
             previous: None,
             context: None,
-            time: None,
+            time: Some("2026-11-26T08:00:00.123Z".into()),
             cause: None,
             variables: None,
             request: None,
         };
-        let message = invoke(self.calls, head, None, None);
-        self.socket.write_all(&message).expect("the worker reads");
+        let message = invoke(self.calls, head, None, None).expect("there is no payload");
+        self.socket.write_all(&message.joined()).expect("the worker reads");
         let message = self.next_message();
         assert!(
             matches!(message, WorkerMessage::Result { call, .. } if call == self.calls),

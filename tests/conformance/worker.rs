@@ -1,6 +1,8 @@
 //! A worker under test, which is started with a socket as descriptor 3 and gets messages as from fnd.
 
 use crate::runtimes::Runtime;
+use bytes::Bytes;
+use fnd_core::data::Data;
 use fnd_core::protocol::{
     Decoder, FailureKind, HttpRequest, InvokeHead, LogRecord, Ready, ResultHead, WorkerMessage, invoke, stop,
 };
@@ -221,7 +223,10 @@ impl Worker {
             variables: call.variables.clone(),
             request: call.request.as_ref().map(std::borrow::Cow::Borrowed),
         };
-        let bytes = invoke(self.calls, head, call.data, call.previous.map(str::as_bytes));
+        let previous = call.previous.map(|text| Bytes::copy_from_slice(text.as_bytes()));
+        let data = call.data.map(Data::from);
+        let bytes = invoke(self.calls, head, data.as_ref(), previous.as_ref());
+        let bytes = bytes.unwrap().joined();
         self.send(&bytes);
         self.calls
     }
@@ -267,7 +272,7 @@ impl Worker {
 
     /// Asks the worker to stop.
     pub(crate) fn ask_to_stop(&mut self) {
-        self.send(&stop());
+        self.send(&stop().joined());
     }
 
     /// Closes the socket.

@@ -38,6 +38,9 @@ pub enum UnitError {
     /// Not permission bits.
     #[error("expected permission bits as three or four octal digits, such as `0640`")]
     Mode,
+    /// Not a number of microseconds.
+    #[error("expected a number of microseconds such as `50us`, or `0`")]
+    Micros,
 }
 
 const MILLISECOND: u64 = 1;
@@ -288,6 +291,30 @@ pub fn parse_mode(text: &str) -> Result<u32, UnitError> {
 #[must_use]
 pub fn print_mode(mode: u32) -> String {
     format!("{mode:04o}")
+}
+
+/// Parses a number of microseconds: `50us`; `0` needs no unit.
+///
+/// # Errors
+/// [`UnitError::Micros`].
+pub fn parse_micros(text: &str) -> Result<u32, UnitError> {
+    let digits = if text == "0" {
+        Some(text)
+    } else {
+        text.strip_suffix("us")
+    };
+    let digits = digits.filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+    digits.and_then(|digits| digits.parse().ok()).ok_or(UnitError::Micros)
+}
+
+/// Returns the canonical text of a number of microseconds.
+#[must_use]
+pub fn print_micros(micros: u32) -> String {
+    if micros == 0 {
+        "0".to_owned()
+    } else {
+        format!("{micros}us")
+    }
 }
 
 fn split_digits(text: &str) -> (&str, &str) {

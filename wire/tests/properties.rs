@@ -114,6 +114,7 @@ proptest! {
         prop_assert_eq!(units::parse_size(&units::print_size(bytes.into())), Ok(bytes.into()));
         prop_assert_eq!(units::parse_cpu(&units::print_cpu(milli)), Ok(milli));
         prop_assert_eq!(units::parse_mode(&units::print_mode(mode)), Ok(mode));
+        prop_assert_eq!(units::parse_micros(&units::print_micros(mode)), Ok(mode));
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Mask {
         if data.is_none() && response.is_none() {
             return;
         }
-        let data = data.map_or_else(|| Arc::clone(&result.data), Into::into);
+        let data = data.map_or_else(|| result.data.clone(), Into::into);
         // A number that is masked is no JSON any more.
         let json = result.json && serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok();
         let kept = RunResult {

@@ -140,7 +140,7 @@ fn what_is_kept_of_a_result_is_masked_and_the_result_is_not() {
                 .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
                 .collect(),
         };
-        let mut result = RunResult::stated(response, data.into());
+        let mut result = RunResult::stated(response, bytes::Bytes::copy_from_slice(data));
         mask.result(&mut result);
         assert_eq!(&*result.data, data);
         result

@@ -13,7 +13,7 @@ mod tests;
 mod write;
 
 pub use read::{Decoder, ProtocolError};
-pub use write::{invoke, stop};
+pub use write::{Message, invoke, stop};
 
 use crate::outcome::Reason;
 use crate::triggers::cause::Cause;
@@ -96,7 +96,7 @@ pub struct Ready {
 }
 
 /// Head of an Invoke. Lengths are those of the parts that follow.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct InvokeHead<'a> {
     /// The invocation's id, as text.
     pub invocation: Cow<'a, str>,

@@ -30,14 +30,46 @@ pub enum ProtocolError {
 }
 
 /// Joins a worker's bytes to messages. Holds at most one message per call in flight, each within its bounds.
+///
+/// The content of a large result is not joined: once its head is known, the bytes have their final place, and
+/// [`Decoder::space`] lets the caller read them there.
 #[derive(Debug)]
 pub struct Decoder {
     buffer: Vec<u8>,
     /// Number of buffered bytes that were consumed.
     used: usize,
-    partial: BTreeMap<u64, (Kind, Vec<u8>)>,
+    partial: BTreeMap<u64, Partial>,
+    /// The frame whose content goes to its final place.
+    filling: Option<Filling>,
     result_max: u64,
     calls_max: usize,
+}
+
+/// A message that is not complete.
+#[derive(Debug)]
+enum Partial {
+    Joined(Kind, Vec<u8>),
+    Result(Begun),
+}
+
+/// A result whose head has come.
+#[derive(Debug)]
+struct Begun {
+    head: ResultHead,
+    /// As long as the head says.
+    data: Vec<u8>,
+    /// Number of bytes of `data` that have come.
+    filled: usize,
+}
+
+/// A frame that continues a result.
+#[derive(Debug, Clone, Copy)]
+struct Filling {
+    call: u64,
+    /// Bytes of the frame that have not come.
+    rest: usize,
+    /// Whether another frame follows.
+    more: bool,
 }
 
 struct Header {
@@ -56,6 +88,7 @@ impl Decoder {
             buffer: Vec::new(),
             used: 0,
             partial: BTreeMap::new(),
+            filling: None,
             result_max,
             calls_max,
         }
@@ -71,12 +104,37 @@ impl Decoder {
     /// returned nothing.
     #[must_use]
     pub fn missing(&self) -> usize {
+        if let Some(filling) = &self.filling {
+            return filling.rest;
+        }
         let there = self.buffer.len().saturating_sub(self.used);
         let size = match self.header() {
             Ok(Some(header)) => HEADER + header.length,
             Ok(None) | Err(_) => HEADER,
         };
         size.saturating_sub(there)
+    }
+
+    /// Returns the place of the bytes that come next, as far as they belong to the same frame of a large result. Valid
+    /// after [`Decoder::next`] has returned nothing. The caller reads there, and then calls [`Decoder::filled`].
+    #[must_use]
+    pub fn space(&mut self) -> Option<&mut [u8]> {
+        let Filling { call, rest, .. } = self.filling?;
+        match self.partial.get_mut(&call) {
+            Some(Partial::Result(begun)) => begun.data.get_mut(begun.filled..begun.filled + rest),
+            Some(Partial::Joined(..)) | None => None,
+        }
+    }
+
+    /// Says that the next `count` bytes are in their [`Decoder::space`].
+    pub fn filled(&mut self, count: usize) {
+        if let Some(filling) = &mut self.filling
+            && let Some(Partial::Result(begun)) = self.partial.get_mut(&filling.call)
+        {
+            let count = count.min(filling.rest);
+            begun.filled += count;
+            filling.rest -= count;
+        }
     }
 
     /// Adds bytes. Before the next call, [`Decoder::next`] must be called until it returns nothing.
@@ -96,40 +154,103 @@ impl Decoder {
     )]
     pub fn next(&mut self) -> Result<Option<WorkerMessage>, ProtocolError> {
         loop {
+            if let Some(filling) = self.filling {
+                self.fill();
+                if self.missing() > 0 {
+                    return Ok(None);
+                }
+                self.filling = None;
+                if let Some(result) = self.frame_ended(filling)? {
+                    return Ok(Some(result));
+                }
+            }
             let Some(header) = self.header()? else { return Ok(None) };
+            let known = kind(header.kind);
+            let more = header.flags & MORE != 0;
+            let call = header.call;
+            if known == Some(Kind::Body)
+                && let Some(Partial::Result(begun)) = self.partial.get(&call)
+            {
+                if header.length > begun.data.len() - begun.filled {
+                    return Err(wrong_length());
+                }
+                self.used += HEADER;
+                let rest = header.length;
+                self.filling = Some(Filling { call, rest, more });
+                continue;
+            }
             let from = self.used + HEADER;
             let Some(content) = self.buffer.get(from..from + header.length) else {
                 return Ok(None);
             };
-            let known = kind(header.kind);
             if known.is_none() && header.flags & OPTIONAL != 0 {
                 self.used = from + header.length;
                 continue;
             }
-            let more = header.flags & MORE != 0;
-            let call = header.call;
             let begun = self.partial.remove(&call);
-            let (kind, message) = match (known, begun) {
-                (Some(Kind::Body), Some((kind, mut message))) => {
+            let partial = match (known, begun) {
+                (Some(Kind::Body), Some(Partial::Joined(kind, mut message))) => {
                     message.extend_from_slice(content);
-                    (kind, message)
+                    Partial::Joined(kind, message)
                 }
-                (Some(Kind::Body), None) => return Err(ProtocolError::Frame("a body without its message")),
+                (Some(Kind::Body), _) => return Err(ProtocolError::Frame("a body without its message")),
                 (Some(_), Some(_)) => return Err(ProtocolError::Frame("two messages for one call at once")),
-                (Some(kind), None) => (kind, content.to_vec()),
+                (Some(Kind::Result), None) if more && call > 0 => match begin(call, content, self.result_max)? {
+                    Some(begun) => Partial::Result(begun),
+                    None => Partial::Joined(Kind::Result, content.to_vec()),
+                },
+                (Some(kind), None) if !more => {
+                    self.within_bounds(call, kind, content.len())?;
+                    let message = worker_message(kind, call, content, self.result_max);
+                    self.used = from + header.length;
+                    return message.map(Some);
+                }
+                (Some(kind), None) => Partial::Joined(kind, content.to_vec()),
                 (None, _) => return Err(ProtocolError::Type(header.kind)),
             };
             self.used = from + header.length;
-            self.within_bounds(call, kind, message.len())?;
-            if more {
-                if self.partial.len() >= self.calls_max.saturating_add(1) {
-                    return Err(ProtocolError::TooMany);
+            if let Partial::Joined(kind, message) = &partial {
+                self.within_bounds(call, *kind, message.len())?;
+                if !more {
+                    return worker_message(*kind, call, message, self.result_max).map(Some);
                 }
-                self.partial.insert(call, (kind, message));
-                continue;
             }
-            return worker_message(kind, call, &message, self.result_max).map(Some);
+            if self.partial.len() >= self.calls_max.saturating_add(1) {
+                return Err(ProtocolError::TooMany);
+            }
+            self.partial.insert(call, partial);
         }
+    }
+
+    /// Moves buffered bytes to their final place.
+    fn fill(&mut self) {
+        let (mut buffer, used) = (std::mem::take(&mut self.buffer), self.used);
+        let from = buffer.get(used..).unwrap_or_default();
+        if let Some(space) = self.space() {
+            let count = space.len().min(from.len());
+            if let (Some(space), Some(from)) = (space.get_mut(..count), from.get(..count)) {
+                space.copy_from_slice(from);
+            }
+            self.used += count;
+            self.filled(count);
+        }
+        std::mem::swap(&mut self.buffer, &mut buffer);
+    }
+
+    /// Returns the result whose last frame has ended.
+    fn frame_ended(&mut self, Filling { call, more, .. }: Filling) -> Result<Option<WorkerMessage>, ProtocolError> {
+        if more {
+            return Ok(None);
+        }
+        let Some(Partial::Result(begun)) = self.partial.remove(&call) else {
+            return Ok(None);
+        };
+        if begun.filled < begun.data.len() {
+            return Err(wrong_length());
+        }
+        let data = begun.head.data.map(|_| begun.data);
+        let head = begun.head;
+        Ok(Some(WorkerMessage::Result { call, head, data }))
     }
 
     fn header(&self) -> Result<Option<Header>, ProtocolError> {
@@ -220,22 +341,54 @@ fn worker_message(kind: Kind, call: u64, message: &[u8], result_max: u64) -> Res
     }
 }
 
+fn wrong_length() -> ProtocolError {
+    ProtocolError::Message("a result does not have the length that it states".to_owned())
+}
+
+/// Returns a result whose head is whole in its first frame; nothing if the head goes on in another frame.
+fn begin(call: u64, content: &[u8], result_max: u64) -> Result<Option<Begun>, ProtocolError> {
+    let Some((head, part)) = split(content) else {
+        return Ok(None);
+    };
+    let head = checked(head)?;
+    let size = head.data.unwrap_or(0);
+    if size > result_max {
+        return Err(ProtocolError::TooLarge {
+            call,
+            limit: result_max,
+        });
+    }
+    // Within the limit. Pages that no byte has come for take no memory.
+    let mut data = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
+    let filled = part.len();
+    let place = data.get_mut(..filled).ok_or_else(wrong_length)?;
+    place.copy_from_slice(part);
+    Ok(Some(Begun { head, data, filled }))
+}
+
 fn result(message: &[u8]) -> Result<(ResultHead, Option<Vec<u8>>), ProtocolError> {
     let short = || ProtocolError::Message("a result ends inside its head".to_owned());
-    let (size, rest) = message.split_first_chunk::<4>().ok_or_else(short)?;
-    let size = usize::try_from(u32::from_le_bytes(*size)).unwrap_or(usize::MAX);
-    let (head, body) = rest.split_at_checked(size).ok_or_else(short)?;
-    let head: ResultHead = json(head)?;
+    let (head, body) = split(message).ok_or_else(short)?;
+    let head = checked(head)?;
     if head.data.unwrap_or(0) != u64::try_from(body.len()).unwrap_or(u64::MAX) {
-        return Err(ProtocolError::Message(
-            "a result does not have the length that it states".to_owned(),
-        ));
-    }
-    if head.status.is_some_and(|status| !(200..600).contains(&status)) {
-        return Err(ProtocolError::Message("a result has an invalid status".to_owned()));
+        return Err(wrong_length());
     }
     let data = head.data.map(|_| body.to_vec());
     Ok((head, data))
+}
+
+/// Returns the head of a result, and the part of its body that is there.
+fn split(message: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (size, rest) = message.split_first_chunk::<4>()?;
+    rest.split_at_checked(usize::try_from(u32::from_le_bytes(*size)).unwrap_or(usize::MAX))
+}
+
+fn checked(head: &[u8]) -> Result<ResultHead, ProtocolError> {
+    let head: ResultHead = json(head)?;
+    if head.status.is_some_and(|status| !(200..600).contains(&status)) {
+        return Err(ProtocolError::Message("a result has an invalid status".to_owned()));
+    }
+    Ok(head)
 }
 
 fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ProtocolError> {

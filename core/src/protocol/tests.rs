@@ -1,4 +1,6 @@
 use super::*;
+use crate::data::Data;
+use bytes::Bytes;
 use proptest::prelude::*;
 
 fn frame(kind: u8, flags: u8, call: u64, content: &[u8]) -> Vec<u8> {
@@ -172,6 +174,52 @@ fn an_answer_is_not_larger_than_a_result_may_be() {
 }
 
 #[test]
+fn the_rest_of_a_large_result_has_its_place() {
+    let content = result(r#"{"data":60}"#, &[7; 60]);
+    let (first, rest) = content.split_at(20);
+    let mut decoder = Decoder::new(100, 4);
+    assert!(decoder.space().is_none());
+    decoder.push(&frame(4, 1, 1, first));
+    assert_eq!(decoder.next(), Ok(None));
+    assert!(decoder.space().is_none(), "no frame has begun");
+    let frame = frame(3, 0, 1, rest);
+    decoder.push(&frame[..HEADER + 1]);
+    assert_eq!(decoder.next(), Ok(None));
+    assert_eq!(decoder.missing(), rest.len() - 1);
+    let space = decoder.space().unwrap();
+    assert_eq!(space.len(), rest.len() - 1);
+    space[..10].fill(7);
+    decoder.filled(10);
+    assert_eq!(decoder.next(), Ok(None));
+    assert!(!decoder.is_between());
+    decoder.push(&frame[HEADER + 11..]);
+    let Ok(Some(WorkerMessage::Result { call: 1, data, .. })) = decoder.next() else {
+        panic!("the result is whole");
+    };
+    assert_eq!(data, Some(vec![7; 60]));
+    assert!(decoder.is_between());
+}
+
+#[test]
+fn a_result_in_several_frames_has_the_length_that_it_states() {
+    let refused = |data: u64, size: usize| {
+        let content = result(&format!("{{\"data\":{data}}}"), &vec![7; size]);
+        let (first, rest) = content.split_at(20);
+        read(&[frame(4, 1, 1, first), frame(3, 0, 1, rest)].concat()).1
+    };
+    assert_eq!(refused(60, 60), None);
+    for (data, size) in [(60, 59), (60, 61), (2, 60)] {
+        assert!(
+            matches!(refused(data, size), Some(ProtocolError::Message(_))),
+            "{data} {size}"
+        );
+    }
+    let limit = 100;
+    assert_eq!(refused(101, 101), Some(ProtocolError::TooLarge { call: 1, limit }));
+    assert_eq!(refused(u64::MAX, 60), Some(ProtocolError::TooLarge { call: 1, limit }));
+}
+
+#[test]
 fn messages_begun_are_not_more_than_calls() {
     let bytes: Vec<u8> = (1..20).flat_map(|call| frame(4, 1, call, b"x")).collect();
     assert_eq!(read(&bytes).1, Some(ProtocolError::TooMany));
@@ -196,7 +244,16 @@ fn a_large_payload_goes_in_several_frames() {
         request: None,
     };
     let data = vec![7; 2 * FRAME_MAX];
-    let bytes = invoke(9, head, Some(&data), Some(b"[1]"));
+    let sent = Data::from(data.clone());
+    let message = invoke(9, head, Some(&sent), Some(&Bytes::from_static(b"[1]"))).unwrap();
+    let Message::Pieces(pieces) = &message else {
+        panic!("it is copied");
+    };
+    let views = pieces
+        .iter()
+        .filter(|piece| sent.view().unwrap().as_ptr_range().contains(&piece.as_ptr()));
+    assert_eq!(views.map(Bytes::len).sum::<usize>(), data.len(), "no byte is copied");
+    let bytes = message.joined();
     let mut rest = &bytes[..];
     let mut content = Vec::new();
     let mut kinds = Vec::new();
@@ -217,7 +274,7 @@ fn a_large_payload_goes_in_several_frames() {
 
 #[test]
 fn a_stop_is_one_empty_frame() {
-    assert_eq!(stop(), frame(7, 0, 0, b""));
+    assert_eq!(stop().joined(), frame(7, 0, 0, b""));
 }
 
 proptest! {

@@ -1,46 +1,108 @@
 //! Writes fnd's messages: cuts them into frames.
 
 use super::{FRAME_MAX, HEADER, InvokeHead, Kind, MORE};
+use crate::data::Data;
+use bytes::Bytes;
+use std::io;
 
-/// Returns the bytes of an Invoke: its head, the payload and the previous attempt's result. Sets their lengths in the
-/// head.
-#[must_use]
-pub fn invoke(call: u64, mut head: InvokeHead<'_>, data: Option<&[u8]>, previous: Option<&[u8]>) -> Vec<u8> {
-    let length = |part: Option<&[u8]>| part.map(|part| u64::try_from(part.len()).unwrap_or(u64::MAX));
-    head.data = length(data);
-    head.previous = length(previous);
+/// Parts up to this size are copied into the message: a view of its own would cost more.
+const COPIED_MAX: usize = 16 << 10;
+
+/// A message: its bytes in one piece, or in several, so that large parts need not be copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// In one piece.
+    Whole(Vec<u8>),
+    /// In several, in this order.
+    Pieces(Vec<Bytes>),
+}
+
+impl Message {
+    /// Returns the bytes in one piece.
+    #[must_use]
+    pub fn joined(self) -> Vec<u8> {
+        match self {
+            Self::Whole(bytes) => bytes,
+            Self::Pieces(pieces) => pieces.concat(),
+        }
+    }
+}
+
+/// Returns an Invoke: its head, the payload and the previous attempt's result. Sets their lengths in the head.
+///
+/// # Errors
+/// The payload is on a disk that cannot be read.
+pub fn invoke(
+    call: u64,
+    mut head: InvokeHead<'_>,
+    data: Option<&Data>,
+    previous: Option<&Bytes>,
+) -> io::Result<Message> {
+    head.data = data.map(Data::size);
+    head.previous = previous.map(|previous| previous.len() as u64);
     // The head has only strings, numbers and JSON values, which can always be written.
     let head = serde_json::to_vec(&head).unwrap_or_default();
     let size = u32::try_from(head.len()).unwrap_or(u32::MAX).to_le_bytes();
-    let parts = [&size[..], &head, data.unwrap_or_default(), previous.unwrap_or_default()];
-    message(Kind::Invoke, call, &parts)
+    let data_size = data.map_or(0, |data| usize::try_from(data.size()).unwrap_or(usize::MAX));
+    if data_size <= COPIED_MAX && previous.is_none_or(|previous| previous.len() <= COPIED_MAX) {
+        let data = data.map(Data::bytes).transpose()?;
+        let parts = [
+            &size[..],
+            &head,
+            data.as_deref().unwrap_or_default(),
+            previous.map_or(&[][..], |previous| previous),
+        ];
+        return Ok(Message::Whole(whole(Kind::Invoke, call, &parts)));
+    }
+    let data = data.map(Data::view).transpose()?;
+    let own = Bytes::from([&size[..], &head].concat());
+    let parts = [Some(own), data, previous.cloned()];
+    Ok(Message::Pieces(pieces(
+        Kind::Invoke,
+        call,
+        parts.into_iter().flatten().collect(),
+    )))
 }
 
-/// Returns the bytes of a Stop.
+/// Returns a Stop.
 #[must_use]
-pub fn stop() -> Vec<u8> {
-    message(Kind::Stop, 0, &[])
+pub fn stop() -> Message {
+    Message::Whole(whole(Kind::Stop, 0, &[]))
 }
 
-fn message(kind: Kind, call: u64, parts: &[&[u8]]) -> Vec<u8> {
-    let mut remaining: usize = parts.iter().map(|part| part.len()).sum();
-    let mut out = Vec::with_capacity(remaining + HEADER * (1 + remaining / FRAME_MAX));
-    let mut bytes = parts.iter().copied();
-    let mut part: &[u8] = &[];
-    let mut kind = kind;
+/// Returns a message of less than [`FRAME_MAX`] bytes.
+fn whole(kind: Kind, call: u64, parts: &[&[u8]]) -> Vec<u8> {
+    let size = parts.iter().map(|part| part.len()).sum();
+    if size > FRAME_MAX {
+        // The head alone is longer.
+        let own = Bytes::from(parts.concat());
+        return pieces(kind, call, vec![own]).concat();
+    }
+    let mut out = Vec::with_capacity(HEADER + size);
+    out.extend_from_slice(&header(size, (kind, 0), call));
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+    out
+}
+
+/// Cuts parts into frames: a header, and views of the parts behind it.
+fn pieces(mut kind: Kind, call: u64, parts: Vec<Bytes>) -> Vec<Bytes> {
+    let mut remaining: usize = parts.iter().map(Bytes::len).sum();
+    let mut parts = parts.into_iter();
+    let mut part = Bytes::new();
+    let mut out = Vec::new();
     loop {
         let mut room = remaining.min(FRAME_MAX);
         remaining -= room;
-        header(&mut out, room, (kind, if remaining > 0 { MORE } else { 0 }), call);
+        let flags = if remaining > 0 { MORE } else { 0 };
+        out.push(Bytes::copy_from_slice(&header(room, (kind, flags), call)));
         while room > 0 {
             if part.is_empty() {
-                let Some(next) = bytes.next() else { break };
+                let Some(next) = parts.next() else { break };
                 part = next;
             }
-            let (taken, rest) = part.split_at(part.len().min(room));
-            out.extend_from_slice(taken);
-            room -= taken.len();
-            part = rest;
+            let piece = part.split_to(part.len().min(room));
+            room -= piece.len();
+            out.push(piece);
         }
         if remaining == 0 {
             return out;
@@ -49,9 +111,9 @@ fn message(kind: Kind, call: u64, parts: &[&[u8]]) -> Vec<u8> {
     }
 }
 
-fn header(out: &mut Vec<u8>, length: usize, (kind, flags): (Kind, u8), call: u64) {
+fn header(length: usize, (kind, flags): (Kind, u8), call: u64) -> [u8; HEADER] {
     // The length is at most FRAME_MAX.
-    out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
-    out.extend_from_slice(&[kind as u8, flags, 0, 0]);
-    out.extend_from_slice(&call.to_le_bytes());
+    let [l0, l1, l2, l3] = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
+    let [c0, c1, c2, c3, c4, c5, c6, c7] = call.to_le_bytes();
+    [l0, l1, l2, l3, kind as u8, flags, 0, 0, c0, c1, c2, c3, c4, c5, c6, c7]
 }

@@ -9,6 +9,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Gathering {
     memory: Vec<u8>,
+    /// Number of bytes that are announced.
+    announced: usize,
     permit: Permit,
     kept: Option<Kept>,
 }
@@ -23,9 +25,16 @@ impl Gathering {
         };
         Self {
             memory: Vec::new(),
+            announced: 0,
             permit,
             kept: None,
         }
+    }
+
+    /// Says how many bytes are announced, within the limit of bodies. They have their place from the first piece on, so
+    /// that the body need not move while it grows. Pages that no byte has come for take no memory.
+    pub fn announce(&mut self, bytes: u64) {
+        self.announced = usize::try_from(bytes).unwrap_or(0);
     }
 
     /// Returns how many bytes have come so far.
@@ -43,6 +52,9 @@ impl Gathering {
             && let Some(mut more) = self.permit.of.take_for_body(piece.len() as u64)
         {
             self.permit.bytes += std::mem::take(&mut more.bytes);
+            if self.memory.is_empty() {
+                self.memory.reserve_exact(self.announced.max(piece.len()));
+            }
             // It grows by an eighth at a time: if it were doubled, it could hold twice the bytes that are counted.
             if self.memory.capacity() - self.memory.len() < piece.len() {
                 self.memory.reserve_exact(piece.len().max(self.memory.len() / 8));

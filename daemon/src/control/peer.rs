@@ -6,6 +6,8 @@
 
 use fnd_core::access::Reach;
 use fnd_manifest::settings::{self, Role};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::{Group, User};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -29,15 +31,17 @@ impl Peer {
     ///
     /// # Errors
     /// If the kernel does not report it; then the connection has to be refused.
-    pub fn of(stream: &tokio::net::UnixStream) -> io::Result<Self> {
-        let credentials = stream.peer_cred()?;
+    pub fn of(stream: &impl AsFd) -> io::Result<Self> {
+        let credentials = getsockopt(stream, PeerCredentials)?;
         let mut groups = peer_groups(stream)?;
         if !groups.contains(&credentials.gid()) {
             groups.push(credentials.gid());
         }
+        // 0 stands for a process that this pid namespace does not show.
+        let pid = Some(credentials.pid()).filter(|pid| *pid > 0);
         Ok(Self {
-            pid: credentials.pid(),
-            exe: credentials.pid().and_then(program),
+            pid,
+            exe: pid.and_then(program),
             uid: credentials.uid(),
             groups,
         })

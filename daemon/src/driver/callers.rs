@@ -57,6 +57,11 @@ impl Callers {
         }
     }
 
+    /// Returns how many callers wait for an answer.
+    pub(crate) fn waiting(&self) -> usize {
+        self.replies.len()
+    }
+
     /// Removes the place of a caller that has gone.
     pub(crate) fn left(&mut self, reply: ReplyTo) {
         self.replies.remove(&reply);

@@ -3,6 +3,7 @@
 use super::State;
 use crate::functions::install::settings_document;
 use fnd_wire::frame::SettingsRead;
+use std::time::Duration;
 
 impl State {
     pub(super) fn settings_read(&mut self, read: SettingsRead) {
@@ -23,6 +24,8 @@ impl State {
     pub(crate) fn settings_changed(&mut self) {
         self.supervisor.set_budget(self.node.settings.budget());
         self.callers.buffers.resize(self.node.settings.settings.node.buffers);
+        let spin = Duration::from_micros(self.node.settings.settings.node.spin.into());
+        self.spin.set_limit(spin);
         self.functions.catalog.set_rules(self.node.settings.catalog_rules());
         self.reporter
             .status_files

@@ -32,6 +32,7 @@
 //! - `said`: turns messages of workers into events of the supervisor
 //! - `schedules`: keeps schedules in step with the functions that serve, and submits what is due
 //! - `secrets`: asks for the secrets that routes name
+//! - `spin`: keeps the main thread awake for a moment while one caller waits
 //! - `tasks`: the tasks of the main thread
 //! - `view`: builds the documents of the API and the status files from the supervisor's state and the registry
 
@@ -61,6 +62,7 @@ mod requests;
 mod said;
 mod schedules;
 mod secrets;
+pub(crate) mod spin;
 pub(crate) mod tasks;
 mod view;
 
@@ -90,6 +92,7 @@ use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use follow_ups::FollowUps;
 use inbox::{Inbox, Input};
 use records::Records;
+use spin::Spin;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -142,6 +145,7 @@ pub(crate) struct State {
     pub(crate) output: Output,
     pub(crate) reporter: Reporter,
     pub(crate) callers: Callers,
+    pub(crate) spin: Rc<Spin>,
     /// The public listener.
     pub(crate) listener: Rc<Listener>,
     pub(crate) audit: Audit,

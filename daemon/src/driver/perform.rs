@@ -106,6 +106,7 @@ impl State {
                 self.records
                     .begins(&order.function, &order.attempt, self.clock.now().unix_ms);
                 self.turn.follow_up.extend(self.workers.call(&order));
+                self.spin.message_follows(self.callers.waiting());
             }
             Action::CanaryFailed(function) => self.canary_failed(&function),
             Action::Stop(worker) => self.workers.stop(worker),
@@ -176,7 +177,10 @@ impl State {
                 self.workers
                     .request(&Request::Release(Release { function, invocation }), Vec::new());
             }
-            Action::Reply(to, answer) => self.callers.answer(to, *answer),
+            Action::Reply(to, answer) => {
+                self.callers.answer(to, *answer);
+                self.spin.message_follows(self.callers.waiting());
+            }
             Action::Status(function) => self.report_function(&function),
             Action::Notice(Notice::StartsChanged) => self.problems_changed(),
             Action::Notice(notice) => {

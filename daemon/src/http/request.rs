@@ -90,6 +90,8 @@ impl Request {
         if body.is_end_stream() {
             return Ok(gathering.finish());
         }
+        // `check_length` has compared it with the limit.
+        gathering.announce(body.size_hint().exact().unwrap_or(0));
         let mut clock = BodyClock::start(self.pace);
         while let Some(data) = clock.next_data(&mut body).await? {
             if gathering.size() + data.len() as u64 > limit {

@@ -143,7 +143,7 @@ pub(crate) fn result(result: Option<&RunResult>) -> Answered {
         return whole("text/plain; charset=utf-8", Bytes::new());
     };
     // The data is shared: a copy would occupy memory again until the caller has read it.
-    let bytes = Bytes::from_owner(Arc::clone(&result.data));
+    let bytes = result.data.clone();
     let mut answer = whole("application/octet-stream", Bytes::new());
     *answer.body_mut() = if result.kept.is_some() {
         Body::secret(bytes)

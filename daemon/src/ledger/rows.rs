@@ -1,5 +1,6 @@
 //! Conversion of rows to records: one column list and one reader for each record, so that they cannot diverge.
 
+use bytes::Bytes;
 use fnd_core::data::Data;
 use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Payload, RunResult, Usage, UsageSum};
@@ -177,7 +178,7 @@ pub(super) fn result(db: &Connection, id: InvocationId) -> Result<Option<RunResu
     let sql = "SELECT result_json, coalesce(result, (SELECT data FROM body WHERE invocation = id AND kind = 'result')),
         response FROM invocation WHERE id = ?1 AND result_json IS NOT NULL";
     let read = |row: &Row<'_>| {
-        let data = row.get_ref(1)?.as_blob()?.into();
+        let data = Bytes::copy_from_slice(row.get_ref(1)?.as_blob()?);
         Ok(RunResult {
             json: row.get(0)?,
             data,

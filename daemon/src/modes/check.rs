@@ -1,6 +1,7 @@
 //! `fnd --check`: judges configuration and every manifest as the daemon would, and starts nothing. Also determines the
 //! functions directories, which the configuration may name.
 
+use super::judge::on_this_machine;
 use crate::cli::{Checked, Cli, Places};
 use fnd_manifest::check::Disk;
 use fnd_manifest::check::{check, settings};
@@ -20,7 +21,7 @@ const CONFIGURATION: u8 = 78;
 /// Judges; prints problems to standard error and a summary line to standard output.
 #[must_use]
 pub fn run(cli: &Cli, checked: Checked) -> ExitCode {
-    let mut judge = Judge::new();
+    let mut judge = on_this_machine();
     let places = match cli.places() {
         Ok(places) => places,
         Err(error) => return print(&[Diagnostic::error("places", error.to_string())], 0),
@@ -56,7 +57,7 @@ pub fn run(cli: &Cli, checked: Checked) -> ExitCode {
 /// The places cannot be determined.
 pub fn places(cli: &Cli) -> anyhow::Result<Places> {
     let places = cli.places()?;
-    let mut judge = Judge::new();
+    let mut judge = on_this_machine();
     match configure(&mut judge, &places)
         .ok()
         .or_else(|| last_good(&mut judge, &places))

@@ -41,19 +41,32 @@ pub enum JudgeError {
 /// # Errors
 /// Any [`JudgeError`]; the spawner then starts another judge.
 pub fn run(protocol: u16) -> Result<(), JudgeError> {
+    let judge = on_this_machine();
     crate::modes::confine::confine()?;
     let socket = io::stdin().as_fd().try_clone_to_owned().map_err(JudgeError::Socket)?;
     let input = File::from(socket);
     let mut output = input.try_clone().map_err(JudgeError::Socket)?;
-    serve(protocol, &mut &input, &mut output)
+    serve(judge, protocol, &mut &input, &mut output)
 }
 
-/// Answers messages from `input` on `output` until `input` ends. Each read takes a packet, each write sends one.
+/// Returns a judge that knows how many CPUs this process may use.
+pub(super) fn on_this_machine() -> Judge {
+    match std::thread::available_parallelism() {
+        Ok(cpus) => Judge::new().with_cpus(cpus.get()),
+        Err(_) => Judge::new(),
+    }
+}
+
+/// Has `judge` answer messages from `input` on `output` until `input` ends. Each read takes a packet, each write sends one.
 ///
 /// # Errors
 /// Any [`JudgeError`].
-pub fn serve(protocol: u16, input: &mut impl Read, output: &mut impl Write) -> Result<(), JudgeError> {
-    let mut judge = Judge::new();
+pub fn serve(
+    mut judge: Judge,
+    protocol: u16,
+    input: &mut impl Read,
+    output: &mut impl Write,
+) -> Result<(), JudgeError> {
     let mut partial = Partial::default();
     let mut packet = vec![0; PACKET_MAX];
     loop {
@@ -120,7 +133,7 @@ mod tests {
                 .collect(),
         );
         let mut output = Packets::default();
-        serve(protocol, &mut input, &mut output).unwrap();
+        serve(Judge::new(), protocol, &mut input, &mut output).unwrap();
         let mut partial = Partial::default();
         let whole = output.0.iter().filter_map(|packet| partial.add(packet).unwrap());
         whole.map(|bytes| JudgeReply::from_wire(&bytes).unwrap()).collect()
@@ -171,6 +184,7 @@ mod tests {
     fn what_is_no_message_ends_it() {
         let end = |packet: &[u8]| {
             serve(
+                Judge::new(),
                 4,
                 &mut Packets(VecDeque::from([packet.to_vec()])),
                 &mut Packets::default(),

@@ -133,12 +133,11 @@ impl Captured {
             self.result_too_large = Some(self.stdout_bytes);
             return;
         }
-        let printed = self.result.take();
-        let printed = printed.as_ref().map_or(&[][..], |printed| &*printed.data);
-        match cgi::read(printed) {
+        let printed = self.result.take().map(|printed| printed.data).unwrap_or_default();
+        match cgi::read(&printed) {
             Ok((response, at)) => {
-                let body = printed.get(at..).unwrap_or_default();
-                self.result = Some(RunResult::stated(response, body.into()));
+                let body = printed.slice(at.min(printed.len())..);
+                self.result = Some(RunResult::stated(response, body));
             }
             Err(why) => self.bad_answer = Some(why.to_string()),
         }

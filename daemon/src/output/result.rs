@@ -2,21 +2,22 @@
 
 use super::Captured;
 use super::capture::Capture;
+use bytes::Bytes;
 use fnd_core::record::RunResult;
 use fnd_wire::ids::WorkerId;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 
 /// Returns bytes as a result: JSON if they are one JSON value, with the space around it removed; else unchanged.
-pub(super) fn of(data: impl AsRef<[u8]> + Into<Arc<[u8]>>) -> RunResult {
-    let trimmed = data.as_ref().trim_ascii();
+pub(super) fn of(data: impl Into<Bytes>) -> RunResult {
+    let data = data.into();
+    let trimmed = data.trim_ascii();
     // A value nested deeper than serde_json follows is not taken for JSON; it is kept all the same.
     let json = serde_json::from_slice::<serde::de::IgnoredAny>(trimmed).is_ok();
-    let data = if json && trimmed.len() < data.as_ref().len() {
-        trimmed.into()
+    let data = if json && trimmed.len() < data.len() {
+        Bytes::copy_from_slice(trimmed)
     } else {
-        data.into()
+        data
     };
     RunResult {
         json,
@@ -49,11 +50,9 @@ pub(super) fn read(file: impl AsFd, max: u64) -> io::Result<Written> {
     if size > max {
         return Ok(Written::TooLarge(size));
     }
-    let mut data = zeroes(usize::try_from(size).map_err(io::Error::other)?);
-    // No other reference exists yet.
-    let bytes = Arc::get_mut(&mut data).unwrap_or_default();
+    let mut data = vec![0; usize::try_from(size).map_err(io::Error::other)?];
     let mut filled = 0;
-    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+    while let Some(rest) = data.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match rustix::io::pread(&file, rest, filled as u64)? {
             // The file has become shorter: a process outside the leaf writes to it. The bytes that are there are the
             // result.
@@ -61,10 +60,11 @@ pub(super) fn read(file: impl AsFd, max: u64) -> io::Result<Written> {
             count => filled += count,
         }
     }
-    Ok(match data.get(..filled) {
-        Some([]) | None => Written::No,
-        Some(part) if filled < data.len() => Written::Yes(of(part)),
-        Some(_) => Written::Yes(of(data)),
+    data.truncate(filled);
+    Ok(if data.is_empty() {
+        Written::No
+    } else {
+        Written::Yes(of(data))
     })
 }
 
@@ -91,18 +91,4 @@ pub(super) fn conclude(capture: &mut Capture, worker: WorkerId, file: Option<Own
         captured.mask(mask);
     }
     captured
-}
-
-/// Returns bytes to read into. A result is shared afterwards: if it were read into a vector, it would have to be
-/// copied.
-fn zeroes(count: usize) -> Arc<[u8]> {
-    let bytes = Arc::<[u8]>::new_zeroed_slice(count);
-    #[expect(
-        unsafe_code,
-        reason = "there is no safe way to a shared slice that is not filled byte by byte"
-    )]
-    // SAFETY: all of it is initialised with zeroes, and a zero is a byte.
-    unsafe {
-        bytes.assume_init()
-    }
 }

@@ -127,7 +127,7 @@ fn both_streams_are_kept_apart_and_the_answer_is_standard_output() {
         Some(RunResult {
             response: None,
             json: true,
-            data: (*b"{\"a\":\n1}").into(),
+            data: b"{\"a\":\n1}"[..].into(),
             kept: None,
         })
     );

@@ -15,6 +15,7 @@ use crate::driver::checks::WaitingChecks;
 use crate::driver::follow_ups::FollowUps;
 use crate::driver::inbox::Input;
 use crate::driver::records::Records;
+use crate::driver::spin::Spin;
 use crate::driver::tasks::Owner;
 use crate::driver::{Daemon, Message, Node, State, Turn};
 use crate::functions::Functions;
@@ -105,6 +106,7 @@ impl Serving {
             output,
             reporter: Reporter::new(started_ms, status_files),
             callers: Callers::new(Arc::clone(&buffers), connections),
+            spin: Rc::new(Spin::new()),
             listener: Rc::new(listener),
             audit: audit.clone(),
             state: state.clone(),
@@ -123,6 +125,11 @@ impl Serving {
         inbox.spawn(
             Owner::Fnd("watch of interpreters"),
             Rc::clone(&daemon).follow_interpreters(),
+        );
+        let spin = Rc::clone(&daemon.state.borrow().spin);
+        inbox.spawn(
+            Owner::Fnd("search for the next message"),
+            async move { spin.run().await },
         );
         let rung = inbox.clone();
         inbox.spawn(Owner::Fnd("timer of schedules"), async move {

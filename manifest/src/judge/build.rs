@@ -116,6 +116,7 @@ impl Judge {
                 compile: None,
                 ..runtime.clone()
             }],
+            cpus: self.cpus,
         };
         let made = Bytes(task.made);
         let file = |path: &str, bytes: Bytes| JudgedFile {

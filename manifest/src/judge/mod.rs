@@ -32,7 +32,7 @@ use crate::diagnostic::Diagnostic;
 use crate::function::{Manifest, credentials};
 use crate::runtime::{self, Runtime, RuntimeSummary};
 use crate::settings::Settings;
-use crate::settings::resolve::{Configuration, configuration};
+use crate::settings::resolve::{Configuration, configuration, configuration_on};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{
@@ -108,6 +108,8 @@ pub struct SettingsDocument {
 pub struct Judge {
     configuration: Configuration,
     runtimes: Vec<Runtime>,
+    /// CPUs of the machine for which configurations are judged.
+    cpus: usize,
 }
 
 impl Default for Judge {
@@ -127,7 +129,15 @@ impl Judge {
         Self {
             configuration,
             runtimes: Vec::new(),
+            cpus: usize::MAX,
         }
+    }
+
+    /// Returns the judge for a machine with `cpus` CPUs. Without this, a configuration is judged for any machine.
+    #[must_use]
+    pub fn with_cpus(mut self, cpus: usize) -> Self {
+        self.cpus = cpus;
+        self
     }
 
     /// Answers a request.
@@ -190,10 +200,11 @@ impl Judge {
                 .map(|file| (file.path.clone(), file.bytes.0.clone()))
                 .collect::<Vec<_>>()
         };
-        let found = configuration(
+        let found = configuration_on(
             pairs(&files.files)
                 .iter()
                 .map(|(path, bytes)| (path.as_str(), bytes.as_slice())),
+            self.cpus,
         );
         let configuration = match found {
             Ok(configuration) => configuration,

@@ -100,6 +100,8 @@ fn kind(kind: &Kind) -> Map<String, Value> {
         Kind::ByteRate => json!({ "type": "string", "pattern": "^[0-9]+(\\.[0-9]{1,6})?([KMGT]i?)?/s$" }),
         Kind::Rate => json!({ "type": "string", "pattern": "^[1-9][0-9]*/[smhd]$" }),
         Kind::Mode => json!({ "type": "string", "pattern": "^[0-7]{3,4}$" }),
+        // A pattern cannot bound the number.
+        Kind::Micros(_) => json!({ "type": "string", "pattern": "^(0|[0-9]+us)$" }),
         Kind::Whole(range) => json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() }),
         Kind::Real(range) => json!({ "type": "number", "minimum": range.start(), "maximum": range.end() }),
         Kind::Json => json!({}),

@@ -71,6 +71,8 @@ pub enum Kind {
     Rate,
     /// Permission bits.
     Mode,
+    /// A number of microseconds within a range.
+    Micros(RangeInclusive<u32>),
     /// A whole number within a range.
     Whole(RangeInclusive<u64>),
     /// A number within a range.
@@ -315,6 +317,10 @@ impl Kind {
             Self::ByteRate => "a size per second such as `\"10M/s\"`".to_owned(),
             Self::Rate => "a number per time such as `\"10/s\"`".to_owned(),
             Self::Mode => "permission bits in octal such as `\"0640\"`".to_owned(),
+            Self::Micros(range) => {
+                let [low, high] = [range.start(), range.end()].map(|micros| fnd_wire::units::print_micros(*micros));
+                format!("a number of microseconds from `\"{low}\"` to `\"{high}\"`")
+            }
             Self::Whole(range) => format!("a whole number from {} to {}", range.start(), range.end()),
             Self::Real(range) => format!("a number from {:?} to {:?}", range.start(), range.end()),
             Self::Json => "any value".to_owned(),

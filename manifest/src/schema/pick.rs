@@ -82,7 +82,7 @@ from_value! {
     f64: Value::Real(number) => Some(number);
     u8: Value::Whole(number) => number.try_into().ok();
     u16: Value::Whole(number) => number.try_into().ok();
-    u32: Value::Whole(number) => number.try_into().ok(), Value::Cpu(number) | Value::Mode(number) => Some(number);
+    u32: Value::Whole(number) => number.try_into().ok(), Value::Cpu(number) | Value::Mode(number) | Value::Micros(number) => Some(number);
     u64: Value::Whole(number) | Value::ByteRate(number) => Some(number), Value::Size(size) => size;
     Duration: Value::Duration(duration) => duration;
     SocketAddr: Value::Text(text) => text.parse().ok();

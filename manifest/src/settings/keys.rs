@@ -98,6 +98,8 @@ keys! {
         max_workers: u32 = Whole(1..=1_000_000), default 1000, example 100;
         /// Memory for bodies and answers of all callers together; more than that is kept on the disk.
         buffers: u64 [with = "text::size"] = Size(MIB..=(1 << 50)), default "64M", example "256M";
+        /// How long fnd looks for the next message before it sleeps, while one caller waits. Needs more than one CPU.
+        spin: u32 [default, with = "text::micros"] = Micros(0..=1000), default "0", example "50us";
         /// Memory of all functions together. Default: the machine's memory without the reserve.
         memory: Option<u64> [with = "text::size_or_none"] = Size(MIB..=(1 << 50)), example "4G";
         /// Cores for all functions together. Default: all.

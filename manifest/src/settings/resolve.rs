@@ -45,12 +45,24 @@ impl Configuration {
     }
 }
 
-/// Returns the configuration of files, which are merged in their order. Without files it is the default configuration.
+/// Returns the configuration of files, which are merged in their order, for any machine. Without files it is the default
+/// configuration.
 ///
 /// # Errors
 /// All diagnostics; at least one of them is an error.
 pub fn configuration<'a>(
     files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+) -> Result<Configuration, Vec<Diagnostic>> {
+    configuration_on(files, usize::MAX)
+}
+
+/// Returns the configuration of files for a machine with `cpus` CPUs.
+///
+/// # Errors
+/// All diagnostics; at least one of them is an error.
+pub fn configuration_on<'a>(
+    files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    cpus: usize,
 ) -> Result<Configuration, Vec<Diagnostic>> {
     let mut sources = Vec::new();
     let mut problems = Vec::new();
@@ -78,6 +90,12 @@ pub fn configuration<'a>(
             &node.at,
             Diagnostic::error("bad-value", format!("`users.range`: {message}")),
         ));
+    }
+    if let Some(node) = tree::find(&merged, "node.spin").filter(|node| cpus < 2 && node.value != Value::Micros(0)) {
+        let message =
+            "`node.spin` needs more than one CPU: on the only one, the program that fnd waits for could not run";
+        let problem = Diagnostic::error("bad-value", message).with_help("remove the key, or set it to `\"0\"`");
+        problems.push(at(&node.at, problem));
     }
     if let Some(node) = tree::find(&merged, "defaults.size")
         && !sizes.contains_key(&node.value.text())

@@ -3,7 +3,7 @@
 use super::{TOKEN, socket};
 use crate::handlers::{WARM, rows_of_peers};
 use crate::http::{Caller, Server};
-use crate::invocations::{INVOKE, bare_like_a_function};
+use crate::invocations::{Environment, INVOKE};
 use crate::language::Language;
 use crate::load::{self, Load, in_turns};
 use crate::peers::{self, Peer};
@@ -22,12 +22,13 @@ impl Bench<'_> {
     /// A bash script for each request: over the control socket and through the listener, beside bash alone and webhook.
     pub(super) fn scripts(&mut self) {
         let (fnd, tcp, rounds) = (self.fnd, self.tcp, self.rounds);
+        let environment = Environment::of(fnd);
         let peers = peers::of_scripts(crate::NOOP);
         let open_control = || Caller::open(&Server::Unix(fnd.socket()), INVOKE);
         let (mut control, mut ours) = (open_control(), Caller::open(tcp, "/noop"));
         let mut theirs: Vec<Caller> = peers.iter().flatten().map(Peer::caller).collect();
         let mut actions: Vec<Box<dyn FnMut() + '_>> = vec![
-            Box::new(bare_like_a_function),
+            Box::new(|| environment.bare()),
             Box::new(|| control.call()),
             Box::new(|| ours.call()),
         ];
@@ -38,7 +39,7 @@ impl Bench<'_> {
         drop(actions);
         let [floor, by_control, one] = std::array::from_fn(|_| times.next().unwrap_or_default());
         let others: Vec<Times> = times.collect();
-        let floor_load = load::run(rounds, || (), |()| bare_like_a_function());
+        let floor_load = load::run(rounds, || (), |()| environment.bare());
         let control_load = load::run(rounds, open_control, Caller::call);
         let eight = load::run(rounds, || Caller::open(tcp, "/noop"), Caller::call);
         self.table.times("bash -c :, a function's environment", &floor, &floor);

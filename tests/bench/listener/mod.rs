@@ -13,6 +13,7 @@ mod routes;
 
 use crate::handlers::WARM;
 use crate::http::Server;
+use crate::invocations::PRINTS_ENVIRONMENT;
 use crate::language::Language;
 use crate::peers;
 use crate::run_directory_in_memory;
@@ -33,6 +34,7 @@ pub(crate) fn measure(rounds: usize, table: &mut Table) {
         .flatten()
         .collect();
     let mut setup = crate::as_shipped().file("noop.sh", &with_routes(crate::NOOP, "#", &[("/noop", "none")]));
+    setup = setup.file("environment.sh", PRINTS_ENVIRONMENT);
     for language in &languages {
         let (path, token) = (format!("/{}", language.id), format!("/{}/token", language.id));
         let code = with_routes(

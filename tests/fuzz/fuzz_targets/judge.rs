@@ -3,6 +3,7 @@
 
 use fnd_daemon::modes::judge::packets::Packets;
 use fnd_fuzz::parts;
+use fnd_manifest::judge::Judge;
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{PROTOCOL_MAX, Partial};
 use fnd_wire::plan::JudgeReply;
@@ -11,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Packets(parts(bytes).map(<[u8]>::to_vec).collect());
     let mut output = Packets::default();
-    let _ = fnd_daemon::modes::judge::serve(PROTOCOL_MAX, &mut input, &mut output);
+    let _ = fnd_daemon::modes::judge::serve(Judge::new(), PROTOCOL_MAX, &mut input, &mut output);
     let mut partial = Partial::default();
     let mut between = true;
     for packet in output.0 {

@@ -4,8 +4,8 @@
 use fnd_manifest::state_key::{StateKey, is_pattern};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::units::{
-    parse_byte_rate, parse_cpu, parse_duration, parse_mode, parse_rate, parse_size, print_byte_rate, print_cpu,
-    print_duration, print_mode, print_rate, print_size,
+    parse_byte_rate, parse_cpu, parse_duration, parse_micros, parse_mode, parse_rate, parse_size, print_byte_rate,
+    print_cpu, print_duration, print_micros, print_mode, print_rate, print_size,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -24,6 +24,9 @@ fuzz_target!(|text: &str| {
     }
     if let Ok((count, per)) = parse_rate(text) {
         assert_eq!(parse_rate(&print_rate(count, per)), Ok((count, per)));
+    }
+    if let Ok(value) = parse_micros(text) {
+        assert_eq!(parse_micros(&print_micros(value)), Ok(value));
     }
     if let Ok(value) = parse_mode(text) {
         assert_eq!(parse_mode(&print_mode(value)), Ok(value));

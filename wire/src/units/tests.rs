@@ -123,6 +123,11 @@ fn rates_and_permission_bits() {
     for text in ["", "64", "0o640", "0680", "00640", "rw-"] {
         assert_eq!(parse_mode(text), Err(UnitError::Mode), "{text}");
     }
+    assert_eq!([parse_micros("50us"), parse_micros("0")], [Ok(50), Ok(0)]);
+    assert_eq!([print_micros(1000), print_micros(0)], ["1000us", "0"]);
+    for text in ["", "us", "50", "1ms", "+5us", "5.5us", "4294967296us"] {
+        assert_eq!(parse_micros(text), Err(UnitError::Micros), "{text}");
+    }
 }
 
 #[test]

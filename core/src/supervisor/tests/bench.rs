@@ -100,7 +100,7 @@ pub(super) fn exit(worker: u64, status: ExitStatus) -> Exited {
 pub(super) fn text(bytes: &str) -> RunResult {
     RunResult {
         json: false,
-        data: bytes.as_bytes().into(),
+        data: bytes.to_owned().into(),
         response: None,
         kept: None,
     }

@@ -7,14 +7,17 @@
 //! ```
 //!
 //! Files:
+//! - `local`: a connection over a Unix socket, watched for bytes only
 //! - `socket`: fnd's end of a connection, and what is known about the other end
 //! - `tls`: TLS on the TCP sockets: the certificate with its key, and the handshake
 //! - `unix`: makes a Unix socket, and never takes one from a server that serves it
 
+pub mod local;
 pub mod socket;
 pub mod tls;
 pub mod unix;
 
+use local::Local;
 use socket::{Accepted, Peer, Socket};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -24,7 +27,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tls::Security;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
@@ -295,13 +298,14 @@ impl Listening {
                     tls,
                 })
             }),
-            Self::Unix(listener) => listener.poll_accept(cx).map_ok(|(stream, _)| {
-                Some(Accepted {
-                    socket: Socket::Unix(stream),
+            Self::Unix(listener) => {
+                let (stream, _) = ready!(listener.poll_accept(cx))?;
+                Poll::Ready(Ok(Some(Accepted {
+                    socket: Socket::Unix(Local::new(stream)?),
                     peer: Peer::LOCAL,
                     tls: None,
-                })
-            }),
+                })))
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! fnd's end of a connection, and what is known about the other end when it is accepted.
 
+use super::local::Local;
 use super::tls::Tls;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
@@ -7,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 /// fnd's end of a connection.
@@ -16,7 +17,7 @@ pub enum Socket {
     /// Over TCP.
     Tcp(TcpStream),
     /// Over a Unix socket.
-    Unix(UnixStream),
+    Unix(Local),
     /// Over TCP, secured.
     Tls(Box<TlsStream<TcpStream>>),
 }
@@ -66,7 +67,7 @@ pub struct Accepted {
 impl Accepted {
     /// Returns the connection over a Unix socket, whose peer the kernel knows.
     #[must_use]
-    pub fn unix(&self) -> Option<&UnixStream> {
+    pub fn unix(&self) -> Option<&Local> {
         match &self.socket {
             Socket::Unix(stream) => Some(stream),
             Socket::Tcp(_) | Socket::Tls(_) => None,
@@ -93,7 +94,7 @@ impl Accepted {
             Socket::Tcp(_) if self.tls.is_some() => return,
             Socket::Tls(_) => return,
             Socket::Tcp(stream) => stream.try_write(answer).and_then(|_| stream.try_read(&mut unread)),
-            Socket::Unix(stream) => stream.try_write(answer),
+            Socket::Unix(stream) => stream.try_send(answer).map_err(io::Error::from),
         };
     }
 }

@@ -366,7 +366,7 @@ fn an_end_says_what_is_lost_with_it() {
     let (attempt, mut record) = call(5, Reason::Ok);
     record.result = Some(RunResult {
         json: true,
-        data: (*b"{}").into(),
+        data: b"{}"[..].into(),
         response: None,
         kept: None,
     });

@@ -276,7 +276,7 @@ fn ended(accepted: &Accepted, reason: Reason, result: Option<&[u8]>) -> (Attempt
         version: Some(Version([7; 32])),
         result: result.map(|data| RunResult {
             json: false,
-            data: data.into(),
+            data: data.to_vec().into(),
             response: Some(Arc::new(chosen())),
             kept: None,
         }),

@@ -9,12 +9,13 @@
 //! `limits.result` ([`Decoder`]). A flood of messages is read one piece in each turn, so that everything else has its
 //! turn in between.
 
-use fnd_core::protocol::{Decoder, ProtocolError, WorkerMessage};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+use bytes::{Buf as _, Bytes};
+use fnd_core::protocol::{Decoder, Message, ProtocolError, WorkerMessage};
+use rustix::io::{Errno, readv};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
@@ -22,6 +23,12 @@ use tokio::sync::Notify;
 
 /// Bytes read at once, and in one turn: a piece full of small messages takes about a millisecond to handle.
 const PIECE: usize = 64 << 10;
+
+/// Bytes read behind the end of a frame of a large result: they are copied once more.
+const BEHIND: usize = 4 << 10;
+
+/// Parts that are sent with one system call.
+const PARTS: usize = 16;
 
 /// Most bytes read of a worker that has ended.
 const LEFT_MAX: usize = 16 << 20;
@@ -37,16 +44,11 @@ pub struct Conversation {
     /// Watched for bytes only: if it were watched for room too, each message that a worker takes would wake fnd.
     socket: AsyncFd<OwnedFd>,
     decoder: RefCell<Decoder>,
-    unsent: RefCell<VecDeque<Unsent>>,
+    /// What the socket has not taken, in parts.
+    unsent: RefCell<VecDeque<Bytes>>,
     course: Cell<Course>,
     /// The course changed, or something is unsent.
     changed: Notify,
-}
-
-/// A message, and how much of it the socket has taken.
-struct Unsent {
-    bytes: Vec<u8>,
-    sent: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,14 +94,18 @@ impl Conversation {
 
     /// Sends a message after those before it, at once as far as the socket takes it. A message to a worker that is gone
     /// is dropped; [`run`](Self::run) reports that the worker is gone.
-    pub fn send(&self, bytes: Vec<u8>) {
+    pub fn send(&self, message: Message) {
         if self.course.get() == Course::HungUp {
             return;
         }
         let mut unsent = self.unsent.borrow_mut();
-        unsent.push_back(Unsent { bytes, sent: 0 });
+        let waits = !unsent.is_empty();
+        match message {
+            Message::Whole(bytes) => unsent.push_back(bytes.into()),
+            Message::Pieces(pieces) => unsent.extend(pieces),
+        }
         // After other messages it waits for the room that they wait for.
-        if unsent.len() > 1 || !self.write(&mut unsent) {
+        if waits || !self.write(&mut unsent) {
             self.changed.notify_one();
         }
     }
@@ -204,15 +210,10 @@ impl Conversation {
     }
 
     /// Writes as much as the socket takes. Returns whether that is everything.
-    fn write(&self, unsent: &mut VecDeque<Unsent>) -> bool {
-        while let Some(next) = unsent.front_mut() {
-            let rest = next.bytes.get(next.sent..).unwrap_or_default();
-            if rest.is_empty() {
-                unsent.pop_front();
-                continue;
-            }
-            match send(self.socket.get_ref(), rest, SendFlags::NOSIGNAL) {
-                Ok(count) => next.sent += count,
+    fn write(&self, unsent: &mut VecDeque<Bytes>) -> bool {
+        while !unsent.is_empty() {
+            match self.send_parts(unsent) {
+                Ok(count) => taken(unsent, count),
                 Err(Errno::AGAIN) => return false,
                 Err(Errno::INTR) => {}
                 Err(error) => {
@@ -229,21 +230,62 @@ impl Conversation {
         true
     }
 
-    /// Reads a piece and hands the messages in it on.
-    fn read(&self, on: &mut impl FnMut(WorkerMessage)) -> Result<Read, End> {
+    /// Sends the first parts. Returns how many bytes the socket has taken.
+    fn send_parts(&self, unsent: &VecDeque<Bytes>) -> rustix::io::Result<usize> {
+        if let (1, Some(only)) = (unsent.len(), unsent.front()) {
+            return send(self.socket.get_ref(), only, SendFlags::NOSIGNAL);
+        }
+        let parts: Vec<IoSlice<'_>> = unsent.iter().take(PARTS).map(|part| IoSlice::new(part)).collect();
+        let mut nothing = SendAncillaryBuffer::default();
+        sendmsg(self.socket.get_ref(), &parts, &mut nothing, SendFlags::NOSIGNAL)
+    }
+
+    /// Reads a piece. Returns how many bytes came and how many could have come.
+    fn read_to_buffer(&self) -> rustix::io::Result<(usize, usize)> {
         let most = match self.course.get() {
             Course::Going => PIECE,
             Course::Stopping | Course::HungUp => self.decoder.borrow().missing().min(PIECE),
         };
-        let read = BUFFER.with_borrow_mut(|buffer| {
+        BUFFER.with_borrow_mut(|buffer| {
             let piece = buffer.get_mut(..most).unwrap_or_default();
             let (count, _) = recv(self.socket.get_ref(), &mut *piece, RecvFlags::empty())?;
             self.decoder.borrow_mut().push(piece.get(..count).unwrap_or_default());
-            Ok(count)
-        });
+            Ok((count, most))
+        })
+    }
+
+    /// Reads a piece of a large result to its final place. Returns nothing if no such piece comes next, else how many
+    /// bytes came and how many could have come.
+    fn read_to_place(&self) -> Option<rustix::io::Result<(usize, usize)>> {
+        let mut decoder = self.decoder.borrow_mut();
+        let behind = if self.course.get() == Course::Going { BEHIND } else { 0 };
+        BUFFER.with_borrow_mut(|buffer| {
+            let behind = buffer.get_mut(..behind).unwrap_or_default();
+            let place = decoder.space()?;
+            let (most, in_place) = (place.len() + behind.len(), place.len());
+            let read = readv(
+                self.socket.get_ref(),
+                &mut [IoSliceMut::new(place), IoSliceMut::new(behind)],
+            );
+            Some(read.map(|count| {
+                decoder.filled(count);
+                if let Some(more) = behind.get(..count.saturating_sub(in_place)) {
+                    decoder.push(more);
+                }
+                (count, most)
+            }))
+        })
+    }
+
+    /// Reads a piece and hands the messages in it on.
+    fn read(&self, on: &mut impl FnMut(WorkerMessage)) -> Result<Read, End> {
+        let read = match self.read_to_place() {
+            Some(read) => read,
+            None => self.read_to_buffer(),
+        };
         let read = match read {
-            Ok(0) | Err(Errno::CONNRESET) => return Err(End::Closed),
-            Ok(count) if count < most => Read::All,
+            Ok((0, _)) | Err(Errno::CONNRESET) => return Err(End::Closed),
+            Ok((count, most)) if count < most => Read::All,
             Ok(_) | Err(Errno::INTR) => Read::Some,
             Err(Errno::AGAIN) => return Ok(Read::All),
             Err(error) => return Err(End::Failed(error.into())),
@@ -262,6 +304,19 @@ impl Conversation {
             }
         }
         Ok(read)
+    }
+}
+
+/// Removes bytes that the socket has taken.
+fn taken(unsent: &mut VecDeque<Bytes>, mut count: usize) {
+    while let Some(first) = unsent.front_mut() {
+        let part = count.min(first.len());
+        first.advance(part);
+        count -= part;
+        if !first.is_empty() {
+            return;
+        }
+        unsent.pop_front();
     }
 }
 

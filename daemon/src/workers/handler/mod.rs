@@ -11,7 +11,6 @@ use crate::output::{CallOutput, Ended, Meta, Output, Piped};
 use crate::workers::handler::conversation::{Conversation, End};
 use crate::workers::http::Server;
 use crate::workers::{Workers, environment};
-use fnd_core::data::Data;
 use fnd_core::instant;
 use fnd_core::json;
 use fnd_core::outcome::Reason;
@@ -152,10 +151,9 @@ impl Workers {
             variables: member.variables.then(|| environment::for_worker(payload)).flatten(),
             request: environment::request(attempt),
         };
-        let previous = attempt.previous.as_ref().map(|previous| &*previous.data);
-        match payload.data.as_ref().map(Data::bytes).transpose() {
-            Ok(data) => {
-                let message = protocol::invoke(order.call, head, data.as_deref(), previous);
+        let previous = attempt.previous.as_ref().map(|previous| &previous.data);
+        match protocol::invoke(order.call, head, payload.data.as_ref(), previous) {
+            Ok(message) => {
                 talk.conversation.send(message);
                 None
             }

@@ -141,7 +141,7 @@ impl InvocationBackend for Fake {
                 retry_after: Some(Duration::from_millis(1500)),
             })
         };
-        let result = |json, data: &[u8]| {
+        let result = |json, data: &'static [u8]| {
             Some(RunResult {
                 json,
                 data: data.into(),
@@ -249,7 +249,7 @@ impl InvocationBackend for Fake {
     }
 
     fn result(&self, wanted: InvocationId) -> Pending<Result<Option<RunResult>, Failure>> {
-        let data: Option<&[u8]> = match wanted.to_string().as_str() {
+        let data: Option<&'static [u8]> = match wanted.to_string().as_str() {
             ENDED => Some(b"{\"hello\": \"Ada\"}"),
             FAILED_WITH_RESULT => Some(b"{\"tried\": 3}"),
             _ => None,

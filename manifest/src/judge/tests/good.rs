@@ -411,6 +411,32 @@ fn the_configuration_merges_in_order() {
     );
 }
 
+#[test]
+fn a_spin_needs_more_than_one_cpu() {
+    let settings = |spin: &str, cpus| {
+        let text = format!("[node]\nspin = \"{spin}\"\n");
+        let files = vec![file("/etc/fnd/fnd.toml", text.as_bytes())];
+        let (_, document) = Judge::new().with_cpus(cpus).settings(&JudgeSettings {
+            files,
+            runtimes: vec![],
+        });
+        let lines: Vec<String> = document.diagnostics.iter().map(Diagnostic::line).collect();
+        (document.settings.map(|settings| settings.node.spin), lines.join("\n"))
+    };
+    assert_eq!(settings("50us", 2), (Some(50), String::new()));
+    assert_eq!(settings("0", 1), (Some(0), String::new()));
+    let (refused, line) = settings("50us", 1);
+    assert_eq!(refused, None);
+    assert!(
+        line.starts_with("error: /etc/fnd/fnd.toml:2:8: `node.spin` needs more than one CPU"),
+        "{line}"
+    );
+    let (refused, line) = settings("2000us", 2);
+    assert_eq!(refused, None);
+    let expected = "expected a number of microseconds from `\"0\"` to `\"1000us\"`, found `2000us`";
+    assert!(line.ends_with(expected) && line.contains("fnd.toml:2:8"), "{line}");
+}
+
 /// After an upgrade the judge of the older fnd may run until the next restart.
 #[test]
 fn a_verdict_without_interpreters_is_read() {

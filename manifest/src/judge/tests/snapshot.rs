@@ -107,7 +107,7 @@ fn documents_are_as_before() {
         "",
         "functions_dirs = [\"/a\"]\nkeep_versions = 9\nbest_effort_limits = true\n[defaults]\nruntime = \"deno\"\n\
          [sizes]\nM = { memory = \"1G\" }\nhuge = { pids = 999, io_read = \"1G/s\" }\n\
-         [node]\nreserve_memory = \"1G\"\nmax_workers = 9\nbuffers = \"1M\"\nmemory = \"4G\"\ncpu = \"1.5\"\n\
+         [node]\nreserve_memory = \"1G\"\nmax_workers = 9\nbuffers = \"1M\"\nspin = \"20us\"\nmemory = \"4G\"\ncpu = \"1.5\"\n\
          [users]\nrange = [70000, 70009]\nallow = [\"adm\"]\nallow_root = true\n\
          [[access]]\ngroup = \"a\"\nrole = \"viewer\"\n[[access]]\nuser = \"b\"\nrole = \"admin\"\nfunctions = [\"web/*\"]\n\
          [metrics]\nlisten = \"[::1]:9640\"\ntextfile = \"/t\"\n[status]\nmode = \"0644\"\n\

@@ -257,6 +257,7 @@ impl Reader<'_> {
                 units::parse_rate(text).map(|(count, per)| Value::Rate(count, per)),
             ),
             (Kind::Mode, DeValue::String(text)) => self.unit(&span, text, units::parse_mode(text).map(Value::Mode)),
+            (Kind::Micros(range), DeValue::String(text)) => self.micros(&span, range, text),
             (Kind::Whole(range), DeValue::Integer(number)) => self.whole(&span, range, number),
             (Kind::Real(range), DeValue::Float(number)) => self.real(&span, range, number.as_str()),
             (Kind::Real(range), DeValue::Integer(number)) => {

@@ -4,7 +4,7 @@ use super::words::{escaped, nearest};
 use super::{Reader, Value};
 use crate::diagnostic::Diagnostic;
 use crate::json_text::JsonText;
-use crate::schema::{Form, Zero, one_of};
+use crate::schema::{Form, Kind, Zero, one_of};
 use fnd_wire::units::{self, UnitError};
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
@@ -69,6 +69,17 @@ impl Reader<'_> {
             return None;
         }
         self.unit(span, text, value)
+    }
+
+    pub(super) fn micros(&mut self, span: &Range<usize>, range: &RangeInclusive<u32>, text: &str) -> Option<Value> {
+        match units::parse_micros(text) {
+            Ok(micros) if !range.contains(&micros) => {
+                let expected = Kind::Micros(range.clone()).expected();
+                self.bad(span, &format!("expected {expected}, found `{}`", escaped(text)));
+                None
+            }
+            value => self.unit(span, text, value.map(Value::Micros)),
+        }
     }
 
     pub(super) fn size(&mut self, span: &Range<usize>, range: &RangeInclusive<u64>, text: &str) -> Option<Value> {

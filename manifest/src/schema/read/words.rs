@@ -24,7 +24,8 @@ pub(super) fn fits(kind: &Kind, found: &DeValue<'_>) -> bool {
         | Kind::DurationOrNone(_)
         | Kind::ByteRate
         | Kind::Rate
-        | Kind::Mode => found.is_str(),
+        | Kind::Mode
+        | Kind::Micros(_) => found.is_str(),
     }
 }
 
@@ -34,6 +35,7 @@ pub(super) fn hint(kind: &Kind, found: &DeValue<'_>) -> Option<String> {
         (Kind::Duration(_) | Kind::DurationOrNone(_), DeValue::Integer(number)) => {
             Some(format!("write it with its unit: `\"{number}s\"`"))
         }
+        (Kind::Micros(_), DeValue::Integer(number)) => Some(format!("write it with its unit: `\"{number}us\"`")),
         (Kind::Bool, DeValue::String(text)) if text == "true" || text == "false" => {
             Some(format!("write it without quotes: `{text}`"))
         }

@@ -1,7 +1,8 @@
 //! Real socket pairs; the worker's end is written and read by the test.
 
 use super::*;
-use fnd_core::protocol::{InvokeHead, invoke, stop};
+use fnd_core::data::Data;
+use fnd_core::protocol::{FRAME_MAX, InvokeHead, invoke, stop};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -96,7 +97,7 @@ fn what_is_sent_arrives_in_order_however_slowly_it_is_read() {
         let (talk, mut worker) = talk(8);
         let messages: Vec<Vec<u8>> = (1..=8_u8).map(|n| vec![n; 300_000]).collect();
         for message in &messages {
-            talk.send(message.clone());
+            talk.send(Message::Whole(message.clone()));
         }
         assert!(!talk.is_flushed() && !talk.is_between());
         let expected = messages.concat();
@@ -119,7 +120,7 @@ fn what_is_sent_arrives_in_order_however_slowly_it_is_read() {
 fn a_worker_that_never_reads_keeps_nobody_waiting_and_is_still_heard() {
     block(async {
         let (talk, mut worker) = talk(1);
-        talk.send(vec![7; 4 << 20]);
+        talk.send(Message::Whole(vec![7; 4 << 20]));
         talk.send(stop());
         worker.write_all(&answer(1, b"early")).unwrap();
         let end = talk.run(|_| talk.hang_up()).await;
@@ -135,7 +136,7 @@ fn a_worker_that_is_gone_is_reported_once_and_its_last_messages_are_read() {
         let (talk, mut worker) = talk(1);
         worker.write_all(&answer(1, b"last words")).unwrap();
         drop(worker);
-        talk.send(vec![7; 100]);
+        talk.send(Message::Whole(vec![7; 100]));
         assert!(talk.is_flushed());
         let mut messages = Vec::new();
         let end = talk.run(|one| messages.push(one)).await;
@@ -251,7 +252,7 @@ fn a_call_and_its_answer_are_quick() {
         };
         let mut times = Vec::new();
         let mut begun = crate::clock::monotonic();
-        talk.send(invoke(1, head.clone(), Some(b"{}"), None));
+        talk.send(invoke(1, head.clone(), Some(&Data::from(b"{}")), None).unwrap());
         let end = talk
             .run(|message| {
                 let WorkerMessage::Result { call, .. } = message else {
@@ -262,7 +263,7 @@ fn a_call_and_its_answer_are_quick() {
                     return talk.hang_up();
                 }
                 begun = crate::clock::monotonic();
-                talk.send(invoke(call + 1, head.clone(), Some(b"{}"), None));
+                talk.send(invoke(call + 1, head.clone(), Some(&Data::from(b"{}")), None).unwrap());
             })
             .await;
         assert!(matches!(end, End::HungUp), "{end:?}");
@@ -270,5 +271,45 @@ fn a_call_and_its_answer_are_quick() {
         println!("call and answer: p50 {:?}, p99 {:?}", times[1000], times[1980]);
         drop(talk);
         echo.join().unwrap();
+    });
+}
+
+#[test]
+fn a_large_payload_and_a_large_answer_arrive_whole() {
+    block(async {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let talk = Conversation::new(ours.into(), 8 << 20, 2).unwrap();
+        let content: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).take(5_000_001).collect();
+        let message = invoke(1, InvokeHead::default(), Some(&Data::from(content.clone())), None).unwrap();
+        let expected = message.clone().joined();
+        talk.send(message);
+        // The other call's answer comes between two frames of the large one.
+        let head = format!("{{\"data\":{}}}", content.len());
+        let size = u32::try_from(head.len()).unwrap().to_le_bytes();
+        let all = [&size[..], head.as_bytes(), &content].concat();
+        let last = all.len().div_ceil(FRAME_MAX) - 1;
+        let mut frames = Vec::new();
+        for (at, part) in all.chunks(FRAME_MAX).enumerate() {
+            frames.extend(frame(if at == 0 { 4 } else { 3 }, u8::from(at < last), 1, part));
+            if at == 1 {
+                frames.extend(answer(2, b"small"));
+            }
+        }
+        let worker = std::thread::spawn(move || {
+            let mut worker = theirs;
+            let mut read = vec![0; expected.len()];
+            worker.read_exact(&mut read).unwrap();
+            assert!(read == expected, "the payload is the same");
+            worker.write_all(&frames).unwrap();
+        });
+        let mut answers = Vec::new();
+        let end = talk.run(|message| answers.push(message)).await;
+        worker.join().unwrap();
+        assert!(matches!(end, End::Closed), "{end:?}");
+        assert_eq!(calls(&answers), [2, 1]);
+        let Some(WorkerMessage::Result { data: Some(data), .. }) = answers.pop() else {
+            panic!("it has a body");
+        };
+        assert!(data == content, "the answer is the same");
     });
 }
