@@ -1,13 +1,15 @@
 //! Names and numbers that identify things; each kind has a type of its own.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// Longest part (group or name) of a function's name in bytes.
 pub const PART_MAX: usize = 63;
 
 /// A function's name: `NAME` or `GROUP/NAME`, each part `[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?`.
+/// Clones share the text: many books of fnd have the name of each function.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FunctionName(Box<str>);
+pub struct FunctionName(Arc<str>);
 
 /// Why a text is not a function name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
