@@ -6,6 +6,7 @@ use crate::commands::{
     releases, reload, remove, replay, report, restore, result, routes, run, runtimes, schedules, schema, secret, show,
     sizes, state, status, top, validate, verify, version, wait,
 };
+use crate::lazy::Lazy;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -117,134 +118,134 @@ Exit codes:
 pub(crate) enum Verb {
     /// Show functions and the last run of each.
     #[command(visible_alias = "ps")]
-    Status(status::Args),
+    Status(Lazy<status::Args>),
     /// List functions with runtimes, states and labels.
     #[command(visible_alias = "ls")]
-    List(list::Args),
+    List(Lazy<list::Args>),
     /// Show all details of a function.
     #[command(visible_aliases = ["describe", "inspect"])]
-    Show(show::Args),
+    Show(Lazy<show::Args>),
     /// Print the code and the manifest of a function.
-    Cat(cat::Args),
+    Cat(Lazy<cat::Args>),
     /// Edit a function in your editor, check it, save it and show whether it serves.
-    Edit(edit::Args),
+    Edit(Lazy<edit::Args>),
     /// Show what functions use, live: CPU, memory, throttling, runs.
     #[command(alias = "stats")]
-    Top(top::Args),
+    Top(Lazy<top::Args>),
     /// Run a function and print its result.
-    Invoke(invoke::Args),
+    Invoke(Lazy<invoke::Args>),
     /// Send an event to the functions that subscribe to it.
-    Emit(emit::Args),
+    Emit(Lazy<emit::Args>),
     /// Run a function of a file without a daemon, and print its result.
-    Run(run::Args),
+    Run(Lazy<run::Args>),
     /// Show what functions printed.
-    Logs(logs::Args),
+    Logs(Lazy<logs::Args>),
     /// Show what functions printed, and new lines as they come: `logs -f`.
     #[command(hide = true)]
-    Tail(logs::Args),
+    Tail(Lazy<logs::Args>),
     /// Show recent events; with -f, new ones too.
-    Events(events::Args),
+    Events(Lazy<events::Args>),
     /// List runs, newest first.
-    History(history::Args),
+    History(Lazy<history::Args>),
     /// List who did what, and what was refused, newest first.
-    Audit(audit::Args),
+    Audit(Lazy<audit::Args>),
     /// Report what ran, what failed and why, what did not run, and what used most.
-    Report(report::Args),
+    Report(Lazy<report::Args>),
     /// Print the result of a run.
-    Result(result::Args),
+    Result(Lazy<result::Args>),
     /// Wait until runs have ended, and end as they did.
-    Wait(wait::Args),
+    Wait(Lazy<wait::Args>),
     /// Cancel runs that are waiting or running.
-    Cancel(cancel::Args),
+    Cancel(Lazy<cancel::Args>),
     /// Repeat a run with the same payload.
-    Replay(replay::Args),
+    Replay(Lazy<replay::Args>),
     /// List, redrive or drop asynchronous runs that failed for good.
     #[command(alias = "dead")]
-    DeadLetters(dead_letters::Args),
+    DeadLetters(Lazy<dead_letters::Args>),
     /// Enable functions that were disabled.
-    Enable(enable::Args),
+    Enable(Lazy<enable::Args>),
     /// Disable functions: current runs finish, waiting ones are skipped.
-    Disable(enable::Args),
+    Disable(Lazy<enable::Args>),
     /// List the releases of a function: the versions of its file that are stored.
     #[command(
         visible_alias = "versions",
         after_help = "Examples:\n  fndctl releases hello\n  fndctl releases hello -o json"
     )]
-    Releases(releases::Args),
+    Releases(Lazy<releases::Args>),
     /// Let an earlier release serve until the file of the function changes; without RELEASE the one before.
     #[command(
         visible_alias = "undo",
         after_help = "Examples:\n  fndctl rollback hello\n  fndctl rollback hello 3fa8"
     )]
-    Rollback(releases::HoldArgs),
+    Rollback(Lazy<releases::HoldArgs>),
     /// Let a release serve until `unpin`, whatever its file becomes; without RELEASE the one that serves.
     #[command(after_help = "Examples:\n  fndctl pin hello\n  fndctl pin hello 3fa8")]
-    Pin(releases::HoldArgs),
+    Pin(Lazy<releases::HoldArgs>),
     /// End a pin or a rollback: the file of the function serves again.
     #[command(after_help = "Example:\n  fndctl unpin hello")]
-    Unpin(releases::Args),
+    Unpin(Lazy<releases::Args>),
     /// Give a new release a share of the calls, let it serve, or take the calls from it; without an option show it.
-    Canary(canary::Args),
+    Canary(Lazy<canary::Args>),
     /// Show what differs between two releases, in manifest and code.
-    Diff(diff::Args),
+    Diff(Lazy<diff::Args>),
     /// Install the dependencies of a function again if that failed, and wait until they are there.
-    Build(build::Args),
+    Build(Lazy<build::Args>),
     /// Upload a file, a directory or an archive as a function, and wait until it serves.
-    Deploy(deploy::Args),
+    Deploy(Lazy<deploy::Args>),
     /// Remove uploaded functions.
     #[command(aliases = ["rm", "delete"])]
-    Remove(remove::Args),
+    Remove(Lazy<remove::Args>),
     /// Write a new function that runs and explains itself; needs no daemon.
-    New(new::Args),
+    New(Lazy<new::Args>),
     /// Write functions that do what files for other systems say; needs no daemon.
-    Import(import::Args),
+    Import(Lazy<import::Args>),
     /// Check functions and configuration for errors; needs no daemon.
-    Validate(validate::Args),
+    Validate(Lazy<validate::Args>),
     /// Read configuration and functions again; fails if a manifest is invalid.
     #[command(alias = "daemon-reload")]
-    Reload(reload::Args),
+    Reload(Lazy<reload::Args>),
     /// List the runtimes and their versions; install and remove interpreters.
-    Runtimes(runtimes::Args),
+    Runtimes(Lazy<runtimes::Args>),
     /// List schedules with their next runs; pause and resume them.
     #[command(visible_alias = "timers")]
-    Schedules(schedules::Args),
+    Schedules(Lazy<schedules::Args>),
     /// List the routes of the public listener; say what would become of a request.
-    Routes(routes::Args),
+    Routes(Lazy<routes::Args>),
     /// Make, store, list and remove secrets of functions and of routes.
-    Secret(secret::Args),
+    Secret(Lazy<secret::Args>),
 
     /// Make, list and remove service bindings, which functions use to find databases and the like.
-    Binding(binding::Args),
+    Binding(Lazy<binding::Args>),
     /// Get, set, list and delete the versioned values that functions share.
-    State(state::Args),
+    State(Lazy<state::Args>),
     /// List the sizes: presets of limits.
-    Sizes(sizes::Args),
+    Sizes(Lazy<sizes::Args>),
     /// Stop accepting work and wait until running work has finished.
-    Drain(drain::Args),
+    Drain(Lazy<drain::Args>),
     /// Save functions, configuration and state in one archive, while fnd runs.
-    Backup(backup::Args),
+    Backup(Lazy<backup::Args>),
     /// Restore an archive of `backup`; fnd must be stopped.
-    Restore(restore::Args),
+    Restore(Lazy<restore::Args>),
     /// Check the ledger and all other state of fnd for damage and leftovers.
-    Verify(verify::Args),
+    Verify(Lazy<verify::Args>),
     /// Check whether the machine has what fnd needs, and say how to fix problems.
-    Doctor(doctor::Args),
+    Doctor(Lazy<doctor::Args>),
     /// Collect what a bug report needs in one archive, without secrets.
-    Bundle(bundle::Args),
+    Bundle(Lazy<bundle::Args>),
     /// Show or change the level of fnd's own log messages.
-    LogLevel(log_level::Args),
+    LogLevel(Lazy<log_level::Args>),
     /// Explain a reason, an error code, or a key of a manifest or of fnd.toml.
-    Explain(explain::Args),
+    Explain(Lazy<explain::Args>),
     /// Show the effective configuration.
-    Config(config::Args),
+    Config(Lazy<config::Args>),
     /// Print the JSON Schema of a manifest or of fnd.toml, for editors.
-    Schema(schema::Args),
+    Schema(Lazy<schema::Args>),
     /// Kubeless's command line: the lines of its Makefiles and documents work on this machine.
-    Kubeless(kubeless::Args),
+    Kubeless(Lazy<kubeless::Args>),
     /// Print the completion script for a shell.
-    Completion(completion::Args),
+    Completion(Lazy<completion::Args>),
     /// Show the versions of fndctl, fnd and fnd-spawner.
-    Version(version::Args),
+    Version(Lazy<version::Args>),
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! - `fuzzing`: what the fuzzer may call
 //! - `habits`: advice for verbs of other tools
 //! - `interpreters`: interpreters that fndctl installs
+//! - `lazy`: options of verbs, made when they are needed
 //! - `local`: places and a judge for verbs that need no daemon
 //! - `output`: the only place that prints
 
@@ -23,10 +24,11 @@ mod exit;
 pub mod fuzzing;
 mod habits;
 mod interpreters;
+mod lazy;
 mod local;
 mod output;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::{CommandFactory as _, FromArgMatches as _};
 use clap_complete::CompleteEnv;
 use clap_complete::env::Shells;
 use cli::{Cli, Format, Printing, Verb};
@@ -34,6 +36,7 @@ use client::Client;
 use commands::Context;
 use commands::kubeless::PROGRAM;
 use exit::{Exit, Failure};
+use lazy::Lazy;
 use output::{Jq, Output, Wanted};
 use std::ffi::OsString;
 use std::io;
@@ -44,7 +47,7 @@ use std::rc::Rc;
 /// The control socket of an installed system.
 const SYSTEM_SOCKET: &str = "/run/fnd/control.sock";
 
-/// Returns the command line: every verb and option with its help, for the man page.
+/// Returns the command line for the man page. The options of verbs are there when it is built.
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
@@ -106,10 +109,16 @@ pub fn main() -> ExitCode {
         own.filter(|word| *word == "--out")
             .for_each(|word| *word = "--output".into());
     }
-    let cli = match Cli::try_parse_from(words) {
+    let mut command = Cli::command();
+    let cli = match command
+        .try_get_matches_from_mut(words)
+        .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
+    {
         Ok(cli) => cli,
-        Err(error) => return refused(&error),
+        Err(error) => return refused(&error.format(&mut command)),
     };
+    // The process ends soon. To free the many texts of a command line would take longer than to send a request.
+    std::mem::forget(command);
     let exit = run(cli).unwrap_or_else(|failure| {
         output::failure(&failure);
         failure.exit
@@ -278,61 +287,61 @@ fn prints_table(verb: &Verb) -> bool {
 async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
     use commands as c;
     match verb {
-        Verb::Status(args) => c::status::run(context, args).await,
-        Verb::List(args) => c::list::run(context, args).await,
-        Verb::Show(args) => c::show::run(context, args).await,
-        Verb::Cat(args) => c::cat::run(context, args).await,
-        Verb::Edit(args) => c::edit::run(context, args).await,
-        Verb::Top(args) => c::top::run(context, args).await,
-        Verb::Invoke(args) => c::invoke::run(context, args).await,
-        Verb::Emit(args) => c::emit::run(context, args).await,
-        Verb::Run(args) => c::run::run(context, args).await,
-        Verb::Logs(args) => c::logs::run(context, args).await,
-        Verb::Tail(args) => c::logs::run(context, args.following()).await,
-        Verb::Events(args) => c::events::run(context, args).await,
-        Verb::History(args) => c::history::run(context, args).await,
-        Verb::Audit(args) => c::audit::run(context, args).await,
-        Verb::Report(args) => c::report::run(context, args).await,
-        Verb::Result(args) => c::result::run(context, args).await,
-        Verb::Wait(args) => c::wait::run(context, args).await,
-        Verb::Cancel(args) => c::cancel::run(context, args).await,
-        Verb::Replay(args) => c::replay::run(context, args).await,
-        Verb::DeadLetters(args) => c::dead_letters::run(context, args).await,
-        Verb::Enable(args) => c::enable::run(context, args, "enable").await,
-        Verb::Disable(args) => c::enable::run(context, args, "disable").await,
-        Verb::Releases(args) => c::releases::list(context, args).await,
-        Verb::Rollback(args) => c::releases::hold(context, args, "rollback").await,
-        Verb::Pin(args) => c::releases::hold(context, args, "pin").await,
-        Verb::Unpin(args) => c::releases::unpin(context, args).await,
-        Verb::Canary(args) => c::canary::run(context, args).await,
-        Verb::Build(args) => c::build::run(context, args).await,
-        Verb::Diff(args) => c::diff::run(context, args).await,
-        Verb::Deploy(args) => c::deploy::run(context, args).await,
-        Verb::Remove(args) => c::remove::run(context, args).await,
-        Verb::New(args) => c::new::run(context, &args),
-        Verb::Import(args) => c::import::run(context, &args),
-        Verb::Validate(args) => c::validate::run(context, &args).await,
-        Verb::Reload(args) => c::reload::run(context, args).await,
-        Verb::Runtimes(args) => c::runtimes::run(context, args).await,
-        Verb::Schedules(args) => c::schedules::run(context, args).await,
-        Verb::Routes(args) => c::routes::run(context, args).await,
-        Verb::Secret(args) => c::secret::run(context, args).await,
-        Verb::Binding(args) => c::binding::run(context, args).await,
-        Verb::State(args) => c::state::run(context, args).await,
-        Verb::Sizes(args) => c::sizes::run(context, args).await,
-        Verb::Drain(args) => c::drain::run(context, args).await,
-        Verb::Backup(args) => c::backup::run(context, args).await,
-        Verb::Restore(args) => c::restore::run(context, args),
-        Verb::Verify(args) => c::verify::run(context, args).await,
-        Verb::Doctor(args) => c::doctor::run(context, args).await,
-        Verb::Bundle(args) => c::bundle::run(context, args).await,
-        Verb::LogLevel(args) => c::log_level::run(context, args).await,
-        Verb::Explain(args) => c::explain::run(context, &args),
-        Verb::Config(args) => c::config::run(context, args).await,
-        Verb::Schema(args) => c::schema::run(context, &args),
-        Verb::Kubeless(args) => c::kubeless::run(context, args).await,
-        Verb::Completion(args) => c::completion::run(context, &args),
-        Verb::Version(args) => c::version::run(context, args).await,
+        Verb::Status(Lazy(args)) => c::status::run(context, args).await,
+        Verb::List(Lazy(args)) => c::list::run(context, args).await,
+        Verb::Show(Lazy(args)) => c::show::run(context, args).await,
+        Verb::Cat(Lazy(args)) => c::cat::run(context, args).await,
+        Verb::Edit(Lazy(args)) => c::edit::run(context, args).await,
+        Verb::Top(Lazy(args)) => c::top::run(context, args).await,
+        Verb::Invoke(Lazy(args)) => c::invoke::run(context, args).await,
+        Verb::Emit(Lazy(args)) => c::emit::run(context, args).await,
+        Verb::Run(Lazy(args)) => c::run::run(context, args).await,
+        Verb::Logs(Lazy(args)) => c::logs::run(context, args).await,
+        Verb::Tail(Lazy(args)) => c::logs::run(context, args.following()).await,
+        Verb::Events(Lazy(args)) => c::events::run(context, args).await,
+        Verb::History(Lazy(args)) => c::history::run(context, args).await,
+        Verb::Audit(Lazy(args)) => c::audit::run(context, args).await,
+        Verb::Report(Lazy(args)) => c::report::run(context, args).await,
+        Verb::Result(Lazy(args)) => c::result::run(context, args).await,
+        Verb::Wait(Lazy(args)) => c::wait::run(context, args).await,
+        Verb::Cancel(Lazy(args)) => c::cancel::run(context, args).await,
+        Verb::Replay(Lazy(args)) => c::replay::run(context, args).await,
+        Verb::DeadLetters(Lazy(args)) => c::dead_letters::run(context, args).await,
+        Verb::Enable(Lazy(args)) => c::enable::run(context, args, "enable").await,
+        Verb::Disable(Lazy(args)) => c::enable::run(context, args, "disable").await,
+        Verb::Releases(Lazy(args)) => c::releases::list(context, args).await,
+        Verb::Rollback(Lazy(args)) => c::releases::hold(context, args, "rollback").await,
+        Verb::Pin(Lazy(args)) => c::releases::hold(context, args, "pin").await,
+        Verb::Unpin(Lazy(args)) => c::releases::unpin(context, args).await,
+        Verb::Canary(Lazy(args)) => c::canary::run(context, args).await,
+        Verb::Build(Lazy(args)) => c::build::run(context, args).await,
+        Verb::Diff(Lazy(args)) => c::diff::run(context, args).await,
+        Verb::Deploy(Lazy(args)) => c::deploy::run(context, args).await,
+        Verb::Remove(Lazy(args)) => c::remove::run(context, args).await,
+        Verb::New(Lazy(args)) => c::new::run(context, &args),
+        Verb::Import(Lazy(args)) => c::import::run(context, &args),
+        Verb::Validate(Lazy(args)) => c::validate::run(context, &args).await,
+        Verb::Reload(Lazy(args)) => c::reload::run(context, args).await,
+        Verb::Runtimes(Lazy(args)) => c::runtimes::run(context, args).await,
+        Verb::Schedules(Lazy(args)) => c::schedules::run(context, args).await,
+        Verb::Routes(Lazy(args)) => c::routes::run(context, args).await,
+        Verb::Secret(Lazy(args)) => c::secret::run(context, args).await,
+        Verb::Binding(Lazy(args)) => c::binding::run(context, args).await,
+        Verb::State(Lazy(args)) => c::state::run(context, args).await,
+        Verb::Sizes(Lazy(args)) => c::sizes::run(context, args).await,
+        Verb::Drain(Lazy(args)) => c::drain::run(context, args).await,
+        Verb::Backup(Lazy(args)) => c::backup::run(context, args).await,
+        Verb::Restore(Lazy(args)) => c::restore::run(context, args),
+        Verb::Verify(Lazy(args)) => c::verify::run(context, args).await,
+        Verb::Doctor(Lazy(args)) => c::doctor::run(context, args).await,
+        Verb::Bundle(Lazy(args)) => c::bundle::run(context, args).await,
+        Verb::LogLevel(Lazy(args)) => c::log_level::run(context, args).await,
+        Verb::Explain(Lazy(args)) => c::explain::run(context, &args),
+        Verb::Config(Lazy(args)) => c::config::run(context, args).await,
+        Verb::Schema(Lazy(args)) => c::schema::run(context, &args),
+        Verb::Kubeless(Lazy(args)) => c::kubeless::run(context, args).await,
+        Verb::Completion(Lazy(args)) => c::completion::run(context, &args),
+        Verb::Version(Lazy(args)) => c::version::run(context, args).await,
     }
 }
 

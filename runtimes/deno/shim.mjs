@@ -1,6 +1,4 @@
 // The shim of runtime deno: serves the function whose file is the first argument, over HTTP if the second argument says so.
-import { serveHttp } from "./http.mjs";
-import { serve } from "../share/js/serve.mjs";
 
 // The first deno whose `Socket` of node:net takes a descriptor. Scripts run with older ones, too.
 const NEEDED = "2.7.12";
@@ -13,7 +11,9 @@ function isOlder(version, than) {
 
 const [entry, how] = Deno.args;
 try {
-  await (how === "http" ? serveHttp(entry) : serve(entry));
+  // Each loads modules of deno that the other does not need.
+  if (how === "http") await (await import("./http.mjs")).serveHttp(entry);
+  else await (await import("../share/js/serve.mjs")).serve(entry);
 } catch (error) {
   // Only the socket itself fails here. Without it nothing can be sent, so the last line of standard error becomes the message.
   const version = Deno.version.deno;

@@ -19,6 +19,8 @@ pub(crate) struct Runtime {
     /// Empty: the entry is executed itself.
     interpreter: Option<PathBuf>,
     description: Description,
+    /// What replaces `{concurrency}`; none: the item is left out, and the shim takes several calls at once.
+    concurrency: Option<u32>,
 }
 
 #[derive(serde::Deserialize)]
@@ -49,7 +51,8 @@ struct Phase {
     env: BTreeMap<String, String>,
 }
 
-/// Returns the runtimes that this machine has, and reports the missing ones.
+/// Returns the runtimes that this machine has, and reports the missing ones. A runtime that wants to know the concurrency
+/// is there twice: for several calls at once, and for one.
 pub(crate) fn all() -> Vec<Runtime> {
     let shipped = repository().join("runtimes");
     let mut directories: Vec<PathBuf> = fs::read_dir(&shipped)
@@ -62,7 +65,7 @@ pub(crate) fn all() -> Vec<Runtime> {
         directories.extend(std::env::split_paths(&more));
     }
     directories.sort();
-    let found: Vec<Runtime> = directories.iter().filter_map(|path| Runtime::read(path)).collect();
+    let found: Vec<Runtime> = directories.iter().flat_map(|path| Runtime::read(path)).collect();
     assert!(!found.is_empty());
     found
 }
@@ -70,6 +73,13 @@ pub(crate) fn all() -> Vec<Runtime> {
 /// Returns a runtime by its id, if this machine has it.
 pub(crate) fn one(id: &str) -> Option<Runtime> {
     all().into_iter().find(|runtime| runtime.id == id)
+}
+
+/// The same runtime, which is told that a worker gets one call at a time.
+pub(crate) fn one_at_a_time(id: &str) -> Option<Runtime> {
+    all()
+        .into_iter()
+        .find(|runtime| runtime.id == id && runtime.concurrency == Some(1))
 }
 
 /// The pages that add a language, the runtime of each, and its files with the words of their blocks.
@@ -111,7 +121,20 @@ fn of_the_page((page, id, files): &Page) -> PathBuf {
 }
 
 impl Runtime {
-    fn read(directory: &Path) -> Option<Self> {
+    fn read(directory: &Path) -> Vec<Self> {
+        let asks = |runtime: &Self| {
+            runtime.description.phases["handle"]
+                .command
+                .iter()
+                .any(|item| item == "{concurrency}")
+        };
+        let several = Self::read_with(directory, None);
+        let one = several.as_ref().filter(|runtime| asks(runtime));
+        let one = one.and_then(|_| Self::read_with(directory, Some(1)));
+        several.into_iter().chain(one).collect()
+    }
+
+    fn read_with(directory: &Path, concurrency: Option<u32>) -> Option<Self> {
         let text = fs::read_to_string(directory.join("runtime.toml")).unwrap();
         let description: Description =
             toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
@@ -142,6 +165,7 @@ impl Runtime {
             functions,
             interpreter,
             description,
+            concurrency,
         };
         for name in REQUIRED {
             assert!(
@@ -151,6 +175,11 @@ impl Runtime {
             );
         }
         Some(runtime)
+    }
+
+    /// Returns the path of the interpreter.
+    pub(crate) fn interpreter(&self) -> &Path {
+        self.interpreter.as_deref().unwrap()
     }
 
     /// Returns the file of a function, whatever its suffix.
@@ -167,6 +196,9 @@ impl Runtime {
 
     /// Returns the file of a function, or reports that the runtime does not have it.
     pub(crate) fn supports(&self, name: &str) -> Option<PathBuf> {
+        if name == "gate" && self.concurrency == Some(1) {
+            return None;
+        }
         let found = self.function(name);
         if found.is_none() {
             require::skip("conformance", &format!("runtime {} has no function `{name}`", self.id));
@@ -268,6 +300,7 @@ impl Runtime {
         for item in &phase.command {
             match item.as_str() {
                 "{interpreter_args}" | "{args}" => {}
+                "{concurrency}" => command.extend(self.concurrency.map(|count| count.to_string())),
                 "{dependencies}" => command.extend(self.description.dependencies.args_without.iter().cloned()),
                 "{permissions}" => {
                     let own = phase.env.keys().map(String::as_str);

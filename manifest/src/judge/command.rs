@@ -86,6 +86,7 @@ pub(super) fn arguments(
                 result.extend(manifest.interpreter_args.iter().map(|argument| plain(argument)));
             }
             "{args}" => result.extend(manifest.args.iter().map(|argument| plain(argument))),
+            "{concurrency}" => result.push(plain(&manifest.pool.concurrency.to_string())),
             "{permissions}" => result.extend(permissions(choice, phase, manifest)),
             other => result.push(template(other)),
         }

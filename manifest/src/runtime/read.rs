@@ -16,6 +16,7 @@ const TEMPLATES: &[&str] = &[
     "interpreter",
     "interpreter_args",
     "args",
+    "concurrency",
     "permissions",
     "dependencies",
     "entry",

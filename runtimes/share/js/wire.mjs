@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import { Socket } from "node:net";
 
 export const READY = 1, INVOKE = 2, BODY = 3, RESULT = 4, ERROR = 5, LOG = 6, STOP = 7;
-const FRAME_MAX = 256 << 10, HEADER = 16, MORE = 1, OPTIONAL = 2;
+const FRAME_MAX = 256 << 10, HEADER = 16, MORE = 1, OPTIONAL = 2, WORD = 2 ** 32;
 
 /** The socket. It calls `onMessage(type, call, content)` for each complete message, and `onEnd()` when fnd closes it. */
 export class Wire {
@@ -33,7 +33,7 @@ export class Wire {
         break;
       }
       // Calls are counted from 1: they stay below 2 to the 53 for 285 years of a million a second.
-      const call = Number(all.readBigUInt64LE(8));
+      const call = all.readUInt32LE(8) + all.readUInt32LE(12) * WORD;
       this.frame(kind, flags, call, all.subarray(HEADER, HEADER + length));
       all = all.subarray(HEADER + length);
     }
@@ -59,22 +59,31 @@ export class Wire {
     }
   }
 
-  /** Sends a message of any number of pieces. */
+  /** Sends a message of any number of pieces. Each is copied once, into one buffer with the headers of all frames. */
   send(call, kind, ...pieces) {
-    let content = pieces.length === 1 ? pieces[0] : Buffer.concat(pieces);
-    const frames = [];
+    let rest = 0;
+    for (const piece of pieces) rest += piece.length;
+    const frames = Buffer.allocUnsafe(rest + Math.max(1, Math.ceil(rest / FRAME_MAX)) * HEADER);
+    let at = 0, piece = 0, from = 0;
     do {
-      const piece = content.subarray(0, FRAME_MAX);
-      content = content.subarray(FRAME_MAX);
-      const header = Buffer.alloc(HEADER);
-      header.writeUInt32LE(piece.length, 0);
-      header[4] = kind;
-      header[5] = content.length ? MORE : 0;
-      header.writeBigUInt64LE(BigInt(call), 8);
-      frames.push(header, piece);
+      let room = Math.min(rest, FRAME_MAX);
+      rest -= room;
+      frames.writeUInt32LE(room, at);
+      frames.writeUInt32LE(kind | (rest ? MORE << 8 : 0), at + 4);
+      frames.writeUInt32LE(call % WORD, at + 8);
+      frames.writeUInt32LE(Math.floor(call / WORD), at + 12);
+      at += HEADER;
+      while (room) {
+        const content = pieces[piece], until = Math.min(content.length, from + room);
+        frames.set(content.subarray(from, until), at);
+        at += until - from;
+        room -= until - from;
+        from = until;
+        if (from === content.length) piece++, from = 0;
+      }
       kind = BODY;
-    } while (content.length);
-    this.socket.write(Buffer.concat(frames));
+    } while (rest);
+    this.socket.write(frames);
   }
 
   json(call, kind, value) {

@@ -18,7 +18,7 @@ interpreter = "/usr/bin/python3.11"
 command = ["{interpreter}", "{interpreter_args}", "{entry}", "{args}"]
 env = { ONLY_SCRIPTS = "1" }
 [phases.handle]
-command = ["{interpreter}", "-P", "{interpreter_args}", "{shim}", "{entry}", "{args}"]
+command = ["{interpreter}", "-P", "{interpreter_args}", "{shim}", "{entry}", "{concurrency}", "{args}"]
 env = { ONLY_HANDLERS = "{cache}/x" }
 "#;
 
@@ -113,10 +113,17 @@ fn variable(judged: &Judged, name: &str) -> String {
 }
 
 #[test]
+fn a_shim_learns_how_many_calls_it_gets_at_once() {
+    let last = |manifest: &str| argv(&handler(manifest)).last().map(|text| (*text).to_owned());
+    assert_eq!(last("[pool]\nconcurrency = 10\n").as_deref(), Some("10"));
+    assert_eq!(last("[pool]\nisolation = \"invocation\"\n").as_deref(), Some("1"));
+}
+
+#[test]
 fn a_handler_in_the_code_is_served_by_the_shim() {
     let judged = handler("args = [\"a b\"]\ninterpreter_args = [\"-X\", \"dev\"]\n");
     assert_eq!(judged.verdict.mode_reason, "`def handler` at line 3");
-    assert_eq!(argv(&judged), ["-P", "-X", "dev", "{shim}", "{entry}", "a b"]);
+    assert_eq!(argv(&judged), ["-P", "-X", "dev", "{shim}", "{entry}", "1", "a b"]);
     let plan = judged.plan.as_ref().unwrap();
     assert_eq!(
         plan.mode,

@@ -1,16 +1,16 @@
 """Makes the messages to fnd: results, failures, log records."""
 
-import json
 import sys
 from time import time
 
 from fnd import Response
 
+from .jsontext import encode as JSON
+
 # Largest text of a log record or a failure in bytes; a larger frame would end the worker.
 TEXT_MAX = 16 << 10
 STACK_MAX = 32 << 10
 PLAIN = {"application/json", "text/plain; charset=utf-8", "application/octet-stream"}
-JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=True, separators=(",", ":")).encode
 KINDS = {
     "TransientException": "transient",
     "FailedException": "failed",
@@ -24,7 +24,7 @@ class BadAnswer(Exception):
 
 
 def result(value):
-    """Returns the content of a Result."""
+    """Returns the content of a Result in two pieces, of which the second may be large."""
     head = {}
     if not isinstance(value, (str, bytes, type(None))):
         value = response(value, head)
@@ -37,7 +37,7 @@ def result(value):
         head = b'{"content_type":"%s","data":%d}' % (head["content_type"].encode(), len(value))
     else:
         head = JSON(head).encode()
-    return len(head).to_bytes(4, "little") + head + (value or b"")
+    return len(head).to_bytes(4, "little") + head, value or b""
 
 
 def body(value):
@@ -47,7 +47,7 @@ def body(value):
         except UnicodeEncodeError as error:
             raise BadAnswer("the handler returned text that is not valid Unicode: %s" % error) from None
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value), "application/octet-stream"
+        return value if isinstance(value, bytes) else bytes(value), "application/octet-stream"
     try:
         return JSON(value).encode(), "application/json"
     except (TypeError, ValueError, RecursionError) as error:

@@ -1,10 +1,9 @@
 """Serves `async def` handlers: any number of calls on one asyncio loop."""
 
 import asyncio
-from _socket import MSG_DONTWAIT
 
 from .answer import flush, result
-from .threads import failed, parts
+from .run import failed, parts
 from .wire import READY, RESULT, STOP
 
 CONCURRENCY = 1000
@@ -20,7 +19,7 @@ class Server:
 
     def readable(self):
         try:
-            alive = self.wire.fill(MSG_DONTWAIT)
+            alive = self.wire.fill(self.wire.read_now)
         except BlockingIOError:
             return
         message = self.wire.next()
@@ -45,7 +44,8 @@ class Server:
         _, call, content = message
         handler = self.handler
         try:
-            answer = call, RESULT, result(await handler.function(*handler.arguments(handler, self.wire, call, *parts(content))))
+            value = await handler.function(*handler.arguments(handler, self.wire, call, *parts(content)))
+            answer = (call, RESULT, *result(value))
         except KeyboardInterrupt:
             raise
         except BaseException as error:

@@ -1,8 +1,7 @@
 """Decodes payloads by their content type."""
 
-import json
+from .jsontext import decode as PARSE
 
-PARSE = json.JSONDecoder().decode
 CLOUD_EVENT = "application/cloudevents+json"
 
 

@@ -2,8 +2,9 @@
 
 import os
 import sys
-from types import ModuleType
 
+# `types` has it, too, and takes time to import.
+ModuleType = type(sys)
 # Flags of a code object: `*args`, `async def`, `async def` with `yield`.
 VARIADIC, COROUTINE, ASYNC_GENERATOR = 0x04, 0x80, 0x200
 # The package of the file, for `from . import beside`.

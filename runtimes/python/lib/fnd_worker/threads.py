@@ -6,27 +6,14 @@ sent, so that calls one behind the other never wake it.
 """
 
 import select
-from _socket import MSG_DONTWAIT
 from os import _exit
 from threading import Condition, Lock, Thread
 
-from fnd import BadRequest, Response
-
-from .answer import failure, flush, is_answer, result
-from .decode import PARSE
-from .wire import ERROR, INVOKE, READY, RESULT, STOP
+from .run import failed, run
+from .wire import READY, STOP
 
 # Calls that may be in flight at once; `[pool] concurrency` says how many fnd uses.
 CONCURRENCY = 64
-
-
-def parts(content):
-    """Splits an Invoke into head, payload and previous."""
-    begin = 4 + int.from_bytes(content[:4], "little")
-    head = PARSE(content[4:begin].decode())
-    size, rest = head.get("data"), head.get("previous")
-    end = begin + (size or 0)
-    return head, None if size is None else content[begin:end], None if rest is None else content[end : end + rest]
 
 
 class Server:
@@ -37,10 +24,10 @@ class Server:
         self.busy = self.stopping = False
         self.waiting, self.running, self.idle = [], 0, 0
         self.watch = select.epoll()
-        self.watch.register(wire.socket.fileno(), 0)
+        self.watch.register(wire.descriptor, 0)
 
     def arm(self, events):
-        self.watch.modify(self.wire.socket.fileno(), events)
+        self.watch.modify(self.wire.descriptor, events)
 
     def serve(self):
         concurrency = CONCURRENCY
@@ -62,7 +49,7 @@ class Server:
             if message[0] == STOP:
                 break
             self.arm(select.EPOLLIN | select.EPOLLONESHOT)
-            answer = self.run(message)
+            answer = run(self.handler, self.wire, message[1], message[2])
             self.busy = False
             self.arm(0)
             self.wire.send(*answer)
@@ -104,7 +91,7 @@ class Server:
                 self.changed.wait_for(lambda: self.waiting)
                 self.idle -= 1
                 message = self.waiting.pop(0)
-            self.wire.send(*self.run(message))
+            self.wire.send(*run(self.handler, self.wire, message[1], message[2]))
             with self.changed:
                 self.running -= 1
                 self.changed.notify_all()
@@ -116,7 +103,7 @@ class Server:
                 if not self.busy:
                     continue
                 try:
-                    if not self.wire.fill(MSG_DONTWAIT):
+                    if not self.wire.fill(self.wire.read_now):
                         # fnd has closed the connection: no caller waits for the running calls.
                         _exit(0)
                 except BlockingIOError:
@@ -125,44 +112,10 @@ class Server:
             if self.busy:
                 self.arm(select.EPOLLIN | select.EPOLLONESHOT)
 
-    def run(self, message):
-        _, call, content = message
-        handler = self.handler
-        try:
-            value = handler.function(*handler.arguments(handler, self.wire, call, *parts(content)))
-            if hasattr(value, "__await__"):
-                value = wait_for(value)
-            answer = call, RESULT, result(value)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            answer = failed(call, error)
-        flush()
-        return answer
-
-
-def failed(call, error):
-    if isinstance(error, SystemExit) and error.code in (None, 0):
-        return call, RESULT, result(None)
-    if isinstance(error, BadRequest):
-        return call, RESULT, result(Response(str(error) + "\n", 400))
-    if is_answer(error):
-        try:
-            return call, RESULT, result(error)
-        except Exception as why:
-            error = why
-    return call, ERROR, failure(error, None)
-
-
-def wait_for(value):
-    """Runs an awaitable that a function which is no coroutine has returned."""
-    import asyncio
-
-    async def wait():
-        return await value
-
-    return asyncio.run(wait())
-
 
 def serve(wire, handler):
-    Server(wire, handler).serve()
+    server = Server(wire, handler)
+    server.serve()
+    # The watcher has the server until the process ends. The function's globals must be finalized before: for example, a file
+    # writes what is in its buffer.
+    server.handler = None
