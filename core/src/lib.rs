@@ -21,6 +21,7 @@
 //! - `outcome`: classes and reasons of ends, and their words
 //! - `protocol`: messages between fnd and a worker
 //! - `quota`: quotas of home and cache
+//! - `recent`: values that many functions have alike, stored once
 //! - `record`: what is stored of invocations and attempts
 //! - `release`: the releases of a function: which serves, which is held, what is installed next
 //! - `report`: what happened, for people and programs
@@ -48,6 +49,7 @@ pub mod mask;
 pub mod outcome;
 pub mod protocol;
 pub mod quota;
+pub mod recent;
 pub mod record;
 pub mod release;
 pub mod report;

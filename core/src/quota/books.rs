@@ -55,9 +55,17 @@ pub struct Books {
     earlier: Duration,
 }
 
+/// A function with quotas.
 #[derive(Debug)]
 struct Entry {
     quotas: Quotas,
+    /// Absent until the function has run: most of ten thousand functions do not run for a long time.
+    course: Option<Box<Course>>,
+}
+
+/// The measurements of a function.
+#[derive(Debug)]
+struct Course {
     last_end: Option<LastEnd>,
     /// When it is measured; absent: not until something happens.
     at: Option<Duration>,
@@ -88,7 +96,10 @@ impl Books {
     pub fn want(&mut self, function: &FunctionName, quotas: Option<Quotas>) {
         match (quotas.filter(Quotas::any), self.functions.get_mut(function)) {
             (Some(quotas), Some(entry)) => entry.quotas = quotas,
-            (Some(quotas), None) => drop(self.functions.insert(function.clone(), Entry::new(quotas))),
+            (Some(quotas), None) => {
+                let course = None;
+                self.functions.insert(function.clone(), Entry { quotas, course });
+            }
             (None, Some(_)) => {
                 self.set(function, None);
                 self.functions.remove(function);
@@ -102,10 +113,11 @@ impl Books {
         let Some(entry) = self.functions.get_mut(function) else {
             return;
         };
-        if entry.last_end.replace(last_end) == Some(last_end) {
+        let course = entry.course.get_or_insert_default();
+        if course.last_end.replace(last_end) == Some(last_end) {
             return;
         }
-        let mut at = entry.free_at.max(now);
+        let mut at = course.free_at.max(now);
         if is_earlier {
             at = at.max(self.earlier);
             self.earlier = at.saturating_add(EARLIER_EVERY);
@@ -116,8 +128,9 @@ impl Books {
     /// Records that somebody wanted to run a function, and was refused.
     pub fn refused(&mut self, function: &FunctionName, now: Duration) {
         // Others are refused for another reason.
-        if let Some(entry) = self.functions.get(function).filter(|entry| entry.is_full()) {
-            let soonest = entry.soonest();
+        let entry = self.functions.get(function).filter(|entry| entry.is_full());
+        if let Some(course) = entry.and_then(|entry| entry.course.as_ref()) {
+            let soonest = course.soonest();
             self.wait(function, soonest.max(now));
         }
     }
@@ -133,13 +146,13 @@ impl Books {
     pub fn due(&mut self, now: Duration) -> Option<FunctionName> {
         self.next_due().filter(|at| *at <= now)?;
         let (_, function) = self.line.pop_first()?;
-        let entry = self.functions.get_mut(&function)?;
-        let was_quiet = now >= entry.free_at.saturating_add(PAUSE_MAX);
-        entry.pause = match was_quiet {
+        let course = self.course_mut(&function)?;
+        let was_quiet = now >= course.free_at.saturating_add(PAUSE_MAX);
+        course.pause = match was_quiet {
             true => PAUSE_MIN,
-            false => entry.pause.saturating_mul(2).min(PAUSE_MAX),
+            false => course.pause.saturating_mul(2).min(PAUSE_MAX),
         };
-        (entry.at, entry.again) = (None, false);
+        (course.at, course.again) = (None, false);
         self.running.insert(function.clone(), now);
         Some(function)
     }
@@ -152,18 +165,20 @@ impl Books {
         let Some(entry) = self.functions.get_mut(function) else {
             return;
         };
+        // A function that had no quota for a moment has lost its course, and the pause counts from now on nevertheless.
+        let course = entry.course.get_or_insert_default();
         let took = now.saturating_sub(began);
-        entry.last = Some((now, took));
-        entry.free_at = now.saturating_add(entry.pause.max(took.saturating_mul(SHARE)));
-        entry.found.add(result);
-        let failed = entry.found.failure.is_some().then(|| {
-            let pause = FAILED.0.saturating_mul(1 << entry.found.failures.min(10)) / 2;
+        course.last = Some((now, took));
+        course.free_at = now.saturating_add(course.pause.max(took.saturating_mul(SHARE)));
+        course.found.add(result);
+        let failed = course.found.failure.is_some().then(|| {
+            let pause = FAILED.0.saturating_mul(1 << course.found.failures.min(10)) / 2;
             now.saturating_add(pause.min(FAILED.1))
         });
-        let again = entry.again.then_some(entry.free_at);
-        let full = entry
-            .is_full()
-            .then(|| entry.soonest().max(now.saturating_add(FULL_EVERY)));
+        let again = course.again.then_some(course.free_at);
+        let soonest = course.soonest().max(now.saturating_add(FULL_EVERY));
+        let is_full = self.functions.get(function).is_some_and(Entry::is_full);
+        let full = is_full.then_some(soonest);
         if let Some(at) = failed.into_iter().chain(again).chain(full).min() {
             self.wait(function, at);
         }
@@ -173,11 +188,12 @@ impl Books {
     #[must_use]
     pub fn exceeded(&self, function: &FunctionName, paths: Paths<'_>) -> Option<String> {
         let entry = self.functions.get(function)?;
+        let found = &entry.course.as_ref()?.found;
         let of = |measured| exceeded(&entry.quotas, measured, paths);
-        entry.found.measured.as_ref().and_then(of).or_else(|| {
+        found.measured.as_ref().and_then(of).or_else(|| {
             let cut_off = "its home and cache count as full, because what measures them was killed or stopped";
-            entry.found.is_cut_off().then(|| {
-                let count = entry.found.cut_off;
+            found.is_cut_off().then(|| {
+                let count = found.cut_off;
                 format!("{cut_off} {count} times: end the processes of the function")
             })
         })
@@ -186,27 +202,34 @@ impl Books {
     /// Returns what is known of a function's directories; nothing if it has no quota.
     #[must_use]
     pub fn found(&self, function: &FunctionName) -> Option<(&Found, Option<Duration>)> {
-        let entry = self.functions.get(function)?;
-        Some((&entry.found, entry.last.map(|(at, _)| at)))
+        let course = self.functions.get(function)?.course.as_ref();
+        Some(course.map_or((Found::NOTHING, None), |course| {
+            (&course.found, course.last.map(|(at, _)| at))
+        }))
     }
 
     /// Has a function measured at this time, or earlier if it waits for an earlier one.
     fn wait(&mut self, function: &FunctionName, at: Duration) {
-        let Some(entry) = self.functions.get_mut(function) else {
+        let is_running = self.running.contains_key(function);
+        let Some(course) = self.course_mut(function) else {
             return;
         };
-        if self.running.contains_key(function) {
-            entry.again = true;
-        } else if entry.at.is_none_or(|before| at < before) {
+        if is_running {
+            course.again = true;
+        } else if course.at.is_none_or(|before| at < before) {
             self.set(function, Some(at));
         }
     }
 
+    fn course_mut(&mut self, function: &FunctionName) -> Option<&mut Course> {
+        self.functions.get_mut(function)?.course.as_deref_mut()
+    }
+
     fn set(&mut self, function: &FunctionName, at: Option<Duration>) {
-        let Some(entry) = self.functions.get_mut(function) else {
+        let Some(course) = self.course_mut(function) else {
             return;
         };
-        if let Some(before) = std::mem::replace(&mut entry.at, at) {
+        if let Some(before) = std::mem::replace(&mut course.at, at) {
             self.line.remove(&(before, function.clone()));
         }
         self.line.extend(at.map(|at| (at, function.clone())));
@@ -214,9 +237,17 @@ impl Books {
 }
 
 impl Entry {
-    fn new(quotas: Quotas) -> Self {
+    fn is_full(&self) -> bool {
+        let Some(course) = &self.course else { return false };
+        let none = Paths { home: "", cache: "" };
+        let is_exceeded = |measured| exceeded(&self.quotas, measured, none).is_some();
+        course.found.is_cut_off() || course.found.measured.as_ref().is_some_and(is_exceeded)
+    }
+}
+
+impl Default for Course {
+    fn default() -> Self {
         Self {
-            quotas,
             last_end: None,
             at: None,
             again: false,
@@ -226,21 +257,25 @@ impl Entry {
             found: Found::default(),
         }
     }
+}
 
+impl Course {
     /// Returns the earliest time of the next measurement if somebody waits for it.
     fn soonest(&self) -> Duration {
         let (ended, took) = self.last.unwrap_or_default();
         ended.saturating_add(PAUSE_MIN.max(took.saturating_mul(SHARE)))
     }
-
-    fn is_full(&self) -> bool {
-        let none = Paths { home: "", cache: "" };
-        let is_exceeded = |measured| exceeded(&self.quotas, measured, none).is_some();
-        self.found.is_cut_off() || self.found.measured.as_ref().is_some_and(is_exceeded)
-    }
 }
 
 impl Found {
+    /// What is known of a function that has not run.
+    const NOTHING: &Self = &Self {
+        measured: None,
+        failure: None,
+        failures: 0,
+        cut_off: 0,
+    };
+
     fn is_cut_off(&self) -> bool {
         self.cut_off >= CUT_OFF_MAX
     }

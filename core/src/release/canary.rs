@@ -59,7 +59,7 @@ impl Releases {
     /// Returns the release that gets a share of the calls.
     #[must_use]
     pub fn canary(&self) -> Option<&Canary> {
-        self.canary.as_ref()
+        self.canary.as_deref()
     }
 
     /// Returns the canary whose copy is to be installed, unless the supervisor has it: something serves beside it.
@@ -75,7 +75,7 @@ impl Releases {
             self.get(canary.version)
                 .is_some_and(|release| release.load_key == content)
         };
-        let stays = self.canary.as_ref().is_some_and(same);
+        let stays = self.canary.as_deref().is_some_and(same);
         self.canary = self.canary.take().filter(|_| stays);
         if let Some(canary) = self.canary.as_mut().filter(|canary| canary.version != version) {
             (canary.version, canary.by_person) = (version, canary.by_person && self.hold.is_some());
@@ -98,7 +98,7 @@ impl Releases {
             .and_then(|serving| self.get(serving))?;
         let is_new = serving.load_key != content && self.get(version).is_none_or(|release| !release.served);
         let rules = rules.filter(|_| is_new)?;
-        let canary = self.canary.get_or_insert_with(|| Canary::new(version, rules));
+        let canary = self.canary.get_or_insert_with(|| Box::new(Canary::new(version, rules)));
         if !canary.by_person {
             canary.rules = rules;
         }
@@ -119,10 +119,10 @@ impl Releases {
         if let Some(release) = self.get_mut(waiting) {
             release.error = None;
         }
-        self.canary = Some(Canary {
+        self.canary = Some(Box::new(Canary {
             by_person: true,
             ..Canary::new(waiting, rules)
-        });
+        }));
         Ok(waiting)
     }
 
@@ -182,7 +182,7 @@ impl Releases {
         if let (None, File::Good(file, content), Some(serving)) = (&self.hold, self.file, self.serving)
             && file == canary.version
         {
-            self.hold = Some(Hold {
+            self.hold = Some(Box::new(Hold {
                 kind: HoldKind::Rollback,
                 version: serving,
                 file: Some(content),
@@ -190,7 +190,7 @@ impl Releases {
                 established: self.live,
                 before: None,
                 canary: None,
-            });
+            }));
         }
         Ok(canary.version)
     }

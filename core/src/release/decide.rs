@@ -72,7 +72,7 @@ impl Releases {
     pub fn file_installed(&mut self, now_ms: u64, version: (Version, Version), (source, tried): (&str, Tried)) -> Next {
         let (version, content) = version;
         let is_edit = |hold: &Hold| hold.kind == HoldKind::Rollback && hold.file != Some(content);
-        if self.hold.as_ref().is_some_and(is_edit) {
+        if self.hold().is_some_and(is_edit) {
             self.hold = None;
         }
         if self.file.version() != Some(version) {
@@ -103,6 +103,8 @@ impl Releases {
     fn add(&mut self, now_ms: u64, (version, load_key): (Version, Version), source: &str) {
         let known = self.list.iter().position(|release| release.version == version);
         let known = known.map(|index| self.list.remove(index));
+        // One after the other, because most functions never have more than one.
+        self.list.reserve_exact(1);
         self.list.push(Release {
             version,
             load_key,
@@ -138,7 +140,7 @@ impl Releases {
     /// Handles a file that was refused. Returns the copy to install.
     pub fn file_refused(&mut self) -> Option<Version> {
         self.file = File::Refused;
-        match &self.hold {
+        match self.hold() {
             Some(Hold {
                 established: false,
                 version,
@@ -213,7 +215,7 @@ impl Releases {
 
     /// Holds a release from now on. It is to be installed from its copy, unless it serves already.
     pub fn hold_release(&mut self, now_ms: u64, kind: HoldKind, version: Version) {
-        let before = self.hold.take().filter(|hold| hold.established).map(Box::new);
+        let before = self.hold.take().filter(|hold| hold.established);
         let mut hold = Hold {
             kind,
             version,
@@ -221,12 +223,12 @@ impl Releases {
             since_ms: now_ms,
             established: false,
             before,
-            canary: self.canary.take().map(Box::new),
+            canary: self.canary.take(),
         };
         if self.is_live(version) {
             hold.establish();
         }
-        self.hold = Some(hold);
+        self.hold = Some(Box::new(hold));
         if let Some(release) = self.get_mut(version) {
             release.error = None;
         }
@@ -280,7 +282,7 @@ impl Releases {
             release.error = Some(why.to_owned());
         }
         let hold = self.hold.take_if(|hold| hold.version == version && !hold.established)?;
-        self.give_way(hold);
+        self.give_way(*hold);
         self.serving
     }
 
@@ -289,7 +291,7 @@ impl Releases {
         self.is_no_canary(asked);
         match self.hold.take_if(|hold| hold.version == asked && !hold.established) {
             Some(hold) => {
-                self.give_way(hold);
+                self.give_way(*hold);
                 true
             }
             None => false,
@@ -298,8 +300,8 @@ impl Releases {
 
     /// Ends a hold whose release cannot serve: what it replaced is in force again.
     fn give_way(&mut self, hold: Hold) {
-        self.hold = hold.before.map(|before| *before);
-        self.canary = hold.canary.map(|canary| *canary);
+        self.hold = hold.before;
+        self.canary = hold.canary;
     }
 
     /// Forgets the releases that are no longer on the disk. Returns whether there were any.

@@ -122,9 +122,9 @@ pub struct Releases {
     /// The release that serves, or that served last.
     #[serde(with = "text::id_or_null")]
     serving: Option<Version>,
-    hold: Option<Hold>,
+    hold: Option<Box<Hold>>,
     #[serde(default)]
-    canary: Option<Canary>,
+    canary: Option<Box<Canary>>,
     file: File,
     /// Whether `serving` has begun to serve since fnd started.
     #[serde(skip)]
@@ -138,6 +138,11 @@ pub struct Releases {
 }
 
 impl Releases {
+    /// Gives back memory that was set aside for more releases: most functions have one.
+    pub fn shrink(&mut self) {
+        self.list.shrink_to_fit();
+    }
+
     /// Returns the releases, oldest first.
     #[must_use]
     pub fn list(&self) -> &[Release] {
@@ -147,7 +152,7 @@ impl Releases {
     /// Returns the hold that is in force.
     #[must_use]
     pub fn hold(&self) -> Option<&Hold> {
-        self.hold.as_ref()
+        self.hold.as_deref()
     }
 
     /// Returns the release that serves, or that served last.
@@ -166,7 +171,10 @@ impl Releases {
     /// Returns the versions that must stay on the disk.
     #[must_use]
     pub fn needed(&self) -> Vec<Version> {
-        let held = self.hold.iter().flat_map(|hold| [Some(hold), hold.before.as_deref()]);
+        let held = self
+            .hold
+            .iter()
+            .flat_map(|hold| [Some(&**hold), hold.before.as_deref()]);
         let held = held.flatten().map(|hold| hold.version);
         let canary = self.canary.as_ref().map(|canary| canary.version);
         held.chain(self.serving)

@@ -74,7 +74,7 @@ impl Canary {
 impl Function {
     /// Returns the canary, if the next call is for it.
     fn due_canary(&self) -> Option<&Canary> {
-        self.canary.as_ref().filter(|canary| canary.is_due())
+        self.canary.as_deref().filter(|canary| canary.is_due())
     }
 
     /// Returns the worker that takes the next call.
@@ -157,12 +157,12 @@ impl Supervisor {
         }
         if function.is_worth_a_trial(&serving) {
             let canary = Some(percent);
-            function.candidate = Some(Candidate {
+            function.candidate = Some(Box::new(Candidate {
                 canary,
                 ..Candidate::new(serving)
-            });
+            }));
         } else {
-            function.canary = Some(Canary::new(serving, percent));
+            function.canary = Some(Box::new(Canary::new(serving, percent)));
         }
         self.line_up(now, key);
     }

@@ -253,7 +253,7 @@ pub struct Installed {
     /// A fresh id, used if this content runs by itself.
     pub load_id: InvocationId,
     /// The rules from the manifest.
-    pub rules: Rules,
+    pub rules: Arc<Rules>,
 }
 
 /// A request to run.

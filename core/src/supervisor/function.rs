@@ -46,7 +46,7 @@ impl Serving {
             version: installed.version,
             load_key: installed.load_key,
             load_id: installed.load_id,
-            rules: Arc::new(installed.rules),
+            rules: installed.rules,
         }
     }
 }
@@ -95,9 +95,9 @@ pub(super) struct Function {
     /// When a handler was last called.
     pub(super) last_call: Option<Duration>,
     /// A version that is tried before it serves.
-    pub(super) candidate: Option<Candidate>,
+    pub(super) candidate: Option<Box<Candidate>>,
     /// A version that gets a share of the calls.
-    pub(super) canary: Option<Canary>,
+    pub(super) canary: Option<Box<Canary>>,
     /// Runs of a service that were requested and not submitted yet.
     pub(super) requested: usize,
     pub(super) share: Share,

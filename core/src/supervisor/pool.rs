@@ -490,7 +490,7 @@ impl Supervisor {
         function.error = None;
         out.push(Action::Status(function.name.clone()));
         if let Some(percent) = candidate.canary {
-            function.canary = Some(Canary::new(candidate.serving, percent));
+            function.canary = Some(Box::new(Canary::new(candidate.serving, percent)));
             return;
         }
         function.presence = Presence::Serving(Arc::clone(&candidate.serving));

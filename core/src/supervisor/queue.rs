@@ -20,6 +20,7 @@ use super::invocation::{Invocation, Stage};
 use fnd_wire::ids::InvocationId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// Most invocations, and most functions, that an assertion counts after each event.
@@ -42,9 +43,50 @@ pub(super) enum First {
     Unclaimed,
 }
 
+/// The queue of one function. Its books are allocated when the first invocation comes: of ten thousand functions, most do not
+/// run for a long time.
+#[derive(Debug, Default)]
+pub(super) struct Queue(Option<Box<Books>>);
+
+impl Deref for Queue {
+    type Target = Books;
+
+    fn deref(&self) -> &Books {
+        self.0.as_deref().unwrap_or(&EMPTY)
+    }
+}
+
+impl DerefMut for Queue {
+    fn deref_mut(&mut self) -> &mut Books {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl PartialEq for Queue {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+/// The books of a function that has had no invocation.
+static EMPTY: Books = Books {
+    live: BTreeSet::new(),
+    keys: BTreeMap::new(),
+    lanes: BTreeMap::new(),
+    held_back: BTreeMap::new(),
+    storing: 0,
+    ended: 0,
+    backing_off: BTreeSet::new(),
+    unclaimed: BTreeMap::new(),
+    claiming: 0,
+    held: 0,
+    claimed: 0,
+    ready: BTreeMap::new(),
+};
+
 /// The books of one function.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Queue {
+pub(super) struct Books {
     /// Invocations that are accepted and not ended.
     live: BTreeSet<InvocationId>,
     /// Their idempotency keys.
@@ -71,7 +113,7 @@ pub(super) struct Queue {
     ready: BTreeMap<Place, InvocationId>,
 }
 
-impl Queue {
+impl Books {
     /// Adds an invocation in its stage.
     pub(super) fn add(&mut self, invocation: &Invocation) {
         self.live.insert(invocation.id);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A function's rules for running.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rules {
     /// `enabled` of the manifest.
     pub enabled: bool,
@@ -201,7 +201,7 @@ pub struct Service {
 }
 
 /// When and how often an invocation is retried.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Retry {
     /// Most retries; polls do not count.
     pub retries: u32,
@@ -214,7 +214,7 @@ pub struct Retry {
 }
 
 /// How an invocation that ended with execute-again is polled.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Poll {
     /// Delay from the end of one attempt to the start of the next.
     pub repeat: Duration,
@@ -223,7 +223,7 @@ pub struct Poll {
 }
 
 /// Rules for waiting invocations.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct QueueRules {
     /// Most invocations waiting.
     pub max: u32,

@@ -54,7 +54,7 @@ impl Supervisor {
                 // The same version was installed again: somebody touched its file, or asked for a reload.
                 self.try_again(key, true);
             } else {
-                function.candidate = Some(Candidate::new(serving));
+                function.candidate = Some(Box::new(Candidate::new(serving)));
             }
             let function = &mut self.functions[key];
             if let Some(candidate) = &mut function.candidate {

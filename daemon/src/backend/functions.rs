@@ -17,6 +17,7 @@ use fnd_core::trace::Trace;
 use fnd_manifest::function::{Manifest, Mode};
 use fnd_wire::ids::FunctionName;
 use std::rc::Rc;
+use std::sync::Arc;
 
 impl FunctionBackend for Control {
     fn functions(&self, filter: FunctionFilter) -> Pending<Vec<FunctionStatus>> {
@@ -67,10 +68,10 @@ impl FunctionBackend for Control {
         })
     }
 
-    fn access(&self, name: &FunctionName) -> Option<(u32, Rc<Manifest>)> {
+    fn access(&self, name: &FunctionName) -> Option<(u32, Arc<Manifest>)> {
         let state = self.daemon.state.borrow();
         let serving = state.serving(name)?;
-        Some((serving.uid, Rc::clone(&serving.manifest)))
+        Some((serving.uid, Arc::clone(&serving.manifest)))
     }
 
     fn call_depth(&self, calling: &Calling, trace: Option<&Trace>) -> Result<u8, Rejection> {

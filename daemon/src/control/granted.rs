@@ -15,7 +15,7 @@ use fnd_core::triggers::cause::Cause;
 use fnd_manifest::function::{Access, Manifest};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::Method;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A function that sends a request.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub(super) struct Granted {
     /// The function.
     pub(super) function: FunctionName,
     /// The manifest of the version that serves.
-    pub(super) manifest: Rc<Manifest>,
+    pub(super) manifest: Arc<Manifest>,
 }
 
 impl Granted {
@@ -130,7 +130,7 @@ impl Granted {
         let depth = call.backend.call_depth(&self.calling(call)?, trace);
         Ok(Emitter {
             function: self.function.clone(),
-            manifest: Rc::clone(&self.manifest),
+            manifest: Arc::clone(&self.manifest),
             depth: depth.map_err(|rejection| rejected(&rejection, &self.function))?,
         })
     }

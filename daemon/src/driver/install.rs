@@ -170,7 +170,7 @@ impl State {
     /// Listens for a function if the version that serves, or the one on trial, may do something at its socket.
     pub(super) fn listen_for(&self, function: &FunctionName) {
         let newest = self.functions.registry.get(function);
-        let newest = newest.and_then(|known| known.newest.as_ref());
+        let newest = newest.and_then(|known| known.newest.as_deref());
         let mut versions = self.serving(function).into_iter().chain(newest);
         let calls = versions.find(|version| !version.manifest.access.is_empty());
         self.function_sockets.set(function, calls.map(|version| version.id));

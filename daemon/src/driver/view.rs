@@ -97,7 +97,7 @@ impl State {
                 })
                 .or_else(|| known.and_then(Function::doubt))
                 .or_else(|| self.watchers.problem_of(name).map(str::to_owned)),
-            runtime: serving.map(|serving| serving.runtime.clone()).unwrap_or_default(),
+            runtime: serving.map(|serving| serving.runtime.to_string()).unwrap_or_default(),
             labels: serving
                 .map(|serving| serving.manifest.labels.clone())
                 .unwrap_or_default(),
@@ -152,11 +152,17 @@ impl State {
             mode: serving
                 .map(|serving| serving.manifest.mode.as_str().to_owned())
                 .unwrap_or_default(),
-            mode_reason: serving.map(|serving| serving.mode_reason.clone()).unwrap_or_default(),
+            mode_reason: serving
+                .map(|serving| serving.mode_reason.to_string())
+                .unwrap_or_default(),
             uploaded: self.is_uploads(candidate.directory),
             source: format!("{}/{}", root.map_or("", String::as_str), candidate.source),
-            manifest: serving.map(|serving| json(&*serving.manifest)).unwrap_or_default(),
-            interpreter: serving.map(|serving| serving.interpreter.clone()).unwrap_or_default(),
+            manifest: serving
+                .map(|serving| json(serving.whole_manifest()))
+                .unwrap_or_default(),
+            interpreter: serving
+                .map(|serving| serving.interpreter.to_string())
+                .unwrap_or_default(),
             uid: serving.map(|serving| serving.uid),
             newer: self.newer(name),
             storage: self.storage(name),

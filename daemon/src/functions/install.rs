@@ -4,16 +4,16 @@ use super::Functions;
 use super::catalog::{Candidate, CatalogEvent, marked};
 use super::registry::{Serving, diagnostic};
 use super::reported::unclaimed as no_function;
-use super::rules::rules;
 use super::syntax::Circumstances;
 use fnd_core::release::{Copied, Next};
-use fnd_core::supervisor;
+use fnd_core::supervisor::{self, Rules};
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::judge::{SettingsDocument, Verdict};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Install, Installed, NeedsBuild, Refused, Request, SettingsRead};
 use fnd_wire::ids::{FunctionName, Version};
 use serde::de::DeserializeOwned;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The spawner's answer about a function's files.
@@ -252,11 +252,10 @@ impl Functions {
         let mut free = self.routes.set(&name, manifests.clone());
         free.extend(self.hooks.set(&name, manifests));
         self.installer.want(free);
+        let manifest = Arc::clone(&self.registry.get(&name)?.newest.as_ref()?.manifest);
+        let rules = self.registry.rules(&manifest, node.host);
         let serving = self.registry.get(&name)?.newest.as_ref()?;
-        Some(Change::Installed(
-            Box::new(for_supervisor(&name, serving, node.host)),
-            None,
-        ))
+        Some(Change::Installed(Box::new(for_supervisor(&name, serving, rules)), None))
     }
 
     /// Returns the change of a function that conflicts with another one.
@@ -380,14 +379,14 @@ impl Functions {
 }
 
 /// Returns a version as the supervisor takes it, without an id for the run that it may start.
-pub(super) fn for_supervisor(name: &FunctionName, serving: &Serving, host: &str) -> supervisor::Installed {
+pub(super) fn for_supervisor(name: &FunctionName, serving: &Serving, rules: Arc<Rules>) -> supervisor::Installed {
     supervisor::Installed {
         function: name.clone(),
         id: serving.id,
         version: serving.version,
         load_key: serving.load_key,
         load_id: fnd_wire::ids::InvocationId(0),
-        rules: rules(&serving.manifest, host),
+        rules,
     }
 }
 

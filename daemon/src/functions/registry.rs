@@ -1,6 +1,9 @@
 //! The state of each function apart from its runs: its newest content as judged, and the version that serves.
 
 use crate::functions::catalog::Candidate;
+use crate::functions::rules::rules;
+use fnd_core::recent::Recent;
+use fnd_core::supervisor::Rules;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::function::Manifest;
 use fnd_manifest::judge::{Origin, Verdict};
@@ -8,7 +11,7 @@ use fnd_wire::frame::{Installed, Problem, Refused};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
 use fnd_wire::plan::is_own;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The code of the problem that a function's code could not be fetched.
 pub(super) const UNFETCHED: &str = "source";
@@ -22,14 +25,16 @@ pub struct Serving {
     pub version: Version,
     /// The key that decides "once per content".
     pub load_key: Version,
-    /// Its manifest.
-    pub manifest: Rc<Manifest>,
+    /// Its manifest without `entry`, so that functions whose manifests are otherwise the same share one.
+    pub manifest: Arc<Manifest>,
+    /// `entry` of its manifest.
+    entry: Box<str>,
     /// Why it runs in its mode.
-    pub mode_reason: String,
+    pub mode_reason: Arc<str>,
     /// The runtime for people: `python 3.11`.
-    pub runtime: String,
+    pub runtime: Arc<str>,
     /// The path of the interpreter, as it is started; empty where the entry is executed itself.
-    pub interpreter: String,
+    pub interpreter: Arc<str>,
     /// The uid it runs as.
     pub uid: u32,
     /// The tree of its dependencies, if it has one.
@@ -37,13 +42,14 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Returns an installed version as it was judged; nothing if it was judged without a manifest. `real` returns the real
-    /// path of an interpreter.
+    /// Returns an installed version as it was judged; nothing if it was judged without a manifest. Parts that many
+    /// functions have alike are in `alike`.
     #[must_use]
-    pub fn of(installed: &Installed, verdict: &Verdict, real: impl FnOnce(&str) -> String) -> Option<Self> {
-        let manifest = Rc::new(verdict.manifest.clone()?);
+    fn of(installed: &Installed, verdict: &Verdict, alike: &mut Alike) -> Option<Self> {
+        let mut manifest = verdict.manifest.clone()?;
+        let entry = std::mem::take(&mut manifest.entry).into();
         let version = verdict.runtime_version.clone();
-        let version = version.or_else(|| version_in(&real(&installed.interpreter)));
+        let version = version.or_else(|| version_in(alike.real(&installed.interpreter)));
         let runtime = match version {
             Some(version) => format!("{} {version}", manifest.runtime),
             None => manifest.runtime.clone(),
@@ -52,13 +58,42 @@ impl Serving {
             id: installed.id,
             version: installed.version,
             load_key: installed.load_key,
-            manifest,
-            mode_reason: verdict.mode_reason.clone(),
-            runtime,
-            interpreter: installed.interpreter.clone(),
+            manifest: alike.manifests.share(manifest),
+            entry,
+            mode_reason: alike.texts.share(verdict.mode_reason.clone()),
+            runtime: alike.texts.share(runtime),
+            interpreter: alike.texts.share(installed.interpreter.clone()),
             uid: installed.uid,
             tree: None,
         })
+    }
+
+    /// Returns its manifest as it was judged.
+    #[must_use]
+    pub fn whole_manifest(&self) -> Manifest {
+        Manifest {
+            entry: self.entry.to_string(),
+            ..Manifest::clone(&self.manifest)
+        }
+    }
+}
+
+/// What many functions have alike, stored once: of ten thousand functions most have the same rules.
+#[derive(Debug, Default)]
+struct Alike {
+    manifests: Recent<Manifest>,
+    texts: Recent<str>,
+    interpreters: Recent<[String]>,
+    rules: Recent<Rules>,
+    /// The real paths of interpreters, until these are looked at again: ten thousand functions have a handful.
+    real_paths: BTreeMap<String, String>,
+}
+
+impl Alike {
+    /// Returns the real path of an interpreter.
+    fn real(&mut self, interpreter: &str) -> &str {
+        let known = self.real_paths.entry(interpreter.to_owned());
+        known.or_insert_with(|| real(interpreter))
     }
 }
 
@@ -68,19 +103,19 @@ pub struct Function {
     /// Its place in the functions directories.
     pub candidate: Candidate,
     /// The newest version that was installed, if any. It serves, unless it is on trial first.
-    pub newest: Option<Serving>,
+    pub newest: Option<Box<Serving>>,
     /// The version that served before the newest one; it still serves while the newest one is on trial.
-    pub before: Option<Serving>,
+    pub before: Option<Box<Serving>>,
     /// The version that gets a share of the calls.
-    pub canary: Option<Serving>,
+    pub canary: Option<Box<Serving>>,
     /// The interpreters that can run the newest content, in order of choice.
-    pub interpreters: Vec<String>,
+    pub interpreters: Arc<[String]>,
     /// The modules that the newest content imports, if it is a Python file.
     pub imports: Vec<String>,
     /// Whether its own manifest says whether it runs by itself.
     pub says_on_load: bool,
     /// Where the newest content comes from, if its manifest has a source.
-    pub source: Option<Origin>,
+    pub source: Option<Box<Origin>>,
     /// Problems and warnings of the newest content.
     pub diagnostics: Vec<Diagnostic>,
     /// Why the newest content does not serve, in one line.
@@ -101,21 +136,22 @@ impl Function {
     pub fn serving(&self, version: Option<Version>) -> Option<&Serving> {
         let older = self.before.iter().chain(&self.canary);
         let mut serving = older.filter(|older| Some(older.version) == version);
-        serving.next().or(self.newest.as_ref())
+        serving.next().or(self.newest.as_ref()).map(|serving| &**serving)
     }
 
     /// Returns what an edit of the code leaves as it is.
     fn lasting(&self) -> Lasting {
-        let manifests = self.versions().map(|version| Rc::clone(&version.manifest));
+        let manifests = self.versions().map(|version| Arc::clone(&version.manifest));
         let mut manifests: Vec<_> = manifests.collect();
         // The version before often has the same one.
         manifests.dedup();
-        (manifests, self.interpreters.clone())
+        (manifests, Arc::clone(&self.interpreters))
     }
 
     /// Returns the versions that run or may run: the newest first.
     pub fn versions(&self) -> impl Iterator<Item = &Serving> {
-        self.newest.iter().chain(&self.before).chain(&self.canary)
+        let versions = self.newest.iter().chain(&self.before).chain(&self.canary);
+        versions.map(|serving| &**serving)
     }
 
     /// Returns why the newest content does not run by itself, if its author probably expects something else of it.
@@ -127,26 +163,26 @@ impl Function {
 }
 
 /// The parts of a function that decide about more than itself: retention, secrets, interpreters to watch.
-type Lasting = (Vec<Rc<Manifest>>, Vec<String>);
+type Lasting = (Vec<Arc<Manifest>>, Arc<[String]>);
 
 /// Every function by name.
 #[derive(Debug, Default)]
 pub struct Registry {
-    all: BTreeMap<FunctionName, Function>,
+    /// Boxed, because the nodes of the map have room for twice as many values as there are.
+    all: BTreeMap<FunctionName, Box<Function>>,
     /// Whether something has changed since [`Registry::take_changed`].
     changed: bool,
     /// Whether a function came or went, or a manifest or the interpreters of one have changed, since
     /// [`Registry::take_manifests_changed`].
     manifests_changed: bool,
-    /// The real paths of interpreters, until these are looked at again: ten thousand functions have a handful.
-    real_paths: BTreeMap<String, String>,
+    alike: Alike,
 }
 
 impl Registry {
     /// Returns a function.
     #[must_use]
     pub fn get(&self, name: &FunctionName) -> Option<&Function> {
-        self.all.get(name)
+        self.all.get(name).map(|function| &**function)
     }
 
     /// Returns whether a function came or went, or a manifest or the interpreters of one have changed, since the last call.
@@ -159,23 +195,28 @@ impl Registry {
     fn put(&mut self, before: Option<Lasting>, function: Function) {
         self.changed = true;
         self.manifests_changed |= before.is_none_or(|before| before != function.lasting());
-        self.all.insert(function.candidate.function.clone(), function);
+        self.all.insert(function.candidate.function.clone(), Box::new(function));
     }
 
-    /// Returns the real path of an interpreter.
-    pub(super) fn real(&mut self, interpreter: &str) -> &str {
-        let known = self.real_paths.entry(interpreter.to_owned());
-        known.or_insert_with(|| real(interpreter))
+    /// Returns an installed version as it was judged; nothing if it was judged without a manifest.
+    pub(super) fn version(&mut self, installed: &Installed, verdict: &Verdict) -> Option<Serving> {
+        Serving::of(installed, verdict, &mut self.alike)
+    }
+
+    /// Returns the rules of a manifest on the node `host`.
+    pub(super) fn rules(&mut self, manifest: &Manifest, host: &str) -> Arc<Rules> {
+        self.alike.rules.share(rules(manifest, host))
     }
 
     /// Forgets the real paths of interpreters, which may have changed.
     pub fn forget_interpreters(&mut self) {
-        self.real_paths.clear();
+        self.alike.real_paths.clear();
     }
 
     /// Returns all functions, by name; not fnd's own.
     pub fn iter(&self) -> impl Iterator<Item = (&FunctionName, &Function)> {
-        self.all.iter().filter(|(name, _)| !is_own(name.as_str()))
+        let all = self.all.iter().map(|(name, function)| (name, &**function));
+        all.filter(|(name, _)| !is_own(name.as_str()))
     }
 
     /// Returns the functions that get one of these secrets; also those that are refused: perhaps for the lack of it.
@@ -184,14 +225,14 @@ impl Registry {
         let gets = |serving: &Serving| serving.manifest.secrets.values().any(|one| names.contains(&one.secret));
         let functions = self.iter().map(|(_, function)| function);
         let affected =
-            functions.filter(|function| function.error.is_some() || function.newest.as_ref().is_some_and(gets));
+            functions.filter(|function| function.error.is_some() || function.newest.as_deref().is_some_and(gets));
         affected.map(|function| function.candidate.clone()).collect()
     }
 
     /// Returns the interpreters that can run any of the functions.
     #[must_use]
     pub fn interpreters(&self) -> BTreeSet<&str> {
-        let all = self.all.values().flat_map(|function| &function.interpreters);
+        let all = self.all.values().flat_map(|function| &*function.interpreters);
         all.map(String::as_str).collect()
     }
 
@@ -215,13 +256,14 @@ impl Registry {
         verdict: Verdict,
         serves: Option<Version>,
     ) -> Option<&Serving> {
+        let interpreters = self.alike.interpreters.share(verdict.interpreters.clone());
         let mut diagnostics = verdict.diagnostics.clone();
         let problems = installed.warnings.iter().cloned();
         diagnostics.extend(problems.map(|problem| diagnostic(problem, Severity::Warning)));
-        let serving = Serving::of(installed, &verdict, |interpreter| self.real(interpreter).to_owned())?;
+        let serving = Box::new(self.version(installed, &verdict)?);
         let name = candidate.function.clone();
         let known = self.all.remove(&name);
-        let lasting = known.as_ref().map(Function::lasting);
+        let lasting = known.as_deref().map(Function::lasting);
         let (known, canary) = known
             .map(|function| ([function.newest, function.before], function.canary))
             .unwrap_or_default();
@@ -235,15 +277,15 @@ impl Registry {
                 newest: Some(serving),
                 before,
                 canary,
-                interpreters: verdict.interpreters,
+                interpreters,
                 imports: verdict.imports,
                 says_on_load: verdict.says_on_load,
-                source: verdict.source.clone(),
+                source: verdict.source.map(Box::new),
                 diagnostics,
                 error: None,
             },
         );
-        self.all.get(&name).and_then(|function| function.newest.as_ref())
+        self.all.get(&name).and_then(|function| function.newest.as_deref())
     }
 
     /// Stores the tree of a version of a function.
@@ -261,7 +303,7 @@ impl Registry {
         if let Some(function) = self.all.get_mut(name) {
             self.changed = true;
             self.manifests_changed = true;
-            function.canary = canary;
+            function.canary = canary.map(Box::new);
         }
     }
 
@@ -279,11 +321,9 @@ impl Registry {
         self.installed(file.candidate.clone(), installed, verdict, serves);
         if let Some(function) = self.all.get_mut(name) {
             // Of both: a change of either makes a new version.
-            let others = file.interpreters.into_iter();
-            let known = function.interpreters.clone();
-            function
-                .interpreters
-                .extend(others.filter(|other| !known.contains(other)));
+            let known = &function.interpreters;
+            let others = file.interpreters.iter().filter(|other| !known.contains(other));
+            function.interpreters = known.iter().chain(others).cloned().collect();
             function.imports = file.imports;
             (function.says_on_load, function.source) = (file.says_on_load, file.source);
             (function.diagnostics, function.error) = (file.diagnostics, file.error);
@@ -301,8 +341,9 @@ impl Registry {
     /// Stores the file of a function whose version may not serve now; the serving version goes on. Why its code could not be
     /// fetched stays until it is fetched: it is tried again and again, which is no news.
     pub fn waits(&mut self, candidate: Candidate, mut verdict: Verdict) {
+        let interpreters = self.alike.interpreters.share(std::mem::take(&mut verdict.interpreters));
         let known = self.all.remove(&candidate.function);
-        let lasting = known.as_ref().map(Function::lasting);
+        let lasting = known.as_deref().map(Function::lasting);
         let is_fetched = verdict.to_fetch().is_some();
         let failed = known.as_ref().filter(|known| is_fetched && known.is_unfetched());
         let error = failed.and_then(|known| {
@@ -319,10 +360,10 @@ impl Registry {
                 newest,
                 before,
                 canary,
-                interpreters: verdict.interpreters,
+                interpreters,
                 imports: verdict.imports,
                 says_on_load: verdict.says_on_load,
-                source: verdict.source,
+                source: verdict.source.map(Box::new),
                 diagnostics: verdict.diagnostics,
                 error,
             },
@@ -351,11 +392,12 @@ impl Registry {
         let first = diagnostics.iter().find(|diagnostic| diagnostic.is_error());
         let error = first.map_or_else(|| "it was refused without a reason".to_owned(), Diagnostic::line);
         let known = self.all.remove(&candidate.function);
-        let lasting = known.as_ref().map(Function::lasting);
+        let lasting = known.as_deref().map(Function::lasting);
         let (newest, before, canary) = known
             .map(|known| (known.newest, known.before, known.canary))
             .unwrap_or_default();
         let error_line = Some(error.clone());
+        let interpreters = self.alike.interpreters.share(interpreters);
         self.put(
             lasting,
             Function {

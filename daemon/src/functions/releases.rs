@@ -4,7 +4,6 @@
 use super::Functions;
 use super::catalog::Candidate;
 use super::install::{Change, for_supervisor};
-use super::registry::Serving;
 use super::syntax::Circumstances;
 use fnd_core::release::{Canary, CanaryRules, HoldKind, Next, Releases, Tried, canary_words};
 use fnd_manifest::function::{Listen, Manifest, Mode};
@@ -20,7 +19,7 @@ pub(crate) type Outcome = Result<Version, String>;
 /// The releases of all functions.
 #[derive(Debug, Default)]
 pub(crate) struct FunctionReleases {
-    of: HashMap<FunctionName, Releases>,
+    of: HashMap<FunctionName, Box<Releases>>,
     /// Functions whose releases have changed since they were stored.
     changed: BTreeSet<FunctionName>,
     /// When canaries are promoted, Unix milliseconds.
@@ -32,19 +31,23 @@ pub(crate) struct FunctionReleases {
 impl FunctionReleases {
     /// Returns the releases that the ledger knows.
     pub(crate) fn new(stored: Vec<(FunctionName, Releases)>) -> Self {
+        let boxed = |(function, mut releases): (FunctionName, Releases)| {
+            releases.shrink();
+            (function, Box::new(releases))
+        };
         let promoted = |(function, releases): &(FunctionName, Releases)| {
             Some((function.clone(), releases.canary()?.promote_at_ms()?))
         };
         Self {
             promotions: stored.iter().filter_map(promoted).collect(),
-            of: stored.into_iter().collect(),
+            of: stored.into_iter().map(boxed).collect(),
             ..Self::default()
         }
     }
 
     /// Returns the releases of a function; nothing if it never had one.
     pub(crate) fn get(&self, function: &FunctionName) -> Option<&Releases> {
-        self.of.get(function)
+        self.of.get(function).map(|releases| &**releases)
     }
 
     /// Changes the releases of a function.
@@ -175,9 +178,7 @@ impl Functions {
         verdict: &Verdict,
         (percent, node): (u32, Circumstances<'_>),
     ) -> Option<Change> {
-        let canary = Serving::of(installed, verdict, |interpreter| {
-            self.registry.real(interpreter).to_owned()
-        })?;
+        let canary = self.registry.version(installed, verdict)?;
         let can_share = self
             .serving_manifest(name)
             .is_some_and(|serving| share_calls(serving, &canary.manifest));
@@ -193,7 +194,8 @@ impl Functions {
         let version = canary.version;
         self.releases
             .change(name, |releases| releases.canary_judged(version, rules));
-        let change = Change::Installed(Box::new(for_supervisor(name, &canary, node.host)), Some(percent));
+        let rules = self.registry.rules(&canary.manifest, node.host);
+        let change = Change::Installed(Box::new(for_supervisor(name, &canary, rules)), Some(percent));
         self.registry.set_canary(name, Some(canary));
         Some(change)
     }

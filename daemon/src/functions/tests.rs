@@ -3,11 +3,12 @@ use crate::functions::catalog::{Candidate, CatalogEvent, Places, Rules};
 use crate::functions::install::{Change, Judged, read_document};
 use crate::functions::registry::Registry;
 use crate::functions::syntax::Circumstances;
-use fnd_manifest::judge::Judge;
+use fnd_manifest::judge::{Judge, Verdict};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, Problem, Refused, Request};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
 use fnd_wire::plan::{Form, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -95,6 +96,30 @@ fn refused(name: &FunctionName) -> Refused {
         problems: vec![problem],
         document: None,
     }
+}
+
+#[test]
+fn equal_manifests_are_stored_once_and_shown_with_their_own_entry() {
+    let mut registry = Registry::default();
+    for name in ["a", "b"] {
+        let candidate = candidate(name);
+        let installed = installed(&candidate.function);
+        let mut verdict: Verdict = read_document(&installed.document).unwrap();
+        verdict.manifest.as_mut().unwrap().entry.clone_from(&candidate.source);
+        registry.installed(candidate, &installed, verdict, None);
+    }
+    let serving = |name| {
+        let function = registry.get(&FunctionName::new(name).unwrap());
+        function.unwrap().newest.as_ref().unwrap()
+    };
+    assert_eq!(serving("a").whole_manifest().entry, "a.sh");
+    assert_eq!(serving("b").whole_manifest().entry, "b.sh");
+    let [a, b] = ["a", "b"].map(|name| Arc::clone(&serving(name).manifest));
+    assert!(Arc::ptr_eq(&a, &b));
+    assert!(Arc::ptr_eq(
+        &registry.rules(&a, NODE.host),
+        &registry.rules(&b, NODE.host)
+    ));
 }
 
 /// Asks for the installation of what waits, as request 1.

@@ -15,7 +15,6 @@ use fnd_manifest::function::Manifest;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::units::print_size;
 use hyper::StatusCode;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Most subscribers that a refusal names.
@@ -26,7 +25,7 @@ pub(crate) struct Emitter {
     /// The function.
     pub(crate) function: FunctionName,
     /// Its manifest, which says what it may send.
-    pub(crate) manifest: Rc<Manifest>,
+    pub(crate) manifest: Arc<Manifest>,
     /// The number of calls in the chain, with the one that an event makes.
     pub(crate) depth: u8,
 }

@@ -122,7 +122,7 @@ pub(super) fn installed(function: &str, version: u8, rules: Rules) -> Event {
         version: Version([version; 32]),
         load_key: Version([version; 32]),
         load_id: id(1000 + u128::from(version)),
-        rules,
+        rules: rules.into(),
     }))
 }
 

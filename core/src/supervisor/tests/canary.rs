@@ -15,7 +15,7 @@ fn canary(version: u8, percent: u32, rules: Rules) -> Event {
         version: Version([version; 32]),
         load_key: Version([version; 32]),
         load_id: id(1000 + u128::from(version)),
-        rules,
+        rules: rules.into(),
     });
     Event::Canary { installed, percent }
 }

@@ -399,7 +399,7 @@ impl World {
             version,
             load_key: version,
             load_id: self.id(),
-            rules: variant(n),
+            rules: variant(n).into(),
         })
     }
 

@@ -11,7 +11,7 @@ use fnd_core::supervisor::{Calling, Rejection};
 use fnd_core::trace::Trace;
 use fnd_manifest::function::{Manifest, Mode};
 use fnd_wire::ids::FunctionName;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -52,7 +52,7 @@ pub trait FunctionBackend {
     fn bounds(&self, name: &FunctionName) -> Option<Bounds>;
 
     /// Returns the user and the manifest of a function that serves, for its own socket.
-    fn access(&self, _name: &FunctionName) -> Option<(u32, Rc<Manifest>)> {
+    fn access(&self, _name: &FunctionName) -> Option<(u32, Arc<Manifest>)> {
         None
     }
 

@@ -15,6 +15,7 @@ use fnd_wire::frame::{Install, Installed, PROTOCOL_LANES, Refused, Request, STOR
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan::BUILD;
 use std::path::Path;
+use std::sync::Arc;
 
 /// As many as `[build] jobs` may be.
 const LANES_MAX: Lane = 64;
@@ -172,7 +173,7 @@ impl State {
             version: installed.version,
             load_key: installed.load_key,
             load_id: InvocationId(0),
-            rules,
+            rules: Arc::new(rules),
         })));
     }
 }

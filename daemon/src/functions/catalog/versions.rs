@@ -47,6 +47,8 @@ impl Versions {
         if let Some(asked) = self.asked.get_mut(function) {
             asked.remove(&version);
         }
+        // Most functions have one, which is the room that they get.
+        installed.reserve_exact(1);
         installed.push(version);
         Some(installed)
     }

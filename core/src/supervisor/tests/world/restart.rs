@@ -97,7 +97,7 @@ impl World {
                 version,
                 load_key: version,
                 load_id,
-                rules,
+                rules: rules.into(),
             })));
         }
         for function in self.refused.clone() {
