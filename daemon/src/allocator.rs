@@ -35,3 +35,14 @@ pub(crate) fn set_bounds() {
         debug_assert!(was_taken, "mallopt({parameter}, {value})");
     }
 }
+
+/// Returns free pages inside of the heaps of all threads to the kernel (malloc_trim(3)). To be called when much was freed
+/// that is not needed again soon: it takes some milliseconds.
+pub(crate) fn give_back() {
+    #[cfg(target_env = "gnu")]
+    #[expect(unsafe_code, reason = "malloc_trim(3) has no safe wrapper")]
+    // SAFETY: it takes a number, and is safe to call at any time (MT-Safe); it moves no block that is in use.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}

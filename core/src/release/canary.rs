@@ -75,7 +75,7 @@ impl Releases {
             self.get(canary.version)
                 .is_some_and(|release| release.load_key == content)
         };
-        let stays = self.canary.as_ref().is_some_and(same);
+        let stays = self.canary.as_deref().is_some_and(same);
         self.canary = self.canary.take().filter(|_| stays);
         if let Some(canary) = self.canary.as_mut().filter(|canary| canary.version != version) {
             (canary.version, canary.by_person) = (version, canary.by_person && self.hold.is_some());

@@ -71,8 +71,8 @@ impl Releases {
     /// Handles a file that was installed; `tried` says how it is tried before it replaces another release.
     pub fn file_installed(&mut self, now_ms: u64, version: (Version, Version), (source, tried): (&str, Tried)) -> Next {
         let (version, content) = version;
-        let is_edit = |hold: &Box<Hold>| hold.kind == HoldKind::Rollback && hold.file != Some(content);
-        if self.hold.as_ref().is_some_and(is_edit) {
+        let is_edit = |hold: &Hold| hold.kind == HoldKind::Rollback && hold.file != Some(content);
+        if self.hold().is_some_and(is_edit) {
             self.hold = None;
         }
         if self.file.version() != Some(version) {
@@ -282,7 +282,7 @@ impl Releases {
             release.error = Some(why.to_owned());
         }
         let hold = self.hold.take_if(|hold| hold.version == version && !hold.established)?;
-        self.give_way(hold);
+        self.give_way(*hold);
         self.serving
     }
 
@@ -291,7 +291,7 @@ impl Releases {
         self.is_no_canary(asked);
         match self.hold.take_if(|hold| hold.version == asked && !hold.established) {
             Some(hold) => {
-                self.give_way(hold);
+                self.give_way(*hold);
                 true
             }
             None => false,
@@ -299,7 +299,7 @@ impl Releases {
     }
 
     /// Ends a hold whose release cannot serve: what it replaced is in force again.
-    fn give_way(&mut self, hold: Box<Hold>) {
+    fn give_way(&mut self, hold: Hold) {
         self.hold = hold.before;
         self.canary = hold.canary;
     }

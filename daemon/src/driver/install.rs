@@ -226,6 +226,7 @@ impl State {
         }
         if self.functions.installer.is_idle() && self.functions.registry.take_changed() {
             self.announce();
+            self.functions.installer.shrink();
             // Another interpreter may be behind a path when the next file is installed.
             self.functions.registry.forget_interpreters();
             self.problems_changed();

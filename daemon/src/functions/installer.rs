@@ -153,6 +153,11 @@ impl Installer {
         self.waiting.is_empty() && self.asked.is_empty()
     }
 
+    /// Gives back the room of a queue that is over: at the start all functions are in it.
+    pub fn shrink(&mut self) {
+        self.waiting.shrink_to(WINDOW);
+    }
+
     /// Queues again what was asked of a spawner that is gone.
     pub fn lost(&mut self) {
         let again: Vec<_> = self.asked.drain().map(|(_, candidate)| candidate).collect();

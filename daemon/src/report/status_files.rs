@@ -22,6 +22,9 @@ use tokio::sync::oneshot;
 /// little.
 const AT_MOST_EVERY: Duration = Duration::from_millis(50);
 
+/// Room that is kept for functions whose files were written lately.
+const RECENT_KEPT: usize = 64;
+
 /// Pause before a failed write is retried. No event tells that a disk has room again, and until then the file is wrong.
 const TRIED_AGAIN: Duration = Duration::from_secs(1);
 
@@ -133,6 +136,8 @@ impl StatusFiles {
             // A function stays listed only if it was just written.
             recent.written == mono
         });
+        // At the start the files of all functions are written.
+        self.recent.shrink_to(RECENT_KEPT);
         due
     }
 

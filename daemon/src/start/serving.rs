@@ -3,6 +3,7 @@
 use super::connected::Connected;
 use super::opened::Opened;
 use super::{own_state, signals, spawner_process, starter, systemd};
+use crate::allocator;
 use crate::backend;
 use crate::cli::{Cli, Places};
 use crate::clock::Ids;
@@ -251,6 +252,8 @@ async fn supervise(
         daemon.state.borrow_mut().all_known();
         drop(daemon.state.borrow_mut().functions.report_problems());
         systemd::ready();
+        // What was needed only to find and install all functions is free now, in between what stays.
+        allocator::give_back();
         let functions = daemon.state.borrow().functions.registry.iter().count();
         let socket = places.run_dir.join("control.sock");
         let directories = daemon.state.borrow().workers.welcome.functions_dirs.join(", ");
