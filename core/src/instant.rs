@@ -1,17 +1,22 @@
 //! Writes instants as text: RFC 3339 in UTC with milliseconds, the form in all bodies and status files.
 
+use std::fmt::Write as _;
+
 /// Returns the text of Unix milliseconds: `2026-11-21T08:00:00.123Z`. Years above 9999 have more digits.
 #[must_use]
 pub fn text(unix_ms: u64) -> String {
     let (seconds, ms) = (unix_ms / 1000, unix_ms % 1000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
-    format!(
+    let mut text = String::with_capacity("2026-11-21T08:00:00.123Z".len());
+    let _ = write!(
+        text,
         "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{ms:03}Z",
         second / 3600,
         second / 60 % 60,
         second % 60
-    )
+    ); // writing to a String cannot fail
+    text
 }
 
 /// Converts a number of days since 1970-01-01 to year, month and day of the Gregorian calendar.

@@ -6,7 +6,7 @@
 //! module exports no spans.
 
 use fnd_wire::ids::{Attempt, InvocationId};
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// A trace's number; never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -154,7 +154,9 @@ impl Span {
     /// Returns the `traceparent` with this span as the parent.
     #[must_use]
     pub fn traceparent(&self) -> String {
-        format!("00-{}-{}-{:02x}", self.trace, self.id, self.flags)
+        let mut text = String::with_capacity(55); // Trace Context, section 3.2
+        let _ = write!(text, "00-{}-{}-{:02x}", self.trace, self.id, self.flags); // writing to a String cannot fail
+        text
     }
 
     /// Returns the `b3` with this span as the parent.

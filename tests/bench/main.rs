@@ -156,7 +156,7 @@ fn measure_handlers(rounds: usize, table: &mut Table) {
     // A spin is refused where there is one CPU.
     let has_cpus = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
     let mut with_spin = has_cpus.then(|| {
-        let config = format!("{}[node]\nspin = \"50us\"\n", AS_SHIPPED);
+        let config = format!("{AS_SHIPPED}[node]\nspin = \"50us\"\n");
         Fnd::prepare(&setup.config(&config))
     });
     let _run_of_spin = with_spin.as_ref().map(run_directory_in_memory);

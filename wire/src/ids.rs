@@ -171,12 +171,12 @@ impl InvocationId {
     /// Parses an id: 36 characters, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, hexadecimal.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let dashes = [8, 13, 18, 23];
-        let placed = |(i, c): (usize, char)| (c == '-') == dashes.contains(&i) && (c == '-' || c.is_ascii_hexdigit());
+        let placed = |(i, c): (usize, char)| (c == '-') == DASHES.contains(&i) && (c == '-' || c.is_ascii_hexdigit());
         if text.len() != 36 || !text.char_indices().all(placed) {
             return None;
         }
-        u128::from_str_radix(&text.replace('-', ""), 16).ok().map(Self)
+        let digits = text.chars().filter_map(|c| c.to_digit(16));
+        Some(Self(digits.fold(0, |number, digit| number << 4 | u128::from(digit))))
     }
 
     /// Returns when the id was made, in Unix milliseconds (RFC 9562, 5.7).
@@ -188,18 +188,21 @@ impl InvocationId {
 
 impl fmt::Display for InvocationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let n = self.0;
-        write!(
-            f,
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            n >> 96,
-            (n >> 80) & 0xffff,
-            (n >> 64) & 0xffff,
-            (n >> 48) & 0xffff,
-            n & 0xffff_ffff_ffff
-        )
+        // Written at once: a text that is made of it does not grow in steps.
+        let mut text = [b'-'; 36];
+        let places = (0..36).filter(|place| !DASHES.contains(place));
+        for (place, at) in places.zip((0..32).rev()) {
+            let digit = (self.0 >> (4 * at) & 0xf) as usize;
+            if let (Some(to), Some(digit)) = (text.get_mut(place), b"0123456789abcdef".get(digit)) {
+                *to = *digit;
+            }
+        }
+        f.write_str(str::from_utf8(&text).unwrap_or_default())
     }
 }
+
+/// The places of the dashes in the text of an [`InvocationId`].
+const DASHES: [usize; 4] = [8, 13, 18, 23];
 
 impl fmt::Debug for InvocationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

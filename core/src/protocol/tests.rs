@@ -204,7 +204,7 @@ fn the_rest_of_a_large_result_has_its_place() {
 fn a_result_in_several_frames_has_the_length_that_it_states() {
     let refused = |data: u64, size: usize| {
         let content = result(&format!("{{\"data\":{data}}}"), &vec![7; size]);
-        let (first, rest) = content.split_at(20);
+        let (first, rest) = content.split_at(40);
         read(&[frame(4, 1, 1, first), frame(3, 0, 1, rest)].concat()).1
     };
     assert_eq!(refused(60, 60), None);

@@ -8,6 +8,9 @@ use std::io;
 /// Parts up to this size are copied into the message: a view of its own would cost more.
 const COPIED_MAX: usize = 16 << 10;
 
+/// Most heads are not longer than this.
+const HEAD_USUAL: usize = 512;
+
 /// A message: its bytes in one piece, or in several, so that large parts need not be copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
@@ -41,7 +44,9 @@ pub fn invoke(
     head.data = data.map(Data::size);
     head.previous = previous.map(|previous| previous.len() as u64);
     // The head has only strings, numbers and JSON values, which can always be written.
-    let head = serde_json::to_vec(&head).unwrap_or_default();
+    let mut written = Vec::with_capacity(HEAD_USUAL);
+    let _ = serde_json::to_writer(&mut written, &head);
+    let head = written;
     let size = u32::try_from(head.len()).unwrap_or(u32::MAX).to_le_bytes();
     let data_size = data.map_or(0, |data| usize::try_from(data.size()).unwrap_or(usize::MAX));
     if data_size <= COPIED_MAX && previous.is_none_or(|previous| previous.len() <= COPIED_MAX) {

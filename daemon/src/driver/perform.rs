@@ -4,6 +4,7 @@ use super::State;
 use super::builds::BuildEnd;
 use super::checks::CheckEnd;
 use super::records::Ended;
+use super::spin::Next;
 use crate::ledger::Command;
 use crate::output::Meta;
 use crate::workers::adoption;
@@ -106,7 +107,7 @@ impl State {
                 self.records
                     .begins(&order.function, &order.attempt, self.clock.now().unix_ms);
                 self.turn.follow_up.extend(self.workers.call(&order));
-                self.spin.message_follows(self.callers.waiting());
+                self.spin.message_follows(Next::Answer, self.callers.waiting());
             }
             Action::CanaryFailed(function) => self.canary_failed(&function),
             Action::Stop(worker) => self.workers.stop(worker),
@@ -179,7 +180,7 @@ impl State {
             }
             Action::Reply(to, answer) => {
                 self.callers.answer(to, *answer);
-                self.spin.message_follows(self.callers.waiting());
+                self.spin.message_follows(Next::Request, self.callers.waiting());
             }
             Action::Status(function) => self.report_function(&function),
             Action::Notice(Notice::StartsChanged) => self.problems_changed(),

@@ -34,7 +34,7 @@ fn is_of_the_connection(name: &str) -> bool {
 /// [`Code::HeadersTooLarge`].
 pub(crate) fn given(headers: &HeaderMap, withheld: &[&str]) -> Result<Vec<(String, String)>, Refusal> {
     let named = named(headers);
-    let mut given = Vec::new();
+    let mut given = Vec::with_capacity(headers.len());
     let mut size = 0;
     for (name, value) in headers {
         let name = name.as_str();

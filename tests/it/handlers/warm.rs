@@ -3,7 +3,8 @@
 use super::{ask, lines, reason};
 use fnd_core::api::UsageScope;
 use fnd_core::outcome::State;
-use fnd_tests::Fnd;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Setup, wait_until};
 
 #[test]
 fn the_second_call_is_warm_and_output_is_of_its_call() {
@@ -98,5 +99,35 @@ def handler(event, context):
     let (answer, view) = fnd.run("kinds", "\"again\"");
     assert_eq!(answer.text(), "4");
     assert_eq!((view.attempts, view.polls), (4, 3));
+    fnd.finish();
+}
+
+#[test]
+fn with_a_spin_calls_are_answered_and_fnd_sleeps_when_none_comes() {
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
+        eprintln!("skipped: a spin needs more than one CPU");
+        return;
+    }
+    let fnd = Fnd::start_with(&Setup::default().config("[node]\nspin = \"1000us\"\n"));
+    fnd.install(
+        "echo.py",
+        "",
+        "def handler(event, context):\n    return event['data']\n",
+    );
+    for n in 1..=20 {
+        assert_eq!(ask(&fnd, "echo", &n.to_string()), n);
+    }
+    wait_until("the main thread to sleep", PATIENCE, || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", fnd.pid())).ok()?;
+        stat.contains(") S ").then_some(())
+    });
+    let more = fnd.path("conf.d");
+    std::fs::create_dir_all(&more).unwrap();
+    std::fs::write(more.join("spin.toml"), "[node]\nspin = \"1001us\"\n").unwrap();
+    let _ = fnd.ctl(&["reload"]).expect_code(8);
+    let _ = fnd.wait_problem("spin.toml:2:8");
+    std::fs::write(more.join("spin.toml"), "[node]\nspin = \"0\"\n").unwrap();
+    let _ = fnd.ctl(&["reload"]).expect_code(0);
+    assert_eq!(ask(&fnd, "echo", "7"), 7);
     fnd.finish();
 }
