@@ -84,6 +84,10 @@ impl Language {
         let entry = self.write("handler", self.handler);
         let mut command = self.command(&self.shim);
         command.arg(entry);
+        if self.id == "python" {
+            // `{concurrency}` of its command.
+            command.arg("1");
+        }
         command
             .env("FND_FUNCTION", "handler")
             .env("MOD_NAME", "handler")

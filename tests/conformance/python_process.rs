@@ -121,7 +121,9 @@ def handler(event, context):
             .chain(around(frame).step_by(7))
             .chain(around(3 * frame).step_by(97));
         for size in sizes.chain([0, 1, 5 << 20]) {
-            let data: Vec<u8> = (0..size).map(|n| (n.wrapping_mul(2_654_435_761) >> 7) as u8).collect();
+            let data: Vec<u8> = (0..size)
+                .map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[1])
+                .collect();
             let mut answer = worker
                 .call(&Call::of("application/octet-stream", &data))
                 .body()
