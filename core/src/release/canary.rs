@@ -71,7 +71,7 @@ impl Releases {
 
     /// Handles new content of the file: a canary of other content is over.
     pub(super) fn canary_follows(&mut self, (version, content): (Version, Version)) {
-        let same = |canary: &Box<Canary>| {
+        let same = |canary: &Canary| {
             self.get(canary.version)
                 .is_some_and(|release| release.load_key == content)
         };
