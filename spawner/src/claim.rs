@@ -59,7 +59,7 @@ impl Sources {
     /// too.
     fn shared(&self, root: &Path, install: &Install) -> Result<(), Problem> {
         let path = root.join(&install.source);
-        let writable = |dir: &Path| fs::metadata(dir).is_ok_and(|meta| meta.mode() & 0o022 != 0);
+        let writable = |dir: &Path| self.facts.metadata(dir).is_some_and(|meta| meta.mode() & 0o022 != 0);
         if !path.parent().is_some_and(writable) {
             return Ok(());
         }

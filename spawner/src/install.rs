@@ -5,6 +5,7 @@
 
 use crate::clock::now;
 use crate::credentials::Gathered;
+use crate::facts::Facts;
 use crate::foreign;
 use crate::grants::{self, Stamps};
 use crate::places::{self, Places};
@@ -159,6 +160,32 @@ impl Drop for Snapshot {
 }
 
 impl Snapshot {
+    /// Returns a snapshot of nothing, which reads no file.
+    fn empty(request: u32, install: Install, staging: PathBuf) -> Self {
+        Self {
+            request,
+            install,
+            trusted: true,
+            owner: 0,
+            shown: String::new(),
+            stamps: Stamps::new(),
+            purpose: Purpose::Install,
+            build: None,
+            given: None,
+            unread: Vec::new(),
+            tree: None,
+            source: None,
+            fetched: None,
+            stored: None,
+            manifest: None,
+            large: None,
+            files: Vec::new(),
+            pending: VecDeque::new(),
+            bytes: 0,
+            staging,
+        }
+    }
+
     /// Begins to read the files that a request names; `staging` is this snapshot's own directory.
     ///
     /// # Errors
@@ -177,28 +204,15 @@ impl Snapshot {
         let install = Install { function, ..origin.map_or(install, |origin| &origin.install).clone() };
         let is_tree = install.directory_form || install.is_one_of_many() && stored.is_some();
         let kind = if is_tree { Kind::Directory } else { Kind::File };
-        Ok(Self {
-            request,
-            trusted: origin.map_or(manifest.as_ref().is_none_or(|manifest| manifest.trusted), |origin| origin.trusted),
-            owner: origin.map_or(0, |origin| origin.owner),
-            shown: origin.map_or(String::new(), |origin| origin.shown.clone()),
-            install,
-            stamps,
-            purpose: Purpose::Install,
-            build: None,
-            given: None,
-            unread: Vec::new(),
-            tree: None,
-            source: stored_source,
-            fetched: None,
-            stored,
-            manifest,
-            large: None,
-            files: Vec::new(),
-            pending: VecDeque::from([(String::new(), kind)]),
-            bytes: 0,
-            staging,
-        })
+        let mut snapshot = Self::empty(request, install, staging);
+        snapshot.trusted = manifest.as_ref().is_none_or(|manifest| manifest.trusted);
+        if let Some(origin) = origin {
+            (snapshot.trusted, snapshot.owner, snapshot.shown) = (origin.trusted, origin.owner, origin.shown.clone());
+        }
+        snapshot.pending = VecDeque::from([(String::new(), kind)]);
+        (snapshot.stamps, snapshot.manifest) = (stamps, manifest);
+        (snapshot.source, snapshot.stored) = (stored_source, stored);
+        Ok(snapshot)
     }
 
     /// Returns a snapshot of the version that builds this function's dependencies: of files that the build reads, and of
@@ -228,28 +242,11 @@ impl Snapshot {
         }
         files.sort_by(|a, b| a.relative.cmp(&b.relative));
         let (directory, source) = (self.install.directory, function.as_str().to_owned());
-        Ok(Self {
-            request: self.request,
-            install: Install { directory, function, source, sidecar: None, directory_form: true },
-            trusted: self.trusted,
-            owner: self.owner,
-            shown: self.shown.clone(),
-            stamps: Stamps::new(),
-            purpose: Purpose::Install,
-            build: None,
-            given: None,
-            unread: Vec::new(),
-            tree: None,
-            source: None,
-            fetched: None,
-            stored: None,
-            manifest: None,
-            large: None,
-            files,
-            pending: VecDeque::new(),
-            bytes: 0,
-            staging,
-        })
+        let install = Install { directory, function, source, sidecar: None, directory_form: true };
+        let mut snapshot = Self::empty(self.request, install, staging);
+        (snapshot.trusted, snapshot.owner, snapshot.shown) = (self.trusted, self.owner, self.shown.clone());
+        snapshot.files = files;
+        Ok(snapshot)
     }
 
     /// Returns whether a stored version is read, not the function's files.
@@ -651,16 +648,20 @@ impl Snapshot {
     pub fn store(&self, planned: &Planned, version: &Version, places: &Places, group: Option<u32>) -> io::Result<bool> {
         let plan = &planned.0;
         let dirs = places.of(&plan.function.file_form());
-        places::make(&dirs.versions, 0o711)
-            .or_else(|_| places.restore().and_then(|()| places::make(&dirs.versions, 0o711)))?;
         let target = dirs.version(version);
-        let mut written = false;
+        let beside = [("plan", planned.to_wire()), ("origin", self.origin(plan).to_wire())];
         if !self.is_stored(&target, plan, group) {
+            places::make(&dirs.versions, 0o711)
+                .or_else(|_| places.restore().and_then(|()| places::make(&dirs.versions, 0o711)))?;
             let _ = fs::remove_dir_all(&target); // incomplete after a crash, or absent
+            let code = self.staging.join("code");
+            fs::create_dir_all(&code)?;
             for file in &self.files {
-                let path = self.staging.join("code").join(&file.relative);
+                let path = code.join(&file.relative);
                 let mode = if file.mode & 0o111 == 0 { 0o640 } else { 0o750 };
-                fs::create_dir_all(path.parent().unwrap_or(&path))?;
+                if let Some(parent) = path.parent().filter(|parent| *parent != code) {
+                    fs::create_dir_all(parent)?;
+                }
                 match &file.content {
                     Content::Staged(path) if !self.is_unix(file, plan) => {
                         fs::set_permissions(path, Permissions::from_mode(mode))?;
@@ -679,15 +680,19 @@ impl Snapshot {
                 // So that the tree stays.
                 std::os::unix::fs::symlink(Path::new("../../../deps").join(tree.hex()), self.staging.join("source"))?;
             }
-            give(&self.staging, group)?;
+            for (name, bytes) in &beside {
+                write(&self.staging.join(name), bytes, 0o640)?;
+            }
+            give(&self.staging, true, group)?;
             fs::rename(&self.staging, &target)?;
-            written = true;
+            return Ok(true);
         }
-        for (name, bytes) in [("plan", planned.to_wire()), ("origin", self.origin(plan).to_wire())] {
+        let mut written = false;
+        for (name, bytes) in beside {
             if !fs::read(target.join(name)).is_ok_and(|found| found == bytes) {
                 let fresh = target.join(format!(".{name}"));
                 write(&fresh, &bytes, 0o640)?;
-                give(&fresh, group)?;
+                give(&fresh, false, group)?;
                 fs::rename(fresh, target.join(name))?;
                 written = true;
             }
@@ -733,7 +738,8 @@ fn stored(install: &Install, sources: &Sources, staging: &Path) -> Result<(Sourc
         _ => bad(error.to_string()),
     })?;
     let origin = Origin::from_wire(&origin).map_err(|error| bad(error.to_string()))?;
-    Ok((Sources { dirs: vec![dir], uploads: sources.uploads.clone(), myself: sources.myself.clone() }, origin))
+    let (uploads, myself) = (sources.uploads.clone(), sources.myself.clone());
+    Ok((Sources { dirs: vec![dir], uploads, myself, facts: Facts::default() }, origin))
 }
 
 /// Reads the manifest of the function that a request names, unless it is in an archive.
@@ -791,24 +797,23 @@ fn stage(from: &File, to: &Path) -> io::Result<(u64, [u8; 32])> {
 }
 
 /// Gives a tree that root owns to a group; directories get mode 0750.
-fn give(path: &Path, group: Option<u32>) -> io::Result<()> {
-    if fs::symlink_metadata(path)?.is_dir() {
+fn give(path: &Path, is_directory: bool, group: Option<u32>) -> io::Result<()> {
+    if is_directory {
         for entry in fs::read_dir(path)? {
-            give(&entry?.path(), group)?;
+            let entry = entry?;
+            give(&entry.path(), entry.file_type()?.is_dir(), group)?;
         }
         fs::set_permissions(path, Permissions::from_mode(0o750))?;
     }
     if group.is_some() { std::os::unix::fs::lchown(path, Some(0), group) } else { Ok(()) }
 }
 
-/// Writes a file with this mode, independent of the umask.
+/// Writes a file; a new one gets this mode, of which the spawner's umask, 022, takes nothing away.
 ///
 /// # Errors
 /// If writing fails.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
-    file.set_permissions(Permissions::from_mode(mode))?;
-    file.write_all(bytes)
+    OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?.write_all(bytes)
 }
 
 /// Returns the text without byte-order mark and without carriage returns before line feeds.
@@ -840,7 +845,8 @@ mod tests {
         }
         let function = FunctionName::new("f").unwrap();
         let install = Install { directory: 0, function, source: "f".to_owned(), sidecar: None, directory_form: true };
-        let sources = Sources { dirs: vec![dir.path().to_owned()], uploads: PathBuf::new(), myself: Myself::current() };
+        let dirs = vec![dir.path().to_owned()];
+        let sources = Sources { dirs, uploads: PathBuf::new(), myself: Myself::current(), facts: Facts::default() };
         let mut snapshot = Snapshot::new(1, &install, &sources, dir.path().join("staging")).ok().unwrap();
         let mut count = 1;
         while snapshot.read(&sources, turn).ok().unwrap() == Progress::More {

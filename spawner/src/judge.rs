@@ -1,8 +1,9 @@
 //! Talks to the judge: `fnd --judge`, a child without user, files or network that reads files that people wrote.
 //!
 //! One judge process reads files of one owner only: a person whose file takes over the judge can't change the verdicts
-//! on other people's files. A judge handles one request at a time, and nothing here blocks. If a judge dies or hangs,
-//! only the current request is lost: a new judge is started when it is needed, and gets the same settings.
+//! on other people's files. A judge handles one request after the other; some are sent ahead, so that neither side waits
+//! for the other between two of them. Nothing here blocks. If a judge dies or hangs, only the request that it was working
+//! on is lost: a new judge gets the same settings and the requests that were sent ahead.
 
 use crate::clock::now;
 use crate::clone::{self, Child, Exec, Place};
@@ -17,6 +18,7 @@ use fnd_wire::plan::{ANSWER_MAX, JudgeReply, JudgeRequest};
 use fnd_wire::trust::JUDGE_ID;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Resource;
+use std::collections::VecDeque;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -26,6 +28,9 @@ use std::time::Duration;
 
 /// Deadline for one answer; parsing a manifest takes microseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Most requests without an answer, and most bytes of these, apart from the last one.
+const AHEAD: (usize, usize) = (32, 1 << 20);
+
 /// The judge and the request it is working on.
 pub struct Judge {
     program: PathBuf,
@@ -42,8 +47,10 @@ pub struct Judge {
     settings: Option<Vec<u8>>,
     /// Whether the next answer is to settings that the judge got only because it was started again.
     repeated: bool,
-    /// The current message, and the deadline for its answer.
-    asked: Option<(Vec<u8>, Duration)>,
+    /// The messages without an answer: the first one is the current one.
+    asked: VecDeque<Vec<u8>>,
+    /// The deadline for the answer to the current one.
+    deadline: Duration,
 }
 
 impl Judge {
@@ -59,7 +66,8 @@ impl Judge {
             unwanted,
             settings: None,
             repeated: false,
-            asked: None,
+            asked: VecDeque::new(),
+            deadline: Duration::ZERO,
         }
     }
 
@@ -75,12 +83,18 @@ impl Judge {
 
     /// Returns the deadline for the current answer; none if no request is open.
     pub fn deadline(&self) -> Option<Duration> {
-        self.asked.as_ref().map(|(_, deadline)| *deadline)
+        Some(self.deadline).filter(|_| !self.asked.is_empty())
     }
 
     /// Returns the message with the last settings that the judge accepted.
     pub fn settings(&self) -> Option<&[u8]> {
         self.settings.as_deref()
+    }
+
+    /// Returns whether a request about files of this owner may be sent now.
+    pub fn has_room(&self, owner: u32) -> bool {
+        let bytes = || self.asked.iter().map(Vec::len).sum::<usize>();
+        self.asked.is_empty() || self.owner == Some(owner) && self.asked.len() < AHEAD.0 && bytes() < AHEAD.1
     }
 
     /// Sends a request about files of this owner; the answer comes from [`answer`](Self::answer). If the last files
@@ -96,6 +110,16 @@ impl Judge {
         if self.owner.replace(owner).is_some_and(|last| last != owner) {
             self.end();
         }
+        self.send(&message, poller)?;
+        if self.asked.is_empty() {
+            self.deadline = now() + PATIENCE;
+        }
+        self.asked.push_back(message);
+        Ok(())
+    }
+
+    /// Sends a message, to a new judge if none runs.
+    fn send(&mut self, message: &[u8], poller: &Poller) -> Result<(), String> {
         if self.running.is_none() {
             let program = self.program.display().to_string();
             let (mut channel, child) = self.start(poller).failed(&format!("start the judge `{program}`"))?;
@@ -106,28 +130,35 @@ impl Judge {
             self.running = Some((channel, child));
         }
         if let Some((channel, _)) = &mut self.running {
-            let _ = channel.send(&message, Vec::new());
+            let _ = channel.send(message, Vec::new());
         }
-        self.asked = Some((message, now() + PATIENCE));
         Ok(())
     }
 
     /// Sends and receives without blocking. Returns the answer to the current request if it came; `Some(None)` means
     /// that the judge ended and no answer will come.
-    pub fn answer(&mut self) -> Option<Option<JudgeReply>> {
+    pub fn answer(&mut self, poller: &Poller) -> Option<Option<JudgeReply>> {
         let answer = match self.receive() {
             Ok(None) => return None,
             Ok(Some(reply)) => Some(reply),
             Err(error) => {
-                let pid = self.end()?;
-                crate::log!("the judge (pid {pid}) ended: {error}; fnd-spawner starts a new one when needed");
+                if let Some(pid) = self.end() {
+                    crate::log!("the judge (pid {pid}) ended: {error}; fnd-spawner starts a new one when needed");
+                }
                 None
             }
         };
-        let (message, _) = self.asked.take()?;
+        let message = self.asked.pop_front()?;
+        self.deadline = now() + PATIENCE;
         if matches!(&answer, Some(JudgeReply::Settings(settings)) if settings.settings.settings.verdict.policy.is_some())
         {
             self.settings = Some(message);
+        }
+        if answer.is_none() {
+            let ahead = std::mem::take(&mut self.asked);
+            // If no judge can be started, the next call finds none running.
+            let _ = ahead.iter().try_for_each(|message| self.send(message, poller)).map_err(|why| crate::log!("{why}"));
+            self.asked = ahead;
         }
         Some(answer)
     }
@@ -147,7 +178,9 @@ impl Judge {
     }
 
     fn receive(&mut self) -> io::Result<Option<JudgeReply>> {
-        let Some((channel, _)) = &mut self.running else { return Ok(None) };
+        let Some((channel, _)) = &mut self.running else {
+            return if self.asked.is_empty() { Ok(None) } else { Err(io::ErrorKind::NotConnected.into()) };
+        };
         channel.flush()?;
         while let Some(frame) = channel.receive()? {
             self.unwanted.extend(frame.descriptors);

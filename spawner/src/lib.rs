@@ -18,6 +18,7 @@
 //! - `credentials`: secrets and service bindings of functions
 //! - `decrypter`: has secrets beside functions decrypted, or found in YAML
 //! - `environment`: command line and environment of a process
+//! - `facts`: what is known of directories and interpreters for a moment
 //! - `foreign`: files of other systems, for the child that makes functions of them
 //! - `grants`: users and groups that a function may have
 //! - `install`: reads, judges and copies a function
@@ -55,6 +56,7 @@ pub mod contain;
 pub mod credentials;
 pub mod decrypter;
 pub mod environment;
+pub mod facts;
 pub mod foreign;
 pub mod grants;
 pub mod install;

@@ -1,6 +1,7 @@
 //! Decides what a plan may be granted, by facts that root owns: users, interpreters, limits. Nothing here relies on the
 //! judge.
 
+use crate::facts::Facts;
 use crate::sandbox::identity::Identity;
 use crate::sandbox::mounts;
 use fnd_wire::frame::Problem;
@@ -9,7 +10,6 @@ use fnd_wire::sandbox::Sandbox;
 use fnd_wire::trust::{self, refusal};
 use nix::unistd::{Group, Uid, User as Account};
 use rustix::process::Gid;
-use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
@@ -43,11 +43,9 @@ pub fn problem(file: &str, message: impl Into<String>, help: impl Into<String>) 
     Problem { file: file.to_owned(), message: message.into(), help: help.into() }
 }
 
-/// Returns the first path, of a file or directory (a real path) and those above, that anybody besides these owners can
-/// change; none if only they can.
+/// Returns what [`Facts::insecure_above`] returns, as of now.
 pub fn insecure_above(dir: &Path, owners: &[u32]) -> Option<PathBuf> {
-    let fine = |meta: Metadata| trust::secure(meta.mode(), meta.is_dir(), meta.uid()) && owners.contains(&meta.uid());
-    dir.ancestors().find(|above| !fs::metadata(above).is_ok_and(fine)).map(Path::to_owned)
+    Facts::default().insecure_above(dir, owners)
 }
 
 /// Returns the identity that a plan runs with (absent: that of the spawner, which is not root) and the user's name for
@@ -127,14 +125,14 @@ pub fn interpreter(
     plan: &Plan,
     file: &str,
     owner: u32,
-    myself: &Myself,
+    (myself, facts): (&Myself, &Facts),
 ) -> Result<(Interpreter, Vec<Problem>), Problem> {
     let mut passed = Vec::new();
     let mut why_not = Vec::new();
     for (index, candidate) in plan.interpreters.iter().enumerate() {
         let asked = u32::try_from(index).is_ok_and(|index| index < plan.asked_interpreters);
         let owners = [0, if asked { owner } else { myself.uid }];
-        match usable(candidate, &owners) {
+        match usable(candidate, &owners, facts) {
             Ok((real, seal)) => return Ok((Interpreter { given: candidate.clone(), real, seal }, passed)),
             Err(why) => {
                 why_not.push(format!("`{candidate}` {why}"));
@@ -153,15 +151,16 @@ pub fn interpreter(
 ///
 /// # Errors
 /// The reason of the refusal, and what to do.
-pub fn shim(plan: &Plan, myself: &Myself) -> Result<(), Problem> {
+pub fn shim(plan: &Plan, myself: &Myself, facts: &Facts) -> Result<(), Problem> {
     let Some(shim) = plan.mode.handler().filter(|shim| !shim.is_empty()) else { return Ok(()) };
     let bad = |why: String, help: String| problem(shim, format!("the shim of runtime `{}` {why}", plan.runtime), help);
     let path = Path::new(shim);
-    let found = real(path).and_then(|real| safe(path, &real, &[0, myself.uid]).map(|()| real));
+    let found = real(path, facts).and_then(|real| safe(path, &real, &[0, myself.uid], facts).map(|()| real));
     let real = found.map_err(|why| bad(why, "reinstall the runtime".to_owned()))?;
     // If fnd is not root, functions run as its user, which has read the runtime's description beside the shim.
     let closed = |path: &&Path| {
-        myself.root() && !fs::metadata(path).is_ok_and(|meta| meta.mode() & if meta.is_dir() { 0o1 } else { 0o4 } != 0)
+        myself.root()
+            && facts.metadata(path).is_none_or(|meta| meta.mode() & if meta.is_dir() { 0o1 } else { 0o4 } == 0)
     };
     match real.ancestors().chain(path.ancestors()).find(closed) {
         None => Ok(()),
@@ -173,19 +172,22 @@ pub fn shim(plan: &Plan, myself: &Myself) -> Result<(), Problem> {
     }
 }
 
-/// Checks that a function sees its interpreter: profile strict hides some places. `tools` are shown to every function.
+/// The sandbox of a function, and the directories that are shown to every function.
+type Shown<'a> = (&'a Sandbox, &'a [PathBuf], &'a Facts);
+
+/// Checks that a function sees its interpreter: profile strict hides some places.
 ///
 /// # Errors
 /// The place, and what to write.
-pub fn visible((sandbox, tools): (&Sandbox, &[PathBuf]), file: &str, interpreter: &Interpreter) -> Result<(), Problem> {
+pub fn visible(shown: Shown<'_>, file: &str, interpreter: &Interpreter) -> Result<(), Problem> {
     // A virtual environment's program is a link: both ends have to be there.
-    [&interpreter.given, &interpreter.real].into_iter().try_for_each(|path| visible_at((sandbox, tools), file, path))
+    [&interpreter.given, &interpreter.real].into_iter().try_for_each(|path| visible_at(shown, file, path))
 }
 
-fn visible_at((sandbox, tools): (&Sandbox, &[PathBuf]), file: &str, interpreter: &str) -> Result<(), Problem> {
+fn visible_at((sandbox, tools, facts): Shown<'_>, file: &str, interpreter: &str) -> Result<(), Problem> {
     let path = Path::new(interpreter);
     let above = |named: &&Path| path.starts_with(named);
-    let real = |named: &String| fs::canonicalize(named).ok();
+    let real = |named: &String| facts.real(named.as_ref()).ok();
     let shown = sandbox.read_only.iter().chain(&sandbox.read_write).filter_map(real);
     let shown: Vec<_> = shown.chain(tools.iter().cloned()).collect();
     let hidden = mounts::hidden_by(sandbox.profile).map(PathBuf::from);
@@ -208,36 +210,36 @@ fn visible_at((sandbox, tools): (&Sandbox, &[PathBuf]), file: &str, interpreter:
     }
 }
 
-fn real(path: &Path) -> Result<PathBuf, String> {
+fn real(path: &Path, facts: &Facts) -> Result<PathBuf, String> {
     if !path.is_absolute() {
         return Err("is not an absolute path".to_owned());
     }
-    fs::canonicalize(path).map_err(|error| match error.kind() {
+    facts.real(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => refusal::MISSING.to_owned(),
         _ => format!("can't be found: {error}"),
     })
 }
 
-fn safe(path: &Path, real: &Path, owners: &[u32]) -> Result<(), String> {
-    let given_in = path.parent().and_then(|dir| fs::canonicalize(dir).ok()).unwrap_or_default();
-    match insecure_above(real, owners).or_else(|| insecure_above(&given_in, owners)) {
+fn safe(path: &Path, real: &Path, owners: &[u32], facts: &Facts) -> Result<(), String> {
+    let given_in = path.parent().and_then(|dir| facts.real(dir).ok()).unwrap_or_default();
+    match facts.insecure_above(real, owners).or_else(|| facts.insecure_above(&given_in, owners)) {
         Some(insecure) => Err(refusal::not_safe(&insecure.display().to_string())),
         None => Ok(()),
     }
 }
 
-fn usable(candidate: &str, owners: &[u32]) -> Result<(String, [i64; 3]), String> {
+fn usable(candidate: &str, owners: &[u32], facts: &Facts) -> Result<(String, [i64; 3]), String> {
     let path = Path::new(candidate);
-    let real = real(path)?;
+    let real = real(path, facts)?;
     // A version manager's shim chooses the program by the working directory, which takes 100 ms.
     if [path, &real].iter().any(|path| path.components().any(|part| part == Component::Normal("shims".as_ref()))) {
         return Err(refusal::SHIM.to_owned());
     }
-    let meta = fs::metadata(&real).map_err(|error| format!("can't be read: {error}"))?;
+    let meta = facts.metadata(&real).ok_or("can't be read")?;
     if !meta.is_file() || meta.mode() & 0o111 == 0 {
         return Err(refusal::NOT_EXECUTABLE.to_owned());
     }
-    safe(path, &real, owners)?;
+    safe(path, &real, owners, facts)?;
     let seal = [meta.ino().cast_signed(), meta.size().cast_signed(), meta.mtime()];
     let real = real.into_os_string().into_string();
     real.map(|real| (real, seal)).map_err(|_| "has a path that is not UTF-8".to_owned())

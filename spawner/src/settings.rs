@@ -1,5 +1,6 @@
 //! Reads configuration and runtime descriptions for the judge; their content is not parsed here.
 
+use crate::facts::Facts;
 use crate::policy::Myself;
 use crate::source::{self, Kind};
 use fnd_wire::frame::Problem;
@@ -19,8 +20,9 @@ const FILES_MAX: usize = 1000;
 /// If there are problems, the settings must not be put in force.
 pub fn read(config: &Path, runtimes: &[PathBuf], myself: &Myself) -> (JudgeSettings, Vec<Problem>) {
     let mut problems = Vec::new();
+    let around = (myself, &Facts::default());
     let mut read = |paths: Vec<PathBuf>| {
-        let files = paths.iter().map(|path| read_file(path, myself));
+        let files = paths.iter().map(|path| read_file(path, around));
         files.filter_map(|file| file.map_err(|problem| problems.push(problem)).ok().flatten()).collect()
     };
     let mut files = below(&config.with_file_name("conf.d"));
@@ -39,12 +41,11 @@ fn below(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads one file; none if it is absent.
-fn read_file(path: &Path, myself: &Myself) -> Result<Option<JudgedFile>, Problem> {
+fn read_file(path: &Path, around: (&Myself, &Facts)) -> Result<Option<JudgedFile>, Problem> {
     let shown = path.display().to_string();
     let real = match fs::canonicalize(path) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         other => other.map_err(|error| source::unreadable(&shown, &error))?,
     };
-    let dir = real.parent().unwrap_or(&real);
-    source::open(dir, &real, shown, (Kind::File, &[]), myself)?.judged(FILE_MAX).map(Some)
+    source::open((&real, None), shown, (Kind::File, &[]), around)?.judged(FILE_MAX).map(Some)
 }

@@ -1,19 +1,18 @@
 //! Reads files that people wrote (functions and settings) without trusting them: every file is opened without following
 //! a link, checked on the descriptor that is read, and refused if somebody else could have written it.
 
-use crate::policy::{Myself, insecure_above, problem};
+use crate::facts::{Facts, only_of, open_real};
+use crate::policy::{Myself, problem};
 use crate::sandbox::identity;
 pub use fnd_wire::archive::{DEPTH_MAX, PATH_MAX};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::Problem;
 use fnd_wire::plan::JudgedFile;
 use fnd_wire::trust::refusal;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2, readlinkat};
-use rustix::io::Errno;
+use rustix::fs::{OFlags, readlinkat};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Metadata};
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -52,14 +51,16 @@ pub struct Sources {
     pub uploads: PathBuf,
     /// The user that the spawner runs as.
     pub myself: Myself,
+    /// What is known of directories at this moment.
+    pub facts: Facts,
 }
 
 /// The file that a path leads to after following links.
 struct Place {
-    /// The functions directory it is in, without links.
-    base: PathBuf,
     /// The path, without links.
     real: PathBuf,
+    /// Its state, if it was looked at last.
+    meta: Option<Metadata>,
     /// User and group of each link on the way.
     links: Vec<(u32, u32)>,
 }
@@ -76,7 +77,8 @@ impl Sources {
         let shown = dir.join(relative).display().to_string();
         let place = self.follow(dir, relative, &shown)?;
         let links = if self.myself.root() { place.links } else { Vec::new() };
-        let mut opened = open(&place.base, &place.real, shown, (wanted, &links), &self.myself)?;
+        let found = (place.real.as_path(), place.meta);
+        let mut opened = open(found, shown, (wanted, &links), (&self.myself, &self.facts))?;
         opened.trusted &= *dir != self.uploads;
         Ok(opened)
     }
@@ -84,13 +86,14 @@ impl Sources {
     /// Follows a path one name at a time. Nothing outside the functions directories is opened.
     fn follow(&self, dir: &Path, relative: &str, shown: &str) -> Result<Place, Problem> {
         let failed = |error: &io::Error| unreadable(shown, error);
-        let real_of = |dir: &PathBuf| Some((dir.clone(), fs::canonicalize(dir).ok()?));
+        let real_of = |dir: &PathBuf| Some((dir.clone(), self.facts.real(dir).ok()?));
         let bases: Vec<(PathBuf, PathBuf)> = self.dirs.iter().filter_map(real_of).collect();
         let within = |path: &Path| bases.iter().find(|(_, base)| path.starts_with(base) && path != base);
-        let mut real = fs::canonicalize(dir).map_err(|error| failed(&error))?;
-        let mut links = Vec::new();
+        let mut real = self.facts.real(dir).map_err(|error| failed(&error))?;
+        let (mut links, mut last) = (Vec::new(), None);
         let mut rest: Vec<OsString> = names(Path::new(relative)).collect();
         while let Some(name) = rest.pop() {
+            last = None;
             if name == ".." {
                 real.pop();
                 continue;
@@ -110,8 +113,8 @@ impl Sources {
             if real.components().count() > base.components().count() + DEPTH_MAX + 2 {
                 return Err(problem(shown, format!("it is more than {DEPTH_MAX} directory levels deep"), SHALLOWER));
             }
-            let component = beneath(base, &real, OFlags::PATH | OFlags::NOFOLLOW).map(File::from);
-            let component = component.map_err(|errno| failed(&errno.into()))?;
+            let component = self.facts.open(&real, OFlags::PATH | OFlags::NOFOLLOW);
+            let (component, _) = component.map_err(|error| failed(&error))?;
             let meta = component.metadata().map_err(|error| failed(&error))?;
             if meta.is_symlink() {
                 links.push((meta.uid(), meta.gid()));
@@ -126,10 +129,12 @@ impl Sources {
                     real = PathBuf::from("/");
                 }
                 rest.extend(names(target));
+            } else {
+                last = Some(meta);
             }
         }
-        let Some((_, base)) = within(&real) else { return Err(leads_out(shown, &real)) };
-        Ok(Place { base: base.clone(), real, links })
+        within(&real).ok_or_else(|| leads_out(shown, &real))?;
+        Ok(Place { real, meta: last, links })
     }
 }
 
@@ -144,26 +149,24 @@ fn leads_out(shown: &str, real: &Path) -> Problem {
     problem(shown, message, help)
 }
 
-/// Opens the file that a real path (without links) names, beneath a directory. Every user and group in `links` must be
-/// able to read it, too: they own the links that led to it.
+/// Opens the file that a real path (without links) names, beneath the descriptor of its directory; `known` is its state, if
+/// it was looked at already. Every user and group in `links` must be able to read it, too: they own the links that led to it.
 ///
 /// # Errors
 /// The problem with the file and what to do.
 pub fn open(
-    dir: &Path,
-    real: &Path,
+    (real, known): (&Path, Option<Metadata>),
     shown: String,
     (wanted, links): (Kind, &[(u32, u32)]),
-    myself: &Myself,
+    (myself, facts): (&Myself, &Facts),
 ) -> Result<Opened, Problem> {
     let inspect = |flags| {
-        let file = File::from(beneath(dir, real, flags).map_err(|errno| unreadable(&shown, &errno.into()))?);
-        let meta = file.metadata().map_err(|error| unreadable(&shown, &error))?;
-        Ok((file, meta))
+        let opened = facts.open(real, flags).and_then(|(file, above)| Ok((file.metadata()?, file, above)));
+        opened.map_err(|error| unreadable(&shown, &error))
     };
     // The file is checked through O_PATH first, since opening a device or FIFO can have effects. If the file was
     // exchanged since, the check after the second opening fails.
-    let (_, meta) = inspect(OFlags::PATH)?;
+    let meta = known.map_or_else(|| inspect(OFlags::PATH).map(|(meta, ..)| meta), Ok)?;
     if wanted == Kind::File && !meta.is_file() {
         let help = "only regular files and directories are read; remove it or move it elsewhere";
         return Err(problem(&shown, "it is not a regular file", help));
@@ -175,17 +178,20 @@ pub fn open(
         return Err(insecure(real));
     }
     let owners = [0, myself.uid, meta.uid()];
-    if let Some(above) = real.parent().and_then(|parent| insecure_above(parent, &owners)) {
+    if let Some(above) = real.parent().and_then(|parent| facts.insecure_above(parent, &owners)) {
         return Err(insecure(&above));
     }
     let read = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
     for (uid, gid) in links.iter().filter(|(uid, _)| *uid != 0) {
-        if identity::with_files_of((*uid, *gid), || beneath(dir, real, read).is_err()).unwrap_or(true) {
+        if identity::with_files_of((*uid, *gid), || open_real(real, read).is_err()).unwrap_or(true) {
             let message = format!("the owner of the symbolic link, uid {uid}, may not read `{}`", real.display());
             return Err(problem(&shown, message, "copy the file here, or make it readable for everybody"));
         }
     }
-    let (file, again) = inspect(read)?;
+    let (again, file, above) = inspect(read)?;
+    if !only_of(&above, &owners) {
+        return Err(insecure(real.parent().unwrap_or(real)));
+    }
     if (again.dev(), again.ino(), again.mode(), again.uid()) != (meta.dev(), meta.ino(), meta.mode(), meta.uid()) {
         return Err(changed(&shown));
     }
@@ -234,13 +240,6 @@ impl Opened {
     }
 }
 
-fn beneath(dir: &Path, real: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let below = real.strip_prefix(dir).map_err(|_| Errno::XDEV)?;
-    let no_links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let dir = openat2(CWD, dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), no_links)?;
-    openat2(dir, below, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH | no_links)
-}
-
 /// Returns the problem that a file can't be opened or read.
 pub fn unreadable(shown: &str, error: &io::Error) -> Problem {
     let help = match error.kind() {
@@ -266,6 +265,7 @@ fn changed(shown: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_change_right_behind_another_is_seen() {
@@ -273,8 +273,8 @@ mod tests {
         let path = dir.path().join("a.sh");
         for _ in 0..20 {
             fs::write(&path, "a").unwrap();
-            let opened =
-                open(dir.path(), &path, "a.sh".to_owned(), (Kind::File, &[]), &Myself::current()).ok().unwrap();
+            let around = (&Myself::current(), &Facts::default());
+            let opened = open((&path, None), "a.sh".to_owned(), (Kind::File, &[]), around).ok().unwrap();
             fs::write(&path, "b").unwrap();
             assert!(opened.unchanged(1).is_err());
         }

@@ -10,6 +10,7 @@ use crate::log::Failed as _;
 use fnd_wire::ids::{FunctionId, FunctionName};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -20,6 +21,8 @@ use std::path::Path;
 pub struct Uids {
     file: File,
     lines: Vec<(u32, FunctionName)>,
+    /// The index of each function's first line.
+    index: HashMap<FunctionName, usize>,
     /// Owners of homes that are not in the table, with the function's name if the home's name is that of a function.
     homes: Vec<(u32, Option<FunctionName>)>,
     unsynced: bool,
@@ -58,7 +61,7 @@ impl Uids {
         let text = std::io::read_to_string(&file).failed(&read)?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         file.set_len(whole as u64).failed(&read)?;
-        let mut table = Self { file, lines: Vec::new(), homes: Vec::new(), unsynced: false };
+        let mut table = Self { file, lines: Vec::new(), index: HashMap::new(), homes: Vec::new(), unsynced: false };
         for (index, line) in text.get(..whole).unwrap_or_default().lines().enumerate() {
             let entry = || {
                 let (uid, name) = line.split_once(' ')?;
@@ -73,9 +76,14 @@ impl Uids {
                     "restore it from a backup, or remove it: fnd then takes the uids from the owners of the homes";
                 format!("line {} of `{shown}` is damaged; {remedy}", index + 1)
             };
-            table.lines.push(entry().ok_or_else(wrong)?);
+            table.push(entry().ok_or_else(wrong)?);
         }
         Ok(table)
+    }
+
+    fn push(&mut self, line: (u32, FunctionName)) {
+        self.index.entry(line.1.clone()).or_insert(self.lines.len());
+        self.lines.push(line);
     }
 
     /// Adds the owners of homes that are not in the table; for others the table decides.
@@ -125,7 +133,7 @@ impl Uids {
         let line = format!("{line} {}\n", sum(&line));
         (&self.file).write_all(line.as_bytes()).inspect_err(cut).failed("append to the uid table")?;
         self.unsynced = true;
-        self.lines.push((uid, name.clone()));
+        self.push((uid, name.clone()));
         Ok((FunctionId(u32::try_from(self.lines.len()).unwrap_or(u32::MAX)), uid))
     }
 
@@ -150,7 +158,7 @@ impl Uids {
 
     /// Returns the number of a function.
     pub fn id(&self, name: &FunctionName) -> Option<FunctionId> {
-        let index = self.lines.iter().position(|(_, found)| found == name)?;
+        let index = self.index.get(name)?;
         u32::try_from(index + 1).ok().map(FunctionId)
     }
 }

@@ -157,6 +157,36 @@ fn the_judge_may_refuse_or_die_and_others_are_served() {
     check(&mut harness, "odd.sh", Some("odd.toml"), &["entry is not among the files"]);
 }
 
+/// Requests are sent to the judge ahead of its answers: the one that it was reading is lost, and no other.
+#[test]
+fn files_behind_one_that_ends_the_judge_are_judged_by_the_next() {
+    let mut harness = Harness::start();
+    let names: Vec<String> = (0..100).map(|number| format!("f{number}")).collect();
+    for (number, name) in names.iter().enumerate() {
+        harness.write(&format!("{name}.sh"), ":");
+        harness.write(&format!("{name}.toml"), if number % 10 == 7 { "crash=1" } else { "" });
+    }
+    let ask = |name: &String| {
+        let function = FunctionName::new(name).unwrap();
+        let (source, sidecar) = (format!("{name}.sh"), Some(format!("{name}.toml")));
+        Request::Install(Install { directory: 0, function, source, sidecar, directory_form: false })
+    };
+    let asked: Vec<u32> = names.iter().map(|name| harness.send(&ask(name), Vec::new())).collect();
+    for (number, asked) in asked.into_iter().enumerate() {
+        match harness.answer(asked).0 {
+            Reply::Installed(installed) => {
+                assert_eq!(installed.function.as_str(), names[number]);
+                assert_ne!(number % 10, 7, "it ends the judge");
+            }
+            Reply::Refused(refused) => {
+                assert_eq!((refused.function.as_str(), number % 10), (&*names[number], 7), "{:?}", refused.problems);
+                assert_eq!(refused.problems[0].message, "the judge ended while reading this file");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 #[test]
 fn a_judge_reads_files_of_one_owner_only() {
     if !common::root() {

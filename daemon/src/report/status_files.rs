@@ -36,6 +36,8 @@ pub(crate) struct StatusFiles {
     sync: bool,
     /// When each function's file was last written, for those written in the last 50 ms or with changes waiting.
     recent: HashMap<FunctionName, Recent>,
+    /// Not later than the first of those changes is to be written: ten thousand functions change within a moment.
+    next: Option<Duration>,
     /// Functions whose last write failed, so that each failure is reported once.
     failing: HashSet<FunctionName>,
     /// Callers that wait until a function's changes are written.
@@ -79,6 +81,7 @@ impl StatusFiles {
             mode,
             sync,
             recent: HashMap::new(),
+            next: None,
             failing: HashSet::new(),
             waiting: HashMap::new(),
         })
@@ -99,6 +102,8 @@ impl StatusFiles {
         match self.recent.get_mut(function) {
             Some(recent) if mono < recent.written + AT_MOST_EVERY => {
                 recent.changed = true;
+                let due = recent.written + AT_MOST_EVERY;
+                self.is_due(due);
                 false
             }
             Some(recent) => {
@@ -115,8 +120,11 @@ impl StatusFiles {
     /// Returns when [`Self::due`] next has something.
     #[must_use]
     pub(crate) fn next_due(&self) -> Option<Duration> {
-        let waiting = self.recent.values().filter(|recent| recent.changed);
-        waiting.map(|recent| recent.written + AT_MOST_EVERY).min()
+        self.next
+    }
+
+    fn is_due(&mut self, at: Duration) {
+        self.next = Some(self.next.map_or(at, |next| next.min(at)));
     }
 
     /// Returns the functions whose files are to be written now.
@@ -138,6 +146,8 @@ impl StatusFiles {
         });
         // At the start the files of all functions are written.
         self.recent.shrink_to(RECENT_KEPT);
+        let waiting = self.recent.values().filter(|recent| recent.changed);
+        self.next = waiting.map(|recent| recent.written + AT_MOST_EVERY).min();
         due
     }
 
@@ -156,6 +166,7 @@ impl StatusFiles {
             changed: true,
         };
         self.recent.insert(function.clone(), again);
+        self.is_due(mono + TRIED_AGAIN);
         self.failing.insert(function.clone())
     }
 
@@ -173,6 +184,7 @@ impl StatusFiles {
 
     /// Returns every function with changes that wait, for fnd's end.
     pub(crate) fn all_due(&mut self) -> Vec<FunctionName> {
+        self.next = None;
         let waiting = self.recent.drain().filter(|(_, recent)| recent.changed);
         waiting.map(|(function, _)| function).collect()
     }

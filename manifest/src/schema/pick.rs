@@ -5,7 +5,8 @@ use super::read::constant;
 use super::tree::{Node, Table, Value, find};
 use crate::json_text::JsonText;
 use fnd_wire::ids::FunctionName;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -31,6 +32,22 @@ pub fn key_at(keys: &'static [Key], path: &str) -> Option<&'static Key> {
     }
 }
 
+thread_local! {
+    /// The defaults that were parsed, by the address of their key, which is a constant.
+    static DEFAULTS: RefCell<HashMap<*const Key, Value>> = RefCell::default();
+}
+
+/// Returns the default of a key. It is parsed once: most keys of most manifests are not written, and parsing more than a
+/// hundred constants would take longer than all else that is done for a manifest.
+fn default_of(key: &'static Key) -> Value {
+    if let Some(known) = DEFAULTS.with_borrow(|known| known.get(&std::ptr::from_ref(key)).cloned()) {
+        return known;
+    }
+    let parsed = constant(&key.kind, key.default);
+    DEFAULTS.with_borrow_mut(|known| known.insert(key, parsed.clone()));
+    parsed
+}
+
 impl<'a> Pick<'a> {
     /// Returns the value of a key with its position; absent if it was not written.
     #[must_use]
@@ -44,7 +61,7 @@ impl<'a> Pick<'a> {
             return Some(node.value.clone());
         }
         let key = key_at(self.keys, path).expect("a key of the schema");
-        (!key.default.is_empty()).then(|| constant(&key.kind, key.default))
+        (!key.default.is_empty()).then(|| default_of(key))
     }
 
     /// Returns the value of a key, else its default, else what the type has for a key without a value.

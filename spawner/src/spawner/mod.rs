@@ -22,6 +22,7 @@ mod verdicts;
 use crate::args::{Args, SocketSource};
 use crate::cgroup::{self, Tree};
 use crate::clock::{self, now};
+use crate::facts::Facts;
 use crate::grants::Grants;
 use crate::install::{self, Progress, Snapshot};
 use crate::judge::Judge;
@@ -112,7 +113,7 @@ pub struct Spawner {
     passed_over: usize,
     reading: Option<Snapshot>,
     next: Option<(Subject, JudgeRequest)>,
-    judging: Option<Subject>,
+    judging: VecDeque<Subject>,
     snapshots: u64,
     /// Snapshots whose large file was copied; the rest of their files is still to be read.
     copied: VecDeque<Snapshot>,
@@ -185,6 +186,7 @@ impl Spawner {
                 dirs: args.functions.clone(),
                 uploads: args.state.join(UPLOADS),
                 myself: myself.clone(),
+                facts: Facts::default(),
             },
             uids,
             ranges,
@@ -197,7 +199,7 @@ impl Spawner {
             passed_over: 0,
             reading: None,
             next: None,
-            judging: None,
+            judging: VecDeque::new(),
             snapshots: crate::clock::unix_ms(), // so no name is one that an earlier spawner left
             copied: VecDeque::new(),
             helpers: Helpers::default(),

@@ -62,36 +62,45 @@ impl Spawner {
         self.helpers.disown();
     }
 
-    /// Handles the judge's answer if it came, and the judge's end.
+    /// Handles the judge's answers that came, and the judge's end.
     pub(super) fn judge_answered(&mut self) {
-        let reply = self.judge.answer();
-        self.helpers.close(self.judge.take_unwanted());
-        if let Some(reply) = reply
-            && let Some(subject) = self.judging.take()
-        {
-            self.judged(subject, reply);
+        while let Some(reply) = self.judge.answer(&self.poller) {
+            if let Some(subject) = self.judging.pop_front() {
+                self.judged(subject, reply);
+            }
         }
+        self.helpers.close(self.judge.take_unwanted());
     }
 
-    /// Handles the judge's answer, sends the judge the next question, and reads files for the question after that.
+    /// Reads files for one turn, and sends them to the judge; handles the end of a judge that is silent.
     pub(super) fn judge_some(&mut self) {
-        if self.judge.deadline().is_some() {
+        if self.judge.deadline().is_some_and(|deadline| now() >= deadline) {
             self.judge_answered();
         }
-        if self.next.is_none() {
-            self.next = self.read_some();
-        }
-        if self.judge.deadline().is_none()
-            && let Some((subject, question)) = self.next.take()
-        {
+        let until = now() + install::TURN.2;
+        while now() < until {
+            if self.next.is_none() {
+                self.next = self.read_some();
+            }
+            let Some((subject, question)) = self.next.take() else { if self.can_read() { continue } else { break } };
             let owner = match &subject {
                 Subject::Settings(..) => self.sources.myself.uid,
                 Subject::Function(snapshot) => snapshot.owner,
             };
+            // Functions are judged by the settings that are in force when they are installed.
+            let is_settings = |subject: &Subject| matches!(subject, Subject::Settings(..));
+            let waits = |last| is_settings(last) || is_settings(&subject);
+            if self.judging.back().is_some_and(waits) || !self.judge.has_room(owner) {
+                self.next = Some((subject, question));
+                break;
+            }
             match self.judge.ask(&question, owner, &self.poller) {
-                Ok(()) => self.judging = Some(subject),
+                Ok(()) => self.judging.push_back(subject),
                 Err(why) => self.unjudged(subject, &why, "check the option --fnd and the log of fnd-spawner"),
             }
+        }
+        if !self.can_read() && self.judging.is_empty() {
+            self.sources.facts = Facts::default();
         }
     }
 
@@ -303,7 +312,7 @@ impl Spawner {
         let one = |message: String, help: &str| vec![problem(shown, message, help)];
         let unread = || one("the configuration has not been read yet".to_owned(), "try again");
         let policy = self.policy.as_ref().ok_or_else(unread)?;
-        let host = self.workers.host();
+        let (host, facts) = (self.workers.host(), &self.sources.facts);
         let function = &snapshot.install.function;
         if let Some(why) = plan.flaw(function, snapshot.holds(&plan.entry)).or_else(|| sandbox.flaw()) {
             return Err(one(why, "correct the manifest"));
@@ -313,9 +322,9 @@ impl Spawner {
                 .check(&plan)
                 .map_err(|why| one(why, "write the user into the manifest, or choose another release"))?;
         }
-        let (interpreter, mut warnings) =
-            policy::interpreter(&plan, shown, snapshot.owner, &host.myself).map_err(|problem| vec![problem])?;
-        policy::shim(&plan, &host.myself).map_err(|problem| vec![problem])?;
+        let (interpreter, mut warnings) = policy::interpreter(&plan, shown, snapshot.owner, (&host.myself, facts))
+            .map_err(|problem| vec![problem])?;
+        policy::shim(&plan, &host.myself, facts).map_err(|problem| vec![problem])?;
         for (limit, why) in host.missing().iter().filter(|(limit, _)| plan.limits.asked.contains(limit)) {
             let message = format!("the limit `{limit}` can't be enforced here: {why}");
             if !self.args.best_effort && !policy.best_effort_limits {
@@ -339,8 +348,8 @@ impl Spawner {
             let message = format!("its sandbox needs `{layer}`, which this machine can't give: {why}");
             return Err(one(message, "remove the setting from `[sandbox]` of the manifest, or use another machine"));
         }
-        let tools: Vec<_> = host.tools().collect();
-        policy::visible((&sandbox, &tools), shown, &interpreter).map_err(|problem| vec![problem])?;
+        let tools: Vec<_> = host.tools(facts).collect();
+        policy::visible((&sandbox, &tools, facts), shown, &interpreter).map_err(|problem| vec![problem])?;
         let range = host.myself.root().then_some(policy.uid_range);
         let assigned = self.uids.assign(function, range, host.myself.uid);
         let (id, uid) = assigned.map_err(|why| one(why, "check `[users]` in fnd.toml"))?;

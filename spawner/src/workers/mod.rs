@@ -30,6 +30,7 @@ use crate::clone::{self, Child, Exec};
 use crate::contain::Report;
 use crate::credentials::{self, Gathered};
 use crate::environment;
+use crate::facts::Facts;
 use crate::grants::Grants;
 use crate::install::Planned;
 use crate::launcher::{self, Answer, Order, Spec};
@@ -114,9 +115,9 @@ impl Host {
     }
 
     /// Returns the directories that every function sees: those of runtimes, and `interpreters` beside each of them.
-    pub fn tools(&self) -> impl Iterator<Item = PathBuf> + '_ {
+    pub fn tools<'a>(&'a self, facts: &'a Facts) -> impl Iterator<Item = PathBuf> + 'a {
         let both = self.runtimes.iter().flat_map(|dir| [dir.clone(), dir.with_file_name("interpreters")]);
-        both.filter_map(|path| fs::canonicalize(path).ok())
+        both.filter_map(|path| facts.real(&path).ok())
     }
 
     /// Returns the limits that can't be enforced here, each with the reason.
