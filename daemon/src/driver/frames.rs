@@ -221,7 +221,7 @@ impl State {
         let (mut result, printed) = self.workers.detach(frame.worker);
         printed.into_iter().for_each(|call| self.records.await_output(call));
         if let Some(captured) = self.output.finish_silent(frame.worker, &mut result) {
-            return self.captured(frame, captured);
+            return self.captured(&frame, captured);
         }
         let messages = self.inbox.for_threads();
         self.output.finish(frame.worker, result, move |captured| {

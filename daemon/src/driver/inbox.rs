@@ -223,19 +223,19 @@ impl State {
                     self.record(ended, &captured.last_lines);
                 }
             }
-            Message::Captured(both) => self.captured(both.0, both.1),
+            Message::Captured(both) => self.captured(&both.0, both.1),
         }
     }
 
     /// Handles the end of a worker of which all output was read.
-    pub(super) fn captured(&mut self, frame: Exited, mut captured: Captured) {
+    pub(super) fn captured(&mut self, frame: &Exited, mut captured: Captured) {
         let output = std::mem::take(&mut captured.last_lines);
         if !output.is_empty() {
             self.follow_ups.outputs.insert(frame.worker, output);
         }
         // The worker has answered before it ended.
         self.explain(None, |_, answered| answered.worker == frame.worker);
-        let exited = exited(&frame, captured, &self.node.places.state);
+        let exited = exited(frame, captured, &self.node.places.state);
         self.show_and_answer_first(Event::Exited(Box::new(exited)));
         self.workers.masks.forget(frame.worker);
     }

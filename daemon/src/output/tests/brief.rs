@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// Makes the facts of an invocation from its number.
+type Facts<'a> = &'a dyn Fn(u128) -> Meta;
+
 fn result(bytes: &[u8]) -> Option<OwnedFd> {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
@@ -27,7 +30,7 @@ fn a_silent_worker_is_over_at_once_with_the_same_result() {
         mask: Some(mask(&["correct horse"])),
         ..meta(id)
     };
-    let workers: [(&dyn Fn(u128) -> Meta, &[u8]); 6] = [
+    let workers: [(Facts<'_>, &[u8]); 6] = [
         (&meta, b""),
         (&meta, b"[1]\n"),
         (&meta, b"text\xff"),
