@@ -35,7 +35,7 @@ pub(super) struct Invocation {
     pub(super) priority: i8,
     /// Order of acceptance.
     pub(super) number: u64,
-    /// Only [`Queue::change`](super::queue::Queue::change) changes it.
+    /// Only [`Books::change`](super::queue::Books::change) changes it.
     pub(super) stage: Stage,
     /// Whether the invocation outlives this fnd.
     pub(super) durable: bool,

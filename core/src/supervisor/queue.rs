@@ -1,6 +1,6 @@
 //! The queue of one function: every accepted invocation that has not ended, in the books that say what it waits for.
 //!
-//! The stage of an invocation decides in which books it is. [`Queue::change`] changes the stage and the books together,
+//! The stage of an invocation decides in which books it is. [`Books::change`] changes the stage and the books together,
 //! and no other file changes the books.
 //!
 //! | stage | books, besides `live` |
