@@ -321,7 +321,9 @@ impl FunctionPlaces {
             return false; // also if `tmp` can't be read
         }
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
-            let _ = fs::remove_file(entry.path()); // if one stays, the next start replaces it or fails
+            if entry.file_name() != "tmp" {
+                let _ = fs::remove_file(entry.path()); // if one stays, the next start replaces it or fails
+            }
         }
         // The function may have changed the mode. The rename fails if another directory is kept already.
         let mode = fs::set_permissions(&tmp, Permissions::from_mode(0o700));
@@ -330,18 +332,20 @@ impl FunctionPlaces {
     }
 }
 
-/// Makes a result file in a directory of root, and returns it open for reading only.
+/// Makes a result file in a directory of root, and returns it open for reading only, as fnd gets it.
 fn make_result(path: &Path, owner: Option<&Identity>) -> io::Result<File> {
-    // Each spawner numbers its workers anew, so an earlier spawner may have left a file of the same number. If this file
-    // can't be removed, the next step fails.
-    let _ = fs::remove_file(path);
-    // The file is opened twice, because fnd's descriptor is for reading only. The file is new, so it has no other owner.
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    let file = File::open(path)?;
+    use rustix::fs::{Mode, OFlags, open};
+    let make = || open(path, OFlags::CREATE | OFlags::EXCL | OFlags::RDONLY | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
+    // Each spawner numbers its workers anew, so an earlier spawner may have left a file of the same number.
+    let file = make().or_else(|_| {
+        let _ = fs::remove_file(path); // if it stays, the next step fails
+        make()
+    })?;
+    // The file is new, so it has no other owner.
     if let Some(owner) = owner {
-        std::os::unix::fs::fchown(&made, Some(owner.uid), Some(owner.gid))?;
+        std::os::unix::fs::fchown(&file, Some(owner.uid), Some(owner.gid))?;
     }
-    Ok(file)
+    Ok(file.into())
 }
 
 /// Returns the names in a directory; none if it can't be read.

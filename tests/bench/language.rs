@@ -91,7 +91,8 @@ impl Language {
         command
             .env("FND_FUNCTION", "handler")
             .env("MOD_NAME", "handler")
-            .env("FUNC_HANDLER", "");
+            .env("FUNC_HANDLER", "")
+            .env("PYTHONDONTWRITEBYTECODE", "1");
         command
     }
 
