@@ -169,6 +169,11 @@ impl Places {
         (unlisted.into_iter().take(SWEPT_MAX).collect(), count)
     }
 
+    /// Removes the result files that an earlier spawner made ready.
+    pub fn remove_spare_results(&self) {
+        names(&self.state.join("tmp")).iter().for_each(|function| self.of(function).remove_spare_result());
+    }
+
     /// Returns an empty directory, in which each function's view of the files is put together.
     pub fn root(&self) -> PathBuf {
         self.run.join("root")
@@ -309,6 +314,11 @@ impl FunctionPlaces {
         let spare = self.tmp.join(SPARE);
         own(&spare.join("tmp"), owner)?;
         make_result(&spare.join(SPARE_RESULT), owner)
+    }
+
+    /// Removes the result file in the spare directory.
+    pub fn remove_spare_result(&self) {
+        let _ = fs::remove_file(self.tmp.join(SPARE).join(SPARE_RESULT)); // it may not be there
     }
 
     /// Removes an invocation's directory, or keeps it for the next invocation, if its `tmp` is empty; returns whether

@@ -68,4 +68,5 @@ fn a_start_is_made_ready_after_the_run_before_and_goes_with_the_function() {
     assert_eq!(harness.release(&installed, InvocationId(9)), Reply::Done);
     assert_eq!(leaves().len(), 1);
     until("the function's cgroup to be gone", || !group.exists());
+    until("its result file to be gone", || !state.join("spare/result.0").exists());
 }

@@ -13,8 +13,20 @@ use nix::sys::statfs::{
 use std::path::Path;
 use std::time::Duration;
 
+/// A little more than the age at which fnd takes a file for complete without having seen that it was closed.
+const SETTLED: Duration = Duration::from_millis(2200);
+
 /// A measurement that takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Waits until no function's file is so young that fnd would wait for it: it may still be written to (`catalog/scan.rs`).
+fn let_files_settle(fnd: &Fnd, youngest: &str) {
+    let path = fnd.path("functions").join(youngest);
+    wait_until("the files to be old enough", PATIENCE, || {
+        let modified = std::fs::metadata(&path).and_then(|meta| meta.modified()).ok()?;
+        modified.elapsed().is_ok_and(|age| age > SETTLED).then_some(())
+    });
+}
 
 /// Long lists.
 const LISTS: [&str; 3] = ["/v1/status", "/v1/functions", "/metrics"];
@@ -56,6 +68,7 @@ pub(crate) fn measure(rounds: usize, files: usize, table: &mut Table) {
         setup = setup.file(&format!("many-{n}.sh"), &script(&n.to_string()));
     }
     let mut fnd = Fnd::prepare(&setup);
+    let_files_settle(&fnd, &format!("many-{}.sh", files.saturating_sub(1)));
     let start = now();
     fnd.launch();
     let path = status_path(&fnd);
@@ -88,6 +101,7 @@ pub(crate) fn measure(rounds: usize, files: usize, table: &mut Table) {
     );
     fnd.stop();
 
+    let_files_settle(&fnd, &format!("{changed}.sh"));
     let start = now();
     fnd.launch();
     wait_until("all functions to be ready again", PATIENCE, || {

@@ -117,7 +117,9 @@ impl Thread {
                 self.let_go(mark);
             }
             while let Some(piped) = self.taken_over() {
+                let marks = [0, 1].map(|stream| piped.worker.0 * 2 + stream);
                 self.start_fresh(piped);
+                marks.into_iter().for_each(|mark| self.read_first(mark));
             }
             if self.write_at.is_some_and(|at| clock::monotonic() >= at) {
                 self.write_heads();
@@ -177,6 +179,14 @@ impl Thread {
             stderr,
         };
         self.running.insert(worker, running);
+    }
+
+    /// Reads the first bytes of a pipe that has waited for a moment; if there are none yet, they are delayed.
+    fn read_first(&mut self, mark: u64) {
+        let has_bytes = |pipe: &mut Pipe| rustix::io::ioctl_fionread(&pipe.end).is_ok_and(|bytes| bytes > 0);
+        if self.pipe(mark).is_some_and(has_bytes) {
+            self.let_go(mark);
+        }
     }
 
     /// Returns a worker that has run for a moment and has not ended.

@@ -211,6 +211,7 @@ impl Spawner {
         };
         spawner.workers.restore_ends(&spawner.exits())?;
         spawner.remove_staged();
+        spawner.workers.host().places.remove_spare_results();
         spawner.workers.add_stale_sockets(sockets::set_aside(&spawner.workers.host().places.http()));
         if let Some(SocketSource::Inherited(number)) = spawner.args.socket {
             let socket = listener::inherited(number);

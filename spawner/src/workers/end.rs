@@ -124,7 +124,9 @@ impl Workers {
             if let Some(Active { group: Some(group), .. }) = self.active.remove(&function) {
                 group.remove(); // dropping `oom` closes it, which ends the watch
             }
-            self.unbound(function, &self.host.places.of(&launcher.plan.function.file_form()));
+            let places = self.host.places.of(&launcher.plan.function.file_form());
+            places.remove_spare_result();
+            self.unbound(function, &places);
         }
     }
 
