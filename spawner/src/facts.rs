@@ -36,7 +36,7 @@ pub struct Facts {
     directories: Kept<Rc<(File, Metadata)>>,
 }
 
-/// What is known of paths, and since when.
+/// The facts about paths, and when the first of them was found.
 type Kept<T> = RefCell<(Duration, HashMap<OsString, T>)>;
 
 fn kept<T: Clone, E>(kept: &Kept<T>, path: &Path, find: impl FnOnce() -> Result<T, E>) -> Result<T, E> {

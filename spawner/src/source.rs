@@ -51,7 +51,7 @@ pub struct Sources {
     pub uploads: PathBuf,
     /// The user that the spawner runs as.
     pub myself: Myself,
-    /// What is known of directories at this moment.
+    /// The facts about directories at this moment.
     pub facts: Facts,
 }
 

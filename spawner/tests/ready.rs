@@ -1,4 +1,4 @@
-//! What is made ready for a function's next start is used by it, belongs to its user, and is not left behind.
+//! The next start of a function uses the parts that were made ready for it; they belong to its user and are not left behind.
 #![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
 
 mod common;

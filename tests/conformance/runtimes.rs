@@ -19,7 +19,7 @@ pub(crate) struct Runtime {
     /// Empty: the entry is executed itself.
     interpreter: Option<PathBuf>,
     description: Description,
-    /// What replaces `{concurrency}`; none: the item is left out, and the shim takes several calls at once.
+    /// The value of `{concurrency}`; none: the item is left out, and the shim takes several calls at once.
     concurrency: Option<u32>,
 }
 

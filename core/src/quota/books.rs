@@ -268,7 +268,7 @@ impl Course {
 }
 
 impl Found {
-    /// What is known of a function that has not run.
+    /// The facts about a function that has not run.
     const NOTHING: &Self = &Self {
         measured: None,
         failure: None,

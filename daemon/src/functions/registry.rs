@@ -78,7 +78,7 @@ impl Serving {
     }
 }
 
-/// What many functions have alike, stored once: of ten thousand functions most have the same rules.
+/// The values that many functions have alike, stored once: of ten thousand functions most have the same rules.
 #[derive(Debug, Default)]
 struct Alike {
     manifests: Recent<Manifest>,

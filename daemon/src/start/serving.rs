@@ -252,7 +252,7 @@ async fn supervise(
         daemon.state.borrow_mut().all_known();
         drop(daemon.state.borrow_mut().functions.report_problems());
         systemd::ready();
-        // What was needed only to find and install all functions is free now, in between what stays.
+        // The memory that only finding and installing all functions needed is free now, between blocks that stay.
         allocator::give_back();
         let functions = daemon.state.borrow().functions.registry.iter().count();
         let socket = places.run_dir.join("control.sock");

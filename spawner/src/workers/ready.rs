@@ -10,7 +10,7 @@ const READY_MAX: usize = 64;
 
 /// The parts of a start.
 pub(super) struct Ready {
-    /// Who owns the pipes and the result file; absent: this process's user.
+    /// The owner of the pipes and the result file; absent: this process's user.
     owner: Option<Identity>,
     /// The leaf, and its directory for `CLONE_INTO_CGROUP`; absent without cgroups.
     pub(super) leaf: Option<(Leaf, OwnedFd)>,

@@ -44,7 +44,7 @@ pub struct Conversation {
     /// Watched for bytes only: if it were watched for room too, each message that a worker takes would wake fnd.
     socket: AsyncFd<OwnedFd>,
     decoder: RefCell<Decoder>,
-    /// What the socket has not taken, in parts.
+    /// The bytes that the socket has not taken, in parts.
     unsent: RefCell<VecDeque<Bytes>>,
     course: Cell<Course>,
     /// The course changed, or something is unsent.

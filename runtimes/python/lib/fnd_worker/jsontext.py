@@ -19,7 +19,7 @@ def of_parts():
     from _json import encode_basestring, make_encoder, make_scanner
 
     class Context:
-        """What a scanner asks for."""
+        """The attributes that a scanner asks for."""
 
         strict, object_hook, object_pairs_hook = True, None, None
         parse_float, parse_int = float, int

@@ -29,7 +29,7 @@ class Large:
         begin = 4 + int.from_bytes(self.early[:4], "little")
         if begin <= len(self.early):
             self.head = head_of(self.early, begin)
-            # Nobody else has these bytes, so the file copies them neither now nor when it returns them.
+            # No other object refers to these bytes, so the file copies them neither now nor when it returns them.
             self.file = BytesIO(bytes((self.head.get("data") or 0) + (self.head.get("previous") or 0)))
             self.view, self.at = self.file.getbuffer(), 0
             rest = memoryview(self.early)[begin:]
