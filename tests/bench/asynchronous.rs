@@ -43,7 +43,7 @@ pub(crate) fn measure(rounds: usize, queued: usize, table: &mut Table) {
 
     let held = hold(&fnd.path("state/home/queued"));
     let before = fnd.wait_ready("queued").runs;
-    let accepted = run_at(CALLERS, queued, || caller("invocations"), Caller::call);
+    let accepted = run_at((CALLERS, 0), queued, || caller("invocations"), Caller::call);
     table.load(
         &format!("fnd: accepted on disk, {CALLERS} at once"),
         &accepted,

@@ -4,7 +4,7 @@
 use crate::cpu::Cpu;
 use crate::http::{Caller, Server};
 use crate::language::Language;
-use crate::load::{self, Load, in_turns, paced, timed};
+use crate::load::{self, Load, in_turns, in_turns_after, paced, timed};
 use crate::peers::{Found, Peer};
 use crate::raw::Worker;
 use crate::table::{Table, Times};
@@ -14,6 +14,10 @@ use std::process::{Command, Stdio};
 
 /// How much more often a warm call is measured than the start of a process: it is a hundred times shorter.
 pub(crate) const WARM: usize = 10;
+
+/// Calls of each caller that do not count before warm calls are measured, of fnd and of its peers alike: V8 compiles the code of
+/// a call again and again in its first hundreds.
+pub(crate) const FIRST: usize = 500;
 
 /// Every function of every language: what its name ends with, its manifest, and whether it imports much.
 const FUNCTIONS: [(&str, &[&str], bool); 3] = [
@@ -64,7 +68,11 @@ impl Bench<'_> {
         let function = format!("{id}-warm");
         let Some(with_spin) = self.with_spin else { return };
         let (mut plain, mut spin) = (self.caller(&function), caller(with_spin, &function));
-        let times = in_turns(rounds, &mut [Box::new(|| plain.call()), Box::new(|| spin.call())]);
+        let times = in_turns_after(
+            FIRST,
+            rounds,
+            &mut [Box::new(|| plain.call()), Box::new(|| spin.call())],
+        );
         let [without, with] = <[_; 2]>::try_from(times).expect("each action has its times");
         self.table
             .times(&format!("fnd: {id} handler, warm, spin = \"50us\""), &with, &without);
@@ -75,8 +83,13 @@ impl Bench<'_> {
             (2, with_spin, "spin"),
         ] {
             let before = Cpu::of(fnd);
-            let load = load::run_at(callers, rounds * callers, || caller(fnd, &function), Caller::call);
-            let used = Cpu::of(fnd).since(&before).each(load.times.count());
+            let load = load::run_at(
+                (callers, FIRST),
+                rounds * callers,
+                || caller(fnd, &function),
+                Caller::call,
+            );
+            let used = Cpu::of(fnd).since(&before).each(load.calls);
             let rate = load.rates.median();
             let what = format!("fnd: {id} handler, warm, {callers} at once, {what}");
             self.table.value(&what, format!("{rate:.0}/s, {used}"));
@@ -97,21 +110,21 @@ impl Bench<'_> {
         for other in &mut others {
             actions.push(Box::new(|| other.call()));
         }
-        let mut times = in_turns(rounds, &mut actions).into_iter();
+        let mut times = in_turns_after(FIRST, rounds, &mut actions).into_iter();
         drop(actions);
         let [raw, ours] = std::array::from_fn(|_| times.next().unwrap_or_default());
         let theirs: Vec<Times> = times.collect();
-        let raw_load = load::run(rounds, || Worker::start(&shim), Worker::call);
+        let raw_load = load::run_after(FIRST, rounds, || Worker::start(&shim), Worker::call);
         let before = Cpu::of(self.fnd);
-        let our_load = load::run(rounds, || self.caller(&function), Caller::call);
-        let used = Cpu::of(self.fnd).since(&before).each(our_load.times.count());
+        let our_load = load::run_after(FIRST, rounds, || self.caller(&function), Caller::call);
+        let used = Cpu::of(self.fnd).since(&before).each(our_load.calls);
         let table = &mut *self.table;
         table.times(&format!("{id}: shim over a socketpair"), &raw, &raw);
         table.times(&format!("fnd: {id} handler, warm"), &ours, &raw);
         table.load(&format!("{id}: 8 shims over socketpairs"), &raw_load, &raw_load);
         table.load(&format!("fnd: {id} handler, warm, 8 at once"), &our_load, &raw_load);
         table.value(&format!("fnd: {id} handler, warm, 8 at once: CPU a call"), used);
-        rows_of_peers(peers, (&theirs, self.rounds), (&raw, &raw_load), table);
+        rows_of_peers(peers, (&theirs, FIRST, rounds), (&raw, &raw_load), table);
     }
 
     fn fresh(&mut self, language: &Language) {
@@ -172,12 +185,12 @@ fn caller(fnd: &Fnd, function: &str) -> Caller {
 /// Adds the rows of peers whose calls one after the other were measured, and why others were not.
 pub(crate) fn rows_of_peers(
     peers: &[Found],
-    (times, rounds): (&[Times], usize),
+    (times, first, rounds): (&[Times], usize, usize),
     floor: (&Times, &Load),
     table: &mut Table,
 ) {
     for (peer, times) in peers.iter().flatten().zip(times) {
-        let eight = load::run(rounds, || peer.caller(), Caller::call);
+        let eight = load::run_after(first, rounds, || peer.caller(), Caller::call);
         table.times(peer.name, times, floor.0);
         table.load(&format!("{}, 8 at once", peer.name), &eight, floor.1);
     }

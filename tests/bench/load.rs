@@ -22,6 +22,8 @@ pub(crate) struct Load {
     pub(crate) times: Times,
     /// Calls a second, of all together.
     pub(crate) rates: Rates,
+    /// Number of calls, also of those that do not count.
+    pub(crate) calls: usize,
 }
 
 /// Calls a second in each of some rounds, sorted.
@@ -53,7 +55,15 @@ pub(crate) fn timed(action: impl FnOnce()) -> Duration {
 
 /// Does each of some actions `rounds` times, a block of one after a block of the other, first a block that does not count.
 pub(crate) fn in_turns(rounds: usize, actions: &mut [Box<dyn FnMut() + '_>]) -> Vec<Times> {
+    in_turns_after(0, rounds, actions)
+}
+
+/// The same, after this many times that do not count.
+pub(crate) fn in_turns_after(first: usize, rounds: usize, actions: &mut [Box<dyn FnMut() + '_>]) -> Vec<Times> {
     let mut times = vec![Vec::new(); actions.len()];
+    for action in actions.iter_mut() {
+        (0..first).for_each(|_| action());
+    }
     for block in 0..=rounds.div_ceil(BLOCK) {
         for (action, times) in actions.iter_mut().zip(&mut times) {
             let block_times = (0..BLOCK).map(|_| timed(&mut *action));
@@ -90,31 +100,43 @@ fn wait_for(due: std::time::Instant) {
 
 /// Lets eight callers do an action about `rounds` times two, each the next as soon as the last is done.
 pub(crate) fn run<S>(rounds: usize, prepare: impl Fn() -> S + Sync, action: impl Fn(&mut S) + Sync) -> Load {
-    run_at(CALLERS, rounds * 2, prepare, action)
+    run_at((CALLERS, 0), rounds * 2, prepare, action)
+}
+
+/// The same, after each has done it this many times, which do not count.
+pub(crate) fn run_after<S>(
+    first: usize,
+    rounds: usize,
+    prepare: impl Fn() -> S + Sync,
+    action: impl Fn(&mut S) + Sync,
+) -> Load {
+    run_at((CALLERS, first), rounds * 2, prepare, action)
 }
 
 /// Lets some callers do an action about `times` times together, in short rounds, each the next as soon as the last is done.
+/// In each round every caller does it `first` times before, which do not count.
 pub(crate) fn run_at<S>(
-    callers: usize,
+    (callers, first): (usize, usize),
     times: usize,
     prepare: impl Fn() -> S + Sync,
     action: impl Fn(&mut S) + Sync,
 ) -> Load {
     let per_caller = (times / callers / ROUNDS).max(1);
     let rounds: Vec<_> = (0..ROUNDS)
-        .map(|_| round(callers, per_caller, &prepare, &action))
+        .map(|_| round(callers, (first, per_caller), &prepare, &action))
         .collect();
     let (times, rates): (Vec<_>, Vec<_>) = rounds.into_iter().unzip();
     Load {
         times: Times::new(times.concat()),
         rates: Rates::new(rates),
+        calls: ROUNDS * callers * (first + per_caller),
     }
 }
 
 /// Returns the time of each call, and the calls a second.
 fn round<S>(
     callers: usize,
-    per_caller: usize,
+    (first, per_caller): (usize, usize),
     prepare: impl Fn() -> S + Sync,
     action: impl Fn(&mut S) + Sync,
 ) -> (Vec<Duration>, f64) {
@@ -122,6 +144,7 @@ fn round<S>(
     let (times, elapsed) = std::thread::scope(|scope| {
         let caller = || {
             let mut state = prepare();
+            (0..first).for_each(|_| action(&mut state));
             ready.wait();
             (0..per_caller)
                 .map(|_| timed(|| action(&mut state)))

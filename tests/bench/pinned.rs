@@ -1,10 +1,10 @@
 //! Warm calls with caller, fnd and worker on one CPU. The time that a halted CPU needs to wake is no part of these rows, so
 //! they repeat within some percent also where the others differ by a third.
 
-use crate::handlers::{self, WARM};
+use crate::handlers::{self, FIRST, WARM};
 use crate::http::{Caller, Server};
 use crate::language::Language;
-use crate::load::in_turns;
+use crate::load::in_turns_after;
 use crate::raw::Worker;
 use crate::relay::Relay;
 use crate::table::Table;
@@ -28,7 +28,8 @@ pub(crate) fn measure(rounds: usize, table: &mut Table) {
         let path = format!("/v1/functions/{function}/invoke");
         let (mut relay, mut worker) = (Relay::start(), Worker::start(&language.shim()));
         let mut caller = Caller::open(&Server::Unix(fnd.socket()), &path);
-        let times = in_turns(
+        let times = in_turns_after(
+            FIRST,
             rounds * WARM,
             &mut [
                 Box::new(|| worker.call()),

@@ -54,7 +54,7 @@ impl Bench<'_> {
         );
         self.table
             .load("fnd: bash script, listener, 8 at once", &eight, &floor_load);
-        rows_of_peers(&peers, (&others, rounds), (&floor, &floor_load), self.table);
+        rows_of_peers(&peers, (&others, 0, rounds), (&floor, &floor_load), self.table);
     }
 
     /// A warm handler: over the control socket (the floor), through the listener on both kinds of sockets, and with a token.
