@@ -156,6 +156,9 @@ fn judge(function: &JudgeFunction, configured: usize) -> FunctionAndSecrets {
     if value("shim").is_some() {
         argv.insert(0, template("{shim}"));
     }
+    if value("connects").is_some() {
+        argv.push(template("{socket}"));
+    }
     let plan = Plan {
         function: function.name.clone(),
         mode: value("handler")

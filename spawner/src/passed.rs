@@ -1,7 +1,9 @@
-//! Checks the descriptors that fnd passes. Only a pipe and a memory file are accepted: any other descriptor may block
-//! the process that reads or closes it, or change the thing it belongs to.
+//! Checks the descriptors that fnd passes. Only a pipe, a memory file and a connection of a Unix socket are accepted: any
+//! other descriptor may block the process that reads or closes it, or change the thing it belongs to.
 
 use rustix::fs::{AtFlags, FileType, MemfdFlags, StatxFlags, memfd_create, statx};
+use rustix::net::sockopt::{socket_domain, socket_type};
+use rustix::net::{AddressFamily, SocketType};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -32,6 +34,11 @@ impl Passed {
     /// Returns whether the descriptor is a memory file.
     pub fn is_memory(&self, fd: &OwnedFd) -> bool {
         device(fd) == Some((self.memory, FileType::RegularFile))
+    }
+
+    /// Returns whether the descriptor is a stream of a Unix socket, as fnd accepts it from a worker that connects.
+    pub fn is_connection(fd: &OwnedFd) -> bool {
+        socket_domain(fd) == Ok(AddressFamily::UNIX) && socket_type(fd) == Ok(SocketType::STREAM)
     }
 }
 

@@ -3,13 +3,18 @@
 
 mod common;
 
-use common::{Harness, Options, Outcome, privileged, root};
-use fnd_wire::frame::{Containment, ExitStatus, Hello, Reply, Request};
+use common::{Harness, Options, Outcome, privileged, root, until};
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{AdoptionRecord, Containment, ExitStatus, Hello, Reply, Request};
+use fnd_wire::ids::WorkerId;
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 
 /// Prints its descriptors (4 is the directory that `ls` reads), then answers each line.
 const ECHO: &str = "ls /proc/self/fd | tr '\\n' ' ' >&3; readlink /proc/self/fd/3 >&3\n\
@@ -70,6 +75,59 @@ fn a_handler_without_cgroups_has_its_channel_at_descriptor_3() {
         let mut harness = Harness::with(&Options { uid: Some(12_347), best_effort: true, ..Options::default() });
         assert_ne!(harness.welcome.containment, Containment::Cgroup);
         exchanges_over_descriptor_3(&mut harness);
+    }
+}
+
+/// Prints its descriptors, connects, and answers each line.
+const CONNECTS: &str = "/usr/bin/python3 -c '\nimport os, socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n\
+    f = s.makefile(\"rw\", buffering=1)\nf.write(\" \".join(os.listdir(\"/proc/self/fd\")) + \"\\n\")\n\
+    for line in f: f.write(\"got \" + line)\nprint(\"no more\")' \"$1\"\n";
+
+fn connects(harness: &mut Harness) {
+    let installed = harness.install("echo.sh", CONNECTS, "handler=1\nconnects=1");
+    let other = harness.install("other.sh", "true", "");
+    let (worker, number) = harness.order(&installed, None, &[]);
+    let (Reply::SpawnedWithChannel(_), mut ends) = harness.answer(number) else { panic!("no channel") };
+    let listener = UnixListener::from(ends.pop_back().unwrap());
+    let (socket, _) = listener.accept().unwrap();
+    let channel = OwnedFd::from(socket);
+    // 3 is the connection, 4 the directory that is read.
+    assert_eq!(talk(&channel, ""), "0 1 2 3 4\n");
+    assert_eq!(talk(&channel, "one\n"), "got one\n");
+    // Only the function and fnd's group reach it.
+    let path = harness.path("run/http").join(worker.to_string()).join("http.sock");
+    let can = |user: u32| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "test -w \"$0\"", path.to_str().unwrap()]).uid(user).gid(user).status().unwrap().success()
+    };
+    assert!(!root() || can(installed.uid) && (installed.uid == other.uid || !can(other.uid)));
+    // The next fnd gets the connection, and not the socket that listens.
+    let record = AdoptionRecord { worker: WorkerId(worker), record: Bytes(b"left".to_vec()) };
+    harness.send(&Request::AdoptionRecord(record), vec![channel]);
+    drop(listener);
+    harness.send(&Request::Hello(Hello { min: 1, max: 2 }), Vec::new());
+    let with = |_, reply: &Reply| matches!(reply, Reply::HeldWithChannel(held) if held.spawned.worker.0 == worker);
+    let (Reply::HeldWithChannel(held), mut ends) = harness.wait(with) else { unreachable!() };
+    assert_eq!(held.record.0, b"left");
+    let channel = ends.pop_back().unwrap();
+    assert_eq!(talk(&channel, "two\n"), "got two\n");
+    rustix::net::shutdown(&channel, rustix::net::Shutdown::Write).unwrap();
+    assert_eq!(harness.exited(worker).status, ExitStatus::Code(0));
+    assert_eq!(common::text(ends.pop_front().unwrap()), "no more\n");
+    until("its socket is removed", || !path.parent().unwrap().exists());
+}
+
+#[test]
+fn a_handler_connects_where_its_command_has_the_socket() {
+    if privileged() {
+        connects(&mut Harness::start());
+    }
+}
+
+#[test]
+fn a_handler_without_cgroups_connects_where_its_command_has_the_socket() {
+    if root() {
+        connects(&mut Harness::with(&Options { uid: Some(12_348), best_effort: true, ..Options::default() }));
     }
 }
 

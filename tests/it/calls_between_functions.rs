@@ -109,6 +109,30 @@ fn a_function_in_the_strict_sandbox_calls_another_and_gets_its_result() {
     fnd.finish();
 }
 
+/// Asks fnd over the socket in `FND_SOCKET`, and prints the last line of the answer.
+const FROM_DENO: &str = r#"
+const fnd = await Deno.connect({ transport: "unix", path: Deno.env.get("FND_SOCKET")! });
+const head = "POST /v1/functions/b/invoke HTTP/1.1\r\nHost: fnd\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+await fnd.write(new TextEncoder().encode(head));
+let answer = "";
+for await (const text of fnd.readable.pipeThrough(new TextDecoderStream())) answer += text;
+"#;
+
+#[test]
+fn a_function_in_deno_calls_another_and_needs_no_permission() {
+    require!(root, deno);
+    let fnd = sandboxed();
+    put(&fnd, "b.sh", &with(""), "printf 'b was here'\n");
+    let access = with("[access]\ninvoke = [\"b\"]");
+    let script = format!("{FROM_DENO}console.log(answer.split(\"\\r\\n\").pop());\n");
+    put(&fnd, "script.ts", &access, &script);
+    assert!(fnd.run("script", "").0.text().contains("b was here"));
+    let handler = format!("export default async () => {{{FROM_DENO}return answer.split(\"\\r\\n\").pop();\n}}\n");
+    put(&fnd, "handler.ts", &access, &handler);
+    assert!(fnd.invoke("handler", "").text().contains("b was here"));
+    fnd.finish();
+}
+
 #[test]
 fn what_is_not_listed_is_refused_with_what_to_write() {
     require!(root);

@@ -85,9 +85,9 @@ wire_structs! {
         /// The text.
         pub text: String,
         /// Whether placeholders in the text are replaced: `{code}` `{entry}` `{tmp}` `{state}` `{cache}` `{result}`
-        /// `{credentials}` `{bindings}` `{deps}` `{interpreter}` by paths, `{shim}` by the path in [`RunMode::Handler`], `{user}` and `{zone}`
-        /// by the names of user and time zone. True only for texts of [`ALWAYS`] and of a runtime's `runtime.toml`,
-        /// never for texts of a manifest.
+        /// `{credentials}` `{bindings}` `{deps}` `{interpreter}` by paths, `{shim}` by the path in [`RunMode::Handler`],
+        /// `{socket}` by the path at which the worker connects to fnd, `{user}` and `{zone}` by the names of user and time
+        /// zone. True only for texts of [`ALWAYS`] and of a runtime's `runtime.toml`, never for texts of a manifest.
         pub template: bool,
     }
 

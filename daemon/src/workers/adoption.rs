@@ -211,7 +211,7 @@ impl Workers {
                 variables,
                 endpoint: endpoint.clone(),
             };
-            self.leave(worker, bytes(&record, self.welcome.protocol));
+            self.leave(worker, bytes(&record, self.welcome.protocol), None);
         }
         let mut attached = Attached {
             kill: ends.kill,
@@ -284,16 +284,24 @@ impl Workers {
             endpoint: server.map(|server| server.endpoint()).unwrap_or_default(),
         };
         let record = bytes(&record, self.welcome.protocol);
-        self.leave(worker, record);
+        let connection = match self.conversation(worker).map(|conversation| conversation.connection()) {
+            None => None,
+            Some(Ok(connection)) => connection,
+            Some(Err(error)) => {
+                tracing::error!("failed to hand {worker} over to the next fnd, which kills it: {error}");
+                return;
+            }
+        };
+        self.leave(worker, record, connection);
     }
 
-    /// Has the spawner keep this record about a worker, in place of the one before.
-    fn leave(&mut self, worker: WorkerId, record: Option<Vec<u8>>) {
+    /// Has the spawner keep this record about a worker, in place of the one before, and its connection.
+    fn leave(&mut self, worker: WorkerId, record: Option<Vec<u8>>, connection: Option<OwnedFd>) {
         if let Some(record) = record {
             let record = Bytes(record);
             self.request(
                 &Request::AdoptionRecord(frame::AdoptionRecord { worker, record }),
-                Vec::new(),
+                connection.into_iter().collect(),
             );
         }
     }

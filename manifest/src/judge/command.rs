@@ -214,9 +214,11 @@ fn permissions(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<T
         result.push(plain(&format!("--allow-read={}", entry.path.replace(',', ",,"))));
     }
     if !manifest.access.is_empty() {
-        // deno wants both for a Unix socket.
-        let both = ["read", "write"].into_iter().filter(|name| !unlimited(name));
-        result.extend(both.map(|name| template(&format!("--allow-{name}={}", SOCKET.1))));
+        // deno wants all three for a Unix socket.
+        let all = [("read", ""), ("write", ""), ("net", "unix:")]
+            .into_iter()
+            .filter(|(name, _)| !unlimited(name));
+        result.extend(all.map(|(name, kind)| template(&format!("--allow-{name}={kind}{}", SOCKET.1))));
     }
     for permission in &manifest.permissions {
         let name = permission.split('=').next().unwrap_or_default();

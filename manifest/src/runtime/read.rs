@@ -9,7 +9,7 @@ use crate::schema::source::Source;
 use crate::schema::tree::{Node, Table as Tree, find};
 use fnd_wire::archive::Format;
 
-/// Names that may be in braces in a command line or environment. `{shim}` is allowed in `[phases.handle]` as well,
+/// Names that may be in braces in a command line or environment. `{shim}` and `{socket}` are allowed in `[phases.handle]` as well,
 /// `{installer}` in the commands of [`BUILDS`], `{program}` where a function that was compiled is started, and `{file}` in
 /// the arguments of a function with dependencies.
 const TEMPLATES: &[&str] = &[
@@ -127,6 +127,7 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         "phases.run.env",
         "phases.handle.command",
         "phases.handle.env",
+        "phases.handle.permissions",
         "phases.serve.command",
         "phases.serve.env",
         "permissions",
@@ -137,6 +138,7 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         let started = path.ends_with(".command") && path != CHECK && !BUILDS.contains(&path);
         let known = |name: &str| match name {
             "shim" => shim,
+            "socket" => ["phases.handle.command", "phases.handle.permissions"].contains(&path),
             "installer" => BUILDS.contains(&path),
             "program" => started,
             "file" => path == "dependencies.args",

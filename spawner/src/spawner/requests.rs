@@ -92,17 +92,17 @@ impl Spawner {
     /// Returns the descriptors if the spawner may read, pass on and close them; none if one of them is of another kind.
     fn sorted(&mut self, descriptors: VecDeque<OwnedFd>) -> VecDeque<OwnedFd> {
         let passed = self.workers.host().passed;
-        let fine = |fd: &OwnedFd| passed.is_pipe(fd) || passed.is_memory(fd);
+        let fine = |fd: &OwnedFd| passed.is_pipe(fd) || passed.is_memory(fd) || Passed::is_connection(fd);
         let (fine, other): (Vec<_>, Vec<_>) = descriptors.into_iter().partition(fine);
         if other.is_empty() {
             return fine.into();
         }
-        crate::log!("fnd passed a descriptor that is neither a pipe nor a memory file; it is not used");
+        crate::log!("fnd passed a descriptor that is neither a pipe, a memory file nor a connection; it is not used");
         self.helpers.close(other);
         VecDeque::new()
     }
 
-    fn request(&mut self, number: u32, request: Request, descriptors: VecDeque<OwnedFd>) {
+    fn request(&mut self, number: u32, request: Request, mut descriptors: VecDeque<OwnedFd>) {
         if !self.welcomed && !matches!(request, Request::Hello(_)) {
             return self.failed(number, "the first request must be Hello".to_owned());
         }
@@ -162,7 +162,10 @@ impl Spawner {
             Request::Term(worker) => self.workers.terminate(worker, TermCause::Asked),
             Request::Ping => {}
             Request::Secret(asked) => return self.secret(number, &asked),
-            Request::AdoptionRecord(record) => self.workers.set_record(record),
+            Request::AdoptionRecord(record) => {
+                let connection = descriptors.pop_front().filter(Passed::is_connection);
+                self.workers.set_record(record, connection);
+            }
             Request::Kill(worker) => self.workers.signal(worker, rustix::process::Signal::KILL),
         }
         self.reply(number, &Reply::Done, Vec::new());

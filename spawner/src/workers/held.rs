@@ -25,7 +25,7 @@ pub(super) struct Handover {
     pub(super) pid: u32,
     /// Read ends of standard output and error, and `$FND_RESULT`.
     pub(super) ends: Vec<OwnedFd>,
-    /// fnd's end of a handler's socket. Unread data in it is lost when the spawner ends; the calls concerned are then
+    /// fnd's end of a handler's socket, or the socket at which the handler's worker connects. Unread data in it is lost when the spawner ends; the calls concerned are then
     /// interrupted.
     pub(super) channel: Option<OwnedFd>,
     /// When the start was ordered.
@@ -68,12 +68,13 @@ impl Workers {
         reports
     }
 
-    /// Replaces a worker's adoption record.
-    pub fn set_record(&mut self, AdoptionRecord { worker, record }: AdoptionRecord) {
+    /// Replaces a worker's adoption record, and its socket by the connection that fnd accepted there.
+    pub fn set_record(&mut self, AdoptionRecord { worker, record }: AdoptionRecord, connection: Option<OwnedFd>) {
         let before = self.workers.get(&worker.0).map_or(0, |worker| worker.handover.record.0.len());
         let fits = record.0.len() <= RECORD_MAX && self.records_len() - before + record.0.len() <= RECORDS_MAX;
         if let Some(worker) = self.workers.get_mut(&worker.0).filter(|_| fits) {
             worker.handover.record = record;
+            worker.handover.channel = connection.or(worker.handover.channel.take());
         }
     }
 

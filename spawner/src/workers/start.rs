@@ -37,11 +37,12 @@ impl Workers {
             return Err(format!("the variable `{}` may not be set by fnd", name.escape_default()).into());
         }
         let socket = given.iter().find(|(name, _)| name == sockets::VARIABLE);
-        let socket = socket.map(|(_, path)| (self.host.places.http().join(id.to_string()), path));
-        if socket.as_ref().is_some_and(|(dir, path)| !sockets::is_in(dir, &path.0)) {
+        let sockets_dir = self.host.places.http().join(id.to_string());
+        let own_path = sockets::path(&sockets_dir);
+        if socket.is_some_and(|(_, path)| own_path.as_os_str().as_encoded_bytes() != path.0) {
             return Err("its socket is not in its own directory".into());
         }
-        let (socket, fnd_group) = (socket.map(|(dir, _)| dir), self.fnd.1);
+        let (has_socket, fnd_group) = (socket.is_some(), self.fnd.1);
         let passed = self.host.passed;
         let mut take = |wanted: bool, pipe: bool| {
             let missing = "a descriptor is missing, or is of the wrong kind";
@@ -73,6 +74,8 @@ impl Workers {
             active.take_ready(&mut self.leaves, owner).tried("create the attempt's cgroup and pipes")?;
         let (leaf, leaf_dir) = leaf.unzip();
         let before = active.group.as_ref().map(Group::counters).unwrap_or_default();
+        let connects = !watch && sockets::connects(&launcher.plan);
+        let socket = (has_socket || connects).then_some(sockets_dir);
         let sent = (|| {
             let made = if are_there { Ok(()) } else { self.host.places.prepare_again(&dirs, owner) };
             let made = made.and_then(|()| dirs.for_attempt(spawn.invocation, id, owner, result));
@@ -97,6 +100,7 @@ impl Workers {
                 ("{interpreter}", launcher.plan.interpreters.first().cloned().unwrap_or_default()),
                 ("{deps}", text(&dirs.version(&spawn.version).join("deps"))),
                 ("{api}", text(&self.host.places.api(spawn.function))),
+                (sockets::PLACEHOLDER, text(&own_path)),
                 ("{shim}", launcher.plan.mode.handler().unwrap_or_default().to_owned()),
                 ("{user}", launcher.user.clone()),
                 ("{zone}", self.host.zone.clone()),
@@ -111,13 +115,15 @@ impl Workers {
             };
             let order: Order = (id, lines);
             let sent = (|| {
-                socket.as_ref().map_or(Ok(()), |dir| sockets::make(dir, owner, fnd_group))?;
+                let made = socket.as_ref().map(|dir| sockets::make(dir, owner, fnd_group, connects)).transpose()?;
                 let piped = input.as_ref().filter(|fd| passed.is_pipe(fd));
                 piped.map_or(Ok(()), |input| ready::owned(input, owner))?;
                 let input = input.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), Ok)?;
                 let paired = || socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
-                let (ours, theirs) =
-                    launcher.plan.mode.handler().filter(|_| !watch).map(|_| paired()).transpose()?.unzip();
+                let (ours, theirs) = match made.flatten() {
+                    Some(listener) => (Some(listener), None),
+                    None => launcher.plan.mode.handler().filter(|_| !watch).map(|_| paired()).transpose()?.unzip(),
+                };
                 let ends = vec![out_read, error_read, OwnedFd::from(files.result_file)];
                 // Every descriptor needed later is made now: an order that was sent can't be taken back.
                 let kill = leaf.iter().map(|leaf| &leaf.kill_end);

@@ -4,6 +4,9 @@
 //! [`Conversation::send`] writes at once. [`Conversation::run`] sends what the socket did not take, reads, and hands
 //! each message to a closure. It knows nothing of calls: the closure decides what a message means.
 //!
+//! Most workers inherit their end of the socket. A worker whose command has `{socket}` connects instead: fnd-spawner then
+//! gives fnd a socket that listens, and the conversation begins with the first connection there.
+//!
 //! A worker can cost this much memory: messages that are not sent yet, which are at most what fnd has to send to it
 //! (concurrency x `limits.body`); and the parts of messages, at most one per call in flight and each within
 //! `limits.result` ([`Decoder`]). A flood of messages is read one piece in each turn, so that everything else has its
@@ -12,11 +15,14 @@
 use bytes::{Buf as _, Bytes};
 use fnd_core::protocol::{Decoder, Message, ProtocolError, WorkerMessage};
 use rustix::io::{Errno, readv};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, accept_with, recv, send, sendmsg, shutdown,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::sync::Notify;
@@ -42,13 +48,25 @@ thread_local! {
 /// A conversation with one worker, for one thread.
 pub struct Conversation {
     /// Watched for bytes only: if it were watched for room too, each message that a worker takes would wake fnd.
-    socket: AsyncFd<OwnedFd>,
+    socket: RefCell<Rc<AsyncFd<OwnedFd>>>,
+    origin: Cell<Origin>,
     decoder: RefCell<Decoder>,
     /// The bytes that the socket has not taken, in parts.
     unsent: RefCell<VecDeque<Bytes>>,
     course: Cell<Course>,
     /// The course changed, or something is unsent.
     changed: Notify,
+}
+
+/// Where the socket of a conversation comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// The worker inherited the other end.
+    Inherited,
+    /// The worker has not connected yet.
+    Listens,
+    /// It was accepted; fnd-spawner has no copy of it.
+    Accepted,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,15 +94,17 @@ pub enum End {
 }
 
 impl Conversation {
-    /// Returns the conversation on a connected socket, which is made non-blocking, with a worker that has at most `calls_max`
-    /// calls in flight and whose results have at most `result_max` bytes. Needs a tokio runtime.
+    /// Returns the conversation on a socket that is connected or listens, which is made non-blocking, with a worker that has
+    /// at most `calls_max` calls in flight and whose results have at most `result_max` bytes. Needs a tokio runtime.
     ///
     /// # Errors
     /// The socket cannot be watched.
     pub fn new(socket: OwnedFd, result_max: u64, calls_max: usize) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&socket, true)?;
+        let listens = rustix::net::sockopt::socket_acceptconn(&socket)?;
         Ok(Self {
-            socket: crate::workers::watch(socket, Interest::READABLE)?,
+            socket: RefCell::new(Rc::new(crate::workers::watch(socket, Interest::READABLE)?)),
+            origin: Cell::new(if listens { Origin::Listens } else { Origin::Inherited }),
             decoder: RefCell::new(Decoder::new(result_max, calls_max)),
             unsent: RefCell::default(),
             course: Cell::new(Course::Going),
@@ -134,9 +154,70 @@ impl Conversation {
         self.unsent.borrow_mut().clear();
     }
 
+    /// Returns a copy of the connection of a worker that has connected; nothing where it inherited its socket, or has not
+    /// connected yet: then fnd-spawner has a copy.
+    ///
+    /// # Errors
+    /// There are too many descriptors.
+    pub fn connection(&self) -> io::Result<Option<OwnedFd>> {
+        let accepted = self.origin.get() == Origin::Accepted;
+        accepted.then(|| self.socket().get_ref().try_clone()).transpose()
+    }
+
+    fn socket(&self) -> Rc<AsyncFd<OwnedFd>> {
+        Rc::clone(&self.socket.borrow())
+    }
+
+    /// Takes the first connection of a socket that listens, which then takes its place. Returns whether there was one.
+    fn accept(&self) -> io::Result<bool> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        match accept_with(self.socket().get_ref(), flags) {
+            Ok(connection) => {
+                let connection = crate::workers::watch(connection, Interest::READABLE)?;
+                self.socket.replace(Rc::new(connection));
+                self.origin.set(Origin::Accepted);
+                Ok(true)
+            }
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits until the worker has connected. Returns the end of the conversation if that comes first.
+    async fn connected(&self) -> Result<(), End> {
+        while self.origin.get() == Origin::Listens {
+            self.goes_on()?;
+            let socket = self.socket();
+            // Cancel-safe, like those of `run`.
+            let waited = tokio::select! {
+                biased;
+                () = self.changed.notified() => Ok(()),
+                guard = socket.readable() => guard.and_then(|mut guard| {
+                    if !self.accept()? {
+                        guard.clear_ready();
+                    }
+                    Ok(())
+                }),
+            };
+            waited.map_err(End::Failed)?;
+        }
+        Ok(())
+    }
+
+    fn goes_on(&self) -> Result<(), End> {
+        match self.course.get() {
+            Course::HungUp => Err(End::HungUp),
+            Course::Stopping if self.is_between() => Err(End::Stopped),
+            Course::Going | Course::Stopping => Ok(()),
+        }
+    }
+
     /// Reads the bytes that a worker that has ended left in the socket, and hands each whole message to `on`. Where
     /// [`run`](Self::run) has ended there are no more.
     pub fn drain_messages(&self, mut on: impl FnMut(WorkerMessage)) {
+        if self.origin.get() == Origin::Listens && !self.accept().unwrap_or(false) {
+            return;
+        }
         // No more than a socket holds: another process may have its other end, and go on sending.
         for _ in 0..LEFT_MAX / PIECE {
             if !matches!(self.read(&mut on), Ok(Read::Some)) {
@@ -157,12 +238,13 @@ impl Conversation {
     ///
     /// May be dropped at any time and called again: nothing is lost by that. Two calls must not run at once.
     pub async fn run(&self, mut on: impl FnMut(WorkerMessage)) -> End {
-        let mut room = None;
+        if let Err(end) = self.connected().await {
+            return end;
+        }
+        let (socket, mut room) = (self.socket(), None);
         loop {
-            match self.course.get() {
-                Course::HungUp => return End::HungUp,
-                Course::Stopping if self.is_between() => return End::Stopped,
-                Course::Going | Course::Stopping => {}
+            if let Err(end) = self.goes_on() {
+                return end;
             }
             room = match (self.is_flushed(), room) {
                 (true, _) => None,
@@ -182,7 +264,7 @@ impl Conversation {
                         guard.clear_ready();
                     }
                 }),
-                guard = self.socket.readable(), if reads => match guard {
+                guard = socket.readable(), if reads => match guard {
                     Ok(mut guard) => match self.read(&mut on) {
                         Ok(Read::All) => {
                             guard.clear_ready();
@@ -206,11 +288,14 @@ impl Conversation {
 
     /// Watches a duplicate of the socket for room.
     fn watch_room(&self) -> io::Result<AsyncFd<OwnedFd>> {
-        crate::workers::watch(self.socket.get_ref().try_clone()?, Interest::WRITABLE)
+        crate::workers::watch(self.socket().get_ref().try_clone()?, Interest::WRITABLE)
     }
 
     /// Writes as much as the socket takes. Returns whether that is everything.
     fn write(&self, unsent: &mut VecDeque<Bytes>) -> bool {
+        if self.origin.get() == Origin::Listens {
+            return false;
+        }
         while !unsent.is_empty() {
             match self.send_parts(unsent) {
                 Ok(count) => taken(unsent, count),
@@ -223,7 +308,7 @@ impl Conversation {
                     }
                     // Messages that came before are still read, and then the end. If the shutdown fails, the worker is
                     // gone already.
-                    let _ = shutdown(self.socket.get_ref(), Shutdown::Both);
+                    let _ = shutdown(self.socket.borrow().get_ref(), Shutdown::Both);
                 }
             }
         }
@@ -233,11 +318,16 @@ impl Conversation {
     /// Sends the first parts. Returns how many bytes the socket has taken.
     fn send_parts(&self, unsent: &VecDeque<Bytes>) -> rustix::io::Result<usize> {
         if let (1, Some(only)) = (unsent.len(), unsent.front()) {
-            return send(self.socket.get_ref(), only, SendFlags::NOSIGNAL);
+            return send(self.socket.borrow().get_ref(), only, SendFlags::NOSIGNAL);
         }
         let parts: Vec<IoSlice<'_>> = unsent.iter().take(PARTS).map(|part| IoSlice::new(part)).collect();
         let mut nothing = SendAncillaryBuffer::default();
-        sendmsg(self.socket.get_ref(), &parts, &mut nothing, SendFlags::NOSIGNAL)
+        sendmsg(
+            self.socket.borrow().get_ref(),
+            &parts,
+            &mut nothing,
+            SendFlags::NOSIGNAL,
+        )
     }
 
     /// Reads a piece. Returns how many bytes came and how many could have come.
@@ -248,7 +338,7 @@ impl Conversation {
         };
         BUFFER.with_borrow_mut(|buffer| {
             let piece = buffer.get_mut(..most).unwrap_or_default();
-            let (count, _) = recv(self.socket.get_ref(), &mut *piece, RecvFlags::empty())?;
+            let (count, _) = recv(self.socket.borrow().get_ref(), &mut *piece, RecvFlags::empty())?;
             self.decoder.borrow_mut().push(piece.get(..count).unwrap_or_default());
             Ok((count, most))
         })
@@ -264,7 +354,7 @@ impl Conversation {
             let place = decoder.space()?;
             let (most, in_place) = (place.len() + behind.len(), place.len());
             let read = readv(
-                self.socket.get_ref(),
+                self.socket.borrow().get_ref(),
                 &mut [IoSliceMut::new(place), IoSliceMut::new(behind)],
             );
             Some(read.map(|count| {

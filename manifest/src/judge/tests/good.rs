@@ -299,6 +299,15 @@ fn deno_is_granted_what_the_contract_says_and_what_the_manifest_adds() {
     assert!(!own.template, "a manifest's text is no template");
     assert!(argv.iter().any(|text| text.text == "--allow-net"));
 
+    let asks = run("[access]\ninvoke = [\"b\"]");
+    for flag in [
+        "--allow-read={api}/fnd.sock",
+        "--allow-write={api}/fnd.sock",
+        "--allow-net=unix:{api}/fnd.sock",
+    ] {
+        assert!(super::argv(&asks).contains(&flag), "{flag}");
+    }
+
     let keptn = run("permissions = [\"keptn\"]");
     let flags = super::argv(&keptn);
     for flag in ["--allow-net", "--allow-read", "--allow-write"] {

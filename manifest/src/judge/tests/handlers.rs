@@ -33,8 +33,9 @@ read = ["{code}"]
 [phases.run]
 command = ["{interpreter}", "run", "{permissions}", "{entry}"]
 [phases.handle]
-command = ["{interpreter}", "run", "{permissions}", "{shim}", "{entry}"]
+command = ["{interpreter}", "run", "{permissions}", "{shim}", "{entry}", "{socket}"]
 env = { OF_THE_PHASE = "1" }
+permissions = { net = ["unix:{socket}"] }
 "#;
 
 const EXEC: &str = r#"
@@ -230,7 +231,14 @@ fn deno_may_read_the_variables_of_workers() {
         env.ends_with(",OF_THE_PHASE,MOD_NAME,FUNC_HANDLER,FUNC_TIMEOUT,FUNC_RUNTIME,FUNC_MEMORY_LIMIT,FUNC_PORT"),
         "{env}"
     );
-    assert_eq!(flags.get(2..), Some(&["--allow-read={code}", "{shim}", "{entry}"][..]));
+    let expected = [
+        "--allow-read={code}",
+        "--allow-net=unix:{socket}",
+        "{shim}",
+        "{entry}",
+        "{socket}",
+    ];
+    assert_eq!(flags.get(2..), Some(&expected[..]));
 }
 
 #[test]
@@ -402,6 +410,16 @@ fn a_phase_that_cannot_start_a_worker() {
     check(
         "[phases.run]\ncommand = [\"{interpreter}\", \"{shim}\"]",
         "3:11 bad-value: `phases.run.command`: unknown template `{shim}`",
+    );
+    check(
+        "[phases.run]\ncommand = [\"{interpreter}\", \"{socket}\"]",
+        "3:11 bad-value: `phases.run.command`: unknown template `{socket}`",
+    );
+    check(
+        &format!(
+            "shim = \"s\"\n{run}command = [\"{{interpreter}}\", \"{{shim}}\"]\npermissions = {{ net = [\"{{sock}}\"] }}"
+        ),
+        "7:15 bad-value: `phases.handle.permissions`: unknown template `{sock}`",
     );
 }
 

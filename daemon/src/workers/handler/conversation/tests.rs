@@ -4,7 +4,7 @@ use super::*;
 use fnd_core::data::Data;
 use fnd_core::protocol::{FRAME_MAX, InvokeHead, invoke, stop};
 use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -311,5 +311,92 @@ fn a_large_payload_and_a_large_answer_arrive_whole() {
             panic!("it has a body");
         };
         assert!(data == content, "the answer is the same");
+    });
+}
+
+/// Returns a conversation whose worker has not connected yet, and where it connects. Needs a runtime.
+fn listening() -> (Conversation, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let listener = UnixListener::bind(dir.path().join("socket")).unwrap();
+    (Conversation::new(listener.into(), 1 << 20, 2).unwrap(), dir)
+}
+
+fn connect(dir: &tempfile::TempDir) -> UnixStream {
+    UnixStream::connect(dir.path().join("socket")).unwrap()
+}
+
+#[test]
+fn a_worker_that_connects_gets_what_was_sent_before_and_is_heard() {
+    block(async {
+        let (talk, dir) = listening();
+        talk.send(stop());
+        assert!(!talk.is_flushed() && talk.connection().unwrap().is_none());
+        let worker = std::thread::spawn(move || {
+            let mut worker = connect(&dir);
+            let mut read = [0; 16];
+            worker.read_exact(&mut read).unwrap();
+            worker.write_all(&answer(1, b"one")).unwrap();
+            read
+        });
+        let mut messages = Vec::new();
+        let end = talk.run(|one| messages.push(one)).await;
+        assert!(matches!(end, End::Closed), "{end:?}");
+        assert_eq!((worker.join().unwrap()[4], calls(&messages)), (7, vec![1]));
+    });
+}
+
+#[test]
+fn a_connection_is_handed_over_and_a_socket_where_nobody_has_connected_stays() {
+    block(async {
+        let (talk, dir) = listening();
+        talk.stop();
+        assert!(matches!(talk.run(|_| ()).await, End::Stopped) && talk.is_between());
+        assert!(talk.connection().unwrap().is_none());
+
+        let (talk, other) = listening();
+        let mut worker = connect(&other);
+        worker.write_all(&answer(1, b"one")).unwrap();
+        let end = talk.run(|_| talk.stop()).await;
+        assert!(matches!(end, End::Stopped), "{end:?}");
+        let next = Conversation::new(talk.connection().unwrap().unwrap(), 1 << 20, 2).unwrap();
+        drop((talk, dir));
+        assert!(next.connection().unwrap().is_none(), "whoever passed it has a copy");
+        worker.write_all(&answer(2, b"two")).unwrap();
+        let mut messages = Vec::new();
+        let end = next
+            .run(|one| {
+                messages.push(one);
+                next.stop();
+            })
+            .await;
+        assert!(matches!(end, End::Stopped), "{end:?}");
+        assert_eq!(calls(&messages), [2]);
+    });
+}
+
+#[test]
+fn the_last_words_of_a_worker_that_has_connected_and_ended_are_read() {
+    block(async {
+        let (talk, dir) = listening();
+        let mut messages = Vec::new();
+        talk.drain_messages(|one| messages.push(one));
+        connect(&dir).write_all(&answer(1, b"one")).unwrap();
+        talk.drain_messages(|one| messages.push(one));
+        assert_eq!(calls(&messages), [1]);
+    });
+}
+
+#[test]
+fn who_connects_second_is_not_heard() {
+    block(async {
+        let (talk, dir) = listening();
+        let (mut first, mut second) = (connect(&dir), connect(&dir));
+        second.write_all(&answer(2, b"two")).unwrap();
+        first.write_all(&answer(1, b"one")).unwrap();
+        drop(first);
+        let mut messages = Vec::new();
+        let end = talk.run(|one| messages.push(one)).await;
+        assert!(matches!(end, End::Closed), "{end:?}");
+        assert_eq!(calls(&messages), [1]);
     });
 }
