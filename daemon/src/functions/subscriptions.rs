@@ -1,6 +1,7 @@
 //! The table of the subscriptions of the functions that serve (`[[event]]`). Schemas are compiled when the table is made.
 
 use super::Functions;
+use crate::functions::registry::Serving;
 use fnd_core::triggers::event::subscription::Subscriptions;
 use fnd_wire::ids::{FunctionName, Version};
 use std::rc::Rc;
@@ -23,19 +24,24 @@ impl Functions {
 
     /// Makes the tables of routes and subscriptions anew before they are used next: another version of a function serves.
     pub(crate) fn serves_another(&mut self, function: &FunctionName) {
-        self.routes.changed();
+        let has_routes = self.versions(function).any(|serving| !serving.manifest.http.is_empty());
+        self.routes.changed(function, has_routes);
         self.subscriptions_changed(function);
     }
 
     /// Makes the table anew before it is used next, if a version of a function has subscriptions: to make it compiles the
     /// schemas of all functions.
     pub(super) fn subscriptions_changed(&mut self, function: &FunctionName) {
-        let known = self.registry.get(function);
-        let mut versions = known
-            .into_iter()
-            .flat_map(|known| known.newest.iter().chain(&known.before));
-        if versions.any(|version| !version.manifest.event.is_empty()) {
+        if self
+            .versions(function)
+            .any(|serving| !serving.manifest.event.is_empty())
+        {
             self.subscriptions = None;
         }
+    }
+
+    fn versions(&self, function: &FunctionName) -> impl Iterator<Item = &Serving> {
+        let known = self.registry.get(function).into_iter();
+        known.flat_map(|known| known.newest.iter().chain(&known.before).map(|serving| &**serving))
     }
 }

@@ -8,6 +8,7 @@ use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, Problem, Refused, Request};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
 use fnd_wire::plan::{Form, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -286,4 +287,41 @@ fn an_edit_of_the_code_alone_changes_no_manifest() {
     assert!(!changed(&mut registry, &format!("{KEEPS}echo 5\n")));
     registry.remove(&name);
     assert!(registry.take_manifests_changed(), "it is gone");
+}
+
+/// A table of many routes takes some milliseconds, in which fnd serves nobody.
+#[tokio::test]
+async fn an_edit_of_a_function_without_routes_leaves_the_table_of_routes() {
+    let (mut functions, _dir) = functions();
+    let mut number = 0;
+    let mut edit = |functions: &mut Functions, name: &str, code: &str| {
+        number += 1;
+        let candidate = candidate(name);
+        let answer = Installed {
+            version: Version([number; 32]),
+            ..installed(&candidate.function)
+        };
+        let verdict: Verdict = read_document(&document_of(&candidate.function, code)).unwrap();
+        let manifest = verdict.manifest.clone();
+        functions.registry.installed(candidate.clone(), &answer, verdict, None);
+        functions.routes.set(&candidate.function, manifest.as_ref());
+    };
+    let paths = |functions: &mut Functions| functions.route_table(|_| None);
+    const AT_X: &str = "# /// fnd\n# [[http]]\n# path = \"/x\"\n# auth = \"none\"\n# ///\necho\n";
+    edit(&mut functions, "web", AT_X);
+    let first = paths(&mut functions);
+    let [web, job] = ["web", "job"].map(|name| FunctionName::new(name).unwrap());
+    assert!(first.has(&web) && !first.has(&job));
+    edit(&mut functions, "job", "echo 1\n");
+    functions.serves_another(&job);
+    assert!(Rc::ptr_eq(&first, &paths(&mut functions)));
+    edit(&mut functions, "web", AT_X);
+    let second = paths(&mut functions);
+    assert!(!Rc::ptr_eq(&first, &second) && second.has(&web));
+    functions.serves_another(&web);
+    assert!(!Rc::ptr_eq(&second, &paths(&mut functions)));
+    edit(&mut functions, "web", "echo without routes\n");
+    assert!(!paths(&mut functions).has(&web), "it had one");
+    edit(&mut functions, "job", &AT_X.replace("/x", "/y"));
+    assert!(paths(&mut functions).has(&job), "it has one now");
 }

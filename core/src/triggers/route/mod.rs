@@ -317,6 +317,12 @@ impl Routes {
         table
     }
 
+    /// Says whether a function has a route in the table.
+    #[must_use]
+    pub fn has(&self, function: &FunctionName) -> bool {
+        self.all.iter().any(|route| route.function == *function)
+    }
+
     /// Returns all routes, in the order in which they were given.
     #[must_use]
     pub fn all(&self) -> &[Rc<Route>] {
