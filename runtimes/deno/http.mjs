@@ -2,8 +2,9 @@
 import { Buffer } from "node:buffer";
 import { timingSafeEqual } from "node:crypto";
 import process from "node:process";
-import { pathToFileURL } from "node:url";
 import { fnd, loadFailure } from "../share/js/answer.mjs";
+import { descriptor } from "../share/js/descriptor.mjs";
+import { host } from "../share/js/host.mjs";
 import { ERROR, READY, Wire } from "../share/js/wire.mjs";
 
 // Requests that may be in flight at once; `[pool] concurrency` says how many fnd uses.
@@ -12,12 +13,12 @@ const CONCURRENCY = 1000;
 /** Serves the file `entry` on a port of the loopback that the kernel chooses, until it is ended or fnd is gone. */
 export async function serveHttp(entry) {
   globalThis.fnd = fnd;
-  const wire = new Wire(() => {}, () => process.exit(0));
+  const wire = new Wire(descriptor, () => {}, () => process.exit(0));
   try {
-    const served = (await import(pathToFileURL(entry).href)).default;
+    const served = (await import(host.url(entry))).default;
     if (typeof served?.fetch !== "function") throw new Error("the default export has no function `fetch`");
     const onListen = ({ port }) =>
-      wire.send(0, READY, Buffer.from(JSON.stringify({ protocol: 1, concurrency: CONCURRENCY, port })), Buffer.alloc(0));
+      wire.json(0, READY, { protocol: 1, concurrency: CONCURRENCY, port });
     // Every user of this machine can reach the port, but only fnd knows the key.
     const key = Buffer.from(process.env.FND_WORKER_KEY ?? "");
     const isOurs = (request) => {

@@ -18,6 +18,7 @@ mod form_rafay;
 mod form_refused;
 mod form_request;
 mod forms;
+mod javascript_process;
 mod life;
 mod python_process;
 mod round_trip;

@@ -1,9 +1,10 @@
 // Answers of a shim: results and failures. Node and deno share this file.
-import { Buffer } from "node:buffer";
+import { encode } from "./host.mjs";
 
 // Where the shims are: node/, deno/ and this directory.
 const SHIMS = new URL("../..", import.meta.url).pathname;
 const TEXT_MAX = 16 << 10, STACK_MAX = 32 << 10;
+const NONE = new Uint8Array(0);
 
 class TransientException extends Error {
   name = "TransientException";
@@ -34,14 +35,14 @@ const KINDS = {
 /** The global `fnd` that functions use. */
 export const fnd = { TransientException, FailedException, ExecuteAgainException, BadRequest };
 
-/** Returns the pieces of a Result. `set` has the status and the headers that were set on the response. */
-export async function result(value, set) {
+/** Returns head and body of a Result. `set` has the status and the headers that were set on the response. */
+export const result = (async function (value, set) {
   const head = {};
   let { status, headers } = set;
   if (isWebResponse(value)) {
     status = value.status;
     headers = [...headers, ...value.headers];
-    value = value.body === null ? undefined : Buffer.from(await value.arrayBuffer());
+    value = value.body === null ? undefined : new Uint8Array(await value.arrayBuffer());
   } else if (isResponse(value)) {
     status = value.status;
     headers = [...headers, ...Object.entries(value.headers ?? {})];
@@ -51,7 +52,7 @@ export async function result(value, set) {
     if (!isStatus(status)) throw new BadAnswer(`the handler answered with status ${status}: expected 200 to 599`);
     head.status = status;
   }
-  let bytes = Buffer.alloc(0);
+  let bytes = NONE;
   if (value !== undefined) {
     [bytes, head.content_type] = bytesOf(value);
     head.data = bytes.length;
@@ -67,11 +68,8 @@ export async function result(value, set) {
     }
   }
   if (kept.length) head.headers = kept;
-  const json = Buffer.from(JSON.stringify(head));
-  const size = Buffer.alloc(4);
-  size.writeUInt32LE(json.length);
-  return [size, json, bytes];
-}
+  return [head, bytes];
+});
 
 /** The tag is compared first: naming the class would load all of fetch, which takes 5 ms of a worker's first call. */
 function isWebResponse(value) {
@@ -83,18 +81,18 @@ function isStatus(value) {
 }
 
 /** An object is data, unless it has only the keys of a response. */
-function isResponse(value) {
+const isResponse = (function (value) {
   if (value === null || typeof value !== "object" || !isStatus(value.status)) return false;
   const keys = Object.keys(value);
   return keys.length > 1 && keys.every((key) => key === "status" || key === "headers" || key === "body");
-}
+});
 
 /** Returns a value as bytes, and its content type. */
-export function bytesOf(value) {
-  if (typeof value === "string") return [Buffer.from(value), "text/plain; charset=utf-8"];
-  if (value instanceof ArrayBuffer) return [Buffer.from(value), "application/octet-stream"];
+export const bytesOf = (function (value) {
+  if (typeof value === "string") return [encode(value), "text/plain; charset=utf-8"];
+  if (value instanceof ArrayBuffer) return [new Uint8Array(value), "application/octet-stream"];
   if (ArrayBuffer.isView(value)) {
-    return [Buffer.from(value.buffer, value.byteOffset, value.byteLength), "application/octet-stream"];
+    return [new Uint8Array(value.buffer, value.byteOffset, value.byteLength), "application/octet-stream"];
   }
   let text;
   try {
@@ -106,8 +104,8 @@ export function bytesOf(value) {
     const kind = value?.constructor?.name ?? typeof value;
     throw new BadAnswer(`the handler returned a value that is not text, bytes or JSON: a ${kind}`);
   }
-  return [Buffer.from(text), "application/json"];
-}
+  return [encode(text), "application/json"];
+});
 
 /** Returns an Error. Its stack has no lines of the shims. */
 export function failure(error) {

@@ -1,10 +1,9 @@
 // Arguments of a handler: event and context, with the names of Kubeless and Kyma. Node and deno share this file.
-import { Event } from "./kyma.mjs";
+import { fixed } from "./host.mjs";
+import { Event, Trace } from "./kyma.mjs";
 import { CLOUD_EVENT, decode, mediaType, parse, structured } from "./payload.mjs";
 import { Request } from "./request.mjs";
 import { Reply } from "./response.mjs";
-import { Trace } from "./trace.mjs";
-import { fixed } from "./variables.mjs";
 import { LOG } from "./wire.mjs";
 
 const LOG_MAX = 16 << 10;
@@ -23,7 +22,7 @@ const FORMER = {
 export const done = (request) => Request.done(request);
 
 /** Returns the event of a call, its request, and the response that the handler may write. */
-export function eventOf(head, payload) {
+export const eventOf = (function (head, payload) {
   const request = new Request(head, payload);
   const { headers } = request;
   const response = new Reply();
@@ -36,7 +35,7 @@ export function eventOf(head, payload) {
       for (const name of Object.values(FORMER)) event[name] = attributes["ce-" + name];
     }
   } else {
-    event.data = decode(payload, contentType);
+    event.data = decode(payload, contentType, () => request.rawBody);
     if (headers["ce-type"] && headers["ce-source"]) {
       for (const name in headers) if (name.startsWith("ce-")) attributes[name] = headers[name];
     } else if (headers["ce-eventid"] || headers["ce-eventtype"]) {
@@ -50,11 +49,11 @@ export function eventOf(head, payload) {
   event.extensions = { ...head.cause, request, response };
   Object.assign(event, attributes);
   return { event, request, response };
-}
+});
 
 /** Returns the body of a request as Kyma's parsers of express give it; data is that of its event. */
-export function parsedBody(request, data) {
-  if (!request.rawBody.length) return {};
+export function parsedBody(request, payload, data) {
+  if (!payload?.length) return {};
   switch (mediaType(request.headers["content-type"])) {
     case CLOUD_EVENT:
       return request.json();
@@ -65,7 +64,7 @@ export function parsedBody(request, data) {
   }
 }
 
-export function contextOf(head, previous, call, name, wire, request) {
+export const contextOf = (function (head, previous, call, name, wire, request) {
   return {
     "function-name": name,
     ...fixed,
@@ -80,10 +79,10 @@ export function contextOf(head, previous, call, name, wire, request) {
     previous,
     log: logger(wire, call),
   };
-}
+});
 
 /** Returns `log(message, fields)`, with `log.debug`, `log.info`, `log.warning` and `log.error`. */
-function logger(wire, call) {
+const logger = (function (wire, call) {
   const record = (level) => (message, fields) => {
     const made = { time_ms: Date.now(), level, message: String(message).slice(0, LOG_MAX) };
     if (fields !== undefined) {
@@ -104,4 +103,4 @@ function logger(wire, call) {
   log.warning = log.warn = record("warning");
   log.error = record("error");
   return log;
-}
+});

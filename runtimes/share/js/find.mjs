@@ -1,9 +1,9 @@
 // Finds the handler of a module and its form. A form that cannot be served is refused here, when the module is loaded, and
 // not when somebody calls it. Node and deno share this file.
-import { env } from "./variables.mjs";
+import { env } from "./host.mjs";
 
 /** Returns the handler of a module, its name and its form. `module.exports` of CommonJS is its default export. */
-export function find(module) {
+export const find = (function (module) {
   const main = module.default;
   const wanted = env("FUNC_HANDLER");
   for (const name of wanted ? [wanted] : ["default", "handler", "main"]) {
@@ -18,7 +18,7 @@ export function find(module) {
     : "the module exports no function, neither as default nor as `handler` or `main`";
   const others = functions(module).concat(functions(main)).slice(0, 5);
   throw new Error(others.length ? `${what}; it exports ${[...new Set(others)].join(", ")}` : what);
-}
+});
 
 function functions(owner) {
   if (owner === null || typeof owner !== "object") return [];
@@ -29,7 +29,7 @@ function functions(owner) {
  * Returns the form of a handler: whether it gets the request and writes the response, as in express and in Kyma from its
  * `nodejs26` on, and whether the body of its request is parsed, as for every `main` of Kyma.
  */
-function formOf(handler, name) {
+const formOf = (function (handler, name) {
   refuseServer(handler);
   const text = Function.prototype.toString.call(handler);
   if (/^class\b/.test(text)) {
@@ -43,18 +43,18 @@ function formOf(handler, name) {
   const writes = /^_?(res|response)$/.test(names[1] ?? "") ||
     (isNew && names.length > 1 && names[0] !== "event" && names[1] !== "context");
   return { writes, parsed: writes || name === "main" };
-}
+});
 
 /** An application of express and the like listens on a port itself. */
-function refuseServer(exported) {
+const refuseServer = (function (exported) {
   if (typeof exported?.listen !== "function") return;
   throw new Error(
     "the module exports a server (`listen`), not a handler: let it listen on `$PORT` and write `[http_server]` into the manifest",
   );
-}
+});
 
 /** Returns the names of the first parameters of a function, from its text; a pattern counts as a name. */
-function parameters(text) {
+const parameters = (function (text) {
   const arrow = /^(?:async\s*)?([\w$]+)\s*=>/.exec(text);
   if (arrow) return [arrow[1]];
   const names = [""];
@@ -68,4 +68,4 @@ function parameters(text) {
   }
   // Its default is no part of a name.
   return names.map((name) => /^[\s(]*([\w$]*)/.exec(name)[1]);
-}
+});

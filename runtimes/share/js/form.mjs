@@ -3,14 +3,11 @@
 //
 // The body is in memory already, and `limits.body` bounds it. So files are views of it; a file goes to `TMPDIR` only when
 // its `path` is asked for. The reader is strict: whatever a browser or curl would not send is a `BadRequest`.
-import { Buffer } from "node:buffer";
-import process from "node:process";
 import { BadRequest } from "./answer.mjs";
+import { bufferOf, encode, env, host, textOf } from "./host.mjs";
 
-// In deno this module takes a sixth of a worker's start, and few functions keep files of a form. Older versions of node have
-// no `getBuiltinModule`.
-const early = process.getBuiltinModule ? undefined : await import("node:fs");
-const fs = () => early ?? process.getBuiltinModule("node:fs");
+// Few functions keep files of a form, so deno loads this module when one does.
+const fs = () => host.builtin("node:fs");
 
 const PARTS_MAX = 1000, HEAD_MAX = 8 << 10, NAME_MAX = 255, FIELDS_MAX = 10000;
 const BOUNDARY = /^[0-9A-Za-z'()+_,./:=?\- ]{0,69}[0-9A-Za-z'()+_,./:=?-]$/;
@@ -22,7 +19,7 @@ const PARAMETER = /;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\[\s\S]
 const CHARSETS = new Set(["utf-8", "utf8", "us-ascii", "iso-8859-1"]);
 /** Files that were written so far: `TMPDIR` belongs to this worker, so a number makes a name of its own. */
 let written = 0;
-const LINE = Buffer.from("\r\n"), LINES = Buffer.from("\r\n\r\n"), DASHES = Buffer.from("--");
+const LINE = encode("\r\n"), LINES = encode("\r\n\r\n"), DASHES = encode("--");
 
 /** A file of a form. */
 class File {
@@ -50,7 +47,7 @@ class File {
   /** A file in `TMPDIR` with the content. It is removed when the call ends, unless the handler has moved it. */
   get path() {
     if (this.#path === undefined) {
-      const path = `${process.env.TMPDIR ?? "/tmp"}/upload-${process.pid}-${++written}`;
+      const path = `${env("TMPDIR") ?? "/tmp"}/upload-${host.pid}-${++written}`;
       fs().writeFileSync(path, this.#data, { flag: "wx", mode: 0o600 });
       this.#path = path;
     }
@@ -105,14 +102,14 @@ export function byName(pairs) {
 export const none = () => ({ forms: byName([]), files: byName([]) });
 
 export function urlencoded(body) {
-  const pairs = [...new URLSearchParams(body.toString())];
+  const pairs = [...new URLSearchParams(textOf(body))];
   if (pairs.length > FIELDS_MAX) throw new BadRequest(`the form has more than ${FIELDS_MAX} fields`);
   return { forms: byName(pairs), files: byName([]) };
 }
 
 /** Returns the fields and the files of a body. */
-export function multipart(body, contentType) {
-  const mark = Buffer.from(`\r\n--${boundary(contentType)}`);
+export function multipart(payload, contentType) {
+  const body = bufferOf(payload), mark = host.Buffer.from(`\r\n--${boundary(contentType)}`);
   const fields = [], files = [];
   // The line break before the first boundary is optional.
   const first = begins(body, mark, 0) ? mark.length : mark.length - 2;

@@ -1,8 +1,7 @@
-// What Kyma gives to functions: the helpers of an event, and the module `sdk` of its newest runtimes. Node and deno share
-// this file.
+// What Kyma gives to functions: the helpers of an event, and the module `sdk` of its newest runtimes. And the trace of a call,
+// for the calls that a handler makes itself. Node and deno share this file.
+import { env, fixed } from "./host.mjs";
 import { CLOUD_EVENT, decode, mediaType, structured } from "./payload.mjs";
-import { Trace, Tracer } from "./trace.mjs";
-import { env, fixed } from "./variables.mjs";
 
 /** Returns the media type for the data of an event, as Kyma chooses it. */
 const typeOf = (data) => (typeof data === "string" ? "text/plain" : "application/json");
@@ -78,7 +77,7 @@ export const sdk = {
     if (mediaType(headers["content-type"]) === CLOUD_EVENT) {
       data = structured(request.json(), attributes);
     } else if (headers["ce-type"] && headers["ce-source"]) {
-      data = decode(request.rawBody, headers["content-type"]);
+      data = decode(request.rawBody, headers["content-type"], () => request.rawBody);
       for (const name in headers) if (name.startsWith("ce-")) attributes[name] = headers[name];
       if (headers["content-type"]) attributes["ce-datacontenttype"] = headers["content-type"];
     } else {
@@ -93,3 +92,58 @@ export const sdk = {
   getTimeout: () => fixed.timeout,
   getBodySizeLimit: () => fixed["body-size-limit"],
 };
+
+/** Headers of a request that say where in a trace it is. fnd has put the span of this attempt into them. */
+const HEADERS = ["tracestate", "b3", "x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags"];
+
+/** `context.trace`: the place of this attempt in its trace. */
+export class Trace {
+  #received;
+  constructor(traceparent, received) {
+    this.traceparent = traceparent;
+    this.#received = received;
+  }
+  /** Returns the headers for a call, so that what it starts is part of the same trace. */
+  headers() {
+    const headers = {};
+    if (this.traceparent) headers.traceparent = this.traceparent;
+    for (const name of HEADERS) if (this.#received[name] !== undefined) headers[name] = this.#received[name];
+    return headers;
+  }
+}
+
+/** `event.tracer` of Kyma: it takes what a tracer of OpenTelemetry takes. fnd writes the span of an attempt itself, and no others. */
+export class Tracer {
+  #traceparent;
+  constructor(traceparent) {
+    this.#traceparent = traceparent;
+  }
+  startSpan() {
+    return new Span(this.#traceparent);
+  }
+  /** Calls the last argument with a span, and returns what it returns. */
+  startActiveSpan(...all) {
+    return all.at(-1)(this.startSpan());
+  }
+}
+
+class Span {
+  #traceparent;
+  constructor(traceparent) {
+    this.#traceparent = traceparent;
+  }
+  spanContext() {
+    const [, traceId = "0".repeat(32), spanId = "0".repeat(16), flags = "00"] = this.#traceparent?.split("-") ?? [];
+    return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) };
+  }
+  isRecording() {
+    return false;
+  }
+  end() {}
+  recordException() {}
+}
+for (const name of ["addEvent", "addLink", "addLinks", "setAttribute", "setAttributes", "setStatus", "updateName"]) {
+  Span.prototype[name] = function () {
+    return this;
+  };
+}

@@ -1,15 +1,40 @@
 // The request of a call, with the names that express and Kubeless have for it. Node and deno share this file.
-import { Buffer } from "node:buffer";
-import { Readable } from "node:stream";
 import { byName, forget, multipart, none, urlencoded } from "./form.mjs";
+import { bufferOf, host, textOf } from "./host.mjs";
 import { matches, preferred } from "./media.mjs";
 import { mediaType, parse } from "./payload.mjs";
 import { streams } from "./stream.mjs";
 
+const NONE = new Uint8Array(0);
+/** The property `body`: bytes, which become a Buffer when they are asked for, or what a parser of express has set. */
+const BODY = {
+  get() {
+    return this.body = this.rawBody;
+  },
+  set(value) {
+    Object.defineProperty(this, "body", { value, writable: true, configurable: true, enumerable: true });
+  },
+  configurable: true,
+  enumerable: true,
+};
+
 /** The HTTP request of an invocation. An invocation without one gets a request that would have started it. */
 export class Request {
+  // Fields and no assignments: those would look for setters in the prototypes, as far as the one of streams.
+  method;
+  path;
+  queryString;
+  url;
+  /** null without a route; `params` are the parameters of its pattern. */
+  route;
+  remote_addr;
+  scheme;
+  host;
+  params;
+  headers = {};
   #form;
   #payload;
+  #buffer;
   #version;
   constructor(head, payload) {
     const made = head.request;
@@ -17,21 +42,20 @@ export class Request {
     this.path = made?.path ?? "/";
     this.queryString = made?.query ?? "";
     this.url = this.path + (this.queryString && "?" + this.queryString);
-    // null without a route; `params` are the parameters of its pattern.
     this.route = made?.route ?? null;
     this.remote_addr = made?.remote ?? null;
     this.scheme = made?.scheme ?? null;
     this.host = made?.host ?? null;
     this.params = Object.fromEntries(made?.params ?? []);
-    this.headers = {};
     for (const [name, value] of made?.headers ?? []) {
       this.headers[name] = Object.hasOwn(this.headers, name) ? this.headers[name] + ", " + value : value;
     }
     if (head.content_type) this.headers["content-type"] ??= head.content_type;
     // Parsers of express read no body without its length.
     if (payload !== undefined) this.headers["content-length"] ??= String(payload.length);
-    this.body = this.#payload = payload ?? Buffer.alloc(0);
+    this.#payload = payload ?? NONE;
     this.#version = made?.protocol;
+    Object.defineProperty(this, "body", BODY);
   }
 
   get query() {
@@ -69,7 +93,7 @@ export class Request {
   }
   /** The body as bytes, whatever `body` is. */
   get rawBody() {
-    return this.#payload;
+    return this.#buffer ??= bufferOf(this.#payload);
   }
 
   get(name) {
@@ -103,7 +127,7 @@ export class Request {
   }
 
   text() {
-    return this.#payload.toString();
+    return textOf(this.#payload);
   }
   json() {
     return parse(this.#payload);
@@ -132,7 +156,7 @@ export class Request {
 
   /** The body of the stream is in memory already. */
   _read() {
-    if (this.#payload.length) this.push(this.#payload);
+    if (this.#payload.length) this.push(this.rawBody);
     this.push(null);
   }
   setTimeout() {
@@ -145,4 +169,4 @@ export class Request {
   }
 }
 
-streams(Request, Readable, (request) => Readable.call(request));
+streams(Request, "Readable", (request) => host.builtin("node:stream").Readable.call(request));

@@ -1,11 +1,9 @@
 // The response that a handler may write itself, with the names that express has for it. Node and deno share this file.
-import { Buffer } from "node:buffer";
-import process from "node:process";
-import { Writable } from "node:stream";
 import { BadAnswer, bytesOf } from "./answer.mjs";
 import { Head } from "./head.mjs";
+import { fixed, host } from "./host.mjs";
 import { streams } from "./stream.mjs";
-import { fixed } from "./variables.mjs";
+import { joined } from "./wire.mjs";
 
 /** What is written piece by piece is kept up to this size. So a stream without end fails its call before memory is full. */
 const WRITTEN_MAX = Math.floor((Number(fixed["memory-limit"]) || 256 << 20) / 4);
@@ -54,7 +52,7 @@ export class Reply extends Head {
     return this.finish(JSON.stringify(body) ?? "");
   }
   sendStatus(code) {
-    const text = process.getBuiltinModule?.("node:http").STATUS_CODES[code] ?? String(code);
+    const text = host.builtin("node:http")?.STATUS_CODES[code] ?? String(code);
     return this.status(code).type("txt").send(text);
   }
   redirect(code, url = code) {
@@ -64,7 +62,7 @@ export class Reply extends Head {
   end(piece, ...rest) {
     // Without a stream no listener waits.
     if (!this.#hasBegun && !rest.length && isPiece(piece)) return this.finish(piece);
-    Writable.prototype.end.call(this, piece, ...rest);
+    writable().prototype.end.call(this, piece, ...rest);
     this.#isEnded = true;
     return this;
   }
@@ -82,7 +80,7 @@ export class Reply extends Head {
     if (this.#isEnded) return this;
     this.#value = value;
     this.#isEnded = true;
-    if (this.#hasBegun) Writable.prototype.end.call(this);
+    if (this.#hasBegun) writable().prototype.end.call(this);
     else this.#done();
     return this;
   }
@@ -100,15 +98,17 @@ export class Reply extends Head {
 
   #take(piece, encoding) {
     this.#isText &&= typeof piece === "string";
-    const bytes = typeof piece === "string" ? Buffer.from(piece, encoding) : piece;
+    const bytes = typeof piece === "string" ? host.Buffer.from(piece, encoding) : piece;
     const size = this.#size + bytes.length;
     if (size > WRITTEN_MAX) {
       return new BadAnswer(`the handler wrote more than ${WRITTEN_MAX} bytes, a quarter of \`limits.memory\``);
     }
-    this.#written ??= Buffer.alloc(1 << 10);
+    this.#written ??= new Uint8Array(1 << 10);
     // Doubled, so that many small pieces cost no more than their bytes.
     if (size > this.#written.length) {
-      this.#written = Buffer.concat([this.#written], Math.max(size, Math.min(2 * this.#written.length, WRITTEN_MAX)));
+      const larger = new Uint8Array(Math.max(size, Math.min(2 * this.#written.length, WRITTEN_MAX)));
+      larger.set(this.#written);
+      this.#written = larger;
     }
     this.#written.set(bytes, this.#size);
     this.#size = size;
@@ -130,7 +130,7 @@ export class Reply extends Head {
     if (this.#value === undefined) return this.#typed(written, this.#isText ? TEXT : BYTES);
     const [bytes, type] = bytesOf(this.#value);
     if (written === undefined) return this.#typed(bytes, type);
-    return this.#typed(Buffer.concat([written, bytes]), this.#isText && type !== BYTES ? TEXT : BYTES);
+    return this.#typed(joined([written, bytes]), this.#isText && type !== BYTES ? TEXT : BYTES);
   }
   #typed(bytes, type) {
     if (bytes !== undefined && !this.hasHeader("content-type")) this.set("content-type", type);
@@ -140,20 +140,21 @@ export class Reply extends Head {
   static begin(response) {
     response.#hasBegun = true;
     // A piece of text stays text.
-    Writable.call(response, { decodeStrings: false });
+    writable().call(response, { decodeStrings: false });
     const sources = response.#sources = new Set();
     response.on("pipe", (source) => sources.add(source));
     response.on("unpipe", (source) => sources.delete(source));
     // Who writes after the end, or has no listener for errors, does not end the worker and the other calls.
     response.on("error", (error) => response.#done(error));
     response.on("close", () => response.#done(new Error("the response was destroyed before its end")));
-    if (response.#isEnded) Writable.prototype.end.call(response);
+    if (response.#isEnded) writable().prototype.end.call(response);
   }
 }
 
-const isPiece = (piece) => piece === undefined || typeof piece === "string" || piece instanceof Uint8Array;
+/** The class, which deno loads when a response is used as a stream. */
+const writable = () => host.builtin("node:stream").Writable;
 
-streams(Reply, Writable, Reply.begin);
+const isPiece = (piece) => piece === undefined || typeof piece === "string" || piece instanceof Uint8Array;
 
 /** What express has and fnd has not: it fails with the reason. */
 const WITHOUT = {
@@ -169,3 +170,5 @@ for (const [name, instead] of Object.entries(WITHOUT)) {
     throw new Error(`fnd has no \`response.${name}\`: ${instead}`);
   };
 }
+
+streams(Reply, "Writable", Reply.begin);

@@ -1,24 +1,24 @@
-// Loads a function and serves it over descriptor 3 (runtimes/PROTOCOL.md). Node and deno share this file.
-import { Buffer } from "node:buffer";
-import process from "node:process";
-import { pathToFileURL } from "node:url";
+// Loads a function and serves it (runtimes/PROTOCOL.md). Node and deno share this file.
 import { BadRequest, failure, fnd, loadFailure, result } from "./answer.mjs";
 import { contextOf, done, eventOf, parsedBody } from "./event.mjs";
 import { find } from "./find.mjs";
+import { encode, host } from "./host.mjs";
 import { parts } from "./payload.mjs";
-import { ERROR, INVOKE, READY, RESULT, STOP, Wire } from "./wire.mjs";
+import { ERROR, INVOKE, READY, STOP, Wire } from "./wire.mjs";
 
 // Calls that may be in flight at once; `[pool] concurrency` says how many fnd uses.
 const CONCURRENCY = 1000;
-const NONE = Buffer.alloc(0);
 const NO_CALLBACK = "the third argument is `sendResponse(body, status, headers)`, no `callback(error, result)`: return the result, or throw the error";
 
-/** Serves the file `entry` until fnd sends Stop or closes the connection. `load` imports a module. */
-export async function serve(entry, load = (url) => import(url)) {
+/**
+ * Serves the file `entry` until fnd sends Stop or closes the connection. `open` opens the socket of a wire, and `load` imports a
+ * module.
+ */
+export const serve = (async function (entry, open, load = (url) => import(url)) {
   globalThis.fnd = fnd;
   let found, stopping = false, running = 0;
-  const stopped = () => wire.end(() => process.exit(0));
-  const wire = new Wire((kind, call, content) => {
+  const stopped = () => wire.end(() => host.exit(0));
+  const wire = new Wire(open, (kind, call, content) => {
     if (kind === STOP) {
       stopping = true;
       if (running === 0) stopped();
@@ -28,22 +28,22 @@ export async function serve(entry, load = (url) => import(url)) {
         if (--running === 0 && stopping) stopped();
       });
     }
-  }, () => process.exit(0));
+  }, () => host.exit(0));
 
   async function invoke(call, content) {
     try {
       const { head, payload, previous } = parts(content);
       const made = eventOf(head, payload);
       try {
-        if (found.parsed) made.request.body = parsedBody(made.request, made.event.data);
+        if (found.parsed) made.request.body = parsedBody(made.request, payload, made.event.data);
         const context = contextOf(head, previous, call, found.name, wire, made.request);
-        wire.send(call, RESULT, ...await answer(found, made, context));
+        wire.result(call, ...await answer(found, made, context));
       } finally {
         done(made.request);
       }
     } catch (error) {
       if (error instanceof BadRequest) {
-        wire.send(call, RESULT, ...await result(error.message + "\n", { status: 400, headers: [] }));
+        wire.result(call, ...await result(error.message + "\n", { status: 400, headers: [] }));
       } else {
         wire.json(call, ERROR, failure(error));
       }
@@ -51,18 +51,18 @@ export async function serve(entry, load = (url) => import(url)) {
   }
 
   try {
-    found = find(await load(pathToFileURL(entry).href));
+    found = find(await load(host.url(entry)));
   } catch (error) {
     wire.json(0, ERROR, loadFailure(error));
-    wire.end(() => process.exit(1));
+    wire.end(() => host.exit(1));
     return;
   }
   await rehearse();
-  wire.send(0, READY, Buffer.from(`{"protocol":1,"concurrency":${CONCURRENCY}}`), NONE);
-}
+  wire.json(0, READY, { protocol: 1, concurrency: CONCURRENCY });
+});
 
 /** Calls the handler and returns its answer: what it returned, or what it wrote. */
-async function answer({ handler, writes }, { event, request, response }, context) {
+const answer = (async function ({ handler, writes }, { event, request, response }, context) {
   const sendResponse = (body, status, headers) => {
     const code = Number(status ?? 200);
     if (Number.isNaN(code)) return void response.destroy(new TypeError(NO_CALLBACK));
@@ -85,7 +85,7 @@ async function answer({ handler, writes }, { event, request, response }, context
   // In this order: content that was written may set a content type.
   value = await response.sent();
   return await result(value, response.head());
-}
+});
 
 /** The third argument of a handler for express: no other handler follows. */
 function next(response, error) {
@@ -94,12 +94,10 @@ function next(response, error) {
 }
 
 /** Makes a call without the handler, so that the engine compiles the code before the first caller waits for it. */
-async function rehearse() {
-  const head = Buffer.from(JSON.stringify({ invocation: "", request: { headers: [["host", "fnd"]] } }));
-  const size = Buffer.alloc(4);
-  size.writeUInt32LE(head.length);
-  const call = parts(Buffer.concat([size, head]));
+const rehearse = (async function () {
+  const head = encode(JSON.stringify({ invocation: "", request: { headers: [["host", "fnd"]] } }));
+  const call = parts(new Uint8Array([head.length, 0, 0, 0, ...head]));
   const { request, response } = eventOf(call.head, call.payload);
   contextOf(call.head, call.previous, 0, "", undefined, request);
   await result("", response.head());
-}
+});
