@@ -3,11 +3,9 @@
 use crate::runtimes::{self, Runtime};
 use crate::worker::{Answer, Call, TIME, Worker};
 use fnd_core::protocol::{FailureKind, HttpRequest, WorkerMessage};
-use fnd_tests::{programs, require};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 /// A function written by a test.
 pub(crate) struct Written {
@@ -341,49 +339,6 @@ fn deno_takes_every_form_of_export() {
     ] {
         let (mut worker, _function) = serve(&deno, name, code, handler);
         assert_eq!(worker.call(&Call::text("x")).text(), "x", "{name}");
-    }
-}
-
-/// An older deno cannot open descriptor 3. Here none is open, which fails likewise.
-#[test]
-fn an_old_deno_says_which_one_is_needed() {
-    require!(deno);
-    let deno = programs::deno().unwrap();
-    let shim = programs::repository().join("runtimes/deno/shim.mjs");
-    let directory = tempfile::tempdir().unwrap();
-    let start = directory.path().join("start.mjs");
-    for (version, expected) in [
-        ("1.46.3", Some("and this is 1.46.3")),
-        ("2.7.11", Some("and this is 2.7.11")),
-        ("2.7.12", None),
-        ("2.10.0", None),
-        ("3.0.0", None),
-    ] {
-        let code = format!(
-            "Object.defineProperty(Deno, 'version', {{ value: {{ deno: '{version}' }} }});\nawait import('file://{}');\n",
-            shim.display()
-        );
-        fs::write(&start, code).unwrap();
-        let output = Command::new(&deno)
-            .args(["run", "--allow-all", "--no-prompt"])
-            .args([&start, &directory.path().join("none.ts")])
-            .env("NO_COLOR", "1")
-            .env("DENO_DIR", directory.path())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        let last = errors.trim_end().lines().next_back().unwrap_or_default();
-        assert!(!output.status.success(), "{version}: {errors}");
-        match expected {
-            Some(text) => assert!(
-                last.contains(text)
-                    && last.contains("deno 2.7.12 or newer")
-                    && last.contains("fndctl runtimes install deno"),
-                "{errors}"
-            ),
-            None => assert!(!errors.contains("or newer"), "{errors}"),
-        }
     }
 }
 

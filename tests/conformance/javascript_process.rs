@@ -6,7 +6,6 @@ use crate::worker::{Call, Worker};
 use fnd_core::protocol::WorkerMessage;
 use fnd_tests::programs::repository;
 use serde_json::json;
-use std::fs;
 use std::process::Command;
 
 /// Returns node and deno, if this machine has them.
@@ -61,11 +60,6 @@ fn handlers_of_the_exit_run_at_stop() {
 #[test]
 fn deno_loads_modules_of_node_when_they_are_needed() {
     let Some(deno) = runtimes::one("deno") else { return };
-    let description = fs::read_to_string(repository().join("runtimes/deno/runtime.toml")).unwrap();
-    // Descriptor 3 needs `node:net`.
-    if !description.contains("{socket}") {
-        return;
-    }
     let code = "
 const loaded = () => 'dispatchProcessExitEvent' in Deno[Deno.internal];
 export default async (event, context) => {

@@ -49,6 +49,8 @@ struct Phase {
     command: Vec<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
+    #[serde(default)]
+    permissions: BTreeMap<String, Vec<String>>,
 }
 
 /// Returns the runtimes that this machine has, and reports the missing ones. A runtime that wants to know the concurrency
@@ -259,6 +261,14 @@ impl Runtime {
         self.description.phases.contains_key("compile")
     }
 
+    /// Says whether a worker connects to a socket, in place of getting descriptor 3.
+    pub(crate) fn connects(&self) -> bool {
+        self.description.phases["handle"]
+            .command
+            .iter()
+            .any(|item| item == "{socket}")
+    }
+
     /// Returns the command line of a worker, and the variables that the description adds to its environment.
     pub(crate) fn command(
         &self,
@@ -285,6 +295,7 @@ impl Runtime {
             ("{result}", Some(text(&scratch.join("result")))),
             ("{credentials}", Some(text(&scratch.join("credentials")))),
             ("{bindings}", Some(text(&scratch.join("bindings")))),
+            ("{socket}", Some(text(&scratch.join("socket")))),
         ];
         let fill = |template: &str| {
             let filled = values.iter().fold(template.to_owned(), |filled, (name, value)| {
@@ -306,7 +317,7 @@ impl Runtime {
                     let own = phase.env.keys().map(String::as_str);
                     let names: Vec<&str> = names.iter().copied().chain(own).collect();
                     command.push(format!("--allow-env={}", names.join(",")));
-                    for (name, paths) in &self.description.permissions {
+                    for (name, paths) in self.description.permissions.iter().chain(&phase.permissions) {
                         let paths: Vec<String> = paths.iter().map(|path| fill(path)).collect();
                         command.push(format!("--allow-{name}={}", paths.join(",")));
                     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command};
 use tempfile::TempDir;
@@ -153,12 +153,17 @@ impl Worker {
             .compiled(entry, handler, scratch.path())
             .unwrap_or_else(|why| panic!("{why}"));
         let (command, env) = runtime.command(entry, program.as_deref(), scratch.path(), &names);
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        ours.set_read_timeout(Some(PATIENCE)).unwrap();
-        ours.set_write_timeout(Some(PATIENCE)).unwrap();
+        let (inherited, theirs) = UnixStream::pair().unwrap();
+        let listener = UnixListener::bind(place("socket")).unwrap();
+        listener.set_nonblocking(true).unwrap();
         // The shell moves the socket to descriptor 3: nothing else can without unsafe code.
+        let moved = if runtime.connects() {
+            "exec \"$@\" </dev/null"
+        } else {
+            "exec \"$@\" 3<&0 </dev/null"
+        };
         let child = Command::new("/bin/sh")
-            .args(["-c", "exec \"$@\" 3<&0 </dev/null", "sh"])
+            .args(["-c", moved, "sh"])
             .args(command)
             .current_dir(entry.parent().unwrap())
             .env_clear()
@@ -169,6 +174,14 @@ impl Worker {
             .stderr(File::create(place("stderr")).unwrap())
             .spawn()
             .unwrap();
+        let ours = if runtime.connects() {
+            let accepted = || Some(listener.accept().ok()?.0);
+            wait_until("the worker to connect", PATIENCE, accepted)
+        } else {
+            inherited
+        };
+        ours.set_read_timeout(Some(PATIENCE)).unwrap();
+        ours.set_write_timeout(Some(PATIENCE)).unwrap();
         Self {
             runtime: runtime.id.clone(),
             child,

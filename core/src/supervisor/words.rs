@@ -8,6 +8,9 @@ const MESSAGE_MAX: usize = 4 << 10;
 /// Ports that a permission for a host need not name.
 const DEFAULT_PORTS: [&str; 2] = [":80", ":443"];
 
+/// What to do about a deno that does not know the permission for a Unix socket.
+const NEEDS: &str = "handlers and functions with `[access]` need deno 2.9 or newer; run `fndctl runtimes install deno`";
+
 /// Cuts a message to [`MESSAGE_MAX`] at the border of a character.
 pub(super) fn bounded(mut text: String) -> String {
     if text.len() > MESSAGE_MAX {
@@ -27,10 +30,15 @@ pub(super) fn of_start(rules: &Rules, text: String) -> String {
 }
 
 /// Returns a message of a function's own code, bounded. If deno refused a permission, the message names the key of the
-/// manifest that grants it, in place of an option of deno.
+/// manifest that grants it, in place of an option of deno. If deno is too old, it says which one is needed.
 pub(super) fn of_code(rules: &Rules, text: String) -> String {
-    let refused = if rules.runtime == "deno" { refused(&text) } else { None };
-    bounded(refused.unwrap_or(text))
+    if rules.runtime != "deno" {
+        return bounded(text);
+    }
+    if text.contains("invalid port in 'unix:") {
+        return bounded(format!("{text}: {NEEDS}"));
+    }
+    bounded(refused(&text).unwrap_or(text))
 }
 
 /// Returns the message of deno's `Requires net access to "example.com:443", run again with the --allow-net flag`.

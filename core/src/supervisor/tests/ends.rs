@@ -57,7 +57,10 @@ fn a_permission_that_deno_refused_names_its_key() {
         ..rules()
     };
     let expected = "exit-1 | NotCapable: Requires net access to \"example.com:443\": put `permissions = [\"net=example.com\"]` into its manifest";
-    check(deno, with_error_line(Code(1), line), expected);
+    check(deno.clone(), with_error_line(Code(1), line), expected);
+    let old = "error: invalid port in 'unix:/run/fnd/http/1/http.sock': '/run/fnd/http/1/http.sock'";
+    let needs = "handlers and functions with `[access]` need deno 2.9 or newer; run `fndctl runtimes install deno`";
+    check(deno, with_error_line(Code(1), old), &format!("exit-1 | {old}: {needs}"));
 }
 
 #[test]
