@@ -4,8 +4,12 @@ use super::*;
 use crate::sockets;
 use fnd_wire::frame::{RECORD_MAX, RECORDS_MAX};
 use fnd_wire::plan::may_be_given;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+/// Bytes that wait in a handler's socket, at most `net.core.wmem_max` (socket(7)): a large payload or result then takes fewer
+/// turns of fnd and the worker.
+const SENT: usize = 1 << 20;
 /// Largest number of worker numbers that fnd may skip at once.
 const AHEAD_MAX: u64 = 1 << 20;
 
@@ -119,7 +123,11 @@ impl Workers {
                 let piped = input.as_ref().filter(|fd| passed.is_pipe(fd));
                 piped.map_or(Ok(()), |input| ready::owned(input, owner))?;
                 let input = input.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), Ok)?;
-                let paired = || socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+                let paired = || {
+                    let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+                    [&pair.0, &pair.1].into_iter().try_for_each(|end| set_socket_send_buffer_size(end, SENT))?;
+                    Ok::<_, io::Error>(pair)
+                };
                 let (ours, theirs) = match made.flatten() {
                     Some(listener) => (Some(listener), None),
                     None => launcher.plan.mode.handler().filter(|_| !watch).map(|_| paired()).transpose()?.unzip(),
