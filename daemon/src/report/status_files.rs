@@ -111,6 +111,11 @@ impl StatusFiles {
                 true
             }
             None => {
+                // At the start the files of all functions are written, most of them more than 50 ms ago.
+                if self.recent.len() == self.recent.capacity() {
+                    self.recent
+                        .retain(|_, recent| recent.changed || mono < recent.written + AT_MOST_EVERY);
+                }
                 self.recent.insert(function.clone(), fresh);
                 true
             }
@@ -144,7 +149,6 @@ impl StatusFiles {
             // A function stays listed only if it was just written.
             recent.written == mono
         });
-        // At the start the files of all functions are written.
         self.recent.shrink_to(RECENT_KEPT);
         let waiting = self.recent.values().filter(|recent| recent.changed);
         self.next = waiting.map(|recent| recent.written + AT_MOST_EVERY).min();
@@ -384,6 +388,21 @@ mod tests {
             done.store(true, Ordering::Relaxed);
             reader.join().unwrap();
         });
+    }
+
+    #[test]
+    fn functions_whose_files_were_written_earlier_are_forgotten() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = StatusFiles::open(directory.path(), 0o640, false).unwrap();
+        let at = Duration::from_millis;
+        let waits = name("waits");
+        assert!(files.changed(&waits, at(0)) && !files.changed(&waits, at(1)));
+        for n in 0..10_000 {
+            assert!(files.changed(&name(&format!("f{n}")), at(n)));
+        }
+        assert!(files.recent.capacity() < 1000, "{}", files.recent.capacity());
+        assert!(!files.changed(&name("f9999"), at(10_000)), "it was just written");
+        assert_eq!(files.due(at(10_000)), [waits]);
     }
 
     #[test]
