@@ -402,7 +402,7 @@ fn going_back_twice_goes_back_two_releases() {
         .iter()
         .map(|release| release.why.clone())
         .collect();
-    let back = |content| Some(format!("rolled back to {}", short(version(content, 0))));
+    let back = |content| Some(format!("rolled back to {}", short(version(content, 0))).into());
     assert_eq!(whys, [None, back(0), back(1)]);
 }
 

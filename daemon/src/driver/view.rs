@@ -176,7 +176,7 @@ impl State {
                 .and_then(|tree| tree_bytes(&trees(&self.node.places.state).join(tree.hex()))),
             build: self.builds.last(name).or_else(|| {
                 let releases = self.functions.releases.get(name)?;
-                releases.get(releases.serving()?)?.build
+                releases.get(releases.serving()?)?.build.as_deref().copied()
             }),
             diagnostics: function
                 .diagnostics
