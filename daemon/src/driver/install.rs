@@ -281,6 +281,8 @@ impl State {
             self.sweep();
             self.retain();
         }
+        self.functions.registry.pack();
+        self.quotas.books.pack();
     }
 
     /// Asks for a new preparation of every function whose interpreter has changed.

@@ -2,7 +2,7 @@
 
 use crate::functions::catalog::Candidate;
 use crate::functions::rules::rules;
-use fnd_core::recent::Recent;
+use fnd_core::recent::{Recent, packed};
 use fnd_core::supervisor::Rules;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::function::Manifest;
@@ -183,6 +183,11 @@ impl Registry {
     #[must_use]
     pub fn get(&self, name: &FunctionName) -> Option<&Function> {
         self.all.get(name).map(|function| &**function)
+    }
+
+    /// Gives back the room for more functions. To be called when all functions of a scan are here.
+    pub fn pack(&mut self) {
+        self.all = packed(std::mem::take(&mut self.all));
     }
 
     /// Returns whether a function came or went, or a manifest or the interpreters of one have changed, since the last call.
