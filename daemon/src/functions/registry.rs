@@ -29,16 +29,23 @@ pub struct Serving {
     pub manifest: Arc<Manifest>,
     /// `entry` of its manifest.
     entry: Box<str>,
-    /// Why it runs in its mode.
-    pub mode_reason: Arc<str>,
-    /// The runtime for people: `python 3.11`.
-    pub runtime: Arc<str>,
-    /// The path of the interpreter, as it is started; empty where the entry is executed itself.
-    pub interpreter: Arc<str>,
+    /// How it runs.
+    pub how: Arc<How>,
     /// The uid it runs as.
     pub uid: u32,
     /// The tree of its dependencies, if it has one.
-    pub tree: Option<Version>,
+    pub tree: Option<Box<Version>>,
+}
+
+/// How a version runs, for people. Most functions of a runtime run alike.
+#[derive(Debug, PartialEq, Eq)]
+pub struct How {
+    /// Why it runs in its mode.
+    pub mode_reason: String,
+    /// The runtime: `python 3.11`.
+    pub runtime: String,
+    /// The path of the interpreter, as it is started; empty where the entry is executed itself.
+    pub interpreter: String,
 }
 
 impl Serving {
@@ -60,9 +67,11 @@ impl Serving {
             load_key: installed.load_key,
             manifest: alike.manifests.share(manifest),
             entry,
-            mode_reason: alike.texts.share(verdict.mode_reason.clone()),
-            runtime: alike.texts.share(runtime),
-            interpreter: alike.texts.share(installed.interpreter.clone()),
+            how: alike.how.share(How {
+                mode_reason: verdict.mode_reason.clone(),
+                runtime,
+                interpreter: installed.interpreter.clone(),
+            }),
             uid: installed.uid,
             tree: None,
         })
@@ -82,7 +91,7 @@ impl Serving {
 #[derive(Debug, Default)]
 struct Alike {
     manifests: Recent<Manifest>,
-    texts: Recent<str>,
+    how: Recent<How>,
     interpreters: Recent<[String]>,
     rules: Recent<Rules>,
     /// The real paths of interpreters, until these are looked at again: ten thousand functions have a handful.
@@ -299,7 +308,7 @@ impl Registry {
         let versions = function.map(|function| [&mut function.newest, &mut function.canary]);
         let mut versions = versions.into_iter().flatten().flatten();
         if let Some(serving) = versions.find(|serving| serving.version == version) {
-            serving.tree = tree;
+            serving.tree = tree.map(Box::new);
         }
     }
 
