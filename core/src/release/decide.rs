@@ -239,9 +239,8 @@ impl Releases {
         self.hold.take().is_some()
     }
 
-    /// Handles a version that began to serve. Returns whether anything has changed that is stored.
-    pub fn serves(&mut self, version: Version) -> bool {
-        let earlier = self.clone();
+    /// Handles a version that began to serve.
+    pub fn serves(&mut self, version: Version) {
         let before = self.serving.replace(version).filter(|before| *before != version);
         self.live = true;
         self.canary.take_if(|canary| canary.version == version);
@@ -256,7 +255,6 @@ impl Releases {
         if let Some(hold) = self.hold.as_mut().filter(|hold| hold.version == version) {
             hold.establish();
         }
-        *self != earlier
     }
 
     /// Returns why a release was replaced by another one.

@@ -139,6 +139,16 @@ pub struct Releases {
 }
 
 impl Releases {
+    /// Says whether the stored forms are the same: after a restart most functions serve what they served before.
+    #[must_use]
+    pub fn is_stored_like(&self, other: &Self) -> bool {
+        let stored = |releases: &Self| (releases.serving, releases.file);
+        stored(self) == stored(other)
+            && self.list == other.list
+            && self.hold == other.hold
+            && self.canary == other.canary
+    }
+
     /// Gives back memory that was set aside for more releases: most functions have one.
     pub fn shrink(&mut self) {
         self.list.shrink_to_fit();
