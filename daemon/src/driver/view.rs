@@ -77,7 +77,7 @@ impl State {
             // A problem of the file; else a problem of the installed version, such as code that cannot be loaded or a
             // limit too large.
             error: known
-                .and_then(|function| function.error.clone())
+                .and_then(|function| function.findings.error.clone())
                 .or_else(|| view.error.as_deref().map(str::to_owned)),
             alert: self.follow_ups.alerts.bad(name).map(|(alert, since_ms)| AlertState {
                 alert,
@@ -179,6 +179,7 @@ impl State {
                 releases.get(releases.serving()?)?.build.as_deref().copied()
             }),
             diagnostics: function
+                .findings
                 .diagnostics
                 .iter()
                 .chain(&calls)
@@ -198,7 +199,7 @@ impl State {
     pub(crate) fn newer(&self, name: &FunctionName) -> Option<NewerVersion> {
         let view = self.supervisor.function(name)?;
         view.version?;
-        let refused = self.functions.registry.get(name)?.error.clone();
+        let refused = self.functions.registry.get(name)?.findings.error.clone();
         if refused.is_none() && view.trial.is_none() {
             return None;
         }
