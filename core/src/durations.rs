@@ -10,6 +10,15 @@ pub struct Durations {
 impl Durations {
     const MAX: u8 = 100;
 
+    /// Returns no durations.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            ring: Vec::new(),
+            next: 0,
+        }
+    }
+
     /// Adds a duration, in microseconds.
     pub fn push(&mut self, duration_us: u64) {
         match self.ring.get_mut(usize::from(self.next)) {

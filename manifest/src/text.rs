@@ -164,6 +164,28 @@ pub mod id_or_null {
     }
 }
 
+/// A name or an id that is boxed, because most have none.
+pub mod boxed_id_or_null {
+    use super::{Id, id_or_null};
+    use serde::{Deserializer, Serializer};
+
+    /// Writes the text, or null.
+    ///
+    /// # Errors
+    /// The errors of the serializer.
+    pub fn serialize<I: Id + Copy, S: Serializer>(id: &Option<Box<I>>, to: S) -> Result<S::Ok, S::Error> {
+        id_or_null::serialize(&id.as_deref().copied(), to)
+    }
+
+    /// Reads the text, or null.
+    ///
+    /// # Errors
+    /// The value is neither null nor a valid name or id.
+    pub fn deserialize<'de, I: Id, D: Deserializer<'de>>(from: D) -> Result<Option<Box<I>>, D::Error> {
+        Ok(id_or_null::deserialize(from)?.map(Box::new))
+    }
+}
+
 /// A list of names or ids.
 pub mod ids {
     use super::{AsText, Id};

@@ -94,10 +94,10 @@ impl ReleaseList {
             version: release.version,
             state: releases.state(release, trying),
             since: instant::text(release.since_ms),
-            source: release.source.clone(),
-            why: release.why.clone(),
-            error: release.error.clone(),
-            build: release.build,
+            source: release.source.to_string(),
+            why: release.why.as_deref().map(str::to_owned),
+            error: release.error.as_deref().map(str::to_owned),
+            build: release.build.as_deref().copied(),
         };
         Self {
             versions: releases.list().iter().rev().map(view).collect(),

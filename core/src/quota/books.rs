@@ -10,6 +10,7 @@
 //! function is measured again as soon as somebody wants to run it, so that a person who makes room need not wait.
 
 use super::{Measured, Paths, Quotas, exceeded};
+use crate::recent::packed;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -106,6 +107,11 @@ impl Books {
             }
             (None, None) => {}
         }
+    }
+
+    /// Gives back the room for more functions. To be called when all functions of a scan are here.
+    pub fn pack(&mut self) {
+        self.functions = packed(std::mem::take(&mut self.functions));
     }
 
     /// Records the last attempt of a function that has ended. The first one that fnd sees may be one of an earlier fnd.

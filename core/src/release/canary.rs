@@ -177,7 +177,7 @@ impl Releases {
     pub fn end_canary(&mut self, now_ms: u64, fault: Option<String>) -> Result<Version, NoRelease> {
         let canary = self.canary.take().ok_or(NoRelease::NoCanary)?;
         if let Some(release) = self.get_mut(canary.version) {
-            release.error = fault;
+            release.error = fault.map(String::into_boxed_str);
         }
         if let (None, File::Good(file, content), Some(serving)) = (&self.hold, self.file, self.serving)
             && file == canary.version

@@ -109,7 +109,7 @@ impl Releases {
             version,
             load_key,
             since_ms: now_ms,
-            source: source.to_owned(),
+            source: source.into(),
             served: known.as_ref().is_some_and(|known| known.served),
             why: None,
             error: None,
@@ -120,7 +120,7 @@ impl Releases {
     /// Notes the invocation that made what a release needs.
     pub fn built(&mut self, version: Version, build: InvocationId) {
         if let Some(release) = self.get_mut(version) {
-            release.build = Some(build);
+            release.build = Some(Box::new(build));
         }
     }
 
@@ -128,7 +128,7 @@ impl Releases {
     /// on trial. It is tried once; if it cannot be installed, `next` serves untried.
     fn revive(&mut self, next: Version) -> Option<Version> {
         let before = self.to_revive().filter(|before| *before != next && !self.revived)?;
-        (self.revived, self.first) = (true, Some(before));
+        (self.revived, self.first) = (true, Some(Box::new(before)));
         Some(before)
     }
 
@@ -193,7 +193,7 @@ impl Releases {
                 }
                 true
             }
-            Some(_) => self.first == Some(asked),
+            Some(_) => self.first.as_deref() == Some(&asked),
             None => promoted || self.serving == Some(asked),
         };
         if serves { Copied::Serves } else { Copied::Unwanted }
@@ -202,7 +202,7 @@ impl Releases {
     /// Handles the end of what [`copy_installed`](Self::copy_installed) or [`copy_refused`](Self::copy_refused) led to.
     /// Returns whether the file is to be installed again: it was not used, so that the copy could serve first.
     pub fn copy_done(&mut self, asked: Version) -> bool {
-        let was_first = self.first.take_if(|first| *first == asked).is_some();
+        let was_first = self.first.take_if(|first| **first == asked).is_some();
         was_first && (self.hold.is_some() || self.wants_file())
     }
 
@@ -239,9 +239,8 @@ impl Releases {
         self.hold.take().is_some()
     }
 
-    /// Handles a version that began to serve. Returns whether anything has changed that is stored.
-    pub fn serves(&mut self, version: Version) -> bool {
-        let earlier = self.clone();
+    /// Handles a version that began to serve.
+    pub fn serves(&mut self, version: Version) {
         let before = self.serving.replace(version).filter(|before| *before != version);
         self.live = true;
         self.canary.take_if(|canary| canary.version == version);
@@ -250,13 +249,12 @@ impl Releases {
             if release.version == version {
                 (release.served, release.why, release.error) = (true, None, None);
             } else if Some(release.version) == before {
-                release.why.clone_from(&why);
+                release.why = why.as_deref().map(Box::from);
             }
         }
         if let Some(hold) = self.hold.as_mut().filter(|hold| hold.version == version) {
             hold.establish();
         }
-        *self != earlier
     }
 
     /// Returns why a release was replaced by another one.
@@ -279,7 +277,7 @@ impl Releases {
     /// returned is to be installed, which ends the trial.
     pub fn failed(&mut self, version: Version, why: &str) -> Option<Version> {
         if let Some(release) = self.get_mut(version) {
-            release.error = Some(why.to_owned());
+            release.error = Some(why.into());
         }
         let hold = self.hold.take_if(|hold| hold.version == version && !hold.established)?;
         self.give_way(*hold);

@@ -61,7 +61,8 @@ words! {
     }
 }
 
-/// A version that is on the disk, or could not be loaded.
+/// A version that is on the disk, or could not be loaded. It is small, because each of ten thousand functions has one:
+/// parts that most have not are boxed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
     /// The version.
@@ -73,16 +74,16 @@ pub struct Release {
     /// When the file brought it last, Unix milliseconds.
     pub since_ms: u64,
     /// The file.
-    pub source: String,
+    pub source: Box<str>,
     /// Whether it has served.
     pub served: bool,
     /// Why it does not serve any more.
-    pub why: Option<String>,
+    pub why: Option<Box<str>>,
     /// Why it could not be loaded.
-    pub error: Option<String>,
+    pub error: Option<Box<str>>,
     /// The invocation that made what it needs: fetched its code, installed its packages or compiled it.
-    #[serde(default, with = "text::id_or_null")]
-    pub build: Option<InvocationId>,
+    #[serde(default, with = "text::boxed_id_or_null")]
+    pub build: Option<Box<InvocationId>>,
 }
 
 /// A release that a person holds.
@@ -134,10 +135,20 @@ pub struct Releases {
     revived: bool,
     /// That release, until it is installed or refused.
     #[serde(skip)]
-    first: Option<Version>,
+    first: Option<Box<Version>>,
 }
 
 impl Releases {
+    /// Says whether the stored forms are the same: after a restart most functions serve what they served before.
+    #[must_use]
+    pub fn is_stored_like(&self, other: &Self) -> bool {
+        let stored = |releases: &Self| (releases.serving, releases.file);
+        stored(self) == stored(other)
+            && self.list == other.list
+            && self.hold == other.hold
+            && self.canary == other.canary
+    }
+
     /// Gives back memory that was set aside for more releases: most functions have one.
     pub fn shrink(&mut self) {
         self.list.shrink_to_fit();

@@ -402,7 +402,7 @@ fn going_back_twice_goes_back_two_releases() {
         .iter()
         .map(|release| release.why.clone())
         .collect();
-    let back = |content| Some(format!("rolled back to {}", short(version(content, 0))));
+    let back = |content| Some(format!("rolled back to {}", short(version(content, 0))).into());
     assert_eq!(whys, [None, back(0), back(1)]);
 }
 
@@ -560,4 +560,20 @@ fn a_release_that_waits_behind_a_pin_gets_a_share_and_ends_the_pin_when_it_is_pr
     world.step(Step::Canary);
     world.step(Step::Promote);
     assert_eq!((served(&world), world.releases.hold()), (Some(2), None));
+}
+
+#[test]
+fn a_restart_with_the_same_file_changes_nothing_that_is_stored() {
+    let mut releases = Releases::default();
+    let file = (version(0, 0), key(0));
+    releases.file_installed(1, file, ("f.sh", Tried::default()));
+    assert!(!releases.is_stored_like(&Releases::default()));
+    releases.serves(file.0);
+    let text = serde_json::to_string(&releases).unwrap();
+    let mut later: Releases = serde_json::from_str(&text).unwrap();
+    later.file_installed(2, file, ("f.sh", Tried::default()));
+    later.serves(file.0);
+    assert!(later.is_stored_like(&releases) && serde_json::to_string(&later).unwrap() == text);
+    later.file_installed(3, (version(1, 0), key(1)), ("f.sh", Tried::default()));
+    assert!(!later.is_stored_like(&releases));
 }

@@ -42,7 +42,7 @@ impl Charge {
 }
 
 /// A function's share of the node's budget, and whether the function waits for more.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Share {
     /// The part of the budget that the function uses while it has workers.
     charged: Charge,
@@ -50,6 +50,18 @@ pub(super) struct Share {
     in_line: bool,
     /// Whether the function is in the list of those with free workers and waiting invocations.
     in_calls: bool,
+}
+
+impl Share {
+    /// The share of a function without workers.
+    pub(super) const NOTHING: Self = Self {
+        charged: Charge {
+            memory: 0,
+            cpu_milli: 0,
+        },
+        in_line: false,
+        in_calls: false,
+    };
 }
 
 /// The node's budget and the functions that wait for it.
@@ -96,23 +108,23 @@ impl Node {
 
     /// Charges a worker that already runs, whatever the budget says.
     pub(super) fn take_over(&mut self, function: &mut Function, rules: &Rules) {
-        (function.share.charged, self.charged) = self.with(function, rules);
+        (function.work.share.charged, self.charged) = self.with(function, rules);
         self.workers += 1;
     }
 
     /// Returns the charge of a function and the charge of all functions, both with one more worker. While a new version
     /// with other limits starts, the larger limits count.
     fn with(&self, function: &Function, rules: &Rules) -> (Charge, Charge) {
-        let charge = function.share.charged.both(u64::max, Charge::of(rules));
-        let rest = self.charged.both(u64::saturating_sub, function.share.charged);
+        let charge = function.work.share.charged.both(u64::max, Charge::of(rules));
+        let rest = self.charged.both(u64::saturating_sub, function.work.share.charged);
         (charge, rest.both(u64::saturating_add, charge))
     }
 
     /// Gives back the charge of a worker: its place now, memory and CPU with the function's last worker.
     pub(super) fn give_back(&mut self, function: &mut Function) {
         self.workers = self.workers.saturating_sub(1);
-        if function.running.is_empty() && function.queue.held() == 0 {
-            let charged = std::mem::take(&mut function.share.charged);
+        if function.work.running.is_empty() && function.queue.held() == 0 {
+            let charged = std::mem::take(&mut function.work.share.charged);
             self.charged = self.charged.both(u64::saturating_sub, charged);
         }
     }
@@ -154,12 +166,13 @@ impl Supervisor {
     pub(super) fn line_up(&mut self, now: Now, key: FunctionKey) {
         let may_claim = self.claim_rate.may_claim();
         let function = &mut self.functions[key];
-        if !function.share.in_calls && function.next_free().is_some() && function.queue.first(may_claim).is_some() {
-            function.share.in_calls = true;
+        if !function.work.share.in_calls && function.next_free().is_some() && function.queue.first(may_claim).is_some()
+        {
+            function.work.share.in_calls = true;
             self.node.calls.push(key);
         }
-        if !self.functions[key].share.in_line && self.want(now, key).is_some() {
-            self.functions[key].share.in_line = true;
+        if !self.functions[key].work.share.in_line && self.want(now, key).is_some() {
+            self.functions[key].work.share.in_line = true;
             self.node.line.push_back(key);
         }
     }
@@ -229,7 +242,7 @@ impl Supervisor {
                 }
             }
             self.node.line.pop_front();
-            self.functions[key].share.in_line = false;
+            self.functions[key].work.share.in_line = false;
             self.line_up(now, key);
             self.call_free(now, out);
         }
@@ -242,7 +255,7 @@ impl Supervisor {
     /// Hands waiting invocations to free workers, which have their place in the budget already.
     fn call_free(&mut self, now: Now, out: &mut Vec<Action>) {
         while let Some(key) = self.node.calls.pop() {
-            self.functions[key].share.in_calls = false;
+            self.functions[key].work.share.in_calls = false;
             self.serve(now, key, out);
         }
     }

@@ -47,7 +47,7 @@ impl Supervisor {
         let ends_at = [run.timeout_at, deadline.map(|deadline| deadline.at)];
         self.starts.began(id);
         let function = &mut self.functions[key];
-        function.running.insert(id);
+        function.work.running.insert(id);
         out.push(Action::Spawn(Box::new(SpawnOrder {
             worker: id,
             function: function.name.clone(),
@@ -111,7 +111,7 @@ impl Supervisor {
         ];
         let attempt = Attempt(invocation.attempts);
         let function = &mut self.functions[invocation.function];
-        function.busy += 1;
+        function.work.busy += 1;
         out.push(Action::Update(Box::new(invocation.record(&function.name))));
         out.push(Action::Notice(Notice::AttemptStarted {
             function: function.name.clone(),

@@ -152,7 +152,7 @@ impl Supervisor {
             self.run_over(id, worker.function, run);
         }
         let function = &mut self.functions[worker.function];
-        function.running.remove(&id);
+        function.work.running.remove(&id);
         self.node.give_back(function);
         Some(worker)
     }
@@ -163,7 +163,7 @@ impl Supervisor {
             self.timers.disarm(at, Timer::Attempt(id, run.invocation));
         }
         let function = &mut self.functions[function];
-        function.busy = function.busy.saturating_sub(1);
+        function.work.busy = function.work.busy.saturating_sub(1);
     }
 
     pub(super) fn attempt_ended(&mut self, now: Now, done: Done, ended: Ended, out: &mut Vec<Action>) {
@@ -202,7 +202,7 @@ impl Supervisor {
             cold: run.call.map(|(_, cold)| cold),
         };
         if worker.is_some() {
-            self.functions[function].durations.push(record.duration_us);
+            self.functions[function].work.durations.push(record.duration_us);
         }
         self.count_canary(function, serving.version, record.reason, out);
         self.conclude(now, &serving, (record, result), out);

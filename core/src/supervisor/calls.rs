@@ -39,7 +39,7 @@ impl Supervisor {
             let Some(serving) = function.serving().filter(|_| function.is_enabled()).cloned() else {
                 return;
             };
-            let room = function.busy < to_usize(serving.rules.places());
+            let room = function.work.busy < to_usize(serving.rules.places());
             let Some(worker) = function.next_free().filter(|_| room) else {
                 return;
             };
@@ -65,7 +65,7 @@ impl Supervisor {
             Some(concurrency.saturating_sub(worker.runs.len()))
         };
         let free: usize = function.all_free().filter_map(slots).sum();
-        let open = free.min(to_usize(serving.rules.places()).saturating_sub(function.busy));
+        let open = free.min(to_usize(serving.rules.places()).saturating_sub(function.work.busy));
         while self.functions[key].queue.claiming() < open
             && matches!(self.functions[key].queue.first(true), Some(First::Unclaimed))
         {
@@ -107,7 +107,7 @@ impl Supervisor {
             worker.runs.push(run);
         }
         self.enter(id, Phase::Busy);
-        self.functions[key].last_call = Some(now.mono);
+        self.functions[key].work.last_call = Some(now.mono);
         self.line_up(now, key);
         self.announce(key, out);
     }

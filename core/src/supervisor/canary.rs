@@ -80,20 +80,20 @@ impl Function {
     /// Returns the worker that takes the next call.
     pub(super) fn next_free(&self) -> Option<WorkerId> {
         let canary = self.due_canary().and_then(|canary| canary.free.last());
-        canary.or(self.free.last()).copied()
+        canary.or(self.work.free.last()).copied()
     }
 
     /// Returns the workers that can take a call now.
     pub(super) fn all_free(&self) -> impl Iterator<Item = &WorkerId> {
         let canary = self.due_canary().into_iter().flat_map(|canary| &canary.free);
-        self.free.iter().chain(canary)
+        self.work.free.iter().chain(canary)
     }
 
     /// Returns the list of free workers of a version.
     pub(super) fn free_of(&mut self, version: Version) -> &mut Vec<WorkerId> {
         match &mut self.canary {
             Some(canary) if canary.serving.version == version => &mut canary.free,
-            _ => &mut self.free,
+            _ => &mut self.work.free,
         }
     }
 
@@ -193,7 +193,7 @@ impl Supervisor {
     pub(super) fn promote(&mut self, now: Now, key: FunctionKey, serving: &Arc<Serving>, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
         let Some(canary) = function.canary.take() else { return };
-        function.free.extend(canary.free);
+        function.work.free.extend(canary.free);
         function.presence = Presence::Serving(Arc::clone(serving));
         self.retire_all(now, key, Some(serving), out);
     }

@@ -191,7 +191,11 @@ impl Supervisor {
 
     /// Returns the invocations of a function that run, with their attempts.
     fn running_of(&self, key: FunctionKey) -> Vec<Running<'_>> {
-        let workers = self.functions[key].running.iter().filter_map(|id| self.workers.get(id));
+        let workers = self.functions[key]
+            .work
+            .running
+            .iter()
+            .filter_map(|id| self.workers.get(id));
         let runs = workers.flat_map(|worker| &worker.runs);
         runs.filter_map(|run| Some((self.invocations.get(&run.invocation)?, run)))
             .collect()

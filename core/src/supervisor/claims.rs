@@ -94,7 +94,7 @@ impl Supervisor {
             return;
         }
         let serving = function.serving().filter(|serving| !serving.rules.kind.is_service());
-        let (Some(serving), Some(lasts_us)) = (serving, function.durations.last()) else {
+        let (Some(serving), Some(lasts_us)) = (serving, function.work.durations.last()) else {
             return;
         };
         let places = u128::from(serving.rules.places());

@@ -198,7 +198,7 @@ impl Supervisor {
                     invocation: id,
                 }),
                 // It ran under an earlier fnd, and its function is not installed yet.
-                None => function.unreleased.push(id),
+                None => function.work.unreleased.push(id),
             }
         }
         if frees {

@@ -35,7 +35,7 @@ impl Counted {
         let shown = function.is_shown() && !plan::is_own(function.name.as_str());
         Self {
             state: shown.then(|| function.state()),
-            running: function.busy,
+            running: function.work.busy,
         }
     }
 }

@@ -18,9 +18,10 @@ use super::pool::Candidate;
 use super::queue::Queue;
 use super::rules::Rules;
 use crate::durations::Durations;
+use crate::recent::packed;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{Bound, Index, IndexMut};
+use std::ops::{Bound, Deref, DerefMut, Index, IndexMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,8 +72,6 @@ pub(super) struct Function {
     pub(super) presence: Presence,
     /// The function's number at the spawner, once known. Temporary files of a deleted function are released by it.
     pub(super) id: Option<FunctionId>,
-    /// Ended invocations whose temporary files are released once `id` is known.
-    pub(super) unreleased: Vec<InvocationId>,
     /// Why the newest content does not serve.
     pub(super) error: Option<Box<str>>,
     pub(super) disabled: bool,
@@ -83,9 +82,28 @@ pub(super) struct Function {
     pub(super) runs: u64,
     pub(super) failures: u64,
     pub(super) last: Option<Box<LastAttempt>>,
-    pub(super) durations: Durations,
     /// The function's invocations that are accepted and not ended.
     pub(super) queue: Queue,
+    pub(super) work: LazyWork,
+    /// A version that is tried before it serves.
+    pub(super) candidate: Option<Box<Candidate>>,
+    /// A version that gets a share of the calls.
+    pub(super) canary: Option<Box<Canary>>,
+    pub(super) start_failures: Option<Box<StartFailures>>,
+    /// The state that was last announced.
+    pub(super) announced: FunctionState,
+    /// Its part in the counts.
+    counted: Counted,
+    /// Whether it may have changed since then.
+    changed: bool,
+}
+
+/// The workers of a function and the traces of its runs.
+#[derive(Debug)]
+pub(super) struct Work {
+    /// Ended invocations whose temporary files are released once the function's `id` is known.
+    pub(super) unreleased: Vec<InvocationId>,
+    pub(super) durations: Durations,
     /// The function's workers, oldest first.
     pub(super) running: BTreeSet<WorkerId>,
     /// Number of attempts that run in `running`.
@@ -94,22 +112,61 @@ pub(super) struct Function {
     pub(super) free: Vec<WorkerId>,
     /// When a handler was last called.
     pub(super) last_call: Option<Duration>,
-    /// A version that is tried before it serves.
-    pub(super) candidate: Option<Box<Candidate>>,
-    /// A version that gets a share of the calls.
-    pub(super) canary: Option<Box<Canary>>,
     /// Runs of a service that were requested and not submitted yet.
     pub(super) requested: usize,
     pub(super) share: Share,
     /// Instant at which the rate limit is paid off.
     pub(super) rate_paid: Duration,
-    pub(super) start_failures: Option<Box<StartFailures>>,
-    /// The state that was last announced.
-    pub(super) announced: FunctionState,
-    /// Its part in the counts.
-    counted: Counted,
-    /// Whether it may have changed since then.
-    changed: bool,
+}
+
+impl Work {
+    /// The work of a function that has not run.
+    const NOTHING: Self = Self {
+        unreleased: Vec::new(),
+        durations: Durations::new(),
+        running: BTreeSet::new(),
+        busy: 0,
+        free: Vec::new(),
+        last_call: None,
+        requested: 0,
+        share: Share::NOTHING,
+        rate_paid: Duration::ZERO,
+    };
+}
+
+/// [`Work`] that is allocated when it is first changed: of ten thousand functions, most do not run for a long time.
+#[derive(Debug, Default)]
+pub(super) struct LazyWork(Option<Box<Work>>);
+
+impl LazyWork {
+    /// Returns the ended invocations whose temporary files can be released now.
+    pub(super) fn take_unreleased(&mut self) -> Vec<InvocationId> {
+        let work = self.0.as_mut();
+        work.map(|work| std::mem::take(&mut work.unreleased))
+            .unwrap_or_default()
+    }
+
+    /// Forgets how long its runs took and how many there were lately.
+    fn forget_runs(&mut self) {
+        if let Some(work) = &mut self.0 {
+            (work.durations, work.rate_paid) = (Durations::new(), Duration::ZERO);
+        }
+    }
+}
+
+impl Deref for LazyWork {
+    type Target = Work;
+
+    fn deref(&self) -> &Work {
+        static NOTHING: Work = Work::NOTHING;
+        self.0.as_deref().unwrap_or(&NOTHING)
+    }
+}
+
+impl DerefMut for LazyWork {
+    fn deref_mut(&mut self) -> &mut Work {
+        self.0.get_or_insert_with(|| Box::new(Work::NOTHING))
+    }
 }
 
 /// Start failures of a function's workers.
@@ -131,7 +188,6 @@ impl Function {
             name,
             presence: Presence::Absent,
             id: None,
-            unreleased: Vec::new(),
             error: None,
             disabled: false,
             full: None,
@@ -139,17 +195,10 @@ impl Function {
             runs: 0,
             failures: 0,
             last: None,
-            durations: Durations::default(),
             queue: Queue::default(),
-            running: BTreeSet::new(),
-            busy: 0,
-            free: Vec::new(),
-            last_call: None,
+            work: LazyWork::default(),
             candidate: None,
             canary: None,
-            requested: 0,
-            share: Share::default(),
-            rate_paid: Duration::ZERO,
             start_failures: None,
             announced: FunctionState::Building,
             counted: Counted::default(),
@@ -172,7 +221,7 @@ impl Function {
 
     /// Says whether the function is shown to people.
     pub(super) fn is_shown(&self) -> bool {
-        !matches!(self.presence, Presence::Absent) || self.busy > 0
+        !matches!(self.presence, Presence::Absent) || self.work.busy > 0
     }
 
     /// Returns the public state. It is derived from the other fields alone.
@@ -182,19 +231,19 @@ impl Function {
             .as_ref()
             .is_some_and(|failures| failures.looping > 0);
         match &self.presence {
-            Presence::Absent if self.busy > 0 => FunctionState::Running,
+            Presence::Absent if self.work.busy > 0 => FunctionState::Running,
             Presence::Absent | Presence::Building => FunctionState::Building,
             Presence::Invalid => FunctionState::Invalid,
             Presence::Serving(_) if !self.is_enabled() => FunctionState::Disabled,
             Presence::Serving(_) if looping => FunctionState::CrashLooping,
-            Presence::Serving(_) if self.busy > 0 => FunctionState::Running,
+            Presence::Serving(_) if self.work.busy > 0 => FunctionState::Running,
             Presence::Serving(_) => FunctionState::Ready,
         }
     }
 
     /// Says whether one more of a script's invocations could begin or be claimed, apart from the node's budget.
     pub(super) fn can_start(&self, may_claim: bool) -> bool {
-        let taken = self.running.len() + self.queue.held();
+        let taken = self.work.running.len() + self.queue.held();
         let places = |serving: &Arc<Serving>| taken < to_usize(serving.rules.max_running);
         let waits = self.queue.first(may_claim).is_some();
         waits && !self.is_held() && self.is_enabled() && self.serving().is_some_and(places)
@@ -205,9 +254,8 @@ impl Function {
         self.error = None;
         self.full = None;
         self.last = None;
-        self.durations = Durations::default();
         self.start_failures = None;
-        self.rate_paid = Duration::ZERO;
+        self.work.forget_runs();
     }
 }
 
@@ -241,6 +289,12 @@ impl Functions {
         self.table.push(Function::new(name.clone()));
         self.names.insert(name.clone(), key);
         key
+    }
+
+    /// Gives back the room for more functions. To be called when all functions of a scan are here.
+    pub(super) fn pack(&mut self) {
+        self.names = packed(std::mem::take(&mut self.names));
+        self.changed.shrink_to_fit();
     }
 
     /// Returns every key, by name.

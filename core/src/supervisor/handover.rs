@@ -137,11 +137,11 @@ impl Supervisor {
         };
         let function = &mut self.functions[key];
         if !runs.is_empty() {
-            function.last_call = Some(now.mono);
+            function.work.last_call = Some(now.mono);
         }
         let concurrency = record.concurrency.unwrap_or(1);
         if !ended && !record.retiring && record.concurrency.is_some() && runs.len() < to_usize(concurrency) {
-            function.free.push(id);
+            function.work.free.push(id);
         }
         let member = Member {
             concurrency,
@@ -189,7 +189,8 @@ impl Supervisor {
     pub(super) fn retire_deleted(&mut self, now: Now, out: &mut Vec<Action>) {
         let keys: Vec<_> = self.functions.keys().collect();
         for key in keys {
-            if matches!(self.functions[key].presence, Presence::Absent) && !self.functions[key].running.is_empty() {
+            if matches!(self.functions[key].presence, Presence::Absent) && !self.functions[key].work.running.is_empty()
+            {
                 self.retire_all(now, key, None, out);
             }
         }

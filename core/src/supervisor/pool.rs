@@ -152,7 +152,7 @@ impl Function {
     /// Says whether fresh workers are kept ready now: after a call, for as long as an idle worker is kept.
     fn is_active(&self, now: Now, pool: &Pool) -> bool {
         let lately = |at: std::time::Duration| pool.idle.is_none_or(|idle| now.mono < at.saturating_add(idle));
-        pool.min > 0 || self.last_call.is_some_and(lately)
+        pool.min > 0 || self.work.last_call.is_some_and(lately)
     }
 }
 
@@ -160,7 +160,11 @@ impl Supervisor {
     pub(super) fn members(&self, key: FunctionKey, serving: &Serving) -> Members {
         let slots = serving.rules.kind.pool().map_or(1, |pool| to_usize(pool.concurrency));
         let mut members = Members::default();
-        let workers = self.functions[key].running.iter().filter_map(|id| self.workers.get(id));
+        let workers = self.functions[key]
+            .work
+            .running
+            .iter()
+            .filter_map(|id| self.workers.get(id));
         for worker in workers.filter(|worker| worker.serving.version == serving.version) {
             if !worker.is_in_service() {
                 members.last_calls += usize::from(worker.phase == Phase::Busy);
@@ -195,7 +199,7 @@ impl Supervisor {
         }
         let members = self.members(key, serving);
         // A worker that must be alone starts only after the previous one, of whatever version, has ended.
-        let taken = pool.alone && !function.running.is_empty();
+        let taken = pool.alone && !function.work.running.is_empty();
         let room = members.all < to_usize(pool.most) && !taken;
         if room && waiting > members.coming && function.next_free().is_none() {
             return Some(Want::Demand);
@@ -236,7 +240,7 @@ impl Supervisor {
             self.node.give_back(function);
             return;
         };
-        function.running.insert(id);
+        function.work.running.insert(id);
         self.starts.began(id);
         out.push(Action::Spawn(Box::new(SpawnOrder {
             worker: id,
@@ -333,6 +337,7 @@ impl Supervisor {
         let function = &self.functions[worker.function];
         if age.is_none_or(|at| at > now.mono) {
             let used = function
+                .work
                 .last_call
                 .filter(|_| pool.spare.is_some() && function.is_active(now, pool));
             let again = pool
@@ -373,7 +378,7 @@ impl Supervisor {
             let worker = self.workers.get(id);
             worker.is_some_and(|worker| !stays(worker.serving.version))
         };
-        let others: Vec<_> = self.functions[key].running.iter().copied().filter(other).collect();
+        let others: Vec<_> = self.functions[key].work.running.iter().copied().filter(other).collect();
         for id in others {
             self.retire(now, id, out);
         }

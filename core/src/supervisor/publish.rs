@@ -147,7 +147,7 @@ impl Supervisor {
                     self.remove_invocation(id);
                 }
                 for (key, before) in accepting.paid.into_iter().rev() {
-                    self.functions[key].rate_paid = before;
+                    self.functions[key].work.rate_paid = before;
                 }
                 let answer = Answer::NotPublished {
                     event: number,
@@ -193,7 +193,7 @@ impl Supervisor {
             let before = self
                 .functions
                 .find(&function)
-                .map(|key| (key, self.functions[key].rate_paid));
+                .map(|key| (key, self.functions[key].work.rate_paid));
             match self.take(now, submit, &mut actions) {
                 Ok((key, follows)) => {
                     accepting.paid.extend(before);

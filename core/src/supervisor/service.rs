@@ -36,9 +36,9 @@ impl Supervisor {
         if !serves || function.is_held() || !function.is_enabled() || function.full.is_some() {
             return;
         }
-        let there = function.queue.live().len() + function.requested;
+        let there = function.queue.live().len() + function.work.requested;
         for _ in there..replicas {
-            function.requested += 1;
+            function.work.requested += 1;
             out.push(Action::Run(function.name.clone()));
         }
     }
@@ -56,7 +56,13 @@ impl Supervisor {
             let other = worker.is_service() && Some(worker.serving.version) != but;
             other.then(|| worker.runs.iter().map(|run| (*id, run.invocation)).collect::<Vec<_>>())
         };
-        let runs: Vec<_> = self.functions[key].running.iter().filter_map(ends).flatten().collect();
+        let runs: Vec<_> = self.functions[key]
+            .work
+            .running
+            .iter()
+            .filter_map(ends)
+            .flatten()
+            .collect();
         for run in runs {
             self.ask_to_end(now, run, Ending::Cancelled(why), out);
         }
@@ -64,7 +70,7 @@ impl Supervisor {
 
     /// Says whether processes of another version of a function run.
     pub(super) fn runs_another(&self, key: FunctionKey, version: Version) -> bool {
-        let running = self.functions[key].running.iter();
+        let running = self.functions[key].work.running.iter();
         let mut workers = running.filter_map(|id| self.workers.get(id));
         workers.any(|worker| worker.serving.version != version)
     }

@@ -114,7 +114,7 @@ impl Supervisor {
 
     /// Returns why a caller is refused at once: it would wait for a start, but the spawner does not answer.
     pub(super) fn start_refusal(&self, key: FunctionKey) -> Option<String> {
-        let warm = !self.functions[key].free.is_empty();
+        let warm = !self.functions[key].work.free.is_empty();
         (self.starts.silent && !warm).then(|| SILENT.to_owned())
     }
 
@@ -302,7 +302,11 @@ impl Supervisor {
     }
 
     fn has_warm(&self, key: FunctionKey) -> bool {
-        let workers = self.functions[key].running.iter().filter_map(|id| self.workers.get(id));
+        let workers = self.functions[key]
+            .work
+            .running
+            .iter()
+            .filter_map(|id| self.workers.get(id));
         let mut warm = workers
             .filter(|worker| worker.member().is_some() && matches!(worker.phase, Phase::Idle { .. } | Phase::Busy));
         warm.next().is_some()

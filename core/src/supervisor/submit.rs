@@ -58,7 +58,7 @@ impl Supervisor {
             .find(&submit.function)
             .filter(|_| submit.trigger == Trigger::Load)
         {
-            let requested = &mut self.functions[key].requested;
+            let requested = &mut self.functions[key].work.requested;
             *requested = requested.saturating_sub(1);
         }
         if let Err(rejection) = self.with_caller(&mut submit) {
@@ -111,7 +111,7 @@ impl Supervisor {
         let skipped = submit.skipped.is_some() || (overlaps && overlap == Overlap::Skip);
         // A skipped request does not count for the rate.
         if let Some(rate) = rate.filter(|_| !skipped) {
-            let paid = &mut self.functions[key].rate_paid;
+            let paid = &mut self.functions[key].work.rate_paid;
             *paid = (*paid).max(now.mono).saturating_add(rate_cost(rate));
         }
         self.accept(now, (key, &serving), (submit, None), out);
@@ -182,7 +182,7 @@ impl Supervisor {
     /// about to take a place counts as well, so that two requests in one instant overlap.
     pub(super) fn has_place(&self, key: FunctionKey, serving: &Serving) -> bool {
         let function = &self.functions[key];
-        let entitled = function.busy + function.queue.waiting() + function.queue.storing();
+        let entitled = function.work.busy + function.queue.waiting() + function.queue.storing();
         entitled < to_usize(serving.rules.places())
     }
 
@@ -247,7 +247,7 @@ impl Supervisor {
         let queue = &serving.rules.queue;
         if let Some(wait) = queue
             .rate
-            .and_then(|rate| rate_wait(rate, function.rate_paid, now.mono))
+            .and_then(|rate| rate_wait(rate, function.work.rate_paid, now.mono))
         {
             return skipped(Skip::Rate, Some(wait));
         }
@@ -431,6 +431,7 @@ impl Supervisor {
         const WHY: &str = "replaced by a newer invocation (queue.overlap)";
         let function = &self.functions[key];
         let workers = function
+            .work
             .running
             .iter()
             .filter_map(|id| Some((*id, self.workers.get(id)?)));

@@ -236,8 +236,8 @@ impl Supervisor {
         let function = &mut self.functions[worker.function];
         function.id = Some(worker.serving.id);
         self.node.take_over(function, &worker.serving.rules);
-        function.running.insert(id);
-        function.busy += worker.runs.len();
+        function.work.running.insert(id);
+        function.work.busy += worker.runs.len();
         self.workers.insert(id, worker);
     }
 

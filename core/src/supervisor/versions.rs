@@ -33,7 +33,7 @@ impl Supervisor {
         let name = installed.function.clone();
         let serving = Arc::new(Serving::of(installed));
         function.id = Some(serving.id);
-        for invocation in std::mem::take(&mut function.unreleased) {
+        for invocation in function.work.take_unreleased() {
             let function = serving.id;
             out.push(Action::Release { function, invocation });
         }
@@ -157,6 +157,7 @@ impl Supervisor {
             self.retire_deleted(now, out);
             self.release_early(now, None, out);
         }
+        self.functions.pack();
         let keys: Vec<_> = self.functions.keys().collect();
         for key in keys {
             let function = &self.functions[key];

@@ -164,7 +164,7 @@ impl Supervisor {
     #[must_use]
     pub fn versions_in_use(&self, name: &FunctionName) -> Vec<Version> {
         let function = self.functions.find(name).map(|key| &self.functions[key]);
-        let running = function.into_iter().flat_map(|function| &function.running);
+        let running = function.into_iter().flat_map(|function| &function.work.running);
         let workers = running.filter_map(|id| self.workers.get(id));
         // While another version is on trial, the serving version is not the newest.
         let serving = function.and_then(|function| function.serving());
@@ -223,7 +223,7 @@ impl Supervisor {
     }
 
     fn up_since_ms(&self, function: &Function) -> Option<u64> {
-        let workers = function.running.iter().filter_map(|id| self.workers.get(id));
+        let workers = function.work.running.iter().filter_map(|id| self.workers.get(id));
         let ready = workers.filter(|worker| matches!(&worker.kind, WorkerKind::Service(readiness) if readiness.ready));
         ready.map(|worker| worker.started.unix_ms).min()
     }
@@ -249,12 +249,12 @@ impl Supervisor {
             runs: function.runs,
             failures: function.failures,
             up_since_ms: self.up_since_ms(function),
-            running: function.busy,
-            workers: function.running.len(),
-            queued: function.queue.live().len().saturating_sub(function.busy),
+            running: function.work.busy,
+            workers: function.work.running.len(),
+            queued: function.queue.live().len().saturating_sub(function.work.busy),
             next_attempt_ms: function.queue.backing_off().first().map(|(unix_ms, _)| *unix_ms),
             last: function.last.as_deref(),
-            durations_us: function.durations.as_slice(),
+            durations_us: function.work.durations.as_slice(),
         }
     }
 }

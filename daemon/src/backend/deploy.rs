@@ -242,7 +242,9 @@ impl Control {
     fn diagnostics(&self, function: &FunctionName) -> Vec<Diagnostic> {
         let state = self.daemon.state.borrow();
         let known = state.functions.registry.get(function);
-        known.map(|known| known.diagnostics.clone()).unwrap_or_default()
+        known
+            .map(|known| known.findings.diagnostics.clone())
+            .unwrap_or_default()
     }
 
     /// Moves files between two scans of the catalog.

@@ -93,7 +93,7 @@ impl State {
             .functions
             .registry
             .get(function)
-            .and_then(|known| known.error.clone());
+            .and_then(|known| known.findings.error.clone());
         let error = refused.or_else(|| view.error.as_deref().map(str::to_owned));
         let facts = match view.state {
             // The state is not known yet.

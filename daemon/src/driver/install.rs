@@ -55,7 +55,7 @@ impl State {
                 });
                 // The file may be refused, and this is another release.
                 let known = self.functions.registry.get(&function);
-                if let Some(error) = known.and_then(|known| known.error.clone()) {
+                if let Some(error) = known.and_then(|known| known.findings.error.clone()) {
                     let function = function.clone();
                     self.step(Event::Refused { function, error });
                 }
@@ -154,7 +154,7 @@ impl State {
                         .functions
                         .registry
                         .get(&about)
-                        .and_then(|known| known.source.as_ref());
+                        .and_then(|known| known.findings.source.as_ref());
                     let every_s = source.and_then(|source| source.every_s);
                     self.functions.sources.judged(&about, every_s, self.clock.now().mono);
                 }
@@ -281,6 +281,8 @@ impl State {
             self.sweep();
             self.retain();
         }
+        self.functions.registry.pack();
+        self.quotas.books.pack();
     }
 
     /// Asks for a new preparation of every function whose interpreter has changed.

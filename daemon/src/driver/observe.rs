@@ -139,7 +139,7 @@ impl State {
             self.reporter.report(ReportEvent::VersionRefused {
                 function,
                 message,
-                diagnostics: known.map_or(&[], |known| &known.diagnostics),
+                diagnostics: known.map_or(&[], |known| &known.findings.diagnostics),
             });
         }
         if let Some(version) = changes.loaded {

@@ -167,7 +167,7 @@ impl State {
             .releases
             .get(function)
             .and_then(|releases| releases.get(version));
-        if trial.failures == 0 || known.is_none_or(|known| known.error.as_ref() == Some(&why)) {
+        if trial.failures == 0 || known.is_none_or(|known| known.error.as_deref() == Some(&why)) {
             return;
         }
         let releases = &mut self.functions.releases;

@@ -77,7 +77,7 @@ impl State {
             // A problem of the file; else a problem of the installed version, such as code that cannot be loaded or a
             // limit too large.
             error: known
-                .and_then(|function| function.error.clone())
+                .and_then(|function| function.findings.error.clone())
                 .or_else(|| view.error.as_deref().map(str::to_owned)),
             alert: self.follow_ups.alerts.bad(name).map(|(alert, since_ms)| AlertState {
                 alert,
@@ -97,7 +97,7 @@ impl State {
                 })
                 .or_else(|| known.and_then(Function::doubt))
                 .or_else(|| self.watchers.problem_of(name).map(str::to_owned)),
-            runtime: serving.map(|serving| serving.runtime.to_string()).unwrap_or_default(),
+            runtime: serving.map(|serving| serving.how.runtime.clone()).unwrap_or_default(),
             labels: serving
                 .map(|serving| serving.manifest.labels.clone())
                 .unwrap_or_default(),
@@ -153,7 +153,7 @@ impl State {
                 .map(|serving| serving.manifest.mode.as_str().to_owned())
                 .unwrap_or_default(),
             mode_reason: serving
-                .map(|serving| serving.mode_reason.to_string())
+                .map(|serving| serving.how.mode_reason.clone())
                 .unwrap_or_default(),
             uploaded: self.is_uploads(candidate.directory),
             source: format!("{}/{}", root.map_or("", String::as_str), candidate.source),
@@ -161,24 +161,25 @@ impl State {
                 .map(|serving| json(serving.whole_manifest()))
                 .unwrap_or_default(),
             interpreter: serving
-                .map(|serving| serving.interpreter.to_string())
+                .map(|serving| serving.how.interpreter.clone())
                 .unwrap_or_default(),
             uid: serving.map(|serving| serving.uid),
             newer: self.newer(name),
             storage: self.storage(name),
-            tree: serving.and_then(|serving| serving.tree),
+            tree: serving.and_then(|serving| serving.tree.as_deref().copied()),
             packages: serving
-                .and_then(|serving| serving.tree)
+                .and_then(|serving| serving.tree.as_deref().copied())
                 .map(|tree| packages(Path::new(&self.node.places.state), tree))
                 .unwrap_or_default(),
             tree_bytes: serving
-                .and_then(|serving| serving.tree)
+                .and_then(|serving| serving.tree.as_deref().copied())
                 .and_then(|tree| tree_bytes(&trees(&self.node.places.state).join(tree.hex()))),
             build: self.builds.last(name).or_else(|| {
                 let releases = self.functions.releases.get(name)?;
-                releases.get(releases.serving()?)?.build
+                releases.get(releases.serving()?)?.build.as_deref().copied()
             }),
             diagnostics: function
+                .findings
                 .diagnostics
                 .iter()
                 .chain(&calls)
@@ -198,7 +199,7 @@ impl State {
     pub(crate) fn newer(&self, name: &FunctionName) -> Option<NewerVersion> {
         let view = self.supervisor.function(name)?;
         view.version?;
-        let refused = self.functions.registry.get(name)?.error.clone();
+        let refused = self.functions.registry.get(name)?.findings.error.clone();
         if refused.is_none() && view.trial.is_none() {
             return None;
         }

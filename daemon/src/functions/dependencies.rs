@@ -73,7 +73,10 @@ impl Functions {
             .map(|verdict| (verdict.diagnostics, verdict.interpreters))
             .unwrap_or_default();
         diagnostics.insert(0, problem);
-        let before = self.registry.get(&function).and_then(|known| known.error.clone());
+        let before = self
+            .registry
+            .get(&function)
+            .and_then(|known| known.findings.error.clone());
         let error = self.registry.unusable(candidate, interpreters, diagnostics);
         self.decide_refused(&function);
         // The same again is no news: code is fetched again and again.

@@ -368,7 +368,10 @@ impl Functions {
     /// Returns how many functions there are, and how many of them have errors, in words.
     pub(crate) fn announcement(&self) -> String {
         let functions = self.registry.iter().count();
-        let refused = self.registry.iter().filter(|(_, function)| function.error.is_some());
+        let refused = self
+            .registry
+            .iter()
+            .filter(|(_, function)| function.findings.error.is_some());
         let mut line = format!("functions: {functions}");
         match refused.count() {
             0 => {}

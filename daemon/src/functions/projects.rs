@@ -17,7 +17,7 @@ impl Functions {
     /// whose manifest does not say whether they run by themselves.
     pub(crate) fn find_projects(&mut self, roots: &[String]) -> BTreeSet<FunctionName> {
         let functions = || self.registry.iter().map(|(_, function)| function);
-        let importing = || functions().filter(|function| !function.imports.is_empty());
+        let importing = || functions().filter(|function| !function.findings.imports.is_empty());
         // Only the directories of files that import something are looked at: this is done after each change of a file, and
         // ten thousand other files must not take time then.
         let mut files: BTreeMap<(u16, &str), BTreeSet<&str>> = importing()
@@ -36,7 +36,7 @@ impl Functions {
             let (group, file) = group(&function.candidate);
             let (directory, _) = place(&function.candidate, roots);
             let is_beside = |other: &str| files.get(&group).is_some_and(|files| files.contains(other));
-            if let Some(warning) = project::by_import(&directory, (file, &function.imports), is_beside) {
+            if let Some(warning) = project::by_import(&directory, (file, &function.findings.imports), is_beside) {
                 found.entry(directory).or_insert(warning);
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::functions::catalog::Candidate;
 use crate::functions::rules::rules;
-use fnd_core::recent::Recent;
+use fnd_core::recent::{Recent, packed};
 use fnd_core::supervisor::Rules;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::function::Manifest;
@@ -11,6 +11,7 @@ use fnd_wire::frame::{Installed, Problem, Refused};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
 use fnd_wire::plan::is_own;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// The code of the problem that a function's code could not be fetched.
@@ -29,16 +30,23 @@ pub struct Serving {
     pub manifest: Arc<Manifest>,
     /// `entry` of its manifest.
     entry: Box<str>,
-    /// Why it runs in its mode.
-    pub mode_reason: Arc<str>,
-    /// The runtime for people: `python 3.11`.
-    pub runtime: Arc<str>,
-    /// The path of the interpreter, as it is started; empty where the entry is executed itself.
-    pub interpreter: Arc<str>,
+    /// How it runs.
+    pub how: Arc<How>,
     /// The uid it runs as.
     pub uid: u32,
     /// The tree of its dependencies, if it has one.
-    pub tree: Option<Version>,
+    pub tree: Option<Box<Version>>,
+}
+
+/// How a version runs, for people. Most functions of a runtime run alike.
+#[derive(Debug, PartialEq, Eq)]
+pub struct How {
+    /// Why it runs in its mode.
+    pub mode_reason: String,
+    /// The runtime: `python 3.11`.
+    pub runtime: String,
+    /// The path of the interpreter, as it is started; empty where the entry is executed itself.
+    pub interpreter: String,
 }
 
 impl Serving {
@@ -60,9 +68,11 @@ impl Serving {
             load_key: installed.load_key,
             manifest: alike.manifests.share(manifest),
             entry,
-            mode_reason: alike.texts.share(verdict.mode_reason.clone()),
-            runtime: alike.texts.share(runtime),
-            interpreter: alike.texts.share(installed.interpreter.clone()),
+            how: alike.how.share(How {
+                mode_reason: verdict.mode_reason.clone(),
+                runtime,
+                interpreter: installed.interpreter.clone(),
+            }),
             uid: installed.uid,
             tree: None,
         })
@@ -82,7 +92,7 @@ impl Serving {
 #[derive(Debug, Default)]
 struct Alike {
     manifests: Recent<Manifest>,
-    texts: Recent<str>,
+    how: Recent<How>,
     interpreters: Recent<[String]>,
     rules: Recent<Rules>,
     /// The real paths of interpreters, until these are looked at again: ten thousand functions have a handful.
@@ -110,23 +120,55 @@ pub struct Function {
     pub canary: Option<Box<Serving>>,
     /// The interpreters that can run the newest content, in order of choice.
     pub interpreters: Arc<[String]>,
-    /// The modules that the newest content imports, if it is a Python file.
-    pub imports: Vec<String>,
     /// Whether its own manifest says whether it runs by itself.
     pub says_on_load: bool,
-    /// Where the newest content comes from, if its manifest has a source.
-    pub source: Option<Box<Origin>>,
-    /// Problems and warnings of the newest content.
+    /// What else is known of the newest content.
+    pub findings: BoxedFindings,
+}
+
+/// What is known of a function's newest content besides its manifest.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Findings {
+    /// The modules that it imports, if it is a Python file.
+    pub imports: Vec<String>,
+    /// Where it comes from, if its manifest has a source.
+    pub source: Option<Origin>,
+    /// Its problems and warnings.
     pub diagnostics: Vec<Diagnostic>,
-    /// Why the newest content does not serve, in one line.
+    /// Why it does not serve, in one line.
     pub error: Option<String>,
+}
+
+/// [`Findings`] that take no memory where there are none, as is so for most functions.
+#[derive(Debug, Clone, Default)]
+pub struct BoxedFindings(Option<Box<Findings>>);
+
+impl From<Findings> for BoxedFindings {
+    fn from(findings: Findings) -> Self {
+        Self((findings != Findings::default()).then(|| Box::new(findings)))
+    }
+}
+
+impl Deref for BoxedFindings {
+    type Target = Findings;
+
+    fn deref(&self) -> &Findings {
+        static NOTHING: Findings = Findings {
+            imports: Vec::new(),
+            source: None,
+            diagnostics: Vec::new(),
+            error: None,
+        };
+        self.0.as_deref().unwrap_or(&NOTHING)
+    }
 }
 
 impl Function {
     /// Says whether its newest content does not serve because it could not be fetched.
     #[must_use]
     pub fn is_unfetched(&self) -> bool {
-        self.diagnostics
+        self.findings
+            .diagnostics
             .first()
             .is_some_and(|problem| problem.code == UNFETCHED)
     }
@@ -157,7 +199,11 @@ impl Function {
     /// Returns why the newest content does not run by itself, if its author probably expects something else of it.
     #[must_use]
     pub fn doubt(&self) -> Option<String> {
-        let doubt = self.diagnostics.iter().find(|diagnostic| diagnostic.is_doubt());
+        let doubt = self
+            .findings
+            .diagnostics
+            .iter()
+            .find(|diagnostic| diagnostic.is_doubt());
         doubt.map(Diagnostic::line)
     }
 }
@@ -183,6 +229,11 @@ impl Registry {
     #[must_use]
     pub fn get(&self, name: &FunctionName) -> Option<&Function> {
         self.all.get(name).map(|function| &**function)
+    }
+
+    /// Gives back the room for more functions. To be called when all functions of a scan are here.
+    pub fn pack(&mut self) {
+        self.all = packed(std::mem::take(&mut self.all));
     }
 
     /// Returns whether a function came or went, or a manifest or the interpreters of one have changed, since the last call.
@@ -224,8 +275,8 @@ impl Registry {
     pub fn with_secrets(&self, names: &BTreeSet<String>) -> Vec<Candidate> {
         let gets = |serving: &Serving| serving.manifest.secrets.values().any(|one| names.contains(&one.secret));
         let functions = self.iter().map(|(_, function)| function);
-        let affected =
-            functions.filter(|function| function.error.is_some() || function.newest.as_deref().is_some_and(gets));
+        let affected = functions
+            .filter(|function| function.findings.error.is_some() || function.newest.as_deref().is_some_and(gets));
         affected.map(|function| function.candidate.clone()).collect()
     }
 
@@ -278,11 +329,14 @@ impl Registry {
                 before,
                 canary,
                 interpreters,
-                imports: verdict.imports,
                 says_on_load: verdict.says_on_load,
-                source: verdict.source.map(Box::new),
-                diagnostics,
-                error: None,
+                findings: Findings {
+                    imports: verdict.imports,
+                    source: verdict.source,
+                    diagnostics,
+                    error: None,
+                }
+                .into(),
             },
         );
         self.all.get(&name).and_then(|function| function.newest.as_deref())
@@ -294,7 +348,7 @@ impl Registry {
         let versions = function.map(|function| [&mut function.newest, &mut function.canary]);
         let mut versions = versions.into_iter().flatten().flatten();
         if let Some(serving) = versions.find(|serving| serving.version == version) {
-            serving.tree = tree;
+            serving.tree = tree.map(Box::new);
         }
     }
 
@@ -324,16 +378,19 @@ impl Registry {
             let known = &function.interpreters;
             let others = file.interpreters.iter().filter(|other| !known.contains(other));
             function.interpreters = known.iter().chain(others).cloned().collect();
-            function.imports = file.imports;
-            (function.says_on_load, function.source) = (file.says_on_load, file.source);
-            (function.diagnostics, function.error) = (file.diagnostics, file.error);
+            (function.says_on_load, function.findings) = (file.says_on_load, file.findings);
         }
     }
 
     /// Stores why a copy that is to serve cannot be installed. Returns the error in one line, if there is no other one.
     pub fn copy_refused(&mut self, name: &FunctionName, error: String) -> Option<String> {
-        let function = self.all.get_mut(name).filter(|function| function.error.is_none())?;
-        function.error = Some(error.clone());
+        let function = self.all.get_mut(name)?;
+        let mut findings = Findings::clone(&function.findings);
+        if findings.error.is_some() {
+            return None;
+        }
+        findings.error = Some(error.clone());
+        function.findings = findings.into();
         self.changed = true;
         Some(error)
     }
@@ -347,8 +404,8 @@ impl Registry {
         let is_fetched = verdict.to_fetch().is_some();
         let failed = known.as_ref().filter(|known| is_fetched && known.is_unfetched());
         let error = failed.and_then(|known| {
-            verdict.diagnostics.clone_from(&known.diagnostics);
-            known.error.clone()
+            verdict.diagnostics.clone_from(&known.findings.diagnostics);
+            known.findings.error.clone()
         });
         let (newest, before, canary) = known
             .map(|known| (known.newest, known.before, known.canary))
@@ -361,11 +418,14 @@ impl Registry {
                 before,
                 canary,
                 interpreters,
-                imports: verdict.imports,
                 says_on_load: verdict.says_on_load,
-                source: verdict.source.map(Box::new),
-                diagnostics: verdict.diagnostics,
-                error,
+                findings: Findings {
+                    imports: verdict.imports,
+                    source: verdict.source,
+                    diagnostics: verdict.diagnostics,
+                    error,
+                }
+                .into(),
             },
         );
     }
@@ -406,11 +466,13 @@ impl Registry {
                 before,
                 canary,
                 interpreters,
-                imports: Vec::new(),
                 says_on_load: false,
-                source: None,
-                diagnostics,
-                error: error_line,
+                findings: Findings {
+                    diagnostics,
+                    error: error_line,
+                    ..Findings::default()
+                }
+                .into(),
             },
         );
         error

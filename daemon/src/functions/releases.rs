@@ -55,7 +55,7 @@ impl FunctionReleases {
         let releases = self.of.entry(function.clone()).or_default();
         let before = releases.clone();
         let result = change(releases);
-        if *releases != before {
+        if !releases.is_stored_like(&before) {
             self.changed.insert(function.clone());
             match releases.canary().and_then(Canary::promote_at_ms) {
                 Some(at_ms) => drop(self.promotions.insert(function.clone(), at_ms)),

@@ -41,9 +41,13 @@ impl Functions {
         let with_problem = self
             .registry
             .iter()
-            .filter(|(_, function)| function.error.is_some() || !function.diagnostics.is_empty());
-        let problems =
-            with_problem.map(|(name, function)| (name.clone(), (function.error.clone(), function.diagnostics.clone())));
+            .filter(|(_, function)| function.findings.error.is_some() || !function.findings.diagnostics.is_empty());
+        let problems = with_problem.map(|(name, function)| {
+            (
+                name.clone(),
+                (function.findings.error.clone(), function.findings.diagnostics.clone()),
+            )
+        });
         let problems = Problems {
             functions: problems.collect(),
             files: self

@@ -1,16 +1,15 @@
 //! Computes how much history and output is kept, from the current configuration and manifests.
 
 use crate::functions::Functions;
-use crate::ledger::{KeepOf, Retention};
+use crate::ledger::{KeepOf, LimitsOf, Retention};
 use crate::output::kept::KeepOutput;
 use fnd_manifest::function::{History, Logs};
 use fnd_manifest::settings::Settings;
-use std::collections::HashMap;
 
 /// Returns the retention of the history while no function is known yet: nothing is forgotten that a manifest may keep.
 pub(crate) fn at_first(settings: &Settings) -> Retention {
     Retention {
-        functions: HashMap::new(),
+        functions: LimitsOf::default(),
         others: KeepOf {
             keep: u32::MAX,
             keep_failed: u32::MAX,
@@ -25,7 +24,7 @@ pub(crate) fn at_first(settings: &Settings) -> Retention {
 /// Returns the retention of the output while no function is known yet: nothing is forgotten that a manifest may keep.
 pub(crate) fn logs(settings: &Settings) -> Retention<KeepOutput> {
     Retention {
-        functions: HashMap::new(),
+        functions: LimitsOf::default(),
         others: KeepOutput {
             keep_for: settings.logs.keep_for,
             keep_bytes: u64::MAX,

@@ -97,7 +97,10 @@ impl Functions {
         let why = problem.text();
         let (mut diagnostics, interpreters) = (verdict.diagnostics, verdict.interpreters);
         diagnostics.insert(0, problem);
-        let before = self.registry.get(&function).and_then(|known| known.error.clone());
+        let before = self
+            .registry
+            .get(&function)
+            .and_then(|known| known.findings.error.clone());
         let error = self.registry.unusable(candidate, interpreters, diagnostics);
         let hold = self.releases.get(&function).and_then(|releases| releases.hold());
         let is_asked = hold.is_some_and(|hold| hold.version == version && !hold.established);

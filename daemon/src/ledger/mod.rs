@@ -71,7 +71,7 @@ pub use in_flight::Begun;
 pub(crate) use in_flight::fuzzing;
 pub use query::{PAGE_MAX, Page, QueryError, Reader, ResultOf, StoredInvocation, Whole};
 pub use restore::{LastRun, StoredSchedules, Unfollowed};
-pub use retention::{KeepOf, Retention};
+pub use retention::{KeepOf, LimitsOf, Retention};
 pub use room::Free;
 pub use schema::VERSION;
 pub use writer::Writer;

@@ -1,7 +1,8 @@
 //! How much history is kept: age, count and bytes. `sweeper` enforces it.
 
+use fnd_core::recent::Recent;
 use fnd_wire::ids::FunctionName;
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How much of one function's history is kept.
@@ -32,8 +33,8 @@ impl Default for KeepOf {
 /// deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention<T = KeepOf> {
-    /// The limits of functions that set their own.
-    pub functions: HashMap<FunctionName, T>,
+    /// The limits of functions with a manifest.
+    pub functions: LimitsOf<T>,
     /// The limits of all other functions.
     pub others: T,
     /// Greatest age, for all functions.
@@ -45,7 +46,7 @@ pub struct Retention<T = KeepOf> {
 impl Default for Retention {
     fn default() -> Self {
         Self {
-            functions: HashMap::new(),
+            functions: LimitsOf::default(),
             others: KeepOf::default(),
             keep_for: KeepOf::default().keep_for,
             keep_bytes: 1 << 30,
@@ -57,5 +58,59 @@ impl<T: Copy> Retention<T> {
     /// Returns the limits of a function.
     pub(crate) fn of(&self, function: &FunctionName) -> T {
         self.functions.get(function).copied().unwrap_or(self.others)
+    }
+}
+
+/// The limits of each of some functions. Several threads have those of ten thousand functions, most of which are the
+/// same: equal limits are stored once, and clones share everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitsOf<T>(Arc<[(FunctionName, Arc<T>)]>);
+
+impl<T> Default for LimitsOf<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<T: PartialEq> FromIterator<(FunctionName, T)> for LimitsOf<T> {
+    fn from_iter<I: IntoIterator<Item = (FunctionName, T)>>(limits: I) -> Self {
+        let mut alike = Recent::default();
+        let limits = limits.into_iter();
+        let mut limits: Vec<_> = limits.map(|(function, of)| (function, alike.share(of))).collect();
+        limits.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        Self(limits.into())
+    }
+}
+
+impl<T> LimitsOf<T> {
+    fn get(&self, function: &FunctionName) -> Option<&T> {
+        let at = self.0.binary_search_by(|(other, _)| other.cmp(function)).ok()?;
+        self.0.get(at).map(|(_, of)| &**of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_function_has_its_limits_and_equal_ones_are_stored_once() {
+        let name = |text: &str| FunctionName::new(text).unwrap();
+        let keep = |keep| KeepOf {
+            keep,
+            ..KeepOf::default()
+        };
+        let functions = [("c", 7), ("a", 7), ("b", 8)].map(|(function, of)| (name(function), keep(of)));
+        let retention = Retention {
+            functions: functions.into_iter().collect(),
+            ..Retention::default()
+        };
+        for (function, expected) in [("a", 7), ("b", 8), ("c", 7), ("d", 1000)] {
+            assert_eq!(retention.of(&name(function)).keep, expected, "{function}");
+        }
+        let [(_, a), (_, b), (_, c)] = &*retention.functions.0 else {
+            panic!("three functions");
+        };
+        assert!(Arc::ptr_eq(a, c) && !Arc::ptr_eq(a, b));
     }
 }

@@ -152,6 +152,8 @@ pub(crate) struct Metrics {
     /// Functions with series of their own.
     functions: HashMap<FunctionName, Series>,
     other: Series,
+    /// Whether the series of all other functions have begun.
+    other_known: bool,
     calls: Counts,
     failures: Counts,
     durations: Durations,
@@ -197,6 +199,7 @@ impl Metrics {
         let metrics = Self {
             functions: HashMap::new(),
             other: Series::new(OTHER),
+            other_known: false,
             calls: count(r, "function_calls", "Invocations that ran and are over"),
             failures: count(r, "function_failures", "Invocations that failed or were interrupted"),
             durations,
@@ -364,6 +367,10 @@ impl Metrics {
     /// that first appears with the value 1.
     pub(crate) fn known(&mut self, function: &FunctionName) {
         let label = self.label(function);
+        // Of ten thousand functions, nine thousand share these series.
+        if &*label == OTHER && std::mem::replace(&mut self.other_known, true) {
+            return;
+        }
         let with = |pair| Labels(Some(Arc::clone(&label)), pair);
         for reason in ["ok", "timeout", "oom"] {
             drop(self.attempts.get_or_create(&with(Some(("reason", reason)))));

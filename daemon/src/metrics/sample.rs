@@ -333,7 +333,7 @@ impl Metrics {
             sampled.memory.get_or_create(&own).inc_by(number(bytes));
         }
         let known = state.functions.registry.get(view.name);
-        let refused = known.is_some_and(|function| function.error.is_some());
+        let refused = known.is_some_and(|function| function.findings.error.is_some());
         usize::from(refused || view.error.is_some())
     }
 

@@ -7,18 +7,43 @@ use fnd_core::supervisor::{AttemptOrder, Restored, SpawnOrder};
 use fnd_core::trace::{Span, Trace};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 /// The books.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
-    /// The version and the error of each function as reported last.
-    functions: HashMap<FunctionName, (Option<Version>, Option<Box<str>>)>,
+    /// What was reported of each function last.
+    functions: HashMap<FunctionName, Reported>,
     /// The function of each process, and whether the process belongs to a pool.
     workers: HashMap<WorkerId, (FunctionName, bool)>,
     /// Processes in each pool.
     pools: HashMap<FunctionName, u32>,
     /// Running attempts: the caller's trace and the method of the request.
     attempts: HashMap<(InvocationId, Attempt), (Option<Trace>, &'static str)>,
+}
+
+/// Digests of the version and of the error of a function as reported last. Only whether they change matters, and ten
+/// thousand functions have them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Reported {
+    version: u64,
+    error: u64,
+}
+
+impl Reported {
+    /// Returns the digests; those of nothing are 0.
+    fn of(version: Option<Version>, error: Option<&str>) -> Self {
+        Self {
+            version: version.map_or(0, digest),
+            error: error.map_or(0, digest),
+        }
+    }
+}
+
+fn digest(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Changes of a function since it was reported last.
@@ -125,18 +150,17 @@ impl Books {
                 ..Changes::default()
             };
         };
-        let before = self.functions.get(function);
-        let is_new = before.is_none();
-        let (known, reported) = before.map_or((None, None), |(version, error)| (*version, error.as_deref()));
+        let now = Reported::of(version, error);
+        let before = self.functions.get(function).copied();
+        let reported = before.unwrap_or_default();
         let changes = Changes {
-            is_new,
+            is_new: before.is_none(),
             is_gone: false,
-            loaded: version.filter(|version| known != Some(*version)),
-            refused: error.is_some() && reported != error,
+            loaded: version.filter(|_| now.version != reported.version),
+            refused: error.is_some() && now.error != reported.error,
         };
-        if is_new || (known, reported) != (version, error) {
-            self.functions
-                .insert(function.clone(), (version, error.map(Into::into)));
+        if before != Some(now) {
+            self.functions.insert(function.clone(), now);
         }
         changes
     }

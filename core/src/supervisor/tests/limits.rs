@@ -104,7 +104,7 @@ fn stop_kills_at_once_and_what_is_starting_as_soon_as_it_is_there() {
 #[test]
 fn an_idle_function_is_small() {
     let size = size_of::<super::super::function::Function>() + size_of::<super::super::function::Serving>();
-    assert!(size < 1024, "{size} bytes");
+    assert!(size < 320, "{size} bytes");
 }
 
 /// Prints the cost of one invocation among ten thousand functions; run in release mode with `--ignored --nocapture`.

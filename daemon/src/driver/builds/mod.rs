@@ -195,7 +195,7 @@ impl State {
                 .registry
                 .get(function)
                 .and_then(|known| known.serving(Some(version)));
-            let tree = serving.and_then(|serving| serving.tree);
+            let tree = serving.and_then(|serving| serving.tree.as_deref().copied());
             let build = match tree {
                 Some(tree) => self.builds.made.get(&tree).copied(),
                 // Without a tree, only the fetching of its code can be a build of this version.

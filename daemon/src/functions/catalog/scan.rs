@@ -7,6 +7,7 @@
 use super::presence::{Doubts, Held, Identity, Observed, Presence, in_doubt};
 use super::walk::{CandidateState, Rules, Signature, Unclaimed, Walked, identity, signature, walk};
 use super::written::Written;
+use fnd_core::recent::packed;
 use fnd_core::supervisor::Now;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::frame::STORED;
@@ -14,6 +15,7 @@ use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming::is_foreign;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -42,6 +44,13 @@ impl Candidate {
     #[must_use]
     pub fn copy(&self) -> Option<Version> {
         (self.directory == STORED).then(|| Version::parse(&self.source))?
+    }
+
+    /// Returns a digest that distinguishes it from other candidates while fnd runs.
+    fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
     }
 }
 
@@ -85,7 +94,7 @@ fn keep_functions_of_broken_files(
         let Some(alone) = walked.found.iter().position(|found| found.candidate.source == *file) else {
             continue;
         };
-        let is_its = |known: &Known| known.directory == directory && known.foreign.as_ref() == Some(file);
+        let is_its = |known: &Known| known.directory == directory && known.foreign.as_deref() == Some(file);
         let its = known.iter().filter(|(_, known)| is_its(known));
         let mut before: Vec<FunctionName> = its.map(|(name, _)| name.clone()).collect();
         if before.is_empty() {
@@ -126,10 +135,10 @@ pub struct Remembered {
 struct Known {
     /// Index of the functions directory that it was found in last.
     directory: u16,
-    /// The state that was reported last.
-    applied: Option<(Candidate, Signature)>,
+    /// The state that was reported last: a digest of the candidate, and the state of its files.
+    applied: Option<(u64, Signature)>,
     /// The file of another system that has it; absent for functions of all other files.
-    foreign: Option<String>,
+    foreign: Option<Box<str>>,
     /// Whether events decide if that report is confirmed: the files were not seen unchanged for long enough.
     by_event: bool,
     /// The state seen last, and since when; absent after a clash only.
@@ -267,7 +276,7 @@ impl Scanner {
             // The function is reported again anyway. Without its event nobody knows that the files were complete.
             return !known.by_event;
         };
-        if applied != candidate {
+        if *applied != candidate.digest() {
             return false; // a newer state was reported
         }
         let root = self.roots.get(usize::from(candidate.directory));
@@ -382,8 +391,12 @@ impl Scanner {
         if !difference.removed.is_empty() {
             self.roots.iter_mut().for_each(|root| root.expect(&self.known));
         }
+        let before = self.known.len();
         for found in found.into_values() {
             self.compare(found, written, now, &mut difference);
+        }
+        if self.known.len() > before.saturating_mul(2) {
+            self.known = packed(std::mem::take(&mut self.known));
         }
         self.scanned = true;
         difference
@@ -429,19 +442,16 @@ impl Scanner {
         let new = || Known::new(candidate.directory, now.mono);
         let known = self.known.entry(candidate.function.clone()).or_insert_with(new);
         known.directory = candidate.directory;
-        let foreign = Some(&candidate.source).filter(|source| is_foreign(source));
-        if known.foreign.as_ref() != foreign {
-            known.foreign = foreign.cloned();
+        let foreign = Some(&*candidate.source).filter(|source| is_foreign(source));
+        if known.foreign.as_deref() != foreign {
+            known.foreign = foreign.map(Box::from);
         }
         if known.seen != Some(signature) {
             known.seen = Some(signature);
             known.seen_since = now.mono;
         }
-        if known
-            .applied
-            .as_ref()
-            .is_some_and(|(c, s)| *c == candidate && *s == signature)
-        {
+        let state = (candidate.digest(), signature);
+        if known.applied == Some(state) {
             return;
         }
         // Files whose last change is long before the scan are complete; others are complete after a while without
@@ -459,7 +469,7 @@ impl Scanner {
                 // For the same reason events count until the file was unchanged for long enough. Files that are old at
                 // the first scan do without: there may be ten thousand of them.
                 known.by_event = left.is_some() || (self.scanned && unchanged < SETTLE);
-                known.applied = Some((candidate.clone(), signature));
+                known.applied = Some(state);
                 difference.changed.push(candidate);
             }
         }

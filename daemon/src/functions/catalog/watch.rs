@@ -16,6 +16,7 @@ use notify::RecommendedWatcher;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// An event for the driver.
 #[derive(Debug)]
@@ -56,7 +57,8 @@ enum Command {
         number: u64,
         how: Rescan,
     },
-    Confirm(Question),
+    /// There are questions: [`Questions`].
+    Confirm,
     Arrange(FunctionName, Arrange),
     /// All events before this mark have arrived.
     Mark(u64),
@@ -64,6 +66,10 @@ enum Command {
     Mounts,
     End,
 }
+
+/// The questions that wait for the thread, whether files are still the same. Only the first one wakes the thread: at a
+/// start there is one for each of ten thousand functions.
+type Questions = Arc<Mutex<Vec<Question>>>;
 
 /// Moves the files of a function, and returns those that are there now, complete.
 type Arrange = Box<dyn FnOnce() -> Vec<PathBuf> + Send>;
@@ -93,6 +99,7 @@ pub struct Rescan {
 /// Handle to the thread; dropping it ends the thread.
 pub struct Catalog {
     commands: Sender<Command>,
+    questions: Questions,
     /// Its thread ends when this is dropped.
     _mounts: Option<Mounts>,
 }
@@ -145,9 +152,11 @@ impl Catalog {
             let _ = changes.send(Command::Mounts); // as above
         });
         let held = held::File::open(held);
+        let questions = Questions::default();
         let state = Thread {
             inbox,
             send,
+            questions: Arc::clone(&questions),
             watching: Watching::new(directories.clone(), marks.clone(), watcher.ok()),
             marks: Marks::new(marks),
             scanner: Scanner::new(directories, rules, held.held()).remembering(remembered),
@@ -167,6 +176,7 @@ impl Catalog {
         });
         Ok(Self {
             commands,
+            questions,
             _mounts: mounts.ok(),
         })
     }
@@ -179,7 +189,11 @@ impl Catalog {
     /// Asks whether the files of a reported function are still the same. [`CatalogEvent::Confirmed`] with `number`
     /// follows.
     pub fn confirm(&self, number: u32, candidate: Candidate) {
-        let _ = self.commands.send(Command::Confirm(Question { number, candidate })); // as above
+        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        questions.push(Question { number, candidate });
+        if questions.len() == 1 {
+            let _ = self.commands.send(Command::Confirm); // as above
+        }
     }
 
     /// Moves the files of a function between two scans, so that no scan sees only some of them moved.
@@ -196,6 +210,7 @@ impl Catalog {
 
 struct Thread {
     inbox: Receiver<Command>,
+    questions: Questions,
     /// Passes an event on; the driver may be gone: the thread ends with its handle.
     send: Box<dyn Fn(CatalogEvent) + Send>,
     watching: Watching,
@@ -239,14 +254,13 @@ impl Thread {
                 }
                 // The driver requests a rescan afterwards.
                 Ok(Command::Rules(rules)) => self.scanner.set_rules(rules),
-                Ok(Command::Confirm(question)) => {
-                    let waits = self.scanner.needs_events(&question.candidate) && self.watching.sees_marks();
-                    let answer = if waits {
-                        self.marks.ask(question, self.clock.now().mono)
-                    } else {
-                        Some(question)
+                Ok(Command::Confirm) => {
+                    // The lock is free before the files are looked at: the driver never waits for a directory.
+                    let questions = {
+                        let mut waiting = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+                        std::mem::take(&mut *waiting)
                     };
-                    self.confirm(answer);
+                    questions.into_iter().for_each(|question| self.asked(question));
                 }
                 Ok(Command::Arrange(function, work)) => {
                     work().into_iter().for_each(|path| self.written.closed(path));
@@ -278,6 +292,17 @@ impl Thread {
                 }
             }
         }
+    }
+
+    /// Answers a question at once, or when all events of the past have arrived.
+    fn asked(&mut self, question: Question) {
+        let waits = self.scanner.needs_events(&question.candidate) && self.watching.sees_marks();
+        let answer = if waits {
+            self.marks.ask(question, self.clock.now().mono)
+        } else {
+            Some(question)
+        };
+        self.confirm(answer);
     }
 
     /// Answers the questions up to a mark.

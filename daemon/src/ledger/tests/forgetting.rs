@@ -171,7 +171,8 @@ fn what_is_kept_for_minutes_is_checked_when_it_is_due() {
                 ..KeepOf::default()
             },
         )]
-        .into(),
+        .into_iter()
+        .collect(),
         ..Retention::default()
     };
     let of_all = Retention {

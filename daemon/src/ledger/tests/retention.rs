@@ -100,7 +100,8 @@ fn what_exceeds_count_age_or_bytes_goes_also_when_less_is_kept_than_before() {
                 ..forever().others
             },
         )]
-        .into(),
+        .into_iter()
+        .collect(),
         ..forever()
     };
     assert_eq!(sweep(&db, forever(), false), 1000);
@@ -116,7 +117,8 @@ fn what_exceeds_count_age_or_bytes_goes_also_when_less_is_kept_than_before() {
                 ..forever().others
             },
         )]
-        .into(),
+        .into_iter()
+        .collect(),
         ..forever()
     };
     sweep(&db, failed, false);
@@ -207,7 +209,8 @@ fn a_function_keeps_its_newest_within_its_bytes() {
                 ..forever().others
             },
         )]
-        .into(),
+        .into_iter()
+        .collect(),
         ..forever()
     };
     assert_eq!(sweep(&db, keep(8 << 20), false), 1000);

@@ -9,9 +9,9 @@
 
 use super::{remove, segment_path, segments};
 use crate::clock::monotonic;
-use crate::ledger::{Free, Retention, room};
+use crate::ledger::{Free, LimitsOf, Retention, room};
 use fnd_wire::ids::FunctionName;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ impl Default for KeepOutput {
 impl Default for Retention<KeepOutput> {
     fn default() -> Self {
         Self {
-            functions: HashMap::new(),
+            functions: LimitsOf::default(),
             others: KeepOutput::default(),
             keep_for: KeepOutput::default().keep_for,
             keep_bytes: u64::MAX,
@@ -76,7 +76,7 @@ impl Bell {
             keep_bytes,
             ..KeepOutput::default()
         };
-        bell.rules.lock().unwrap().functions.insert(function.clone(), of);
+        bell.rules.lock().unwrap().functions = [(function.clone(), of)].into_iter().collect();
         bell
     }
 
@@ -237,15 +237,12 @@ impl Kept {
 /// output, recent output is not forgotten for that: this would not help a disk that other data has filled. Returns the
 /// bytes that remain.
 fn sweep(root: &Path, keep: &Retention<KeepOutput>, now_ms: u64, is_low: impl Fn() -> bool) -> io::Result<u64> {
-    let of: HashMap<_, _> = keep
-        .functions
-        .iter()
-        .map(|(name, of)| (name.file_form(), *of))
-        .collect();
     let mut all = find(root, now_ms)?;
     for kept in &mut all {
         let name = kept.directory.file_name().and_then(|name| name.to_str());
-        let of = name.and_then(|name| of.get(name).copied()).unwrap_or(keep.others);
+        // The directory has the name's form for files (`FunctionName::file_form`).
+        let function = name.and_then(|name| FunctionName::new(&name.replace('.', "/")).ok());
+        let of = function.map_or(keep.others, |function| keep.of(&function));
         let keep_for = of.keep_for.min(keep.keep_for);
         let oldest_ms = now_ms.saturating_sub(u64::try_from(keep_for.as_millis()).unwrap_or(u64::MAX));
         while let Some(oldest) = kept.may_go.front()
@@ -414,7 +411,7 @@ mod tests {
                 keep_for: Duration::from_secs(of.0),
                 keep_bytes: of.1,
             };
-            keep.functions.insert("a".parse().unwrap(), of);
+            keep.functions = [("a".parse().unwrap(), of)].into_iter().collect();
             sweep(root.path(), &keep, NOW, || false).unwrap();
             assert_eq!(remaining(root.path()), expected, "{of:?}");
         }

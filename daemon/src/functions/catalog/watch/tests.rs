@@ -209,6 +209,24 @@ fn an_answer_waits_for_the_events_before_it() {
     assert!(world.confirmed(8));
 }
 
+#[test]
+fn each_of_many_questions_has_an_answer() {
+    let mut world = World::new(|_| {});
+    write(&world.path("a.sh"), "echo");
+    world.scanned(1);
+    write(&world.path("a.sh"), "echo again");
+    let candidate = world.candidate("a");
+    for round in 0..10 {
+        let numbers = round * 10..round * 10 + 10;
+        for number in numbers.clone() {
+            world.catalog.confirm(number, candidate.clone());
+        }
+        for number in numbers {
+            assert!(world.confirmed(number), "{number}");
+        }
+    }
+}
+
 /// A real overflow: the queue of the kernel is filled while nothing is read from it. The events of a new directory are
 /// lost too, so the catalog finds its files by reading it, and later changes only if it watches the directory then.
 #[test]
