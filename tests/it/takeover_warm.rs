@@ -20,17 +20,48 @@ def handler(event, context):
     return {"pid": os.getpid()}
 "#;
 
+/// The same in deno, whose worker connects to fnd.
+const IN_DENO: &str = r#"// /// fnd
+// permissions = ["read=GATE"]
+// ///
+const there = () => Deno.stat("GATE/go").then(() => true, (error) => {
+  if (error instanceof Deno.errors.NotFound) return false;
+  throw error;
+});
+
+export default async (event) => {
+  if (event.data?.wait) {
+    console.log("before");
+    while (!await there()) await new Promise((then) => setTimeout(then, 20));
+    console.log("after");
+  }
+  return { pid: Deno.pid };
+};
+"#;
+
 #[test]
 fn a_warm_worker_and_its_call_go_on_over_a_restart() {
     require!(root, cgroup);
-    let (mut fnd, gate) = start(&[("warm.py", HANDLER)]);
+    goes_on("warm.py", HANDLER);
+}
+
+#[test]
+fn a_warm_worker_that_has_connected_and_its_call_go_on_over_restarts() {
+    require!(root, cgroup, deno);
+    goes_on("warm.js", IN_DENO);
+}
+
+fn goes_on(file: &str, code: &str) {
+    let (mut fnd, gate) = start(&[(file, code)]);
     let pid = fnd.run("warm", "null").0.json::<serde_json::Value>()["pid"].clone();
     let id = fnd.queue("warm", "{\"wait\": true}");
     let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
     let printed = || fnd.logs(id).into_iter().map(|line| line.text).collect::<Vec<_>>();
     wait_until("its first words", PATIENCE, || (printed() == ["before"]).then_some(()));
-    fnd.replace(Signal::SIGTERM);
-    assert_eq!(fnd.invocation(id).state, State::Running, "{}", fnd.log());
+    for _ in 0..2 {
+        fnd.replace(Signal::SIGTERM);
+        assert_eq!(fnd.invocation(id).state, State::Running, "{}", fnd.log());
+    }
     std::fs::write(gate.join("go"), "").unwrap();
     let view = fnd.wait_end(id);
     assert_eq!(
