@@ -21,7 +21,8 @@ coverage=(-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-
 mkdir -p "$out"
 # Cargo starts the compiler of the workspace's own crates by it, and builds them again where its name changes.
 wrapper=$out/rustc-$(cksum <<<"${coverage[*]}" | cut -d ' ' -f 1)
-printf '#!/bin/sh\nexec "$@" %s\n' "${coverage[*]}" >"$wrapper"
+# Not build scripts: they are linked without the fuzzer.
+printf '#!/bin/sh\ncase " $* " in *" --crate-name build_script_"*) exec "$@" ;; esac\nexec "$@" %s\n' "${coverage[*]}" >"$wrapper"
 chmod 0755 "$wrapper"
 RUSTC_WORKSPACE_WRAPPER=$wrapper cargo build --locked --profile "$profile" -p fnd-fuzz --features targets --bins
 [[ ${1:-} != --build ]] || exit 0

@@ -25,8 +25,8 @@ pub(super) struct Handover {
     pub(super) pid: u32,
     /// Read ends of standard output and error, and `$FND_RESULT`.
     pub(super) ends: Vec<OwnedFd>,
-    /// fnd's end of a handler's socket, or the socket at which the handler's worker connects. Unread data in it is lost when the spawner ends; the calls concerned are then
-    /// interrupted.
+    /// fnd's end of a handler's socket, or the socket at which the handler's worker connects. Unread data in it is lost
+    /// when the spawner ends; the calls concerned are then interrupted.
     pub(super) channel: Option<OwnedFd>,
     /// When the start was ordered.
     pub(super) began: Duration,
