@@ -1,4 +1,4 @@
-// What the files that node and deno share need of deno.
+// Gives the files that node and deno share their parts of deno.
 import { use } from "../share/js/host.mjs";
 import { BUFFER } from "../share/js/wire.mjs";
 

@@ -1,4 +1,4 @@
-// What the files that node and deno share need of node.
+// Gives the files that node and deno share their parts of node.
 import { Buffer } from "node:buffer";
 import * as fs from "node:fs";
 import process from "node:process";

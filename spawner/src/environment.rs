@@ -43,7 +43,7 @@ pub fn lines(plan: &Plan, values: &Values, mut given: Vec<(String, Bytes)>) -> L
 
 /// Replaces the placeholders one after the other. No value can hold a placeholder, since names are checked.
 fn fill(text: &Text, values: &Values) -> String {
-    let values = if text.template { values } else { &[] };
+    let values = if text.template && text.text.contains('{') { values } else { &[] };
     values.iter().fold(text.text.clone(), |filled, (name, value)| filled.replace(name, value))
 }
 

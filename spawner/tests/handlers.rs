@@ -5,8 +5,9 @@ mod common;
 
 use common::{Harness, Options, Outcome, privileged, root, until};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{AdoptionRecord, Containment, ExitStatus, Hello, Reply, Request};
+use fnd_wire::frame::{AdoptionRecord, Containment, ExitStatus, Held, Hello, Reply, Request};
 use fnd_wire::ids::WorkerId;
+use std::collections::VecDeque;
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
@@ -30,6 +31,14 @@ fn talk(channel: &OwnedFd, line: &str) -> String {
     answer
 }
 
+/// Says hello as the next fnd, and returns the report about a worker that has a channel.
+fn next_fnd(harness: &mut Harness, worker: u64) -> (Held, VecDeque<OwnedFd>) {
+    harness.send(&Request::Hello(Hello { min: 1, max: 2 }), Vec::new());
+    let with = |_, reply: &Reply| matches!(reply, Reply::HeldWithChannel(held) if held.spawned.worker.0 == worker);
+    let (Reply::HeldWithChannel(held), ends) = harness.wait(with) else { unreachable!() };
+    (held, ends)
+}
+
 fn exchanges_over_descriptor_3(harness: &mut Harness) {
     let cgroup = harness.welcome.containment == Containment::Cgroup;
     let installed = harness.install("echo.sh", ECHO, "handler=1");
@@ -42,18 +51,14 @@ fn exchanges_over_descriptor_3(harness: &mut Harness) {
     assert_eq!(talk(&channel, "one\n"), "got one\n");
     // The next fnd gets the same channel.
     drop(channel);
-    let fits = |held: &fnd_wire::frame::Held| held.spawned.worker.0 == worker;
-    harness.send(&Request::Hello(Hello { min: 1, max: 2 }), Vec::new());
-    let with = |_, reply: &Reply| matches!(reply, Reply::HeldWithChannel(held) if fits(held));
-    let (Reply::HeldWithChannel(held), mut ends) = harness.wait(with) else { unreachable!() };
+    let (held, mut ends) = next_fnd(harness, worker);
     assert_eq!((held.spawned.pid, held.spawned.kill, ends.len()), (spawned.pid, cgroup, 4 + usize::from(cgroup)));
     let channel = ends.pop_back().unwrap();
     assert_eq!(talk(&channel, "two\n"), "got two\n");
     // An older fnd gets the reply that it knows.
     harness.send(&Request::Hello(Hello { min: 1, max: 1 }), Vec::new());
-    harness.wait(|_, reply| matches!(reply, Reply::Held(held) if fits(held)));
-    harness.send(&Request::Hello(Hello { min: 1, max: 2 }), Vec::new());
-    harness.wait(with);
+    harness.wait(|_, reply| matches!(reply, Reply::Held(held) if held.spawned.worker.0 == worker));
+    next_fnd(harness, worker);
     // All copies of the other end are closed, so the worker sees the end of the channel.
     rustix::net::shutdown(&channel, rustix::net::Shutdown::Write).unwrap();
     assert_eq!(harness.exited(worker).status, ExitStatus::Code(0));
@@ -105,9 +110,7 @@ fn connects(harness: &mut Harness) {
     let record = AdoptionRecord { worker: WorkerId(worker), record: Bytes(b"left".to_vec()) };
     harness.send(&Request::AdoptionRecord(record), vec![channel]);
     drop(listener);
-    harness.send(&Request::Hello(Hello { min: 1, max: 2 }), Vec::new());
-    let with = |_, reply: &Reply| matches!(reply, Reply::HeldWithChannel(held) if held.spawned.worker.0 == worker);
-    let (Reply::HeldWithChannel(held), mut ends) = harness.wait(with) else { unreachable!() };
+    let (held, mut ends) = next_fnd(harness, worker);
     assert_eq!(held.record.0, b"left");
     let channel = ends.pop_back().unwrap();
     assert_eq!(talk(&channel, "two\n"), "got two\n");

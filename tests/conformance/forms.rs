@@ -430,8 +430,8 @@ fn javascript_cloud_events() {
 #[test]
 fn node_and_deno_have_the_same_library() {
     let directory = fnd_tests::programs::repository().join("runtimes");
-    for id in ["node", "deno"] {
-        let shim = fs::read_to_string(directory.join(id).join("shim.mjs")).unwrap();
+    for (id, file) in [("node", "shim.mjs"), ("deno", "handle.mjs")] {
+        let shim = fs::read_to_string(directory.join(id).join(file)).unwrap();
         assert!(shim.contains("\"../share/js/serve.mjs\""), "{id}");
         assert!(!directory.join(id).join("lib").exists(), "{id}");
     }

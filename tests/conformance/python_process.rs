@@ -120,17 +120,7 @@ def handler(event, context):
         let sizes = buffer
             .chain(around(frame).step_by(7))
             .chain(around(3 * frame).step_by(97));
-        for size in sizes.chain([0, 1, 5 << 20]) {
-            let data: Vec<u8> = (0..size)
-                .map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[1])
-                .collect();
-            let mut answer = worker
-                .call(&Call::of("application/octet-stream", &data))
-                .body()
-                .unwrap();
-            answer.reverse();
-            assert!(answer == data, "{size} bytes");
-        }
+        worker.returns_reversed(sizes.chain([0, 1, 5 << 20]));
         for (size, previous) in [(3, 500_000), (500_000, 3), (frame, frame), (2 * frame, 1)] {
             let (data, previous) = (vec![b'x'; size], "p".repeat(previous));
             let quoted = json!(previous).to_string();

@@ -209,6 +209,19 @@ impl Worker {
         }
     }
 
+    /// Has the handler, which returns its bytes in reverse, return bytes of each of these sizes.
+    #[track_caller]
+    pub(crate) fn returns_reversed(&mut self, sizes: impl Iterator<Item = usize>) {
+        for size in sizes {
+            let data: Vec<u8> = (0..size)
+                .map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[1])
+                .collect();
+            let mut answer = self.call(&Call::of("application/octet-stream", &data)).body().unwrap();
+            answer.reverse();
+            assert!(answer == data, "{}: {size} bytes differ", self.runtime);
+        }
+    }
+
     /// Sends raw bytes.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).unwrap();

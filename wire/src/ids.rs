@@ -56,6 +56,14 @@ impl FunctionName {
         self.0.replace('/', ".")
     }
 
+    /// Returns the name whose [`file_form`](Self::file_form) this is.
+    ///
+    /// # Errors
+    /// No function can have it.
+    pub fn of_file_form(text: &str) -> Result<Self, NameError> {
+        Self::new(&text.replace('.', "/"))
+    }
+
     /// Returns the group, if there is one.
     #[must_use]
     pub fn group(&self) -> Option<&str> {
@@ -236,7 +244,10 @@ mod tests {
         ] {
             assert!(FunctionName::new(bad).is_err(), "{bad}");
         }
-        assert_eq!(FunctionName::new("ops/backup").unwrap().file_form(), "ops.backup");
+        let name = FunctionName::new("ops/backup").unwrap();
+        assert_eq!(name.file_form(), "ops.backup");
+        assert_eq!(FunctionName::of_file_form("ops.backup"), Ok(name));
+        assert!(FunctionName::of_file_form("a.b.c").is_err());
     }
 
     #[test]

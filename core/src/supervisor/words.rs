@@ -8,7 +8,7 @@ const MESSAGE_MAX: usize = 4 << 10;
 /// Ports that a permission for a host need not name.
 const DEFAULT_PORTS: [&str; 2] = [":80", ":443"];
 
-/// What to do about a deno that does not know the permission for a Unix socket.
+/// The advice for a deno that does not know the permission for a Unix socket.
 const NEEDS: &str = "handlers and functions with `[access]` need deno 2.9 or newer; run `fndctl runtimes install deno`";
 
 /// Cuts a message to [`MESSAGE_MAX`] at the border of a character.

@@ -122,11 +122,11 @@ pub struct Function {
     pub interpreters: Arc<[String]>,
     /// Whether its own manifest says whether it runs by itself.
     pub says_on_load: bool,
-    /// What else is known of the newest content.
+    /// The other findings about the newest content.
     pub findings: BoxedFindings,
 }
 
-/// What is known of a function's newest content besides its manifest.
+/// The findings about a function's newest content, besides its manifest.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Findings {
     /// The modules that it imports, if it is a Python file.

@@ -2,17 +2,17 @@
 //! function that was reported last.
 
 use crate::metrics;
+use fnd_core::recent::digest;
 use fnd_core::record::AttemptRecord;
 use fnd_core::supervisor::{AttemptOrder, Restored, SpawnOrder};
 use fnd_core::trace::{Span, Trace};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 /// The books.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
-    /// What was reported of each function last.
+    /// The last report of each function.
     functions: HashMap<FunctionName, Reported>,
     /// The function of each process, and whether the process belongs to a pool.
     workers: HashMap<WorkerId, (FunctionName, bool)>,
@@ -38,12 +38,6 @@ impl Reported {
             error: error.map_or(0, digest),
         }
     }
-}
-
-fn digest(value: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// Changes of a function since it was reported last.

@@ -163,7 +163,7 @@ pub(crate) fn recover(root: &Path) {
     for name in names(&staging).unwrap_or_default() {
         let ended = match name.strip_suffix(DONE) {
             Some(_) => remove(&staging.join(&name)),
-            None => match FunctionName::new(&name.replace('.', "/")) {
+            None => match FunctionName::of_file_form(&name) {
                 Ok(function) => {
                     tracing::warn!("the upload of `{function}` was interrupted: the files before it are put back");
                     let (root, place) = (root.to_owned(), staging.join(&name));

@@ -20,6 +20,7 @@ pub const FILES: &[(&str, &[u8])] = files![
     "bash/runtime.toml"
     "bash/shim.sh"
     "deno/connection.mjs"
+    "deno/handle.mjs"
     "deno/host.mjs"
     "deno/http.mjs"
     "deno/inherited.mjs"

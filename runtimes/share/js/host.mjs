@@ -1,10 +1,10 @@
-// What the other files here need of node or deno, so that they import no module of node. Deno would take 15 ms to load those,
+// The parts of node or deno that the other files here need, so that they import no module of node. Deno would take 15 ms to load those,
 // as long as it takes to start. Node and deno share this file.
 //
 // A function that every start needs is written `const NAME = (function () {})`: V8 compiles a function in parentheses together
 // with its module, and deno finds the code in its cache. That saves 0.8 ms of a start.
 
-/** What each of the two provides: `runtimes/node/host.mjs` and `runtimes/deno/host.mjs`. */
+/** The parts that each of the two provides: `runtimes/node/host.mjs` and `runtimes/deno/host.mjs`. */
 export let host;
 /** The keys of a context that are the same in each call. */
 export let fixed;

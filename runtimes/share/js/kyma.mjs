@@ -1,4 +1,4 @@
-// What Kyma gives to functions: the helpers of an event, and the module `sdk` of its newest runtimes. And the trace of a call,
+// The things that Kyma gives to functions: the helpers of an event, and the module `sdk` of its newest runtimes. And the trace of a call,
 // for the calls that a handler makes itself. Node and deno share this file.
 import { env, fixed } from "./host.mjs";
 import { CLOUD_EVENT, decode, mediaType, structured } from "./payload.mjs";

@@ -17,7 +17,7 @@ const SMALL = 4 << 10;
  * into it later.
  */
 export class Wire {
-  // What was read and is no complete frame yet: `#bytes` between `#from` and `#to`.
+  // Bytes that were read and are no complete frame yet: `#bytes` between `#from` and `#to`.
   #bytes = new Uint8Array(0);
   #from = 0;
   #to = 0;

@@ -137,7 +137,7 @@ for (const give of WAYS) {
   throws("a frame of type 200", () => give(wire().made, frame(200, 1)));
 }
 
-// What is sent: JSON alone, JSON and a body, in one frame or several.
+// Messages that are sent: JSON alone, JSON and a body, in one frame or several.
 for (const text of ["", "short", "\u00e4\u20ac\u{1f600}\ud800", "\u20ac".repeat(1300), "x".repeat(300000)]) {
   const { made, written } = wire();
   made.json(2 ** 33 + 1, LOG, { text });

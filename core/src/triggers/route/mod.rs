@@ -22,11 +22,11 @@ pub mod rate;
 mod tests;
 mod tree;
 
+use crate::recent::digest;
 use fnd_manifest::function::HttpRoute;
 use fnd_manifest::function::route::{Credential, Method, Scheme};
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::rc::Rc;
 
 /// A route of a function.
@@ -48,13 +48,12 @@ pub struct Route {
 
 impl Route {
     fn new((function, entry, body): (FunctionName, HttpRoute, u64)) -> Self {
-        let mut identity = DefaultHasher::new();
-        (function.as_str(), &entry.host, &entry.path).hash(&mut identity);
+        let identity = digest((function.as_str(), &entry.host, &entry.path));
         let segments = entry.path.split('/').filter_map(parameter);
         Self {
             names: segments.map(str::to_owned).collect(),
             conditions: entry.when.iter().map(conditions::Test::new).collect(),
-            identity: identity.finish(),
+            identity,
             function,
             entry,
             body,

@@ -7,7 +7,7 @@
 use super::presence::{Doubts, Held, Identity, Observed, Presence, in_doubt};
 use super::walk::{CandidateState, Rules, Signature, Unclaimed, Walked, identity, signature, walk};
 use super::written::Written;
-use fnd_core::recent::packed;
+use fnd_core::recent::{digest, packed};
 use fnd_core::supervisor::Now;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::frame::STORED;
@@ -15,7 +15,6 @@ use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming::is_foreign;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -44,13 +43,6 @@ impl Candidate {
     #[must_use]
     pub fn copy(&self) -> Option<Version> {
         (self.directory == STORED).then(|| Version::parse(&self.source))?
-    }
-
-    /// Returns a digest that distinguishes it from other candidates while fnd runs.
-    fn digest(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        hasher.finish()
     }
 }
 
@@ -276,7 +268,7 @@ impl Scanner {
             // The function is reported again anyway. Without its event nobody knows that the files were complete.
             return !known.by_event;
         };
-        if *applied != candidate.digest() {
+        if *applied != digest(candidate) {
             return false; // a newer state was reported
         }
         let root = self.roots.get(usize::from(candidate.directory));
@@ -450,7 +442,7 @@ impl Scanner {
             known.seen = Some(signature);
             known.seen_since = now.mono;
         }
-        let state = (candidate.digest(), signature);
+        let state = (digest(&candidate), signature);
         if known.applied == Some(state) {
             return;
         }

@@ -240,8 +240,7 @@ fn sweep(root: &Path, keep: &Retention<KeepOutput>, now_ms: u64, is_low: impl Fn
     let mut all = find(root, now_ms)?;
     for kept in &mut all {
         let name = kept.directory.file_name().and_then(|name| name.to_str());
-        // The directory has the name's form for files (`FunctionName::file_form`).
-        let function = name.and_then(|name| FunctionName::new(&name.replace('.', "/")).ok());
+        let function = name.and_then(|name| FunctionName::of_file_form(name).ok());
         let of = function.map_or(keep.others, |function| keep.of(&function));
         let keep_for = of.keep_for.min(keep.keep_for);
         let oldest_ms = now_ms.saturating_sub(u64::try_from(keep_for.as_millis()).unwrap_or(u64::MAX));
