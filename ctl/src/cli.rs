@@ -7,13 +7,43 @@ use crate::commands::{
     sizes, state, status, top, validate, verify, version, wait,
 };
 use crate::lazy::Lazy;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args as _, Command, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Run, inspect and manage the functions of fnd.
 #[derive(Debug, Parser)]
-#[command(name = "fndctl", version, propagate_version = false, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = NAME, version, propagate_version = false, max_term_width = WIDTH, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) options: Options,
+
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+impl Cli {
+    /// Returns what parses a line of words, the first of which is the program. If a verb comes first, the others are left
+    /// out: clap copies the global options for each verb that it knows, which takes a quarter of the time of
+    /// `fndctl invoke`.
+    pub(crate) fn command_for(words: &[OsString]) -> Command {
+        let may_be_verb = |word: &&OsString| !word.as_encoded_bytes().starts_with(b"-");
+        let verb = |word| {
+            Verb::augment_subcommands(Command::new(NAME))
+                .find_subcommand(word)
+                .cloned()
+        };
+        let called = words.get(1).filter(may_be_verb).and_then(verb);
+        called.map_or_else(Self::command, |verb| {
+            let program = Command::new(NAME).max_term_width(WIDTH);
+            Options::augment_args(program).subcommand(verb)
+        })
+    }
+}
+
+/// Options that every verb has.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
     /// Path of fnd's control socket [default: /run/fnd/control.sock].
     #[arg(
         long,
@@ -31,9 +61,6 @@ pub(crate) struct Cli {
 
     #[command(flatten)]
     pub(crate) printing: Printing,
-
-    #[command(subcommand)]
-    pub(crate) verb: Verb,
 }
 
 impl Format {
@@ -91,6 +118,11 @@ pub(crate) enum Format {
     /// The bytes of a function, unchanged; only for `invoke`, `result`, `logs` and `state get`.
     Raw,
 }
+
+const NAME: &str = "fndctl";
+
+/// Columns of help texts on a wide terminal.
+const WIDTH: usize = 100;
 
 /// Heading of the options that every verb has: in its help they come after its own.
 const GLOBAL: &str = "Global options";
@@ -250,11 +282,39 @@ pub(crate) enum Verb {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use super::Cli;
+    use clap::{Command, CommandFactory as _};
+    use std::ffi::OsString;
+
+    #[test]
+    fn a_verb_has_the_same_help_alone_and_among_the_others() {
+        let help = |mut command: Command, words: &[OsString]| {
+            let error = command.try_get_matches_from_mut(words).expect_err("help was asked for");
+            error.format(&mut command).to_string()
+        };
+        let all = Cli::command();
+        for verb in all
+            .get_subcommands()
+            .flat_map(|verb| verb.get_name_and_visible_aliases())
+        {
+            let words = ["fndctl", verb, "--help"].map(OsString::from);
+            let one = Cli::command_for(&words);
+            assert_eq!(one.get_subcommands().count(), 1, "{verb}");
+            assert_eq!(help(one, &words), help(Cli::command(), &words), "{verb}");
+        }
+        for first in ["--quiet", "help", "unknown"] {
+            let whole = Cli::command_for(&["fndctl", first, "status"].map(OsString::from));
+            assert_eq!(
+                whole.get_subcommands().count(),
+                all.get_subcommands().count(),
+                "{first}"
+            );
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent_and_every_verb_has_an_example() {
-        let mut command = super::Cli::command();
+        let mut command = Cli::command();
         command.build();
         command.clone().debug_assert();
         for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {

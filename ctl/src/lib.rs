@@ -31,7 +31,7 @@ mod output;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use clap_complete::CompleteEnv;
 use clap_complete::env::Shells;
-use cli::{Cli, Format, Printing, Verb};
+use cli::{Cli, Format, Options, Printing, Verb};
 use client::Client;
 use commands::Context;
 use commands::kubeless::PROGRAM;
@@ -109,7 +109,7 @@ pub fn main() -> ExitCode {
         own.filter(|word| *word == "--out")
             .for_each(|word| *word = "--output".into());
     }
-    let mut command = Cli::command();
+    let mut command = Cli::command_for(&words);
     let cli = match command
         .try_get_matches_from_mut(words)
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
@@ -159,11 +159,11 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Verb::Kubeless(args) => args.needs_daemon(),
         _ => true,
     };
-    let socket = socket(cli.socket, cli.user && needs_socket)?;
+    let Options { socket, user, printing } = cli.options;
     let context = Context {
-        client: Client::new(socket, cli.user),
-        out: Output::new(wanted(&cli.printing, &cli.verb)?),
-        user: cli.user,
+        client: Client::new(self::socket(socket, user && needs_socket)?, user),
+        out: Output::new(wanted(&printing, &cli.verb)?),
+        user,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::FunctionFailed, format!("failed to start: {error}")))?;
