@@ -40,7 +40,11 @@ use std::cell::Cell;
 use std::process::Child;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// When the start has come to rest: its last steps run while the first callers are served.
+const SETTLED: Duration = Duration::from_secs(10);
 
 /// The driver, and what is needed to serve callers and to end.
 pub(super) struct Serving {
@@ -254,6 +258,10 @@ async fn supervise(
         systemd::ready();
         // The memory that only finding and installing all functions needed is free now, between blocks that stay.
         allocator::give_back();
+        let settled = async {
+            tokio::time::sleep(SETTLED).await;
+            allocator::give_back();
+        };
         let functions = daemon.state.borrow().functions.registry.iter().count();
         let socket = places.run_dir.join("control.sock");
         let directories = daemon.state.borrow().workers.welcome.functions_dirs.join(", ");
@@ -267,7 +275,7 @@ async fn supervise(
             tracing::info!("the public listener serves {}", public.join(", "));
         }
         begun.set(true);
-        tokio::join!(server, requests, functions_calls);
+        tokio::join!(server, requests, functions_calls, settled);
     };
     let mut serving = std::pin::pin!(serving);
     let (result, served) = tokio::select! {
