@@ -2,8 +2,8 @@
 //! set to another version, an interpreter is removed and put back.
 //!
 //! The kernel reports changes in every directory that the path of an interpreter leads through, links included, so that
-//! any change of `/opt/python/current/bin/python3` is seen. This module has an inotify instance of its own, because
-//! notify also asks for every opening of a file, which in `/usr/bin` is every start of a program.
+//! any change of `/opt/python/current/bin/python3` is seen. This module has an inotify instance of its own, which
+//! the main thread reads: one of notify needs a thread more.
 
 use crate::driver::Daemon;
 use crate::driver::inbox::Input;

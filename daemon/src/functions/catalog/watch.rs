@@ -7,7 +7,7 @@ use super::mounts::Mounts;
 use super::rescan_timer::{FinishedScan, RescanTimer};
 use super::scan::{Candidate, Difference, Remembered, Scanner};
 use super::walk::{Rules, Unclaimed, marked};
-use super::watching::{Hint, Watching, hint, mark};
+use super::watching::{Hint, Watching, hint, mark, watcher};
 use super::written::Written;
 use crate::clock::Clock;
 use fnd_manifest::diagnostic::Diagnostic;
@@ -118,7 +118,7 @@ impl Catalog {
     /// # Errors
     /// If the thread cannot be started.
     pub fn start(places: Places, rules: Rules, send: impl Fn(CatalogEvent) + Send + 'static) -> std::io::Result<Self> {
-        Self::with_watcher(places, rules, Box::new(send), notify::recommended_watcher)
+        Self::with_watcher(places, rules, Box::new(send), watcher)
     }
 
     /// Starts with the watcher that `make` builds; `make` gets the handler of its events.

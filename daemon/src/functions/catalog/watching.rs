@@ -7,7 +7,9 @@ use super::marks;
 use super::presence::Identity;
 use super::walk::identity;
 use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RenameMode};
-use notify::{ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::{
+    Config, ErrorKind, EventHandler, EventKind, EventKindMask, RecommendedWatcher, RecursiveMode, Watcher as _,
+};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -25,13 +27,28 @@ pub(super) struct Hint {
     pub(super) rewatch: bool,
 }
 
+/// Makes a watcher for what [`hint`] and [`mark`] understand. Files that are opened or read cause no event: fnd and the
+/// spawner read each file, in the same directories.
+///
+/// # Errors
+/// If the kernel gives no inotify instance.
+pub(super) fn watcher(handler: impl EventHandler) -> notify::Result<RecommendedWatcher> {
+    let kinds = EventKindMask::CORE | EventKindMask::ACCESS_CLOSE;
+    RecommendedWatcher::new(handler, Config::default().with_event_kinds(kinds))
+}
+
 /// Returns the meaning of an event; nothing if it needs no scan.
 pub(super) fn hint(event: notify::Result<notify::Event>, directories: &[PathBuf]) -> Option<Hint> {
     let rewatch = Some(Hint {
         rewatch: true,
         ..Hint::default()
     });
-    let Ok(event) = event else { return rewatch };
+    let event = match event {
+        Ok(event) => event,
+        // A directory that fnd may not read: to watch it again would fail again. The scan says so, and is repeated.
+        Err(error) if is_denied(&error) => return Some(Hint::default()),
+        Err(_) => return rewatch,
+    };
     // Queue overflow: the lost events are unknown, and a scan finds the changes. Checked before the paths, because this
     // event has none.
     if event.need_rescan() {
@@ -134,7 +151,11 @@ impl Watching {
 
     fn watch(&mut self, path: PathBuf, mode: RecursiveMode) -> Option<String> {
         let identity = identity(&path).ok()?;
-        match self.watcher.as_mut()?.watch(&path, mode) {
+        let watcher = self.watcher.as_mut()?;
+        // notify does nothing for a path that it believes to watch. It may know an earlier directory of that name, or not
+        // know one below, if events were lost. An error: it does not know the path.
+        let _ = watcher.unwatch(&path);
+        match watcher.watch(&path, mode) {
             Ok(()) => {
                 self.watched.insert(path, identity);
                 None

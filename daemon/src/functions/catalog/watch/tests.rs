@@ -81,7 +81,7 @@ impl World {
         let gate = Arc::new(Gate::default());
         let held = Arc::clone(&gate);
         let make = |mut hints: Box<dyn FnMut(notify::Result<Event>) + Send>| {
-            notify::recommended_watcher(move |event| {
+            watcher(move |event| {
                 held.pass(&event);
                 hints(event);
             })
@@ -357,4 +357,6 @@ fn events_say_what_to_scan() {
     check(event(moved(RenameMode::To), "/etc/fnd/functions"), Some(rewatch()));
     check(Event::new(EventKind::Other).set_flag(Flag::Rescan), Some(rewatch()));
     assert!(hint(Err(notify::Error::generic("")), &directories).unwrap().rewatch);
+    let denied = notify::Error::io(std::io::ErrorKind::PermissionDenied.into());
+    assert_eq!(hint(Err(denied), &directories), Some(Hint::default()));
 }
