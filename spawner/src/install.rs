@@ -154,8 +154,8 @@ pub struct Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.staging); // it was renamed to its place, moved to a helper, or never made
-        let _ = fs::remove_file(self.report());
+        // Mostly it was never made, renamed to its place, or moved to a helper.
+        let _ = self.is_staged() && fs::remove_dir_all(&self.staging).is_ok();
     }
 }
 

@@ -128,17 +128,18 @@ pub fn clear(home: &Path, root: bool) -> i32 {
 /// Removes the trees that no version has and that were not used for a time. Call it in a helper only.
 pub fn prune(places: &Places, keep: Duration) -> i32 {
     let entries = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
+    let now = SystemTime::UNIX_EPOCH + Duration::from_millis(clock::unix_ms());
+    let age = |entry: &fs::DirEntry| now.duration_since(entry.metadata()?.modified()?).map_err(io::Error::other);
+    let old: Vec<_> = entries(places.state.join("deps")).filter(|it| age(it).is_ok_and(|age| age >= keep)).collect();
+    if old.is_empty() {
+        return 0; // mostly no function has dependencies, and there may be many versions
+    }
     let functions = entries(places.state.join("versions"));
     let versions = functions.flat_map(|function| entries(function.path()));
     let linked = |version: fs::DirEntry| ["deps", "source"].map(|name| linked(&version.path(), name));
     let used: BTreeSet<_> = versions.flat_map(linked).flatten().map(|tree| OsString::from(tree.hex())).collect();
-    let now = SystemTime::UNIX_EPOCH + Duration::from_millis(clock::unix_ms());
-    let is_old = |entry: &fs::DirEntry| {
-        let modified = entry.metadata().and_then(|meta| meta.modified());
-        modified.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age >= keep))
-    };
-    let unused = entries(places.state.join("deps")).filter(|entry| !used.contains(&entry.file_name()));
-    unused.filter(is_old).map(|entry| i32::from(fs::remove_dir_all(entry.path()).is_err())).sum()
+    let unused = old.iter().filter(|entry| !used.contains(&entry.file_name()));
+    unused.map(|entry| i32::from(fs::remove_dir_all(entry.path()).is_err())).sum()
 }
 
 struct Copy {
