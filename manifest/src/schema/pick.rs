@@ -33,19 +33,23 @@ pub fn key_at(keys: &'static [Key], path: &str) -> Option<&'static Key> {
 }
 
 thread_local! {
-    /// The defaults that were parsed, by the address of their key, which is a constant.
-    static DEFAULTS: RefCell<HashMap<*const Key, Value>> = RefCell::default();
+    /// The defaults that were asked for, by the address of their table of keys, which is a constant, and by their path.
+    static DEFAULTS: RefCell<HashMap<*const Key, HashMap<String, Option<Value>>>> = RefCell::default();
 }
 
-/// Returns the default of a key. It is parsed once: most keys of most manifests are not written, and parsing more than a
-/// hundred constants would take longer than all else that is done for a manifest.
-fn default_of(key: &'static Key) -> Value {
-    if let Some(known) = DEFAULTS.with_borrow(|known| known.get(&std::ptr::from_ref(key)).cloned()) {
-        return known;
-    }
-    let parsed = constant(&key.kind, key.default);
-    DEFAULTS.with_borrow_mut(|known| known.insert(key, parsed.clone()));
-    parsed
+/// Returns the default of a key, if it has one. It is found and parsed once: most keys of most manifests are not written,
+/// and parsing more than a hundred constants would take longer than all else that is done for a manifest.
+fn default_at(keys: &'static [Key], path: &str) -> Option<Value> {
+    DEFAULTS.with_borrow_mut(|tables| {
+        let known = tables.entry(keys.as_ptr()).or_default();
+        if let Some(known) = known.get(path) {
+            return known.clone();
+        }
+        let key = key_at(keys, path).expect("a key of the schema");
+        let parsed = (!key.default.is_empty()).then(|| constant(&key.kind, key.default));
+        known.insert(path.to_owned(), parsed.clone());
+        parsed
+    })
 }
 
 impl<'a> Pick<'a> {
@@ -57,11 +61,10 @@ impl<'a> Pick<'a> {
 
     /// Returns the written value, else the default, if there is one.
     fn any(self, path: &str) -> Option<Value> {
-        if let Some(node) = self.written(path) {
-            return Some(node.value.clone());
+        match self.written(path) {
+            Some(node) => Some(node.value.clone()),
+            None => default_at(self.keys, path),
         }
-        let key = key_at(self.keys, path).expect("a key of the schema");
-        (!key.default.is_empty()).then(|| default_of(key))
     }
 
     /// Returns the value of a key, else its default, else what the type has for a key without a value.
