@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Most installations that the spawner is asked for at once: enough to keep it and the judge busy, few enough that a
 /// spawn between them does not wait.
-const WINDOW: usize = 64;
+const WINDOW: usize = 256;
 
 /// Installations.
 #[derive(Debug, Default)]
