@@ -94,6 +94,11 @@ pub(super) struct Verdict {
     pub(super) signal: Option<u8>,
 }
 
+/// Returns whether fnd ended a worker, so that its exit says nothing.
+fn was_ended(worker: &Worker) -> bool {
+    matches!(worker.phase, Phase::Terminating { .. } | Phase::Killed { .. })
+}
+
 impl Verdict {
     /// Returns the verdict of an attempt without an exit of a process.
     pub(super) fn without_exit(rules: &Rules, run: &Run, reason: Reason, message: String) -> Self {
@@ -124,7 +129,7 @@ impl Verdict {
     pub(super) fn of_call(worker: &Worker, run: &Run, exited: &Exited) -> Self {
         let rules = &worker.serving.rules;
         let broken = worker.member().and_then(|member| member.broken.as_ref());
-        let ended_by_fnd = matches!(worker.phase, Phase::Terminating { .. } | Phase::Killed { .. });
+        let ended_by_fnd = was_ended(worker);
         let (reason, message) = match (&run.ending, broken) {
             (Some(ending), _) => (ending.reason(), ending.words(rules, run.timeout)),
             (None, _) if exited.oom_kills > 0 => (Reason::Oom, oom_words(rules, exited.oom_kills)),
@@ -148,8 +153,14 @@ impl Verdict {
     /// Returns why a worker's code could not be loaded.
     pub(super) fn of_load(worker: &Worker, exited: &Exited) -> String {
         let member = worker.member();
-        match member.and_then(|member| member.load_error.as_ref()) {
-            Some(error) => error.clone(),
+        let broken = || {
+            member?
+                .broken
+                .as_ref()
+                .filter(|_| was_ended(worker) && exited.oom_kills == 0)
+        };
+        match member.and_then(|member| member.load_error.as_ref()).or_else(broken) {
+            Some(error) => words::bounded(error.clone()),
             None => match judge(&worker.serving.rules, exited) {
                 (Reason::Ok, _) => "its worker exited before it was ready".to_owned(),
                 (_, message) => words::bounded(message),

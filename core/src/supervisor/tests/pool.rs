@@ -220,6 +220,21 @@ fn a_new_version_that_cannot_be_loaded_replaces_nothing() {
 }
 
 #[test]
+fn a_worker_that_is_killed_before_it_is_ready_leaves_the_reason() {
+    let mut b = Bench::with(handler(pool()));
+    b.submit(1);
+    b.ready(1);
+    b.answer(1, 1, Reason::Ok);
+    b.event(installed("f", 2, handler(pool())));
+    b.spawned(2);
+    let (worker, message) = (WorkerId(2), "its first frame has no length".to_owned());
+    assert_eq!(b.event(Event::Broken { worker, message }), "kill w2");
+    assert_eq!(b.exited(exit(2, Signal(9))), "forget w2");
+    let error = b.s.function(&name("f")).unwrap().error.unwrap().into_owned();
+    assert!(error.contains("its first frame has no length"), "{error}");
+}
+
+#[test]
 fn the_worker_idle_longest_makes_room_for_what_waits() {
     let large = Rules {
         memory: 700 * MIB,
