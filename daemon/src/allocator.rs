@@ -72,7 +72,8 @@ fn give_back_code() -> procfs::ProcResult<()> {
     Ok(())
 }
 
-#[cfg(all(test, target_env = "gnu"))]
+#[cfg(test)]
+#[cfg(target_env = "gnu")]
 mod tests {
     use super::*;
 
