@@ -292,3 +292,11 @@ fn drain_finishes_and_accepts_nothing_new() {
     assert_eq!(fnd.wait_end(id).state.as_str(), "succeeded");
     fnd.stop();
 }
+
+#[test]
+fn a_stop_waits_for_callers_only() {
+    let mut fnd = Fnd::start();
+    assert_eq!(fnd.status().state, NodeState::Running);
+    fnd.stop();
+    assert!(!fnd.log().contains("callers have no answer yet"), "{}", fnd.log());
+}

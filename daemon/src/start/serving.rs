@@ -261,6 +261,7 @@ async fn supervise(
         let settled = async {
             tokio::time::sleep(SETTLED).await;
             allocator::give_back();
+            std::future::pending::<()>().await;
         };
         let functions = daemon.state.borrow().functions.registry.iter().count();
         let socket = places.run_dir.join("control.sock");
@@ -275,7 +276,10 @@ async fn supervise(
             tracing::info!("the public listener serves {}", public.join(", "));
         }
         begun.set(true);
-        tokio::join!(server, requests, functions_calls, settled);
+        tokio::select! {
+            _ = async { tokio::join!(server, requests, functions_calls) } => {}
+            () = settled => {}
+        }
     };
     let mut serving = std::pin::pin!(serving);
     let (result, served) = tokio::select! {
