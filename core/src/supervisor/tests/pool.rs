@@ -207,12 +207,7 @@ fn without_a_check_a_new_version_serves_at_once() {
 
 #[test]
 fn a_new_version_that_cannot_be_loaded_replaces_nothing() {
-    let mut b = Bench::with(handler(pool()));
-    b.submit(1);
-    b.ready(1);
-    b.answer(1, 1, Reason::Ok);
-    b.event(installed("f", 2, handler(pool())));
-    b.spawned(2);
+    let mut b = with_a_trial(&handler(pool()));
     assert_eq!(b.code(2, 1), "forget w2");
     let error = b.s.function(&name("f")).unwrap().error.unwrap().into_owned();
     assert!(error.contains("the previous version serves"), "{error}");
@@ -221,12 +216,7 @@ fn a_new_version_that_cannot_be_loaded_replaces_nothing() {
 
 #[test]
 fn a_worker_that_is_killed_before_it_is_ready_leaves_the_reason() {
-    let mut b = Bench::with(handler(pool()));
-    b.submit(1);
-    b.ready(1);
-    b.answer(1, 1, Reason::Ok);
-    b.event(installed("f", 2, handler(pool())));
-    b.spawned(2);
+    let mut b = with_a_trial(&handler(pool()));
     let (worker, message) = (WorkerId(2), "its first frame has no length".to_owned());
     assert_eq!(b.event(Event::Broken { worker, message }), "kill w2");
     assert_eq!(b.exited(exit(2, Signal(9))), "forget w2");
@@ -291,14 +281,20 @@ fn what_only_one_worker_can_have_is_not_tried_beside_the_one_that_has_it() {
     assert_eq!(b.ready(2), "call w2 #1 a1 1");
 }
 
-/// A function whose version 1 serves with worker 1, and whose version 2 was tried with worker 2 and could not be loaded.
-fn with_a_failed_trial() -> Bench {
-    let mut b = Bench::with(kept());
+/// A function whose version 1 serves with worker 1, and whose version 2 is tried with worker 2.
+fn with_a_trial(rules: &Rules) -> Bench {
+    let mut b = Bench::with(rules.clone());
     b.submit(1);
     b.ready(1);
     b.answer(1, 1, Reason::Ok);
-    assert_eq!(b.event(installed("f", 2, kept())), "spawn w2");
+    assert_eq!(b.event(installed("f", 2, rules.clone())), "spawn w2");
     b.spawned(2);
+    b
+}
+
+/// The same, and version 2 could not be loaded.
+fn with_a_failed_trial() -> Bench {
+    let mut b = with_a_trial(&kept());
     assert_eq!(b.code(2, 1), "forget w2");
     b
 }
