@@ -21,20 +21,14 @@ impl Supervisor {
         worker
     }
 
-    /// Starts the first of a script's ready invocations. Its place in the budget is already taken.
+    /// Starts the first of a script's ready invocations, with the version that was chosen for it. Its place in the budget is
+    /// already taken.
     pub(super) fn start(&mut self, now: Now, key: FunctionKey, serving: Arc<Serving>, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
         let Some(invocation) = function.queue.take_ready() else {
             self.node.give_back(function);
             return;
         };
-        // The run of a content by itself is never the canary's.
-        let is_load = self
-            .invocations
-            .get(&invocation)
-            .is_some_and(|one| one.load_key.is_some());
-        let own = self.functions[key].serving().filter(|_| is_load).cloned();
-        let serving = own.unwrap_or(serving);
         let id = self.next_worker();
         let Some((run, order)) = self.begin(now, invocation, (id, &serving, None), out) else {
             return;

@@ -230,6 +230,11 @@ impl Books {
         }
     }
 
+    /// Returns the first invocation that may begin.
+    pub(super) fn first_ready(&self) -> Option<InvocationId> {
+        self.ready.first_key_value().map(|(_, id)| *id)
+    }
+
     /// Removes the first invocation that may begin. It begins, or ends, next.
     pub(super) fn take_ready(&mut self) -> Option<InvocationId> {
         self.ready.pop_first().map(|(_, id)| id)

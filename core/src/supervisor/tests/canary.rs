@@ -160,6 +160,25 @@ fn one_that_cannot_be_loaded_gets_no_calls() {
 }
 
 #[test]
+fn a_load_run_needs_room_for_its_own_version_not_for_the_canarys() {
+    let with = |memory, run_on_load| Rules {
+        memory,
+        run_on_load,
+        ..rules()
+    };
+    let mut b = Bench::with(with(700 * MIB, true));
+    b.event(canary(2, 100, with(MIB, false)));
+    b.event(installed("g", 1, with(700 * MIB, false)));
+    let submit = crate::supervisor::Submit { ..submit("g", 1) };
+    assert_eq!(b.event(Event::Submit(Box::new(submit))), "note 1; spawn w1 a1 1");
+    b.spawned(1);
+    assert_eq!(b.event(quiet()), "store 1001");
+    assert_eq!(b.event(Event::Stored(id(1001))), "", "the canary would fit beside it");
+    let end = b.code(1, 0);
+    assert!(end.contains("spawn w2 a1 1001"), "{end}");
+}
+
+#[test]
 fn a_script_gets_its_share_and_its_load_run_is_not_the_canarys() {
     let mut b = Bench::with(rules());
     let on_load = Rules {
