@@ -24,7 +24,7 @@ pub(crate) struct Cli {
 
 impl Cli {
     /// Returns what parses a line of words, the first of which is the program. If a verb comes first, the others are left
-    /// out: clap copies the global options for each verb that it knows, which takes a quarter of the time of
+    /// out: clap copies the global options for each verb that it knows, which takes a sixth of the time of
     /// `fndctl invoke`.
     pub(crate) fn command_for(words: &[OsString]) -> Command {
         let may_be_verb = |word: &&OsString| !word.as_encoded_bytes().starts_with(b"-");

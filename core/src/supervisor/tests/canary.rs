@@ -169,8 +169,8 @@ fn a_load_run_needs_room_for_its_own_version_not_for_the_canarys() {
     let mut b = Bench::with(with(700 * MIB, true));
     b.event(canary(2, 100, with(MIB, false)));
     b.event(installed("g", 1, with(700 * MIB, false)));
-    let submit = crate::supervisor::Submit { ..submit("g", 1) };
-    assert_eq!(b.event(Event::Submit(Box::new(submit))), "note 1; spawn w1 a1 1");
+    let begun = b.event(Event::Submit(Box::new(submit("g", 1))));
+    assert_eq!(begun, "note 1; spawn w1 a1 1");
     b.spawned(1);
     assert_eq!(b.event(quiet()), "store 1001");
     assert_eq!(b.event(Event::Stored(id(1001))), "", "the canary would fit beside it");

@@ -235,8 +235,8 @@ fn the_worker_idle_longest_makes_room_for_what_waits() {
     b.ready(1);
     b.answer(1, 1, Reason::Ok);
     b.event(installed("g", 1, large));
-    let submit = crate::supervisor::Submit { ..submit("g", 2) };
-    assert_eq!(b.event(Event::Submit(Box::new(submit))), "note 2; stop w1");
+    let waits = b.event(Event::Submit(Box::new(submit("g", 2))));
+    assert_eq!(waits, "note 2; stop w1");
     assert_eq!(b.exited(exit(1, Code(0))), "forget w1; spawn w2");
 }
 
