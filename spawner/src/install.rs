@@ -26,6 +26,7 @@ use rustix::fs::{Dir, FileType};
 use rustix::process::getpid;
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -150,11 +151,13 @@ pub struct Snapshot {
     pending: VecDeque<(String, Kind)>,
     bytes: u64,
     staging: PathBuf,
+    /// Whether the staging directory may exist: a name that was never used is slow to look up.
+    is_begun: Cell<bool>,
 }
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        // Mostly it was never made, renamed to its place, or moved to a helper.
+        // It may have been renamed to its place, or moved to a helper.
         let _ = self.is_staged() && fs::remove_dir_all(&self.staging).is_ok();
     }
 }
@@ -183,6 +186,7 @@ impl Snapshot {
             pending: VecDeque::new(),
             bytes: 0,
             staging,
+            is_begun: Cell::new(false),
         }
     }
 
@@ -354,7 +358,7 @@ impl Snapshot {
     /// As [`copier`](Self::copier).
     pub fn unpacker(&self, program: &Path, root: bool) -> io::Result<Option<Work>> {
         let Some((format, (_, opened))) = self.packed().zip(self.large.as_ref()) else { return Ok(None) };
-        let code = self.staging.join("code");
+        let code = self.begun().join("code");
         let unpacker =
             Unpacker { program: program.to_owned(), root, spawner: getpid(), format, code, held_max: HELD_MAX };
         let (archive, report) = (opened.file.try_clone()?, self.report());
@@ -448,7 +452,7 @@ impl Snapshot {
 
     /// Returns whether part of the function is in the staging directory; storing and removing it may then take long.
     pub fn is_staged(&self) -> bool {
-        self.staging.exists()
+        self.is_begun.get() && self.staging.exists()
     }
 
     /// Returns the function that removes the staging directory.
@@ -457,8 +461,14 @@ impl Snapshot {
         Box::new(move || i32::from(fs::remove_dir_all(staging).is_err()))
     }
 
+    /// Returns the staging directory; it may exist from now on.
+    fn begun(&self) -> &Path {
+        self.is_begun.set(true);
+        &self.staging
+    }
+
     fn staged(&self, relative: &str) -> PathBuf {
-        self.staging.join("code").join(relative)
+        self.begun().join("code").join(relative)
     }
 
     /// Returns the path where a helper writes the result of its work; beside the staging directory.
@@ -654,7 +664,7 @@ impl Snapshot {
             places::make(&dirs.versions, 0o711)
                 .or_else(|_| places.restore().and_then(|()| places::make(&dirs.versions, 0o711)))?;
             let _ = fs::remove_dir_all(&target); // incomplete after a crash, or absent
-            let code = self.staging.join("code");
+            let code = self.begun().join("code");
             fs::create_dir_all(&code)?;
             for file in &self.files {
                 let path = code.join(&file.relative);
@@ -689,7 +699,7 @@ impl Snapshot {
         }
         let mut written = false;
         for (name, bytes) in beside {
-            if !fs::read(target.join(name)).is_ok_and(|found| found == bytes) {
+            if !holds(&target.join(name), &bytes) {
                 let fresh = target.join(format!(".{name}"));
                 write(&fresh, &bytes, 0o640)?;
                 give(&fresh, false, group)?;
@@ -709,15 +719,19 @@ impl Snapshot {
             && self.files.iter().all(|file| {
                 let path = target.join("code").join(&file.relative);
                 match &file.content {
-                    Content::Held(held) => {
-                        fs::read(path).is_ok_and(|found| found == *self.installed(file, plan, held.into()))
-                    }
+                    Content::Held(held) => holds(&path, &self.installed(file, plan, held.into())),
                     Content::Staged(_) => {
                         fs::metadata(path).is_ok_and(|meta| self.is_unix(file, plan) || meta.len() == file.length)
                     }
                 }
             })
     }
+}
+
+/// Returns whether a file has these bytes and no more. One call reads it.
+fn holds(path: &Path, bytes: &[u8]) -> bool {
+    let mut found = vec![0; bytes.len() + 1];
+    File::open(path).and_then(|mut file| file.read(&mut found)).is_ok_and(|length| found[..length] == *bytes)
 }
 
 /// Returns the file that was fetched, of the names in its tree in any order: the others are fnd's own.
@@ -832,6 +846,18 @@ mod tests {
     #[test]
     fn unix_text_has_no_mark_and_no_carriage_return_at_line_ends() {
         assert_eq!(unix_text(b"\xef\xbb\xbf#!/bin/bash\r\necho a\rb\r\n\r"), b"#!/bin/bash\necho a\rb\n\r");
+    }
+
+    #[test]
+    fn a_file_holds_bytes_only_if_nothing_is_missing_and_nothing_more_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("plan");
+        assert!(!holds(&path, b""));
+        for (content, same) in [("abc", true), ("ab", false), ("abcd", false), ("abd", false), ("", false)] {
+            fs::write(&path, content).unwrap();
+            assert_eq!(holds(&path, b"abc"), same, "{content:?}");
+        }
+        assert!(holds(&path, b""));
     }
 
     /// Counts the turns in which a directory with a manifest, 99 files of 100 bytes and a directory is read.
