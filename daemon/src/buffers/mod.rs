@@ -18,6 +18,7 @@ mod overflow;
 pub use gather::Gathering;
 pub use overflow::Kept;
 
+use crate::allocator;
 use bytes::Bytes;
 use fnd_core::data::{Data, Held};
 use fnd_wire::units::print_size;
@@ -62,6 +63,7 @@ pub struct Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.of.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        allocator::freed(usize::try_from(self.bytes).unwrap_or(usize::MAX));
         if self.of.full.load(Ordering::Relaxed) {
             self.of.check_full();
         }

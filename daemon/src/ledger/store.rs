@@ -5,6 +5,7 @@ use super::command::Command;
 use super::events::{self, Earlier};
 use super::files;
 use super::rows::{INLINE_MAX, blob, int};
+use crate::allocator;
 use fnd_core::outcome::{Exhausted, Reason, Skip, State, Trigger};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, RunResult};
 use fnd_core::triggers::schedule::{Mark, Marks};
@@ -367,6 +368,8 @@ fn discard_dead_letter(db: &Connection, id: InvocationId) -> Result<(), StoreErr
 fn put_body(db: &Connection, id: InvocationId, kind: &str, data: &[u8]) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO body (invocation, kind, data) VALUES (?1, ?2, ?3)";
     db.prepare_cached(sql)?.execute(params![blob(id), kind, data])?;
+    // Its copies in SQLite, and soon the bytes themselves.
+    allocator::freed(data.len());
     Ok(())
 }
 

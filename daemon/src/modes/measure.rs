@@ -32,7 +32,7 @@ const BLOCK: u64 = 512;
 /// Measures both directories.
 #[must_use]
 pub fn run(directories: &[PathBuf]) -> ExitCode {
-    crate::allocator::set_bounds();
+    crate::allocator::set_small_bounds();
     // The function's processes have the same user: they may not write into this one. An error: they may, then.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let [home, cache] = directories else {

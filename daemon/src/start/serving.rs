@@ -40,11 +40,7 @@ use std::cell::Cell;
 use std::process::Child;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc;
-
-/// When the start has come to rest: its last steps run while the first callers are served.
-const SETTLED: Duration = Duration::from_secs(10);
 
 /// The driver, and what is needed to serve callers and to end.
 pub(super) struct Serving {
@@ -258,11 +254,6 @@ async fn supervise(
         systemd::ready();
         // The memory that only finding and installing all functions needed is free now, between blocks that stay.
         allocator::give_back();
-        let settled = async {
-            tokio::time::sleep(SETTLED).await;
-            allocator::give_back();
-            std::future::pending::<()>().await;
-        };
         let functions = daemon.state.borrow().functions.registry.iter().count();
         let socket = places.run_dir.join("control.sock");
         let directories = daemon.state.borrow().workers.welcome.functions_dirs.join(", ");
@@ -278,7 +269,7 @@ async fn supervise(
         begun.set(true);
         tokio::select! {
             _ = async { tokio::join!(server, requests, functions_calls) } => {}
-            () = settled => {}
+            never = allocator::give_back_at_rest() => match never {}
         }
     };
     let mut serving = std::pin::pin!(serving);

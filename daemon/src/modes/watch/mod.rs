@@ -51,7 +51,7 @@ const EVERY_MIN: Duration = Duration::from_secs(1);
 /// Runs the watcher until its standard input ends.
 #[must_use]
 pub fn run() -> ExitCode {
-    crate::allocator::set_bounds();
+    crate::allocator::set_small_bounds();
     let entries = std::env::var(ENTRIES).map_err(|error| format!("`{ENTRIES}`: {error}"));
     let entries = entries.and_then(|text| {
         let mut entries: Vec<FileTrigger> =
