@@ -121,11 +121,14 @@ impl Function {
 
 impl Supervisor {
     /// Handles an installed version that is to get `percent` of the calls while another one serves. A handler is tried first.
+    /// The version that serves already gets all of them.
     pub(super) fn canary(&mut self, now: Now, installed: Installed, percent: u32, out: &mut Vec<Action>) {
         let key = self.functions.find_or_add(&installed.function);
         let function = &mut self.functions[key];
         let percent = percent.clamp(1, CALL);
-        let can_share = |serving: &Arc<Serving>| shares_calls(&serving.rules, &installed.rules);
+        let can_share = |serving: &Arc<Serving>| {
+            serving.version != installed.version && shares_calls(&serving.rules, &installed.rules)
+        };
         if !function.serving().is_some_and(can_share) {
             return self.installed(now, installed, out);
         }

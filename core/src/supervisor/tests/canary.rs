@@ -63,6 +63,17 @@ fn it_gets_its_share_of_the_calls() {
 }
 
 #[test]
+fn the_version_that_serves_is_no_canary() {
+    let mut b = Bench::with(handler(pool()));
+    b.submit(1);
+    b.ready(1);
+    b.answer(1, 1, Reason::Ok);
+    // As a canary, it would get a worker more, and nobody would take the calls that are not the canary's.
+    assert_eq!(b.event(canary(1, 25, handler(pool()))), "");
+    assert_eq!(versions(&b), (1, None));
+}
+
+#[test]
 fn no_call_waits_for_it() {
     let mut b = with_canary(100);
     assert_eq!(called(&mut b, 2), 2);

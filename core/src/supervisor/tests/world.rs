@@ -246,7 +246,10 @@ impl World {
             } => {
                 let installed = self.version(function, variant);
                 let serving = self.installed.get(&installed.function);
-                if serving.is_some_and(|(_, rules)| shares_calls(rules, &installed.rules)) {
+                let beside = |(version, rules): &(Version, Rules)| {
+                    *version != installed.version && shares_calls(rules, &installed.rules)
+                };
+                if serving.is_some_and(beside) {
                     self.canaries.insert(installed.function.clone(), installed.version);
                 } else {
                     self.serves(function, variant);

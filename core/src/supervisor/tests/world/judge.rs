@@ -1,6 +1,6 @@
 //! Checks the invariants at every action and at the end.
 
-use super::{Entry, Process, RETRIES, Step, World};
+use super::{Entry, Process, RETRIES, Step, World, variant};
 use crate::outcome::{Class, Reason, State};
 use crate::record::{Accepted, InvocationRecord, Unfinished};
 use crate::supervisor::{Action, Answer, AttemptOrder, CallOrder, Event, Notice, SpawnOrder};
@@ -274,9 +274,14 @@ impl World {
         process.calls.insert(order.call, order.attempt.invocation);
         let same = |process: &&Process| process.order.function == order.function;
         let calls = self.processes.values().filter(same).map(|process| process.calls.len());
-        // The rules of the version that serves hold for the calls of its canary, too.
-        let serving = self.installed.get(&order.function).map(|(_, rules)| rules.places());
-        let places = order.rules.places().max(serving.unwrap_or(0));
+        // The rules of the version that serves hold for the calls of its canary, too. While a newer one is on trial, that is
+        // not the version that was installed last.
+        let serving = self
+            .s
+            .version_and_error(&order.function)
+            .and_then(|(version, _)| version);
+        let serving = serving.map_or(0, |version| variant(version.0[0]).places());
+        let places = order.rules.places().max(serving);
         assert!(calls.sum::<usize>() <= places.try_into().unwrap(), "more than pool.max");
     }
 
