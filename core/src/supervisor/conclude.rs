@@ -162,8 +162,8 @@ impl Supervisor {
         });
         let over = (end.reason, lasted);
         let key = invocation.function;
-        // The next one of its order key may begin.
-        let frees = invocation.holds_place() || invocation.order_key.is_some();
+        // The next one of its order key may begin, or another one may be claimed in its place.
+        let frees = matches!(invocation.stage, Stage::Claiming { .. }) || invocation.order_key.is_some();
         let record = Box::new(invocation.ended(&function.name, now, end, result));
         debug_assert!(record.state.is_final(), "{:?}", record.state);
         if record.has_run() {

@@ -201,6 +201,17 @@ fn a_free_worker_does_not_wait_for_the_disk_while_somebody_waits_for_it() {
 }
 
 #[test]
+fn the_next_one_is_claimed_where_the_first_ends_before_its_claim_is_on_disk() {
+    let mut b = unclaimed(handler());
+    b.submit_stored(1);
+    b.submit_stored(2);
+    assert_eq!(ready(&mut b, 1), "claim 1 a1");
+    assert_eq!(b.cancel(1), "update 1 cancelled cancelled; reply 99: done; claim 2 a1");
+    assert_eq!(claimed(&mut b, &[1]), "");
+    assert_eq!(claimed(&mut b, &[2]), "call w1 #1 a1 2");
+}
+
+#[test]
 fn short_runs_are_claimed_ahead_and_long_ones_are_not() {
     for (lasts, ahead) in [(Duration::from_millis(1), 16), (secs(1), 0)] {
         let mut rules = handler();
