@@ -81,7 +81,6 @@ impl World {
         self.processes.remove(&worker);
         let message = "no room".to_owned();
         self.handle(Event::NodeCannotStart { worker, message });
-        assert!(self.s.cannot_start().is_some());
     }
 
     pub(super) fn exit(&mut self, which: u8, code: u8, (oom, result): (bool, bool)) {
