@@ -11,8 +11,8 @@
 //! Why not mimalloc (version 3, preloaded; 2 CPUs; it has to give pages back at once and to do without huge pages,
 //! otherwise fnd has 18 MiB at its start): at 8 callers it takes 65 us of CPU for a warm call instead of 81, of these
 //! the main thread 46 instead of 57. But it has more memory: 4.1 MiB instead of 2.8 at the start, 17.9 instead of 16.0
-//! with 1,000 functions, 13.0 instead of 10.5 after bodies of 6 MiB. And it copies a block that grows, where the C
-//! library moves its pages: an echo of 6 MiB took the main thread 35 ms instead of 10.
+//! with 1,000 functions, 13.0 instead of 10.5 after bodies of 6 MiB. And an echo of 6 MiB took the main thread 35 ms instead of
+//! 10. All of this was measured when large blocks had mappings and threads had heaps of their own.
 
 use procfs::process::{MMPermissions, MMapPath, Process};
 use rustix::mm::{Advice, madvise};
@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Block size, in bytes, from which [`freed`] counts.
-const LARGE: usize = 1 << 20;
+const LARGE: u64 = 1 << 20;
 
 /// The time from a start, or from the first large block that is freed after one, until memory is given back.
 const AT_REST: Duration = Duration::from_secs(10);
@@ -40,8 +40,8 @@ pub(crate) fn set_small_bounds() {
 }
 
 /// Sets, in bytes, from which size on a block gets a mapping of its own, which ends when the block is freed; and how much free
-/// memory is kept at the end of the heap. This ends the adaptation (mallopt(3)). All threads have one heap: malloc_trim(3) gives
-/// back the end of no other, and what one thread frees another one uses (at 8 callers a tenth less CPU).
+/// memory is kept at the end of the heap. This ends the adaptation (mallopt(3)). All threads share the first heap: malloc_trim(3)
+/// does not give back the end of any other, and a block that one thread frees serves another (at 8 callers a tenth less CPU).
 fn set(bound: i32) {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [
@@ -58,7 +58,7 @@ fn set(bound: i32) {
 }
 
 /// Says that a block of this many bytes was freed, or is about to be; from any thread.
-pub(crate) fn freed(bytes: usize) {
+pub(crate) fn freed(bytes: u64) {
     if bytes >= LARGE {
         FREED.notify_one();
     }
@@ -73,7 +73,7 @@ pub(crate) async fn give_back_at_rest() -> Infallible {
     }
 }
 
-/// Returns to the kernel what the process does not use: free pages inside of the heaps of all threads (malloc_trim(3)), and
+/// Returns to the kernel what the process does not use: free pages of the heap (malloc_trim(3)), and
 /// the code of the program and its libraries, whose pages come back from the page cache when they are needed again. To be
 /// called when much was freed or run through that is not needed again soon: it takes some milliseconds.
 pub(crate) fn give_back() {
@@ -122,7 +122,7 @@ mod tests {
     fn use_some() -> Vec<u8> {
         let blocks: Vec<_> = (1..=4_u8).map(|n| vec![n; 4 << 20]).collect();
         let behind = vec![1; 100_000];
-        freed(std::hint::black_box(blocks)[0].len());
+        freed(std::hint::black_box(blocks)[0].len() as u64);
         behind
     }
 

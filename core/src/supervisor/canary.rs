@@ -217,9 +217,11 @@ impl Supervisor {
     /// Returns the version of a script's next attempt. The run of a content by itself is never the canary's.
     pub(super) fn next_version(&self, key: FunctionKey) -> Option<&Arc<Serving>> {
         let function = &self.functions[key];
-        let next = function.queue.first_ready().and_then(|id| self.invocations.get(&id));
-        let is_load = next.is_some_and(|invocation| invocation.load_key.is_some());
-        let fits = |canary: &&Canary| !is_load && self.node.refusal(&canary.serving.rules).is_none();
+        let is_load = || {
+            let next = function.queue.first_ready().and_then(|id| self.invocations.get(&id));
+            next.is_some_and(|invocation| invocation.load_key.is_some())
+        };
+        let fits = |canary: &&Canary| !is_load() && self.node.refusal(&canary.serving.rules).is_none();
         let canary = function.due_canary().filter(fits);
         canary.map(|canary| &canary.serving).or(function.serving())
     }

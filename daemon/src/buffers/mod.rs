@@ -63,7 +63,7 @@ pub struct Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.of.held.fetch_sub(self.bytes, Ordering::Relaxed);
-        allocator::freed(usize::try_from(self.bytes).unwrap_or(usize::MAX));
+        allocator::freed(self.bytes);
         if self.of.full.load(Ordering::Relaxed) {
             self.of.check_full();
         }

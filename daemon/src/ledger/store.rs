@@ -368,8 +368,8 @@ fn discard_dead_letter(db: &Connection, id: InvocationId) -> Result<(), StoreErr
 fn put_body(db: &Connection, id: InvocationId, kind: &str, data: &[u8]) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO body (invocation, kind, data) VALUES (?1, ?2, ?3)";
     db.prepare_cached(sql)?.execute(params![blob(id), kind, data])?;
-    // Its copies in SQLite, and soon the bytes themselves.
-    allocator::freed(data.len());
+    // SQLite has copied the bytes, and their owner drops them soon.
+    allocator::freed(data.len() as u64);
     Ok(())
 }
 

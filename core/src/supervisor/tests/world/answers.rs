@@ -80,7 +80,11 @@ impl World {
         let worker = starting[at];
         self.processes.remove(&worker);
         let message = "no room".to_owned();
+        let before = self.log.len();
         self.handle(Event::NodeCannotStart { worker, message });
+        // Where nothing waits for a start any more, people are told at once that all is well again.
+        let over = self.log[before..].contains("StartsChanged");
+        assert!(self.s.cannot_start().is_some() || over);
     }
 
     pub(super) fn exit(&mut self, which: u8, code: u8, (oom, result): (bool, bool)) {
