@@ -1,0 +1,337 @@
+//! Installs a function: reads its files once, has the judge check them, and copies the bytes that were read.
+//!
+//! The bytes that are hashed, judged and installed are the same: small sources are held in memory, larger ones are
+//! copied to a staging directory and read from there. A helper copies a file above 1 MiB, and stores a staged function.
+//!
+//! Files:
+//! - `large`: helpers copy large files and unpack archives
+//! - `reading`: the files, in turns
+//! - `stored`: versions that are stored already
+//! - `storing`: the hash of a version, and its copy
+
+mod large;
+mod reading;
+mod stored;
+mod storing;
+
+pub use large::{read_report, write_report};
+
+use crate::credentials::Gathered;
+use crate::facts::Facts;
+use crate::grants::{self, Stamps};
+use crate::places::Places;
+use crate::policy::{Interpreter, problem};
+use crate::source::{Kind, Opened, Sources};
+use crate::trees;
+use fnd_wire::archive::{BYTES_MAX, Format};
+use fnd_wire::form::{Bytes, Wire};
+use fnd_wire::frame::{Install, Origin, Problem, STORED, StoredFile};
+use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::naming;
+use fnd_wire::plan::{
+    Build, CODE_MAX, COMPLETE, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan, TREE_SIZE, is_builder,
+};
+use fnd_wire::sandbox::Sandbox;
+use sha2::{Digest as _, Sha256};
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::RawFd;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Bytes of one function that are held in memory; the rest is staged.
+const HELD_MAX: u64 = 1 << 20;
+/// Bytes of code that the judge gets, all files together.
+const SHOWN_MAX: usize = 8 << 20;
+/// Limits for one turn of the loop: files, bytes, and time.
+pub const TURN: (usize, u64, Duration) = (64, 8 << 20, Duration::from_millis(5));
+/// Largest entry from which byte-order mark and carriage returns are removed: a larger one has data after its text.
+const TEXT_MAX: u64 = 1 << 20;
+/// Help for a source that is too large.
+const ELSEWHERE: &str = "keep data elsewhere, for example in $STATE_DIRECTORY";
+/// Help for a stored version that can't be used.
+const ANOTHER: &str = "choose another release, or write the file again";
+/// Largest manifest in bytes.
+const MANIFEST_MAX: u64 = 1 << 20;
+
+/// The content of the file `plan` of an installed version: at last, whether it gets secrets or service bindings.
+pub type Planned = (Plan, (Sandbox, bool));
+
+/// Work for a helper, and the descriptor that the helper has to keep for it.
+pub type Work = (RawFd, Box<dyn FnOnce() -> i32>);
+
+/// A file that was read.
+struct Code {
+    relative: String,
+    /// The path for people.
+    shown: String,
+    mode: u32,
+    trusted: bool,
+    digest: [u8; 32],
+    length: u64,
+    content: Content,
+}
+
+enum Content {
+    Held(Vec<u8>),
+    /// The file in the staging directory, which is later renamed to its place.
+    Staged(PathBuf),
+}
+
+impl Content {
+    /// Returns the first bytes, at most `max`.
+    fn front(&self, max: usize) -> io::Result<Cow<'_, [u8]>> {
+        match self {
+            Self::Held(bytes) => Ok(bytes.get(..max).unwrap_or(bytes).into()),
+            Self::Staged(path) => {
+                let mut bytes = Vec::new();
+                File::open(path)?.take(max as u64).read_to_end(&mut bytes)?;
+                Ok(bytes.into())
+            }
+        }
+    }
+}
+
+/// The progress of reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Some files are still to be read.
+    More,
+    /// A large file has to be [copied](Snapshot::copier) first, or an archive [unpacked](Snapshot::unpacker).
+    Copy,
+    /// Everything was read.
+    Read,
+}
+
+/// Why the files of a function are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To install it.
+    Install,
+    /// The same, and code of a source is fetched again.
+    Fetch,
+    /// To have its code checked.
+    Check,
+    /// To install it with dependencies that are built anew.
+    Rebuild,
+    /// To hand the files of a stored version to fnd.
+    Files,
+}
+
+/// A function's files, partly or completely read.
+pub struct Snapshot {
+    /// The request's number.
+    pub request: u32,
+    /// The request's body.
+    pub install: Install,
+    /// Whether root owns code and manifest (or the spawner's user, if the spawner is not root).
+    pub trusted: bool,
+    /// Owner of the code file or directory.
+    pub owner: u32,
+    /// Path of the source, for people.
+    pub shown: String,
+    /// The state of manifest and code file when they were read.
+    pub stamps: Stamps,
+    /// Why the files are read.
+    pub purpose: Purpose,
+    /// How its dependencies are built or its code is fetched, until that tree is found.
+    pub build: Option<Build>,
+    /// The secrets that the build gets.
+    pub given: Option<Gathered>,
+    /// Why these cannot be read. It matters only if the build has to run.
+    pub unread: Vec<Problem>,
+    /// The tree of its dependencies.
+    pub tree: Option<Version>,
+    /// The tree that its code was fetched to.
+    pub source: Option<Version>,
+    /// The format of the archive that its source is, until it is unpacked.
+    fetched: Option<Format>,
+    /// The stored version that is read: its directory in place of the functions directories, and its origin.
+    stored: Option<(Sources, Origin)>,
+    manifest: Option<JudgedFile>,
+    /// The large file to be copied, or the archive to be unpacked.
+    large: Option<(String, Opened)>,
+    files: Vec<Code>,
+    pending: VecDeque<(String, Kind)>,
+    bytes: u64,
+    staging: PathBuf,
+    /// Whether the staging directory may exist: a name that was never used is slow to look up.
+    is_begun: Cell<bool>,
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        // It may have been renamed to its place, or moved to a helper.
+        let _ = self.is_staged() && fs::remove_dir_all(&self.staging).is_ok();
+    }
+}
+
+impl Snapshot {
+    /// Returns a snapshot of nothing, which reads no file.
+    fn empty(request: u32, install: Install, staging: PathBuf) -> Self {
+        Self {
+            request,
+            install,
+            trusted: true,
+            owner: 0,
+            shown: String::new(),
+            stamps: Stamps::new(),
+            purpose: Purpose::Install,
+            build: None,
+            given: None,
+            unread: Vec::new(),
+            tree: None,
+            source: None,
+            fetched: None,
+            stored: None,
+            manifest: None,
+            large: None,
+            files: Vec::new(),
+            pending: VecDeque::new(),
+            bytes: 0,
+            staging,
+            is_begun: Cell::new(false),
+        }
+    }
+
+    /// Begins to read the files that a request names; `staging` is this snapshot's own directory.
+    ///
+    /// # Errors
+    /// The mistake in the request or in the manifest.
+    pub fn new(request: u32, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
+        let stored = (install.directory == STORED).then(|| stored::version(install, sources, &staging)).transpose()?;
+        let mut stamps = Stamps::new();
+        let manifest = match &stored {
+            Some((_, origin)) => origin.manifest.clone(),
+            None => reading::manifest(install, sources, &mut stamps)?,
+        };
+        let stored_source = stored.as_ref().and_then(|(sources, _)| trees::linked(sources.dirs.first()?, "source"));
+        let origin = stored.as_ref().map(|(_, origin)| origin);
+        // A version of a build is lent to the other functions that build.
+        let function = install.function.clone();
+        let install = Install { function, ..origin.map_or(install, |origin| &origin.install).clone() };
+        let is_tree = install.directory_form || install.is_one_of_many() && stored.is_some();
+        let kind = if is_tree { Kind::Directory } else { Kind::File };
+        let mut snapshot = Self::empty(request, install, staging);
+        snapshot.trusted = manifest.as_ref().is_none_or(|manifest| manifest.trusted);
+        if let Some(origin) = origin {
+            (snapshot.trusted, snapshot.owner, snapshot.shown) = (origin.trusted, origin.owner, origin.shown.clone());
+        }
+        snapshot.pending = VecDeque::from([(String::new(), kind)]);
+        (snapshot.stamps, snapshot.manifest) = (stamps, manifest);
+        (snapshot.source, snapshot.stored) = (stored_source, stored);
+        Ok(snapshot)
+    }
+
+    /// Returns a snapshot of the version that builds this function's dependencies: of files that the build reads, and of
+    /// one that the judge made.
+    ///
+    /// # Errors
+    /// If a file can't be read.
+    pub fn of_build(
+        &self,
+        function: FunctionName,
+        inputs: &[String],
+        (name, made): (String, Bytes),
+        staging: PathBuf,
+    ) -> io::Result<Self> {
+        let code = |relative: &String, bytes: Vec<u8>| Code {
+            relative: relative.clone(),
+            shown: format!("{}/{relative}", self.shown),
+            mode: 0o644,
+            trusted: self.trusted,
+            digest: Sha256::digest(&bytes).into(),
+            length: bytes.len() as u64,
+            content: Content::Held(bytes),
+        };
+        let mut files = vec![code(&name, made.0)];
+        for file in self.files.iter().filter(|file| inputs.contains(&file.relative) && file.relative != name) {
+            files.push(code(&file.relative, file.content.front(usize::MAX)?.into_owned()));
+        }
+        files.sort_by(|a, b| a.relative.cmp(&b.relative));
+        let (directory, source) = (self.install.directory, function.as_str().to_owned());
+        let install = Install { directory, function, source, sidecar: None, directory_form: true };
+        let mut snapshot = Self::empty(self.request, install, staging);
+        (snapshot.trusted, snapshot.owner, snapshot.shown) = (self.trusted, self.owner, self.shown.clone());
+        snapshot.files = files;
+        Ok(snapshot)
+    }
+
+    /// Returns whether part of the function is in the staging directory; storing and removing it may then take long.
+    pub fn is_staged(&self) -> bool {
+        self.is_begun.get() && self.staging.exists()
+    }
+
+    /// Returns the function that removes the staging directory.
+    pub fn remover(&mut self) -> Box<dyn FnOnce() -> i32> {
+        let staging = std::mem::take(&mut self.staging);
+        Box::new(move || i32::from(fs::remove_dir_all(staging).is_err()))
+    }
+
+    /// Returns the staging directory; it may exist from now on.
+    fn begun(&self) -> &Path {
+        self.is_begun.set(true);
+        &self.staging
+    }
+
+    fn staged(&self, relative: &str) -> PathBuf {
+        self.begun().join("code").join(relative)
+    }
+
+    /// Returns the path where a helper writes the result of its work; beside the staging directory.
+    pub fn report(&self) -> PathBuf {
+        self.staging.with_extension("report")
+    }
+
+    /// Returns the request to the judge: every file by name, with its first bytes as far as there is room.
+    pub fn question(&self) -> JudgeRequest {
+        let form = match self.format() {
+            _ if self.source.is_some() => Form::Source,
+            Some(Format::Foreign) => Form::Foreign(self.shown.clone()),
+            Some(_) => Form::Archive(self.shown.clone()),
+            None if self.install.is_directory() => Form::Directory,
+            None => Form::File,
+        };
+        let mut room = SHOWN_MAX;
+        let judged = |file: &Code| {
+            let length = usize::try_from(file.length).unwrap_or(usize::MAX).min(CODE_MAX);
+            // A file that can't be read back is sent without content; storing it fails later with the reason.
+            let front = if length <= room { file.content.front(CODE_MAX).unwrap_or_default() } else { Cow::default() };
+            room -= front.len().min(room);
+            let path = if form.is_tree() { &file.relative } else { &file.shown }.clone();
+            JudgedFile { path, bytes: Bytes(front.into_owned()), mode: file.mode, trusted: file.trusted }
+        };
+        let function = JudgeFunction {
+            name: self.install.function.clone(),
+            files: self.files.iter().map(judged).collect(),
+            manifest: self.manifest.clone(),
+            form: form.clone(),
+        };
+        match self.purpose {
+            Purpose::Check => JudgeRequest::Check(function),
+            _ => JudgeRequest::Function(function),
+        }
+    }
+
+    /// Returns whether the function has a file of this name, relative to the code directory.
+    pub fn holds(&self, relative: &str) -> bool {
+        self.files.iter().any(|file| file.relative == relative)
+    }
+
+    /// Returns the manifest, unless it is one of the files.
+    fn beside(&self) -> Option<&JudgedFile> {
+        self.manifest.as_ref().filter(|_| !self.holds("function.toml"))
+    }
+}
+
+/// Writes a file; a new one gets this mode, of which the spawner's umask, 022, takes nothing away.
+///
+/// # Errors
+/// If writing fails.
+pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?.write_all(bytes)
+}
