@@ -1,5 +1,6 @@
 //! The counters, and the bounds of their labels.
 
+use super::labels::FUNCTIONS_MAX;
 use super::*;
 use crate::report::examples::ended;
 use fnd_wire::ids::{Attempt, InvocationId};

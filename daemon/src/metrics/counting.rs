@@ -1,0 +1,239 @@
+//! Counts what happens.
+
+use super::*;
+
+impl Metrics {
+    /// Counts a call of a hook that is over.
+    pub(crate) fn hook_ended(&self, state: State) {
+        self.hooks(state).inc();
+    }
+
+    /// Counts a call of an alert.
+    pub(crate) fn told(&self, word: Word) {
+        self.alerts(word).inc();
+    }
+
+    pub(super) fn hooks(&self, state: State) -> Counter {
+        let labels = Labels(None, Some(("outcome", state.as_str())));
+        self.hooks.get_or_create_owned(&labels)
+    }
+
+    pub(super) fn alerts(&self, word: Word) -> Counter {
+        let labels = Labels(None, Some(("alert", word.as_str())));
+        self.alerts.get_or_create_owned(&labels)
+    }
+
+    /// Counts a start that is repeated.
+    pub(crate) fn put_back(&self) {
+        self.put_back.inc();
+    }
+
+    /// Counts events that were sent, by what became of them.
+    pub(crate) fn events(&self, outcome: &'static str, events: u64) {
+        self.events.get_or_create(&[("outcome", outcome)]).inc_by(events);
+    }
+
+    /// Counts a late turn of the main loop.
+    pub(crate) fn late(&self, by: Duration) {
+        self.lag.observe(by.as_secs_f64());
+    }
+
+    /// Returns the label of a function.
+    pub(super) fn label(&mut self, function: &FunctionName) -> Arc<str> {
+        Arc::clone(&series(&mut self.functions, &mut self.other, function).label)
+    }
+
+    /// Adds a function. Counters that alerts watch begin at 0 now: Prometheus does not see an increase in a counter
+    /// that first appears with the value 1.
+    pub(crate) fn known(&mut self, function: &FunctionName) {
+        let label = self.label(function);
+        // Of ten thousand functions, nine thousand share these series.
+        if &*label == OTHER && std::mem::replace(&mut self.other_known, true) {
+            return;
+        }
+        let with = |pair| Labels(Some(Arc::clone(&label)), pair);
+        for reason in ["ok", "timeout", "oom"] {
+            drop(self.attempts.get_or_create(&with(Some(("reason", reason)))));
+        }
+        for reason in ["skipped-queue-full", "skipped-rate", "skipped-expired", "skipped-quota"] {
+            drop(self.dropped.get_or_create(&with(Some(("reason", reason)))));
+        }
+        let own = with(None);
+        for counts in self.plain_counts() {
+            drop(counts.get_or_create(&own));
+        }
+        drop(self.cpu.get_or_create(&own));
+        drop(self.throttled.get_or_create(&own));
+    }
+
+    /// Returns the counters with no label but the function.
+    fn plain_counts(&self) -> [&Counts; 6] {
+        [
+            &self.missed,
+            &self.retries,
+            &self.gave_up,
+            &self.cold_starts,
+            &self.workers_started,
+            &self.output_dropped,
+        ]
+    }
+
+    /// Counts an invocation that has run and is over, and says by which method it was requested.
+    pub(crate) fn call_ended(&mut self, record: &InvocationRecord, method: &'static str) {
+        let series = series(&mut self.functions, &mut self.other, &record.function);
+        let labels = || Labels(Some(Arc::clone(&series.label)), Some(("method", method)));
+        let (calls, failures) = series.by_method.of(method, || {
+            (
+                self.calls.get_or_create_owned(&labels()),
+                self.failures.get_or_create_owned(&labels()),
+            )
+        });
+        calls.inc();
+        failures.inc_by(u64::from(record.state.is_failure()));
+    }
+
+    /// Counts a request to the public listener. A route is named as its manifest writes it, so that callers cannot make
+    /// series.
+    pub(crate) fn requested(&mut self, request: &RequestEnd<'_>) {
+        let path = request.route.map_or("", |(_, path)| path);
+        let route = || ("route", path.to_owned());
+        let status = ("status", request.class().to_owned());
+        self.requests.get_or_create(&vec![route(), status]).inc();
+        let durations = self.request_durations.get_or_create(&vec![route()]);
+        durations.observe(request.took.as_secs_f64());
+        if let Some(upgraded) = request.upgraded {
+            for (to, bytes) in [("caller", upgraded.to_caller), ("function", upgraded.from_caller)] {
+                let labels = vec![route(), ("to", to.to_owned())];
+                self.upgraded_bytes.get_or_create(&labels).inc_by(bytes);
+            }
+        }
+    }
+
+    /// Counts slots of a schedule: how late the run is, and how many slots were missed.
+    pub(crate) fn slots_due(&mut self, function: &FunctionName, late: Option<Duration>, missed: u64) {
+        if let Some(late) = late {
+            self.lateness.observe(late.as_secs_f64());
+        }
+        if missed > 0 {
+            let series = series(&mut self.functions, &mut self.other, function);
+            let own = Labels(Some(Arc::clone(&series.label)), None);
+            self.missed.get_or_create_owned(&own).inc_by(missed);
+        }
+    }
+
+    /// Counts an attempt that has ended.
+    pub(crate) fn attempt_ended(&mut self, attempt: &AttemptRecord, method: &'static str) {
+        let series = series(&mut self.functions, &mut self.other, &attempt.function);
+        let label = &series.label;
+        let with = |key, value| Labels(Some(Arc::clone(label)), Some((key, value)));
+        let own = || Labels(Some(Arc::clone(label)), None);
+        let durations = || self.durations.get_or_create_owned(&with("method", method));
+        series
+            .durations
+            .of(method, durations)
+            .observe(micros(attempt.duration_us));
+        let ended_well = attempt.reason.final_state() == State::Succeeded;
+        let reason = attempt.reason.word();
+        let by_reason = || self.attempts.get_or_create_owned(&with("reason", reason));
+        series.by_reason.of(reason, by_reason).inc();
+        if ended_well {
+            let last_success = || self.last_success.get_or_create_owned(&own());
+            let last_success = series.last_success.get_or_insert_with(last_success);
+            last_success.set(millis(attempt.ended_ms));
+        }
+        // For a script each attempt starts a process.
+        if attempt.cold.unwrap_or(attempt.worker.is_some()) {
+            self.cold_starts.get_or_create(&own()).inc();
+        }
+        if attempt.next_attempt_ms.is_some() && attempt.reason != Reason::ExecuteAgain {
+            self.retries.get_or_create(&own()).inc();
+        }
+        if attempt.usage.dropped_bytes > 0 {
+            self.output_dropped
+                .get_or_create(&own())
+                .inc_by(attempt.usage.dropped_bytes);
+        }
+    }
+
+    /// Sets the time of the last success from the history of an earlier fnd.
+    pub(crate) fn succeeded_before(&mut self, attempt: &AttemptRecord) {
+        if attempt.reason.final_state() == State::Succeeded {
+            let own = Labels(Some(self.label(&attempt.function)), None);
+            self.last_success.get_or_create(&own).set(millis(attempt.ended_ms));
+        }
+    }
+
+    /// Counts an invocation that has ended.
+    pub(crate) fn invocation_ended(&mut self, function: &FunctionName, state: State, gave_up: bool) {
+        let series = series(&mut self.functions, &mut self.other, function);
+        let label = &series.label;
+        let by_state = || {
+            let pair = ("state", state.as_str());
+            self.invocations
+                .get_or_create_owned(&Labels(Some(Arc::clone(label)), Some(pair)))
+        };
+        series.by_state.of(state.as_str(), by_state).inc();
+        if gave_up {
+            self.gave_up.get_or_create(&Labels(Some(Arc::clone(label)), None)).inc();
+        }
+    }
+
+    /// Counts a request that was not run.
+    pub(crate) fn dropped(&mut self, function: &FunctionName, reason: Reason) {
+        let by_reason = Labels(Some(self.label(function)), Some(("reason", reason.word())));
+        self.dropped.get_or_create(&by_reason).inc();
+    }
+
+    /// Counts a process that was asked for.
+    pub(crate) fn worker_started(&mut self, function: &FunctionName) {
+        let own = Labels(Some(self.label(function)), None);
+        self.workers_started.get_or_create(&own).inc();
+    }
+
+    /// Counts the usage of a process that has ended, independent of the calls it had.
+    pub(crate) fn worker_ended(&mut self, function: &FunctionName, usage: &Usage) {
+        let own = Labels(Some(self.label(function)), None);
+        self.cpu.get_or_create(&own).inc_by(micros(usage.cpu_us));
+        if usage.throttled_us > 0 {
+            self.throttled.get_or_create(&own).inc_by(micros(usage.throttled_us));
+        }
+        if let Some(peak) = usage.memory_peak_bytes {
+            self.memory_peak.get_or_create(&own).set(number(peak));
+        }
+    }
+
+    /// Counts a scan that is over.
+    pub(crate) fn rescanned(&self) {
+        self.rescans.inc();
+    }
+
+    /// Removes the series of a function that is gone.
+    pub(crate) fn forget(&mut self, function: &FunctionName) {
+        let Some(Series { label, .. }) = self.functions.remove(function) else {
+            return;
+        };
+        let with = |pair| Labels(Some(Arc::clone(&label)), pair);
+        for method in METHODS {
+            let labels = with(Some(("method", method)));
+            self.calls.remove(&labels);
+            self.failures.remove(&labels);
+            self.durations.remove(&labels);
+        }
+        for reason in Reason::words() {
+            let labels = with(Some(("reason", reason)));
+            self.attempts.remove(&labels);
+            self.dropped.remove(&labels);
+        }
+        for state in State::ALL {
+            self.invocations.remove(&with(Some(("state", state.as_str()))));
+        }
+        let own = with(None);
+        for counts in self.plain_counts() {
+            counts.remove(&own);
+        }
+        self.cpu.remove(&own);
+        self.throttled.remove(&own);
+        self.memory_peak.remove(&own);
+        self.last_success.remove(&own);
+    }
+}
