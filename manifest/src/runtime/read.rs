@@ -134,20 +134,26 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
     ] {
         let Some(node) = find(tree, path) else { continue };
         let text = node.value.text();
-        let shim = ["phases.handle.command", "phases.serve.command"].contains(&path);
         let started = path.ends_with(".command") && path != CHECK && !BUILDS.contains(&path);
-        let known = |name: &str| match name {
-            "shim" => shim,
-            "socket" => ["phases.handle.command", "phases.handle.permissions"].contains(&path),
-            "installer" => BUILDS.contains(&path),
-            "program" => started,
-            "file" => path == "dependencies.args",
-            _ => TEMPLATES.contains(&name),
-        };
+        let here = [
+            (
+                "shim",
+                ["phases.handle.command", "phases.serve.command"].contains(&path),
+            ),
+            (
+                "socket",
+                ["phases.handle.command", "phases.handle.permissions"].contains(&path),
+            ),
+            ("installer", BUILDS.contains(&path)),
+            ("program", started),
+            ("file", path == "dependencies.args"),
+        ];
+        let here = here.iter().filter(|(_, is_known)| *is_known).map(|(name, _)| *name);
+        let known: Vec<&str> = TEMPLATES.iter().copied().chain(here).collect();
         for piece in text.split('{').skip(1) {
             let name = piece.split('}').next().unwrap_or_default();
-            if !known(name) && piece.contains('}') {
-                let help = format!("known templates: {}", crate::schema::read::list(TEMPLATES));
+            if !known.contains(&name) && piece.contains('}') {
+                let help = format!("known templates: {}", crate::schema::read::list(&known));
                 problems.push(bad(node, format!("`{path}`: unknown template `{{{name}}}`")).with_help(help));
             }
         }

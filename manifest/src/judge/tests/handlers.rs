@@ -424,6 +424,26 @@ fn a_phase_that_cannot_start_a_worker() {
 }
 
 #[test]
+fn an_unknown_template_is_answered_with_those_that_its_place_has() {
+    let run = "id = \"x\"\n[phases.run]\ncommand = [\"{interpreter}\", \"{what}\"]\n";
+    let handle = "id = \"x\"\nshim = \"s\"\n[phases.run]\ncommand = [\"{interpreter}\"]\n[phases.handle]\n\
+                  command = [\"{interpreter}\", \"{shim}\", \"{what}\"]\n";
+    for (text, has_shim) in [(run, false), (handle, true)] {
+        let problems = runtime::read::runtime("/r/x/runtime.toml", text.as_bytes()).unwrap_err();
+        let help = problems.first().unwrap().help.as_deref().unwrap();
+        assert!(
+            help.starts_with("known templates: ") && help.contains("`entry`"),
+            "{help}"
+        );
+        assert_eq!(
+            (help.contains("`shim`"), help.contains("`socket`")),
+            (has_shim, has_shim),
+            "{help}"
+        );
+    }
+}
+
+#[test]
 fn a_runtime_without_a_name() {
     let text = "aliases = [\"x\"]\n[phases.run]\ncommand = [\"{interpreter}\"]\n";
     let problems = runtime::read::runtime("/r/x/runtime.toml", text.as_bytes()).unwrap_err();
