@@ -2,7 +2,7 @@
 //! The code of handlers is not checked: it is loaded before it serves.
 
 use super::build::Task;
-use super::function::base_name;
+use super::entry::base_name;
 use super::{Judge, Judged};
 use crate::function::BuildNetwork;
 use crate::function::{Manifest, Mode};

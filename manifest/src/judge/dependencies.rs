@@ -2,7 +2,7 @@
 //! its runtime names; [`imports`] finds those that the code itself names. It installs nothing and asks no index. Of a
 //! language with a compiler, all files of a function are read by its build.
 
-use super::function::MANIFEST;
+use super::entry::MANIFEST;
 use super::{Judge, imports};
 use crate::diagnostic::Diagnostic;
 use crate::function::resolve::Report;

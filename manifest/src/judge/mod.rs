@@ -4,25 +4,31 @@
 //! finds out whether an interpreter, a user or a group exists.
 //!
 //! Files:
+//! - `beside`: files of a directory that a manifest names
 //! - `build`: the plan that installs dependencies
 //! - `check`: the plan that checks the syntax of code
 //! - `choose`: the runtime of a file and the order of its interpreters
 //! - `command`: command line and environment of a plan
 //! - `dependencies`: finds the dependencies of a function
+//! - `entry`: the file that runs
 //! - `foreign`: functions that were made of files of other systems
 //! - `function`: judges one function
 //! - `imports`: finds the dependencies that code in JavaScript and TypeScript imports
+//! - `mode`: script, handler, service or HTTP
 //! - `sandbox`: makes the sandbox of a plan
 //! - `source`: finds where code comes from, and makes the plan that fetches it
 
+mod beside;
 mod build;
 mod check;
 mod choose;
 mod command;
 mod dependencies;
+mod entry;
 mod foreign;
 mod function;
 mod imports;
+mod mode;
 mod sandbox;
 mod source;
 #[cfg(test)]

@@ -1,0 +1,85 @@
+//! Reads the files of a directory that a manifest names: variables, and schemas of events.
+
+use super::Judge;
+use super::entry::shown;
+use crate::diagnostic::Diagnostic;
+use crate::function::resolve::Report;
+use crate::function::{Manifest, env_file, event_schema};
+use crate::schema::tree::{Node, Table, Value};
+use fnd_wire::plan::JudgeFunction;
+use std::collections::BTreeMap;
+
+impl Judge {
+    /// Returns the variables of the `env_file`. Only the directory form has one: a file beside a single-file function
+    /// is neither watched nor part of its version.
+    pub(super) fn env_file(
+        &self,
+        function: &JudgeFunction,
+        own: &Table,
+        report: &mut Report<'_>,
+    ) -> BTreeMap<String, String> {
+        let Some(node) = own
+            .get("env_file")
+            .or_else(|| self.configuration.defaults.get("env_file"))
+        else {
+            return BTreeMap::new();
+        };
+        let name = node.value.text();
+        if !function.form.is_tree() {
+            let problem = Diagnostic::error(
+                "impossible",
+                "`env_file` is only for the directory form (`NAME/function.toml`)",
+            );
+            report.add(
+                Some(&node.at),
+                problem.with_help("move the variables to `[env]`, or make the function a directory"),
+            );
+            return BTreeMap::new();
+        }
+        let Some(file) = function.files.iter().find(|file| file.path == name) else {
+            let problem = Diagnostic::error(
+                "no-env-file",
+                format!("`env_file`: there is no file `{name}` in the {}", function.form.word()),
+            );
+            report.add(Some(&node.at), problem);
+            return BTreeMap::new();
+        };
+        env_file::read(&shown(function, file), &file.bytes.0).unwrap_or_else(|problems| {
+            report.problems.extend(problems);
+            BTreeMap::new()
+        })
+    }
+}
+
+/// Reads the JSON Schemas of events. Only the directory form has them, as with `env_file`.
+pub(super) fn read_schemas(manifest: &mut Manifest, function: &JudgeFunction, own: &Table, report: &mut Report<'_>) {
+    let entries: &[Node] = match own.get("event").map(|node| &node.value) {
+        Some(Value::List(entries)) => entries,
+        _ => &[],
+    };
+    for (number, subscription) in manifest.event.iter_mut().enumerate() {
+        let Some(name) = &subscription.schema else { continue };
+        let at = match entries.get(number).map(|node| &node.value) {
+            Some(Value::Table(keys)) => keys.get("schema").map(|node| &node.at),
+            _ => None,
+        };
+        if !function.form.is_tree() {
+            let message = "`schema` is only for the directory form (`NAME/function.toml`)";
+            let help = "make the function a directory, with the schema beside its code";
+            report.add(at, Diagnostic::error("impossible", message).with_help(help));
+            continue;
+        }
+        let Some(file) = function.files.iter().find(|file| file.path == *name) else {
+            let message = format!("`schema`: there is no file `{name}` in the {}", function.form.word());
+            report.add(at, Diagnostic::error("no-schema", message));
+            continue;
+        };
+        match event_schema::read(&file.bytes.0) {
+            Ok(schema) => subscription.json_schema = Some(schema),
+            Err(why) => {
+                let message = format!("`{name}` is no JSON Schema that fnd can use: {why}");
+                report.add(at, Diagnostic::error("bad-schema", message));
+            }
+        }
+    }
+}
