@@ -3,6 +3,7 @@
 use crate::clock::now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,14 +11,16 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The cgroup of one attempt.
+/// The cgroup of one attempt. Its files are opened when it is made: mostly before the attempt is asked for, while at its end
+/// fnd waits.
 pub struct Leaf {
     path: PathBuf,
-    /// Whether the leaf has files of the memory controller.
-    memory: bool,
-    /// `cgroup.events`, opened when the first process has ended: polls `POLLPRI` when it has changed since
-    /// it was last read.
-    events: Option<File>,
+    /// `cgroup.events`.
+    events: File,
+    /// `cpu.stat`.
+    cpu: File,
+    /// `memory.peak` and `memory.events.local`, if the memory controller is in cgroup2 and the kernel has them.
+    memory: [Option<File>; 2],
     /// `cgroup.kill`.
     pub kill_end: OwnedFd,
 }
@@ -43,11 +46,21 @@ impl Leaf {
             let _ = fs::write(path.join("memory.oom.group"), "1");
         }
         let open = |file: &str, flags| rustix::fs::open(path.join(file), flags | OFlags::CLOEXEC, Mode::empty());
-        let opened = (|| Ok((open("", OFlags::DIRECTORY)?, open("cgroup.kill", OFlags::WRONLY)?)))();
-        let (dir, kill_end) = opened.inspect_err(|_: &rustix::io::Errno| {
+        let read = |file: &str| open(file, OFlags::RDONLY).map(File::from);
+        let of_memory = |file: &str| match memory.then(|| read(file)).transpose() {
+            Err(Errno::NOENT) => Ok(None),
+            opened => opened,
+        };
+        let opened = (|| {
+            let memory = [of_memory("memory.peak")?, of_memory("memory.events.local")?];
+            let (events, cpu) = (read("cgroup.events")?, read("cpu.stat")?);
+            let (kill_end, dir) = (open("cgroup.kill", OFlags::WRONLY)?, open("", OFlags::DIRECTORY)?);
+            Ok((Self { path: path.clone(), events, cpu, memory, kill_end }, dir))
+        })();
+        opened.map_err(|error: Errno| {
             let _ = fs::remove_dir(&path); // new and empty
-        })?;
-        Ok((Self { path, memory, events: None, kill_end }, dir))
+            error.into()
+        })
     }
 
     /// Returns whether the leaf has this name.
@@ -63,25 +76,14 @@ impl Leaf {
         rustix::io::write(&self.kill_end, b"1").map(|_| ()).map_err(Into::into)
     }
 
-    /// Returns the file that signals when the leaf becomes empty.
-    ///
-    /// # Errors
-    /// If the file can't be opened.
-    pub fn events(&mut self) -> io::Result<&File> {
-        if self.events.is_none() {
-            self.events = Some(File::open(self.path.join("cgroup.events"))?);
-        }
-        self.events.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
-    /// Returns whether [`populated`](Self::populated) was called before.
-    pub fn is_watched(&self) -> bool {
-        self.events.is_some()
+    /// Returns `cgroup.events`: it polls `POLLPRI` when it has changed since it was last read.
+    pub fn events(&self) -> &File {
+        &self.events
     }
 
     /// Returns whether a process is in the leaf. If this can't be read, the leaf counts as populated.
-    pub fn populated(&mut self) -> bool {
-        self.events().map_or(true, |events| number(events, "populated") != Some(0))
+    pub fn populated(&self) -> bool {
+        number(&self.events, "populated") != Some(0)
     }
 
     /// Returns the processes in the leaf.
@@ -92,12 +94,11 @@ impl Leaf {
 
     /// Returns the resources that the leaf has used so far.
     pub fn usage(&self) -> Usage {
-        let open = |name: &str| File::open(self.path.join(name)).ok();
-        let memory = |name: &str| if self.memory { open(name) } else { None };
+        let [peak, events] = &self.memory;
         Usage {
-            cpu_us: open("cpu.stat").and_then(|file| number(&file, "usage_usec")).unwrap_or(0),
-            memory_peak: memory("memory.peak").and_then(|file| text(&file)?.trim().parse().ok()),
-            oom_kills: memory("memory.events.local").and_then(|file| number(&file, "oom_kill")),
+            cpu_us: number(&self.cpu, "usage_usec").unwrap_or(0),
+            memory_peak: peak.as_ref().and_then(|file| text(file)?.trim().parse().ok()),
+            oom_kills: events.as_ref().and_then(|file| number(file, "oom_kill")),
         }
     }
 

@@ -176,15 +176,12 @@ impl Workers {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         let Stage::Draining { ended, stragglers } = &mut worker.stage else { return };
         let mut usage = cgroup::Usage { cpu_us: ended.cpu_us, memory_peak: None, oom_kills: None };
-        if let Some(leaf) = &mut worker.leaf {
-            let is_watched = leaf.is_watched();
+        if let Some(leaf) = &worker.leaf {
             if leaf.populated() {
-                if is_watched {
-                    return;
+                if std::mem::replace(stragglers, true) {
+                    return; // they were killed before
                 }
-                let watched = leaf.events().and_then(|events| poller.add(events, Token::Leaf(id)));
-                // Without a descriptor for the file, an attempt to remove the leaf says whether it is empty.
-                *stragglers |= leaf.is_watched() || leaf.remove().is_err();
+                let watched = poller.add(leaf.events(), Token::Leaf(id));
                 match leaf.kill().and(watched) {
                     // It may have become empty before the watch began.
                     Ok(()) if leaf.populated() => return,
