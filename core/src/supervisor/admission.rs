@@ -222,7 +222,7 @@ impl Supervisor {
             let serving = self.functions[key].serving().cloned();
             if let (Some(serving), Some(start)) = (serving, self.want(now, key)) {
                 let starting = self.version_of(key, start).unwrap_or(&serving).clone();
-                if let Some(refusal) = self.node.refusal(&serving.rules) {
+                if let Some(refusal) = self.node.refusal(&starting.rules) {
                     // The function's limit grew or the budget shrank: it would block the line for ever.
                     self.refuse_ready(now, key, &refusal, out);
                 } else if self.node.take(&mut self.functions[key], &starting.rules) {

@@ -308,21 +308,25 @@ impl Supervisor {
     ) {
         let key = worker.function;
         let function = &mut self.functions[key];
-        if function
+        // The end of a worker that was retired before it was ready is no failure.
+        let is_retired = worker
+            .member()
+            .is_some_and(|member| member.retiring && member.load_error.is_none() && member.broken.is_none());
+        if let Some(candidate) = function
             .candidate
-            .as_ref()
-            .is_some_and(|candidate| candidate.worker == Some(id))
+            .as_mut()
+            .filter(|candidate| candidate.worker == Some(id))
         {
+            if is_retired {
+                (candidate.worker, candidate.wanted) = (None, true);
+                return;
+            }
             out.push(Action::Status(function.name.clone()));
             let what = if reason == Reason::Load { "loaded" } else { "started" };
             self.trial_failed(now, key, (what, &message));
             return;
         }
-        if worker
-            .member()
-            .is_some_and(|member| member.retiring && member.load_error.is_none() && member.broken.is_none())
-        {
-            // The worker was retired before it was ready: its end is no failure.
+        if is_retired {
             return;
         }
         if function.is_canary(worker.serving.version) {

@@ -149,6 +149,7 @@ impl Supervisor {
         {
             candidate.canary = Some(percent);
             self.try_again(key, true);
+            self.refuse_trial(now, key);
             return self.line_up(now, key);
         }
         self.give_up_candidate(now, key, out);

@@ -63,6 +63,7 @@ impl Supervisor {
             Timer::Starts => self.starts_due(out),
             Timer::Trial(key) => {
                 self.try_again(key, false);
+                self.refuse_trial(now, key);
                 self.line_up(now, key);
             }
         }

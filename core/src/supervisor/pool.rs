@@ -188,14 +188,16 @@ impl Supervisor {
             .filter(|_| function.is_enabled() && !function.is_held())?;
         let pool = serving.rules.kind.pool()?;
         let waiting = function.queue.startable();
+        // Even if the version that serves never fits the node: the new one may be the remedy.
+        if let Some(candidate) = &function.candidate
+            && candidate.wanted
+            && self.node.refusal(&candidate.serving.rules).is_none()
+        {
+            return Some(Want::Trial);
+        }
         if self.node.refusal(&serving.rules).is_some() {
             // Waiting invocations are refused instead. One whose claim is being stored comes back here afterwards.
             return function.queue.first(true).map(|_| Want::Demand);
-        }
-        if let Some(candidate) = &function.candidate
-            && candidate.wanted
-        {
-            return Some(Want::Trial);
         }
         let members = self.members(key, serving);
         // A worker that must be alone starts only after the previous one, of whatever version, has ended.
@@ -373,12 +375,15 @@ impl Supervisor {
 
     /// Retires every worker of a function whose version is neither `but` nor the canary.
     pub(super) fn retire_all(&mut self, now: Now, key: FunctionKey, but: Option<&Arc<Serving>>, out: &mut Vec<Action>) {
-        let stays = |version| but.is_some_and(|but| but.version == version || self.functions[key].is_canary(version));
-        let other = |id: &WorkerId| {
-            let worker = self.workers.get(id);
-            worker.is_some_and(|worker| !stays(worker.serving.version))
+        let function = &self.functions[key];
+        let on_trial = function.candidate.as_ref().and_then(|candidate| candidate.worker);
+        let stays = |id: &WorkerId, but: &Arc<Serving>| {
+            let version = self.workers.get(id).map(|worker| worker.serving.version);
+            let gets_calls = |version| version == but.version || function.is_canary(version);
+            version.is_none_or(gets_calls) || on_trial == Some(*id)
         };
-        let others: Vec<_> = self.functions[key].work.running.iter().copied().filter(other).collect();
+        let other = |id: &WorkerId| but.is_none_or(|but| !stays(id, but));
+        let others: Vec<_> = function.work.running.iter().copied().filter(other).collect();
         for id in others {
             self.retire(now, id, out);
         }
@@ -470,6 +475,22 @@ impl Supervisor {
         }
         if asked {
             candidate.failures = 0;
+        }
+    }
+
+    /// Fails the trial of a version that can never fit the node.
+    pub(super) fn refuse_trial(&mut self, now: Now, key: FunctionKey) {
+        let wanted = self.functions[key]
+            .candidate
+            .as_mut()
+            .filter(|candidate| candidate.wanted);
+        let refusal = wanted.and_then(|candidate| {
+            let refusal = self.node.refusal(&candidate.serving.rules)?;
+            candidate.wanted = false;
+            Some(refusal)
+        });
+        if let Some(refusal) = refusal {
+            self.trial_failed(now, key, ("started", &refusal));
         }
     }
 

@@ -62,6 +62,7 @@ impl Supervisor {
                 // The error stays until the version can be loaded.
                 function.error.clone_from(&candidate.error);
             }
+            self.refuse_trial(now, key);
             out.push(Action::Status(name));
             self.line_up(now, key);
             return;

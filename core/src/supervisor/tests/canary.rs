@@ -230,3 +230,13 @@ fn calls_are_not_shared_where_the_mode_changes() {
     b.event(canary(3, 10, handler(alone)));
     assert_eq!(versions(&b), (3, None));
 }
+
+#[test]
+fn the_end_of_a_canary_does_not_end_the_trial_of_a_newer_version() {
+    let mut b = with_canary(50);
+    assert_eq!(b.event(installed("f", 3, handler(pool()))), "spawn w3");
+    b.event(Event::CanaryOver(name("f")));
+    assert!(!b.spawned(3).contains("stop w3"), "{:?}", b.last);
+    b.ready(3);
+    assert_eq!(versions(&b), (3, None));
+}

@@ -372,3 +372,56 @@ fn a_hand_over_waits_for_requests_whose_connections_end_with_it() {
     // The time for the remaining requests is over.
     assert_eq!(b.event(Event::HandOver), "reply 2: unavailable; drained");
 }
+
+#[test]
+fn a_new_version_that_can_never_fit_fails_its_trial_and_blocks_nobody() {
+    let mut b = Bench::with(kept());
+    b.submit(1);
+    b.ready(1);
+    b.answer(1, 1, Reason::Ok);
+    let large = Rules {
+        memory: 1 << 50,
+        ..kept()
+    };
+    assert_eq!(b.event(installed("f", 2, large)), "");
+    let error = b.s.function(&name("f")).unwrap().error.clone().unwrap();
+    assert!(
+        error.contains("could not be started") && error.contains("[node] memory"),
+        "{error}"
+    );
+    assert_eq!(trial(&b), Some((1, true)));
+    b.event(installed("g", 1, rules()));
+    assert!(b.event(Event::Submit(Box::new(submit("g", 7)))).contains("spawn"));
+    b.wait(secs(3600));
+    assert_eq!(trial(&b).map(|(failures, _)| failures > 1), Some(true));
+}
+
+#[test]
+fn a_version_that_can_never_fit_is_replaced_by_one_that_does() {
+    let mut b = Bench::with(Rules {
+        memory: 1 << 50,
+        ..handler(pool())
+    });
+    assert_eq!(b.event(installed("f", 3, handler(pool()))), "spawn w1");
+    b.spawned(1);
+    b.ready(1);
+    assert_eq!(b.s.function(&name("f")).unwrap().error, None);
+    assert!(b.submit(1).contains("call"), "{:?}", b.last);
+}
+
+#[test]
+fn disabling_a_function_is_no_failure_of_the_version_on_trial() {
+    let mut b = with_a_trial(&handler(pool()));
+    let enable = |b: &mut Bench, enabled| {
+        let (function, reply) = (name("f"), crate::supervisor::ReplyTo(9));
+        b.event(Event::SetEnabled {
+            function,
+            enabled,
+            reply,
+        })
+    };
+    enable(&mut b, false);
+    b.exited(exit(2, Code(0)));
+    assert_eq!(trial(&b), Some((0, false)));
+    assert!(enable(&mut b, true).contains("spawn w3"), "{:?}", b.last);
+}
