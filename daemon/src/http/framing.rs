@@ -23,6 +23,8 @@ pub(super) enum Wrong {
     TwoLengths,
     /// `Transfer-Encoding` is not just `chunked`.
     Coding,
+    /// `Content-Length` or the size of a chunk is too long to be followed.
+    Digits,
     /// The target and the header `Host` name different hosts.
     OtherHost,
 }
@@ -37,6 +39,9 @@ impl fmt::Display for Wrong {
                 "the request has more than one `Content-Length` or `Transfer-Encoding`: send one of them (RFC 9112, section 6.3)"
             }
             Self::Coding => "the only known `Transfer-Encoding` is `chunked` (RFC 9112, section 6.1)",
+            Self::Digits => {
+                "the line of `Content-Length` or of a chunk's size is longer than 128 bytes: send the number without zeros and spaces before it"
+            }
             Self::OtherHost => "the target and the header `Host` name different hosts (RFC 9112, section 3.2.2)",
         })
     }
@@ -63,6 +68,8 @@ pub(super) struct Framing {
 struct Head {
     hosts: u32,
     content_length: Option<u64>,
+    /// Whether hyper refuses `Content-Length`, unless the message is chunked.
+    is_no_length: bool,
     is_chunked: bool,
     /// How often either of the two occurs.
     lengths: u32,
@@ -80,7 +87,8 @@ enum At {
     /// In a chunk of which this many bytes are left, including its line end.
     Chunk(u64),
     Trailers,
-    /// hyper refuses the message and closes the connection, or it was refused here.
+    /// hyper refuses the message and closes the connection, or it was refused here. No message may come to here that hyper
+    /// accepts: nothing of the connection is checked after it.
     Over,
 }
 
@@ -180,6 +188,9 @@ impl Framing {
             At::Head => self.header(self.length <= LINE_MAX),
             At::ChunkSize => {
                 let digits: Vec<u8> = line.iter().copied().take_while(u8::is_ascii_hexdigit).collect();
+                if digits.len() == LINE_MAX {
+                    return self.refuse(Wrong::Digits); // hyper accepts any number of zeros
+                }
                 let size = str::from_utf8(&digits)
                     .ok()
                     .and_then(|digits| u64::from_str_radix(digits, 16).ok());
@@ -209,12 +220,12 @@ impl Framing {
             self.head.is_strange |= !is_all || !value.trim_ascii().eq_ignore_ascii_case(b"chunked");
         } else if name.eq_ignore_ascii_case(b"content-length") {
             self.head.lengths += 1;
-            let text = str::from_utf8(value).ok().filter(|_| is_all);
-            match text.and_then(|text| text.trim().parse().ok()) {
-                Some(length) => self.head.content_length = Some(length),
-                // hyper refuses this value.
-                None => self.at = At::Over,
+            if !is_all {
+                return self.refuse(Wrong::Digits); // hyper accepts any number of spaces and zeros
             }
+            let text = str::from_utf8(value).ok();
+            self.head.content_length = text.and_then(|text| text.trim().parse().ok());
+            self.head.is_no_length = self.head.content_length.is_none();
         }
     }
 
@@ -227,6 +238,9 @@ impl Framing {
         }
         if self.head.is_strange {
             return self.refuse(Wrong::Coding);
+        }
+        if self.head.is_no_length {
+            return self.stop();
         }
         self.heads += 1;
         self.at = match self.head.content_length {
