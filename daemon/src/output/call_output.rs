@@ -7,7 +7,7 @@
 //!
 //! Output between calls, and output of a worker that serves several calls at once, belongs to no invocation.
 //!
-//! A pipe bounds the number of marks: a call leaves some only if it has printed or logged.
+//! A pipe bounds the number of marks of calls that print, [`LOGS_MAX`] that of records that workers send for the log.
 
 use super::{Captured, Command, Meta, Shared};
 use fnd_core::protocol::{Level, LogRecord};
@@ -18,6 +18,12 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Key = (InvocationId, Attempt);
+
+/// Most bytes of records for the log that wait for the output thread; what comes beyond them is dropped.
+pub(super) const LOGS_MAX: usize = 1 << 20;
+/// Takes the place of the records that were dropped.
+pub(super) const DROPPED: &str =
+    "records for the log were dropped here, since they came faster than they could be kept";
 
 /// Whether a call has output, known at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +55,9 @@ struct State {
     /// Bytes read from each pipe.
     read: [u64; 2],
     marks: VecDeque<Mark>,
+    /// Bytes of the marks with records for the log, and whether the last such record was dropped.
+    logged: usize,
+    is_dropping: bool,
     calls: Vec<Call>,
     /// A command to check the marks was sent, and the output thread has not done so yet.
     check_sent: bool,
@@ -143,14 +152,17 @@ impl CallOutput {
             call.logged = true;
             call.key
         });
+        let mut what = What::Log(known, record.level, text);
+        let fits = state.logged + what.size() <= LOGS_MAX;
+        if std::mem::replace(&mut state.is_dropping, !fits) && !fits {
+            return;
+        }
+        if !fits {
+            what = What::Log(known, Level::Warning, DROPPED.to_owned());
+        }
+        state.logged += what.size();
         let at = self.ends.printed(&state);
-        self.leave(
-            state,
-            Mark {
-                at,
-                what: What::Log(known, record.level, text),
-            },
-        );
+        self.leave(state, Mark { at, what });
     }
 
     /// Leaves a mark and has the output thread check it.
@@ -160,6 +172,16 @@ impl CallOutput {
         drop(state);
         if !check_sent {
             self.shared.send(Command::CheckMarks(self.ends.worker));
+        }
+    }
+}
+
+impl What {
+    /// Returns the bytes of memory of a record for the log; 0 for anything else.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Log(_, _, text) => size_of::<Mark>() + text.len(),
+            Self::Begin(_) | Self::End(..) => 0,
         }
     }
 }
@@ -194,6 +216,12 @@ impl Ends {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every change is complete before anything can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the bytes of the records for the log that wait.
+    #[cfg(test)]
+    pub(super) fn logged(&self) -> usize {
+        self.lock().logged
     }
 
     /// Returns the bytes printed so far; for a worker that serves several calls the count is not needed, and is 0.
@@ -233,7 +261,10 @@ impl Ends {
             }
         }
         match state.marks.pop_front() {
-            Some(mark) => Next::Mark(mark.what),
+            Some(mark) => {
+                state.logged -= mark.what.size();
+                Next::Mark(mark.what)
+            }
             None => Next::Nothing,
         }
     }

@@ -38,7 +38,7 @@ pub(super) const PIECE: usize = 64 << 10;
 const WAKE: u64 = u64::MAX;
 
 pub(super) struct Thread {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     pub(super) io: Io,
     pub(super) store: Store,
     running: HashMap<WorkerId, Running>,

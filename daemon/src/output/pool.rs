@@ -1,9 +1,9 @@
 //! The output thread's side of warm workers: turns bytes and marks into captures of calls.
 
-use super::call_output::{Ends, Next, What};
+use super::call_output::{Ends, LOGS_MAX, Next, What};
 use super::capture::Capture;
 use super::poll::{Io, Thread};
-use super::{Captured, Meta};
+use super::{Captured, Command, Meta};
 use crate::clock;
 use crate::output::kept::Stream;
 use fnd_wire::ids::WorkerId;
@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 /// Most bytes read from a worker in one turn, so that a flood does not keep others waiting.
 const TURN: usize = 256 << 10;
-/// Most bytes read at the end: two pipes of 1 MiB. More than that can only come from a process outside the leaf.
-const LAST: usize = 2 << 20;
+/// Most bytes read at the end: two pipes of 1 MiB, and the records for the log that wait. More than that can only come from
+/// a process outside the leaf.
+const LAST: usize = (2 << 20) + 2 * LOGS_MAX;
 /// The output of a worker outside of calls is bounded like one attempt's for this long; then it has as much room again.
 const RENEW: Duration = Duration::from_secs(10);
 
@@ -88,7 +89,11 @@ impl Thread {
             }
             let ends = Arc::clone(&pool.ends);
             pool.first = 1 - pool.first;
-            match ends.next(self.io.buffer(), open, pool.first) {
+            let next = ends.next(self.io.buffer(), open, pool.first);
+            if let Next::Mark(what) = &next {
+                left = left.saturating_sub(what.size());
+            }
+            match next {
                 Next::Bytes(pipe, count) => {
                     left = left.saturating_sub(count);
                     pool.feed(pipe, count, &mut self.io);
@@ -108,6 +113,9 @@ impl Thread {
                     capture.say(clock::unix_ms(), level, &text, &mut |line, in_head| {
                         sinks.seen(&meta, line, in_head);
                     });
+                    if left == 0 {
+                        return self.shared.send(Command::CheckMarks(ends.worker));
+                    }
                 }
                 Next::Over(pipe) => pool.close(pipe, &self.io),
                 Next::Nothing => return,

@@ -1,6 +1,7 @@
 //! Warm workers: each line belongs to the call during which it was printed.
 
 use super::*;
+use crate::output::call_output::{DROPPED, LOGS_MAX};
 use fnd_core::protocol::{Level, LogRecord};
 use proptest::prelude::*;
 use std::sync::mpsc::Receiver;
@@ -215,6 +216,23 @@ fn a_flood_is_bounded_and_counted() {
     let (_, output) = warm.end(1);
     let captured = output.recv_timeout(LIMIT).unwrap();
     assert_eq!((captured.stdout_bytes, captured.dropped_bytes), (8 << 20, 7 << 20));
+}
+
+#[test]
+fn records_that_come_too_fast_are_dropped_and_fill_no_memory() {
+    let warm = warm(true);
+    warm.call_output.begin(meta(1));
+    // A record has 30,000 lines, which take longer to keep than to send.
+    let record = record(Level::Info, &"\n".repeat(30_000));
+    for _ in 0..1_000 {
+        warm.call_output.log(Some(meta(1).key()), &record);
+        assert!(warm.call_output.ends.logged() <= LOGS_MAX + DROPPED.len() + 100);
+    }
+    let (ended, output) = warm.end(1);
+    assert_eq!(ended, Ended::Printed);
+    output.recv_timeout(LIMIT).unwrap();
+    let told = format!("warning {DROPPED}");
+    assert!(warm.lines().iter().any(|(_, _, text)| *text == told));
 }
 
 proptest! {
