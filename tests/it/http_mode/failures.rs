@@ -67,6 +67,35 @@ fn what_breaks_fails_its_own_call_and_says_why() {
     fnd.finish();
 }
 
+/// The program answers while it still reads the request.
+#[test]
+fn a_body_that_breaks_off_after_the_answer_began_is_no_failure_of_the_function() {
+    let fnd = Fnd::start();
+    fnd.install("early.py", "[limits]\nbody = \"1K\"\n[http_server]\n", SERVER);
+    for (runs, rest) in [(1, format!("7d0\r\n{}\r\n", "x".repeat(2000))), (2, String::new())] {
+        let mut stream = UnixStream::connect(fnd.socket()).unwrap();
+        let head =
+            "POST /v1/functions/early/http/echo-chunks HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+        stream.write_all(format!("{head}5\r\nabcde\r\n").as_bytes()).unwrap();
+        let mut text = Vec::new();
+        while !String::from_utf8_lossy(&text).contains("abcde") {
+            let mut piece = [0; 1024];
+            let count = stream.read(&mut piece).unwrap();
+            assert!(count > 0, "{}", String::from_utf8_lossy(&text));
+            text.extend_from_slice(&piece[..count]);
+        }
+        stream.write_all(rest.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        stream.read_to_end(&mut text).unwrap();
+        let function = fnd.wait_function("early", "to have ended", |function| function.runs == runs);
+        assert_eq!(
+            (function.reason.unwrap().to_string(), function.failures),
+            ("cancelled".to_owned(), 0)
+        );
+    }
+    fnd.finish();
+}
+
 #[test]
 fn a_timeout_ends_the_worker_and_an_attempt_may_follow() {
     let fnd = Fnd::start();

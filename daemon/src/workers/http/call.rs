@@ -20,6 +20,7 @@ use fnd_wire::ids::{InvocationId, WorkerId};
 use fnd_wire::units::print_size;
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -225,10 +226,11 @@ impl Task {
             answer,
         } = upload;
         put_upgrade(upgrade, request.headers_mut());
+        let of_body = Rc::<Cell<Option<ExchangeError>>>::default();
         let request = request.map(|_| Sent::Passed {
             from: body,
             left: limit,
-            error: Rc::default(),
+            error: Rc::clone(&of_body),
         });
         let sent = self.send(server, request).await;
         let answered = match sent {
@@ -262,7 +264,10 @@ impl Task {
         *afterwards = Afterwards::End { kept };
         match ended.await {
             Ok(Ok(())) => Ok((how, None)),
-            Ok(Err(cause)) => Err(ExchangeError::Worker(exchange::broken_off(&cause))),
+            // The worker may have begun its answer before it read the body, which broke off then.
+            Ok(Err(cause)) => Err(of_body
+                .take()
+                .unwrap_or_else(|| ExchangeError::Worker(exchange::broken_off(&cause)))),
             Err(_) => Err(ExchangeError::Caller),
         }
     }

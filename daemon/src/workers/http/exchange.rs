@@ -64,7 +64,7 @@ pub enum Sent {
         from: Paced,
         /// Bytes that may still come.
         left: u64,
-        /// Why the body broke off, to be read afterwards.
+        /// Why the body broke off, to be read when the exchange has failed: before the answer began or after it.
         error: Rc<Cell<Option<ExchangeError>>>,
     },
 }
@@ -163,14 +163,12 @@ pub(crate) async fn send(
     } else {
         inbox.spawn(Owner::Worker(worker), connection.map(drop));
     }
-    let answered = sender.send_request(request).await;
-    match (answered, error.and_then(|error| error.take())) {
-        (Ok(answer), _) if answer.status() == StatusCode::SWITCHING_PROTOCOLS && !asks_upgrade => Err(
+    match sender.send_request(request).await {
+        Ok(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS && !asks_upgrade => Err(
             ExchangeError::Worker("it answered 101, but the request asked for no other protocol".to_owned()),
         ),
-        (Ok(answer), _) => Ok(answer),
-        (Err(_), Some(error)) => Err(error),
-        (Err(error), None) => Err(bad(&error)),
+        Ok(answer) => Ok(answer),
+        Err(why) => Err(error.and_then(|error| error.take()).unwrap_or_else(|| bad(&why))),
     }
 }
 
