@@ -70,8 +70,8 @@ lines=$(code_lines)
 # Only this program opens and checks these files.
 # 27 for workers that connect to fnd: only root can make the socket in a directory that then belongs to the function; 6 for the size of
 # handlers' sockets, whose two ends only this program has.
-# 32 for lines of `use` and `impl` (what installs was one file of 905 lines, and is five), and for opening the files of a leaf before its run.
-ceiling=8266
+# 33 for lines of `use` and `impl` (what installs was one file of 905 lines, and is five), and for opening the files of a leaf before its run.
+ceiling=8267
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

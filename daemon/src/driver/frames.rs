@@ -11,6 +11,7 @@ use crate::workers::link::Incoming;
 use crate::workers::{Asked, Attached, Starting};
 use fnd_core::supervisor::Event;
 use fnd_wire::frame::{Exited, InstalledWithTree, PROTOCOL_BUILDS, Reply, Spawned};
+use fnd_wire::ids::WorkerId;
 use std::os::fd::OwnedFd;
 
 impl State {
@@ -49,16 +50,14 @@ impl State {
                 self.own_program_failed(request, &failed.message);
             }
             Reply::SpawnFailed(failed) => {
-                self.workers.asked.remove(&request);
-                self.workers.masks.forget(failed.worker);
+                self.forget_start(request, failed.worker);
                 self.step(Event::SpawnFailed {
                     worker: failed.worker,
                     message: message::shown(&self.node.places.state, &failed.message),
                 });
             }
             Reply::NodeCannotStart(failed) => {
-                self.workers.asked.remove(&request);
-                self.workers.masks.forget(failed.worker);
+                self.forget_start(request, failed.worker);
                 self.step(Event::NodeCannotStart {
                     worker: failed.worker,
                     message: failed.message,
@@ -95,6 +94,14 @@ impl State {
         }
     }
 
+    /// Forgets a start that failed, and removes the temporary files that the spawner has made for a handler's worker.
+    fn forget_start(&mut self, request: u32, worker: WorkerId) {
+        if let Some(Asked::Spawn(starting)) = self.workers.asked.remove(&request) {
+            self.workers.release_tmp(starting.tmp);
+        }
+        self.workers.masks.forget(worker);
+    }
+
     fn failed(&mut self, request: u32, message: &str) {
         tracing::error!("fnd-spawner: {message}");
         if self.release_read(request, Err(message.to_owned()))
@@ -110,6 +117,7 @@ impl State {
         }
         match self.workers.asked.remove(&request) {
             Some(Asked::Spawn(asked)) => {
+                self.workers.release_tmp(asked.tmp);
                 self.workers.masks.forget(asked.worker);
                 self.step(Event::SpawnFailed {
                     worker: asked.worker,

@@ -29,8 +29,8 @@ impl Workers {
             }
             leaving.pause = (leaving.pause * 2).min(AGAIN.1);
             leaving.at = now + leaving.pause;
-            let removed = leaving.leaf.kill().and_then(|()| leaving.leaf.remove());
-            removed.is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
+            let _ = leaving.leaf.kill(); // fails if the cgroup is gone
+            leaving.leaf.remove().is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
         });
     }
 
@@ -57,7 +57,8 @@ impl Workers {
 
     /// Kills the processes in a cgroup and removes it, now or as soon as it is empty.
     pub(super) fn clear(&mut self, leaf: Leaf) {
-        if leaf.kill().and_then(|()| leaf.remove()).is_err() {
+        let _ = leaf.kill();
+        if leaf.remove().is_err() {
             self.leaving.push(Leaving::new(leaf));
         }
     }

@@ -117,6 +117,27 @@ worker.serve(lambda data, previous, head, log: str(os.getpid()).encode())
     fnd.finish();
 }
 
+#[test]
+fn a_worker_that_cannot_be_started_leaves_no_files() {
+    let fnd = Fnd::start();
+    fnd.drop_executable("ruined/serve", b"\x7fELF and nothing more");
+    fnd.drop_file(
+        "ruined/function.toml",
+        "runtime = \"exec\"\nentry = \"serve\"\nmode = \"handler\"\n",
+    );
+    fnd.wait_ready("ruined");
+    for _ in 0..3 {
+        let (_, view) = fnd.run("ruined", "1");
+        assert_eq!(reason(&view), "spawn");
+    }
+    wait_until("its temporary files to be removed", PATIENCE, || {
+        let left = std::fs::read_dir(fnd.path("state/tmp/ruined")).into_iter().flatten();
+        let left = left.flatten().filter(|entry| entry.file_name() != "spare");
+        (left.count() == 0).then_some(())
+    });
+    fnd.finish();
+}
+
 /// `sys.exit` ends the call, not the worker.
 #[test]
 fn sys_exit_ends_the_call_only() {
