@@ -142,7 +142,7 @@ impl From<Problem> for Failure {
             (Some(function), Some(reason)) if never_started => {
                 format!("`{function}` was skipped (`{reason}`): {}", problem.detail)
             }
-            (Some(function), Some(reason)) if !problem.detail.contains(function.as_str()) => {
+            (Some(function), Some(reason)) if !problem.detail.contains(&format!("`{function}`")) => {
                 format!("`{function}` ended with `{reason}`: {}", problem.detail)
             }
             _ => problem.detail,

@@ -18,6 +18,7 @@ use super::pool::Member;
 use super::rules::FunctionKind;
 use super::timers::Timer;
 use super::verdict::Ending;
+use crate::outcome::Class;
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -247,8 +248,17 @@ impl Supervisor {
         let Some(worker) = self.workers.get(&id) else { return };
         let Some(run) = worker.run(invocation) else { return };
         let message = Ending::Timeout.words(&worker.serving.rules, run.timeout);
+        let retry = &worker.serving.rules.retry;
+        let is_retried = retry.on.contains(&Class::Timeout)
+            && self
+                .invocations
+                .get(&invocation)
+                .is_some_and(|invocation| invocation.retries() < retry.retries);
         self.ask_to_end(now, (id, invocation), Ending::Timeout, out);
-        self.reply_timed_out(invocation, &message, out);
+        // Else its callers wait for the retry, as after any other failure.
+        if !is_retried {
+            self.reply_timed_out(invocation, &message, out);
+        }
         self.end_waited_for(now, invocation, out);
     }
 

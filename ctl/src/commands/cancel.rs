@@ -3,7 +3,7 @@
 use super::filter::{Filter, Wanted};
 use super::names::expand;
 use super::runs::{find, newest};
-use super::{Context, invocation_path};
+use super::{Context, function_path, invocation_path};
 use crate::candidates;
 use crate::exit::{Exit, Failure};
 use fnd_core::api::{Changed, InvocationList};
@@ -94,6 +94,7 @@ async fn unfinished(context: &Context, typed: &[String]) -> Result<Vec<String>, 
     let now = Timestamp::now();
     let mut ids = Vec::new();
     for function in expand(context, typed).await? {
+        let before = ids.len();
         for state in UNFINISHED {
             let filter = Filter {
                 function: Some(function.clone()),
@@ -107,6 +108,10 @@ async fn unfinished(context: &Context, typed: &[String]) -> Result<Vec<String>, 
                 })
                 .await?;
             ids.extend(runs.iter().map(|run| run.id.to_string()));
+        }
+        // A function that was deleted may still have runs. One that never was has none.
+        if ids.len() == before {
+            context.client.get(&function_path(&function)?).await?;
         }
     }
     Ok(ids)

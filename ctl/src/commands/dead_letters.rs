@@ -12,6 +12,7 @@ use crate::output::{Output, Table, Tone, escape};
 use clap::Subcommand;
 use fnd_core::api::{Changed, DeadLetter, DeadLetterList, InvocationView, LogLine, LogList, Queued};
 use fnd_wire::ids::InvocationId;
+use fnd_wire::units::counted;
 use hyper::Method;
 use hyper::body::Bytes;
 use jiff::Timestamp;
@@ -342,12 +343,15 @@ async fn redrive(context: &Context, which: Which) -> Result<Exit, Failure> {
     let ids = ids(context, &which).await?;
     let alone = ids.len() == 1;
     let mut done = Vec::new();
+    let mut left = Vec::new();
     for id in ids {
         match redrive_one(context, &id).await {
             Ok(queued) => done.push(Redriven {
                 id,
                 redriven_as: queued,
             }),
+            // Its function is gone.
+            Err(failure) if failure.unknown.is_some() && !alone => left.push(failure),
             // Another client has redriven or dropped it already.
             Err(failure) if failure.exit == Exit::NoSuchThing && !alone => {}
             Err(mut failure) => {
@@ -366,7 +370,16 @@ async fn redrive(context: &Context, which: Which) -> Result<Exit, Failure> {
         }
         Ok(())
     })?;
-    Ok(Exit::Fine)
+    let count = left.len();
+    let Some(mut failure) = left.into_iter().next() else {
+        return Ok(Exit::Fine);
+    };
+    failure.message = format!(
+        "{}; {} stay",
+        failure.message,
+        counted(count, "dead letter", "dead letters")
+    );
+    Err(failure)
 }
 
 /// Returns a redriven dead letter as a line; with `-q` the id of its new run.

@@ -11,8 +11,8 @@ use std::io::Read as _;
 pub(crate) struct Payload {
     /// The payload: sent as JSON if it parses, else as text; `@FILE` reads a file, `-` reads standard input
     ///
-    /// Without this option, standard input is the payload if it is a pipe or a file. An empty one is no payload; `-d ''`
-    /// leaves standard input alone.
+    /// Without this option, standard input is the payload if it is a pipe or a file. Nothing (`-d ''`, an empty file) is no
+    /// payload, so the function gets the `data` of its manifest.
     #[arg(short, long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     data: Option<String>,
 
@@ -40,13 +40,10 @@ impl Payload {
     /// # Errors
     /// It cannot be read, or it begins like JSON and is none.
     pub(super) fn read(&self, context: &Context, named: bool) -> Result<Option<(Vec<u8>, &'static str)>, Failure> {
-        let bytes = match self.data.as_deref() {
-            None => match piped(context)? {
-                none if none.is_empty() => return Ok(None),
-                bytes => bytes,
-            },
-            Some(data) => bytes(data)?,
-        };
+        let bytes = self.data.as_deref().map_or_else(|| piped(context), bytes)?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
         let media_type = if self.text || named {
             text_or_bytes(&bytes)
         } else {

@@ -1,7 +1,7 @@
 //! How attempts end: verdicts, timeout, deadline, cancel.
 
 use super::bench::*;
-use crate::outcome::Reason;
+use crate::outcome::{Class, Reason};
 use crate::supervisor::{Action, Answered, Event, Exited, FunctionKind, Poll, Pool, ReplyTo, Retry, Rules, Submit};
 use fnd_wire::frame::ExitStatus::{self, Code, Signal};
 use fnd_wire::ids::WorkerId;
@@ -184,6 +184,28 @@ fn a_timeout_terminates_answers_and_kills_after_the_grace() {
 }
 
 #[test]
+fn a_caller_waits_for_the_retry_after_a_timeout() {
+    let mut rules = Rules {
+        timeout: Some(secs(3)),
+        ..rules()
+    };
+    rules.retry.retries = 1;
+    rules.retry.on = vec![Class::Timeout];
+    let mut b = Bench::with(rules);
+    b.submit(1);
+    b.spawned(1);
+    assert_eq!(b.wait(secs(3)), "term w1");
+    let ended = b.code(1, 143);
+    assert!(!ended.contains("reply"), "{ended}");
+    while !b.wait(secs(1)).contains("spawn w2") {}
+    b.spawned(2);
+    assert_eq!(
+        b.wait(secs(3)),
+        "term w2; reply 1: it did not end within 3s (limits.timeout)"
+    );
+}
+
+#[test]
 fn exit_0_after_the_timeout_is_still_a_timeout() {
     let mut b = Bench::with(Rules {
         timeout: Some(secs(3)),
@@ -351,7 +373,10 @@ fn cancel_during_the_grace_of_a_timeout_ends_the_invocation() {
     b.spawned(1);
     b.wait(secs(3));
     assert_eq!(b.cancel(1), "reply 99: done");
-    assert_eq!(b.code(1, 0), "record cancelled: cancelled cancelled");
+    assert_eq!(
+        b.code(1, 0),
+        "record cancelled: cancelled cancelled; reply 1: cancelled cancelled"
+    );
 }
 
 #[test]
