@@ -179,6 +179,56 @@ fn cancel_all_ends_waiting_and_running_runs() {
     fnd.finish();
 }
 
+#[test]
+fn requests_that_change_nothing_are_told() {
+    let fnd = Fnd::start();
+    let run = fnd.ctl(&["cancel", "--all", "nosuch"]).expect_code(3);
+    assert!(run.stderr.contains("there is no function `nosuch`"), "{run}");
+    let gone = "# /// fnd\n# on_load = false\n# ///\nexit 3\n";
+    fnd.drop_file("gone.sh", gone);
+    fnd.wait_ready("gone");
+    for _ in 0..2 {
+        let _ = fnd.ctl(&["invoke", "gone", "--async"]);
+    }
+    let letters = || fnd.ctl(&["dead-letters", "-o", "name"]).out().lines().count();
+    wait_until("both to be dead letters", PATIENCE, || (letters() == 2).then_some(()));
+    std::fs::remove_file(fnd.path("functions/gone.sh")).unwrap();
+    wait_until("the function to be gone", PATIENCE, || {
+        fnd.function("gone").is_none().then_some(())
+    });
+    for which in ["gone", "--all"] {
+        let run = fnd.ctl(&["dead-letters", "redrive", which]).expect_code(3);
+        assert!(
+            run.stderr.contains("no function `gone`") && run.stderr.contains("2 dead letters stay"),
+            "{run}"
+        );
+    }
+    assert_eq!(letters(), 2);
+    fnd.finish();
+}
+
+#[test]
+fn an_empty_payload_is_none_and_an_error_names_its_function() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "dd.sh",
+        "# /// fnd\n# on_load = false\n# data = { a = 1 }\n# ///\necho \"$DATA\"\n",
+    );
+    fnd.drop_file(
+        "e.sh",
+        "# /// fnd\n# on_load = false\n# ///\necho 'the customer' >&2\nexit 7\n",
+    );
+    fnd.wait_ready("dd");
+    fnd.wait_ready("e");
+    assert_eq!(
+        fnd.ctl(&["invoke", "dd", "-d", ""]).expect_code(0).out().trim(),
+        "{\"a\":1}"
+    );
+    let run = fnd.ctl(&["invoke", "e"]).expect_code(1);
+    assert!(run.stderr.contains("`e` ended with `exit-7`: the customer"), "{run}");
+    fnd.finish();
+}
+
 /// Runs by the end of an id and by `--last`, and both from the candidates of completion.
 #[test]
 fn runs_are_named_by_the_end_of_their_ids() {
