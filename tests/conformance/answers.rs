@@ -244,6 +244,17 @@ fn a_response_has_status_and_headers() {
 }
 
 #[test]
+fn a_header_with_a_list_of_values_is_several_headers() {
+    each("cookies", |runtime, worker| {
+        let Answer::Result(head, _) = worker.call(&Call::default()) else {
+            panic!("{} did not answer", runtime.id);
+        };
+        let cookie = |value: &str| ("set-cookie".to_owned(), value.to_owned());
+        assert_eq!(head.headers, [cookie("a=1"), cookie("b=2")], "{}", runtime.id);
+    });
+}
+
+#[test]
 fn the_request_is_part_of_the_event() {
     let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let request = HttpRequest {

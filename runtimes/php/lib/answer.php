@@ -76,12 +76,15 @@ final class Answer
             throw new BadAnswer("the handler returned a response with status $status: expected a number from 200 to 599");
         }
         $head['status'] = $value->status;
-        foreach ($value->headers as $name => $text) {
+        foreach ($value->headers as $name => $texts) {
             $name = strtolower($name);
-            if ($name === 'content-type') {
-                $head['content_type'] = (string) $text;
-            } elseif ($name !== 'content-length') {
-                $head['headers'][] = [$name, (string) $text];
+            // Of an array each item is a header of its own, as several cookies are.
+            foreach (is_array($texts) ? $texts : [$texts] as $text) {
+                if ($name === 'content-type') {
+                    $head['content_type'] = (string) $text;
+                } elseif ($name !== 'content-length') {
+                    $head['headers'][] = [$name, (string) $text];
+                }
             }
         }
         return $value->body;

@@ -58,13 +58,13 @@ export const result = (async function (value, set) {
     head.data = bytes.length;
   }
   const kept = [];
-  for (const [name, text] of headers) {
+  for (const [name, value] of headers) {
     const lower = name.toLowerCase();
-    if (lower === "content-type") {
+    // Of an array each item is a header of its own, as several cookies are.
+    for (const text of Array.isArray(value) ? value : [value]) {
       // A web Response treats every body as text, so the content type of JSON and bytes is set here.
-      head.content_type = String(text);
-    } else if (lower !== "content-length") {
-      kept.push([lower, String(text)]);
+      if (lower === "content-type") head.content_type = String(text);
+      else if (lower !== "content-length") kept.push([lower, String(text)]);
     }
   }
   if (kept.length) head.headers = kept;

@@ -80,7 +80,12 @@ def response(value, head):
         raise BadAnswer("the handler answered with status %r: expected a number from 200 to 599" % (status,))
     head["status"] = status
     pairs = headers.items() if hasattr(headers, "items") else headers or ()
-    pairs = [(str(name).lower(), str(text)) for name, text in pairs]
+    # Of a list each item is a header of its own, as several cookies are.
+    pairs = [
+        (str(name).lower(), str(text))
+        for name, value in pairs
+        for text in (value if isinstance(value, (list, tuple)) else [value])
+    ]
     for name, text in pairs:
         if name == "content-type":
             head["content_type"] = text

@@ -87,7 +87,10 @@ module FndWorker
       end
 
       head["status"] = status
-      pairs = (headers || {}).map { |name, text| [name.to_s.downcase, text.to_s] }
+      # Of an array each item is a header of its own, as several cookies are.
+      pairs = (headers || {}).flat_map do |name, value|
+        (value.is_a?(Array) ? value : [value]).map { |text| [name.to_s.downcase, text.to_s] }
+      end
       pairs.each { |name, text| head["content_type"] = text if name == "content-type" }
       pairs.reject! { |name, _| %w[content-type content-length].include?(name) }
       head["headers"] = pairs unless pairs.empty?

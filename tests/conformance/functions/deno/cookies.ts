@@ -1,0 +1,1 @@
+export default () => ({ status: 200, headers: { "Set-Cookie": ["a=1", "b=2"] }, body: "fine" });

@@ -1,0 +1,2 @@
+def handler(event, context):
+    return {"status": 200, "headers": {"Set-Cookie": ["a=1", "b=2"]}, "body": "fine"}
