@@ -176,21 +176,21 @@ impl Workers {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         let Stage::Draining { ended, stragglers } = &mut worker.stage else { return };
         let mut usage = cgroup::Usage { cpu_us: ended.cpu_us, memory_peak: None, oom_kills: None };
-        if let Some(leaf) = &worker.leaf {
-            if leaf.populated() {
-                if std::mem::replace(stragglers, true) {
-                    return; // they were killed before
-                }
-                let watched = poller.add(leaf.events(), Token::Leaf(id));
-                match leaf.kill().and(watched) {
-                    // It may have become empty before the watch began.
-                    Ok(()) if leaf.populated() => return,
-                    Ok(()) => {}
-                    Err(error) => {
-                        crate::log!("failed to empty the cgroup of {}, fnd-spawner tries again: {error}", WorkerId(id));
-                        usage = leaf.usage();
-                        self.leaving.extend(worker.leaf.take().map(Leaving::new));
-                    }
+        if let Some(leaf) = &worker.leaf
+            && leaf.populated()
+        {
+            if std::mem::replace(stragglers, true) {
+                return; // they were killed before
+            }
+            let watched = poller.add(leaf.events(), Token::Leaf(id));
+            match leaf.kill().and(watched) {
+                // It may have become empty before the watch began.
+                Ok(()) if leaf.populated() => return,
+                Ok(()) => {}
+                Err(error) => {
+                    crate::log!("failed to empty the cgroup of {}, fnd-spawner tries again: {error}", WorkerId(id));
+                    usage = leaf.usage();
+                    self.leaving.extend(worker.leaf.take().map(Leaving::new));
                 }
             }
         }
