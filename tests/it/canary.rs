@@ -172,6 +172,27 @@ fn a_canary_with_too_many_failures_is_rolled_back_until_the_next_edit() {
 }
 
 #[test]
+fn an_upload_is_answered_when_its_canary_gets_calls() {
+    let fnd = Fnd::start();
+    let file = fnd.path("f.py");
+    let deploy = |code: &str| {
+        std::fs::write(&file, code).unwrap();
+        fnd.ctl(&["deploy", file.to_str().unwrap()]).expect_code(0)
+    };
+    let keys = "canary = \"10%\"";
+    let _ = deploy(&handler(1, keys));
+    let run = deploy(&handler(2, keys));
+    let canary = releases(&fnd).canary.unwrap();
+    assert!(canary.since.is_some(), "{run}");
+    let told = format!("release {} gets 10 % of the calls", short(canary.version));
+    assert!(run.stderr.contains(&told), "{run}");
+    let _ = fnd.ctl(&["pin", "f"]).expect_code(0);
+    let run = deploy(&handler(3, ""));
+    assert!(run.stderr.contains("waits, because that one is held"), "{run}");
+    fnd.finish();
+}
+
+#[test]
 fn a_canary_is_promoted_when_its_time_is_over() {
     let keys = "canary = \"10%\"\npromote_after = \"500ms\"";
     let fnd = Fnd::start();

@@ -172,8 +172,8 @@ impl Control {
         drop(scanned);
     }
 
-    /// Waits until the newest version serves, or could not be loaded. A new function has no version to fall back to, so it
-    /// has no such trial.
+    /// Waits until the newest version serves or gets a share of the calls, or could not be loaded. A new function has no
+    /// version to fall back to, so it has no such trial.
     async fn tried(&self, function: &FunctionName) -> Result<(), NotDone> {
         let filter = FunctionFilter {
             function: Some(function.clone()),
@@ -183,6 +183,8 @@ impl Control {
         let mut changes = self.watch(filter);
         let trial = async {
             loop {
+                // The begin of a canary is no change that the others see.
+                let canary = self.daemon.state.borrow_mut().functions.releases.wait(function);
                 let newer = self.daemon.state.borrow().newer(function);
                 match newer.map(|newer| newer.error) {
                     None => return Ok(()),
@@ -193,8 +195,13 @@ impl Control {
                     }
                     Some(None) => {}
                 }
-                if changes.recv().await.is_none() {
-                    return Ok(());
+                tokio::select! {
+                    changed = changes.recv() => {
+                        if changed.is_none() {
+                            return Ok(());
+                        }
+                    }
+                    _ = canary => {}
                 }
             }
         };

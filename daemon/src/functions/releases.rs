@@ -105,7 +105,9 @@ impl FunctionReleases {
     /// Returns what becomes of the release that a caller asks for.
     pub(crate) fn wait(&mut self, function: &FunctionName) -> oneshot::Receiver<Outcome> {
         let (sender, receiver) = oneshot::channel();
-        self.waiting.entry(function.clone()).or_default().push(sender);
+        let waiting = self.waiting.entry(function.clone()).or_default();
+        waiting.retain(|other| !other.is_closed()); // their callers have gone
+        waiting.push(sender);
         receiver
     }
 

@@ -14,7 +14,8 @@ use super::{Context, function_path};
 use crate::client::{Reply, request};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
-use fnd_core::api::{FunctionDetail, ValidateReport};
+use fnd_core::api::{FunctionDetail, ReleaseList, ValidateReport};
+use fnd_core::release::short;
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use hyper::Method;
 use hyper::body::Bytes;
@@ -60,6 +61,8 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
+/// The status of the answer to an upload that made a function.
+const CREATED: u16 = 201;
 /// From this size on, progress is reported before the upload.
 const LARGE: usize = 4 << 20;
 
@@ -91,6 +94,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         context
             .out
             .document(&reply.body, |detail, out| say_done(out, &packed, reply.status, detail))?;
+        if reply.status != CREATED {
+            say_beside(context, &packed.name).await?;
+        }
     }
     Ok(Exit::Fine)
 }
@@ -120,10 +126,31 @@ fn say_valid(out: &Output, packed: &Packed, report: &ValidateReport) -> Result<(
     out.remark(&format!("{}: valid; nothing was changed", packed.name))
 }
 
+/// Says what becomes of a new release beside which another one serves.
+async fn say_beside(context: &Context, name: &str) -> Result<(), Failure> {
+    let reply = context
+        .client
+        .get(&format!("{}/versions", function_path(name)?))
+        .await?;
+    let list: ReleaseList = crate::output::parse(&reply.body)?;
+    if let Some(canary) = list.canary {
+        let (release, percent) = (short(canary.version), canary.percent);
+        context.out.aside(&format!(
+            "the release before serves; release {release} gets {percent} % of the calls: `fndctl canary {name}` shows how it does"
+        ));
+    } else if let Some(release) = list.hold.and_then(|hold| hold.waiting) {
+        context.out.aside(&format!(
+            "the release before serves; release {} waits, because that one is held: `fndctl releases {name}`",
+            short(release)
+        ));
+    }
+    Ok(())
+}
+
 /// Says what an upload has done, with fnd's warnings. `status` is the one of fnd's answer.
 fn say_done(out: &Output, packed: &Packed, status: u16, detail: &FunctionDetail) -> Result<(), Failure> {
     let name = &packed.name;
-    let done = if status == 201 { "created" } else { "replaced" };
+    let done = if status == CREATED { "created" } else { "replaced" };
     let problems = detail.more.diagnostics.iter();
     problems
         .filter_map(|problem| serde_json::from_value(problem.clone()).ok())
