@@ -1,12 +1,12 @@
 //! `fndctl canary F`: a release that gets a share of the calls.
 
 use super::text::distance;
-use super::{Context, function_path};
+use super::{Context, function_path, releases};
 use crate::candidates;
 use crate::client::request;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
-use fnd_core::api::{CanaryView, ReleaseChanged, ReleaseList};
+use fnd_core::api::{CanaryView, ReleaseChanged};
 use fnd_core::release::{ReleaseState, short};
 use hyper::Method;
 use hyper::body::Bytes;
@@ -74,11 +74,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 async fn show(context: &Context, function: &str) -> Result<Exit, Failure> {
-    let reply = context
-        .client
-        .get(&format!("{}/versions", function_path(function)?))
-        .await?;
-    let list: ReleaseList = crate::output::parse(&reply.body)?;
+    let list = releases::of(context, function).await?;
     let body = serde_json::to_vec(&list.canary).unwrap_or_default(); // texts and numbers only
     context
         .out

@@ -1,6 +1,6 @@
 //! `fndctl diff F [A] [B]`: the difference of two releases, manifest and code.
 
-use super::{Context, function_path};
+use super::{Context, function_path, releases};
 use crate::candidates;
 use crate::client::encode;
 use crate::exit::{Exit, Failure};
@@ -61,8 +61,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let (from, to) = match (args.from, args.to) {
         (Some(from), Some(to)) => (from, to),
         (from, _) => {
-            let reply = context.client.get(&format!("{path}/versions")).await?;
-            let list: ReleaseList = crate::output::parse(&reply.body)?;
+            let list = releases::of(context, &args.function).await?;
             let (before, serving) = last_two(&args.function, &list, from)?;
             (before, serving)
         }

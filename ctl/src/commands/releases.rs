@@ -3,7 +3,7 @@
 use super::text::distance;
 use super::{Context, function_path};
 use crate::candidates;
-use crate::client::encode;
+use crate::client::{Reply, encode};
 use crate::exit::{Exit, Failure};
 use crate::output::{Table, Tone};
 use fnd_core::api::{HoldView, ReleaseChanged, ReleaseList, ReleaseView};
@@ -30,13 +30,25 @@ pub(crate) struct HoldArgs {
     release: Option<String>,
 }
 
+/// Returns the releases of a function.
+///
+/// # Errors
+/// The daemon refuses the request, or it cannot be reached.
+pub(super) async fn of(context: &Context, function: &str) -> Result<ReleaseList, Failure> {
+    crate::output::parse(&asked(context, function).await?.body)
+}
+
+async fn asked(context: &Context, function: &str) -> Result<Reply, Failure> {
+    let path = format!("{}/versions", function_path(function)?);
+    context.client.get(&path).await
+}
+
 /// Lists the releases of a function.
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn list(context: &Context, args: Args) -> Result<Exit, Failure> {
-    let path = format!("{}/versions", function_path(&args.function)?);
-    let reply = context.client.get(&path).await?;
+    let reply = asked(context, &args.function).await?;
     let now = Timestamp::now();
     context.out.document(&reply.body, |list: &ReleaseList, out| {
         let mut table = Table::new(&["RELEASE", "STATE", "SINCE", "FILE", "WHY"]);

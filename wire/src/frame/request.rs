@@ -166,7 +166,7 @@ wire_structs! {
         pub keep: Vec<Version>,
     }
 
-    /// What a build has left in its home is to be made a tree.
+    /// Makes a tree of the files that a build has left in its home.
     pub struct SealIn {
         /// The function that builds.
         pub function: FunctionName,

@@ -1,4 +1,4 @@
-//! What the spawner says of workers: their start, their end, and that they outlived an fnd.
+//! Reports of the spawner about workers: their start, their end, and that they outlived an fnd.
 
 use super::*;
 

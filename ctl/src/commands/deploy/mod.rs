@@ -10,11 +10,11 @@ mod foreign;
 mod manifest;
 mod pack;
 
-use super::{Context, function_path};
+use super::{Context, function_path, releases};
 use crate::client::{Reply, request};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
-use fnd_core::api::{FunctionDetail, ReleaseList, ValidateReport};
+use fnd_core::api::{FunctionDetail, ValidateReport};
 use fnd_core::release::short;
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use hyper::Method;
@@ -128,11 +128,7 @@ fn say_valid(out: &Output, packed: &Packed, report: &ValidateReport) -> Result<(
 
 /// Says what becomes of a new release beside which another one serves.
 async fn say_beside(context: &Context, name: &str) -> Result<(), Failure> {
-    let reply = context
-        .client
-        .get(&format!("{}/versions", function_path(name)?))
-        .await?;
-    let list: ReleaseList = crate::output::parse(&reply.body)?;
+    let list = releases::of(context, name).await?;
     if let Some(canary) = list.canary {
         let (release, percent) = (short(canary.version), canary.percent);
         context.out.aside(&format!(

@@ -1,11 +1,11 @@
 //! An uploaded function: its files and its manifest, read and uploaded anew.
 
 use super::super::deploy::{Packed, TreeFile, send};
-use super::super::{Context, build, function_path};
+use super::super::{Context, build, function_path, releases};
 use super::content::Content;
 use crate::client::encode;
 use crate::exit::{Exit, Failure};
-use fnd_core::api::{FunctionDetail, ReleaseFiles, ReleaseList};
+use fnd_core::api::{FunctionDetail, ReleaseFiles};
 use fnd_core::supervisor::FunctionState;
 use fnd_wire::archive::Format;
 use std::fs;
@@ -142,7 +142,7 @@ fn archive(source: &str, function: &str) -> io::Result<Result<(Vec<TreeFile>, Op
 
 /// Returns the files of the newest release as the API shows them, which are texts only.
 async fn shown(context: &Context, function: &str, path: &str) -> Result<(Vec<TreeFile>, Option<Vec<u8>>), Failure> {
-    let list: ReleaseList = crate::output::parse(&context.client.get(&format!("{path}/versions")).await?.body)?;
+    let list = releases::of(context, function).await?;
     let newest = list
         .versions
         .first()
