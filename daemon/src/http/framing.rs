@@ -68,8 +68,6 @@ pub(super) struct Framing {
 struct Head {
     hosts: u32,
     content_length: Option<u64>,
-    /// Whether hyper refuses `Content-Length`, unless the message is chunked.
-    is_no_length: bool,
     is_chunked: bool,
     /// How often either of the two occurs.
     lengths: u32,
@@ -225,7 +223,6 @@ impl Framing {
             }
             let text = str::from_utf8(value).ok();
             self.head.content_length = text.and_then(|text| text.trim().parse().ok());
-            self.head.is_no_length = self.head.content_length.is_none();
         }
     }
 
@@ -239,8 +236,8 @@ impl Framing {
         if self.head.is_strange {
             return self.refuse(Wrong::Coding);
         }
-        if self.head.is_no_length {
-            return self.stop();
+        if self.head.lengths == 1 && !self.head.is_chunked && self.head.content_length.is_none() {
+            return self.stop(); // hyper refuses a length that is no number
         }
         self.heads += 1;
         self.at = match self.head.content_length {

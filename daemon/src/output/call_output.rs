@@ -154,9 +154,10 @@ impl CallOutput {
         });
         let mut what = What::Log(known, record.level, text);
         let fits = state.logged + what.size() <= LOGS_MAX;
-        if std::mem::replace(&mut state.is_dropping, !fits) && !fits {
+        if !fits && state.is_dropping {
             return;
         }
+        state.is_dropping = !fits;
         if !fits {
             what = What::Log(known, Level::Warning, DROPPED.to_owned());
         }
