@@ -6,6 +6,7 @@
 //! - `api`, `asynchronous`, `events`, `metrics`, `traces`, `watch`: the API
 //! - `access`, `audit`: roles of people and groups for some functions; who did what
 //! - `alerts`, `hooks`: what follows an end, and a change
+//! - `answer_ends`: each way in which an answer ends
 //! - `archives`: archives that are functions
 //! - `away`, `drop`, `versions`, `last_good`, `reload`: files, functions and configuration
 //! - `badinput`, `buffers`, `limits`, `shortage`: bounds
@@ -47,6 +48,7 @@
 
 mod access;
 mod alerts;
+mod answer_ends;
 mod api;
 mod archives;
 mod asynchronous;

@@ -77,7 +77,12 @@ impl Supervisor {
             self.ended_by_spawner(&mut worker, lasted);
         }
         for run in std::mem::take(&mut worker.runs) {
-            let verdict = Verdict::of(&worker.serving.rules, &run, exited);
+            let invocation = self.invocations.get(&run.invocation);
+            let asks_for_result = invocation.is_some_and(|invocation| {
+                let cause = invocation.payload.cause.as_deref();
+                invocation.trigger.asks_for_result(cause)
+            });
+            let verdict = Verdict::of(&worker.serving.rules, (&run, asks_for_result), exited);
             let ended = Ended {
                 late: exited.late,
                 ..Ended::new(verdict, exited.usage, exited.result.clone())

@@ -329,6 +329,16 @@ impl Submit {
     }
 }
 
+/// A result that exceeds `limits.result`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLarge {
+    /// Its size.
+    pub bytes: u64,
+    /// Whether it was printed on standard output, which is also the log: then it is a result only where somebody asked for
+    /// one.
+    pub is_output: bool,
+}
+
 /// A worker's end, with everything that is known about it.
 #[derive(Debug, Clone)]
 pub struct Exited {
@@ -350,8 +360,8 @@ pub struct Exited {
     pub stragglers: bool,
     /// `$FND_RESULT` if it was written, else standard output.
     pub result: Option<RunResult>,
-    /// The result's size, if it exceeded `limits.result` (it is then absent).
-    pub result_too_large: Option<u64>,
+    /// The result that exceeded `limits.result` (`result` is then absent).
+    pub result_too_large: Option<TooLarge>,
     /// Why standard output is no CGI document (`response = "cgi"`; the result is then absent).
     pub bad_answer: Option<String>,
     /// The line of standard error that says why the program failed, at most 4 KiB.

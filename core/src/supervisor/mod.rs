@@ -85,7 +85,7 @@ mod worker;
 pub use action::{Action, Answer, AttemptOrder, CallOrder, Notice, Rejection, SpawnOrder, skip_words};
 pub use calls::Answered;
 pub use chain::{Calling, ChainRefusal};
-pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit};
+pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit, TooLarge};
 pub use handover::{AdoptedMember, CallRecord, MemberRecord};
 pub use publish::{Delivered, EventShares, NotTaken, Publication, Publish, Shares, Taken};
 pub use rules::{FunctionKind, Http, NodeBudget, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};

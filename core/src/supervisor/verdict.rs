@@ -1,6 +1,6 @@
 //! Derives the reason and the message of an attempt from its worker's end.
 
-use super::event::Exited;
+use super::event::{Exited, TooLarge};
 use super::rules::{FunctionKind, Rules};
 use super::words;
 use super::worker::{Phase, Run, Worker};
@@ -114,13 +114,13 @@ impl Verdict {
         }
     }
 
-    /// Returns the verdict of an exit.
-    pub(super) fn of(rules: &Rules, run: &Run, exited: &Exited) -> Self {
+    /// Returns the verdict of an exit. `asks_for_result` says whether the run was started by somebody who wants its result.
+    pub(super) fn of(rules: &Rules, (run, asks_for_result): (&Run, bool), exited: &Exited) -> Self {
         // If fnd ended the attempt, the exit status does not count: a process that exits 0 on SIGTERM still did not end
         // in time.
         let (reason, message) = match &run.ending {
             Some(ending) => (ending.reason(), ending.words(rules, run.timeout)),
-            None => judge(rules, exited),
+            None => judge(rules, asks_for_result, exited),
         };
         Self::with_exit(reason, message, exited)
     }
@@ -141,7 +141,7 @@ impl Verdict {
             (None, _) if exited.status == ExitStatus::Code(0) => {
                 (Reason::BadAnswer, "its worker exited without an answer".to_owned())
             }
-            (None, _) => match (judge(rules, exited), exited.status) {
+            (None, _) => match (judge(rules, false, exited), exited.status) {
                 // The exit codes with a special meaning apply to scripts only.
                 ((_, message), ExitStatus::Code(code)) => (Reason::Exit(code), message),
                 (judged, ExitStatus::Signal(_)) => judged,
@@ -161,7 +161,7 @@ impl Verdict {
         };
         match member.and_then(|member| member.load_error.as_ref()).or_else(broken) {
             Some(error) => words::bounded(error.clone()),
-            None => match judge(&worker.serving.rules, exited) {
+            None => match judge(&worker.serving.rules, false, exited) {
                 (Reason::Ok, _) => "its worker exited before it was ready".to_owned(),
                 (_, message) => words::bounded(message),
             },
@@ -182,9 +182,19 @@ impl Verdict {
     }
 }
 
+/// Returns the message for a result that is too large.
+fn too_large_words(rules: &Rules, large: TooLarge) -> String {
+    let (bytes, limit) = (large.bytes, spell_size(rules.result_max));
+    if large.is_output {
+        format!("standard output has {bytes} bytes, a result may have {limit} (limits.result)")
+    } else {
+        format!("the result has {bytes} bytes, the limit is {limit} (limits.result)")
+    }
+}
+
 /// Returns reason and message for an end that fnd did not cause. The kernel's counters come before the status: a
 /// program may outlive its killed child and exit 0.
-fn judge(rules: &Rules, exited: &Exited) -> (Reason, String) {
+fn judge(rules: &Rules, asks_for_result: bool, exited: &Exited) -> (Reason, String) {
     let succeeded = exited.status == ExitStatus::Code(0);
     // If all workers of the function share the counters, an exit 0 shows that another worker was meant.
     if exited.oom_kills > 0 && !(exited.oom_shared && succeeded) {
@@ -218,14 +228,19 @@ fn judge(rules: &Rules, exited: &Exited) -> (Reason, String) {
     }
     match (reason, exited.result_too_large) {
         // The result would become `previous`: a poll must not lose its state silently.
-        (Reason::Ok | Reason::ExecuteAgain, Some(size)) => {
-            let limit = spell_size(rules.result_max);
-            let words = format!("the result has {size} bytes, the limit is {limit} (limits.result)");
-            return (Reason::ResultTooLarge, words);
+        (Reason::Ok | Reason::ExecuteAgain, Some(large))
+            if asks_for_result || !large.is_output || reason == Reason::ExecuteAgain =>
+        {
+            return (Reason::ResultTooLarge, too_large_words(rules, large));
+        }
+        // A schedule that logs a lot has done its work: a failure would be retried, and alert somebody. The message says why
+        // the result is missing.
+        (Reason::Ok, Some(large)) if !matches!(rules.kind, FunctionKind::Service(_)) => {
+            return (reason, format!("{}: it is log only", too_large_words(rules, large)));
         }
         // Standard error of a successful run goes to the log, not into the message.
-        (Reason::Ok, None) if exited.stragglers => return (reason, STRAGGLERS.to_owned()),
-        (Reason::Ok, None) => return (reason, String::new()),
+        (Reason::Ok, _) if exited.stragglers => return (reason, STRAGGLERS.to_owned()),
+        (Reason::Ok, _) => return (reason, String::new()),
         (Reason::Exit(_), _) if exited.pids_refused > 0 => {
             let words = format!(
                 "a fork was refused at the limit of {} processes (limits.pids)",

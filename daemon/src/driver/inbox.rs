@@ -15,6 +15,7 @@ use fnd_core::supervisor::Event;
 use fnd_core::triggers::file::message::FromWatcher;
 use fnd_wire::frame::Exited;
 use fnd_wire::ids::{FunctionName, WorkerId};
+use std::cell::Cell;
 use std::rc::{Rc, Weak};
 use std::time::Instant;
 use tokio::sync::mpsc;
@@ -59,6 +60,7 @@ pub(crate) struct Inbox {
     daemon: Weak<Daemon>,
     messages: mpsc::UnboundedSender<Message>,
     pub(super) tasks: Rc<Tasks>,
+    is_leaving: Rc<Cell<bool>>,
 }
 
 impl Inbox {
@@ -67,7 +69,18 @@ impl Inbox {
             daemon,
             messages,
             tasks: Rc::default(),
+            is_leaving: Rc::default(),
         }
+    }
+
+    /// Says that fnd ends: it closes the connections that are still open.
+    pub(crate) fn leaves(&self) {
+        self.is_leaving.set(true);
+    }
+
+    /// Returns whether fnd ends, so that a caller whose connection is closed may not have left.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.is_leaving.get()
     }
 
     /// Handles an input now. Returns whether fnd goes on; the input of a task that outlives fnd is dropped.

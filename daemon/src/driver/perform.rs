@@ -112,8 +112,14 @@ impl State {
             Action::CanaryFailed(function) => self.canary_failed(&function),
             Action::Stop(worker) => self.workers.stop(worker),
             Action::Forget(worker) => self.forget(worker),
-            Action::Term(worker) => self.workers.request(&Request::Term(worker), Vec::new()),
-            Action::Kill(worker) => self.workers.kill(worker),
+            Action::Term(worker) => {
+                self.workers.is_ending(worker);
+                self.workers.request(&Request::Term(worker), Vec::new());
+            }
+            Action::Kill(worker) => {
+                self.workers.is_ending(worker);
+                self.workers.kill(worker);
+            }
             Action::Store(accepted) => {
                 self.report(ReportEvent::Accepted {
                     function: &accepted.function,

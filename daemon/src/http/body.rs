@@ -125,9 +125,9 @@ impl Body {
 impl hyper::body::Body for Body {
     type Data = Bytes;
     // A body that breaks off breaks the connection, so that its reader does not believe that it is complete.
-    type Error = hyper::Error;
+    type Error = io::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let chunk = match &mut self.get_mut().content {
             Content::Whole(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()),
             Content::Kept(kept) => ready!(kept.poll_chunk(cx)).map(Bytes::from),

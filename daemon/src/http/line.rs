@@ -42,6 +42,8 @@ pub(super) struct Line {
     head_time: Duration,
     head_ends: RefCell<Option<Pin<Box<Sleep>>>>,
     is_http2: Cell<bool>,
+    /// Whether the end of the connection is the end of the answer.
+    by_closing: Cell<bool>,
     /// The protocol that follows the last answer, if it is another one.
     tunnel: RefCell<Option<Box<(Tunnel, Busy)>>>,
 }
@@ -66,6 +68,7 @@ impl Line {
             head_time,
             head_ends: RefCell::new(None),
             is_http2: Cell::new(false),
+            by_closing: Cell::new(false),
             tunnel: RefCell::new(None),
         })
     }
@@ -79,6 +82,20 @@ impl Line {
     /// Returns whether the bytes are HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
         self.is_http2.get()
+    }
+
+    /// Says whether the end of the connection is the end of the next answer, as in HTTP/1.0.
+    pub(super) fn answers_by_closing(&self, by_closing: bool) {
+        self.by_closing.set(by_closing);
+    }
+
+    /// Called when the connection has failed. If its end would be the end of an answer, it is reset: otherwise the caller
+    /// would take the answer for whole. A Unix socket has no such end.
+    pub(super) fn break_off(&self) {
+        if self.by_closing.get() {
+            // An error: there is nothing left to reset.
+            let _ = rustix::net::sockopt::set_socket_linger(&*self.stream.borrow(), Some(Duration::ZERO));
+        }
     }
 
     /// Says that another protocol follows the answer.

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use fnd_wire::ids::InvocationId;
 use hyper::Response;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot;
@@ -30,14 +31,16 @@ pub type End = Result<(), String>;
 /// The caller knows that the answer is over by the last piece of a body of known length, and by the end of any other
 /// body. The last piece or the end is held back until the end is in the table of calls in flight: fnd can be killed
 /// between the two, and an answer that a caller has whole must not be called interrupted. A body without bytes has
-/// nothing to hold back; its head waits ([`Passing::is_empty`]).
+/// nothing to hold back; its head waits ([`Passing::is_empty`]). If the worker turns out to have died at the end of a body,
+/// the end is never released, and the body breaks off.
 #[derive(Debug)]
 pub struct Passing {
     from: Incoming,
     end: Option<oneshot::Sender<End>>,
     /// The last piece, held back.
     last: Option<Frame<Bytes>>,
-    /// Receives, or is closed, once the caller may see the end.
+    is_over: bool,
+    /// Receives once the caller may see the end; closed without that, the body breaks off.
     kept: oneshot::Receiver<()>,
 }
 
@@ -46,7 +49,7 @@ pub struct Passing {
 pub struct PassingEnd {
     /// How the body ended.
     pub ended: oneshot::Receiver<End>,
-    /// To be dropped once the end is stored.
+    /// To be sent once the end is stored. Dropped, it breaks the answer off.
     pub kept: oneshot::Sender<()>,
 }
 
@@ -60,6 +63,7 @@ impl Passing {
             from,
             end: Some(end),
             last: None,
+            is_over: false,
             kept,
         };
         (body, PassingEnd { ended, kept: keeps })
@@ -80,15 +84,15 @@ impl Passing {
 
 impl Body for Passing {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = io::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         while self.end.is_some() {
             match ready!(Pin::new(&mut self.from).poll_frame(cx)) {
                 None => self.report_end(Ok(())),
                 Some(Err(error)) => {
                     self.report_end(Err(crate::chain(&error).to_string()));
-                    return Poll::Ready(Some(Err(error)));
+                    return Poll::Ready(Some(Err(io::Error::other(error))));
                 }
                 // Trailers belong to the worker's connection.
                 Some(Ok(frame)) if !frame.is_data() => {}
@@ -99,12 +103,23 @@ impl Body for Passing {
                 Some(Ok(frame)) => return Poll::Ready(Some(Ok(frame))),
             }
         }
-        let _ = ready!(Pin::new(&mut self.kept).poll(cx)); // the sender is dropped as the signal
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        let released = ready!(Pin::new(&mut self.kept).poll(cx));
+        self.is_over = true;
+        if released.is_err() {
+            self.last = None;
+            return Poll::Ready(Some(Err(io::Error::other(
+                "the program ended in the middle of its answer",
+            ))));
+        }
         Poll::Ready(self.last.take().map(Ok))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.last.is_none() && self.from.is_end_stream()
+        // Until the end is released, the body can still break off.
+        self.last.is_none() && self.from.is_end_stream() && (self.is_over || self.end.is_some())
     }
 
     fn size_hint(&self) -> SizeHint {

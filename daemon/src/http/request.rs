@@ -9,18 +9,41 @@ use fnd_core::data::Data;
 use fnd_wire::units::print_size;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
-use std::cell::RefCell;
+use hyper::header::{EXPECT, HeaderMap, HeaderValue};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// A body that has not been read; its reader takes it out.
-pub(crate) type Unread = Rc<RefCell<Option<Incoming>>>;
+#[derive(Debug)]
+pub(crate) struct Unread {
+    body: RefCell<Option<Incoming>>,
+    /// Whether its sender waits for `100 Continue`, which hyper sends when the body is read.
+    is_announced: Cell<bool>,
+}
+
+impl Unread {
+    /// Returns the body of a request with these headers.
+    pub(crate) fn new(headers: &HeaderMap, body: Incoming) -> Rc<Self> {
+        let expects = headers.get(EXPECT).map(HeaderValue::as_bytes);
+        Rc::new(Self {
+            body: RefCell::new(Some(body)),
+            is_announced: Cell::new(expects.is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"))),
+        })
+    }
+
+    /// Takes the body out, to read it.
+    pub(crate) fn take(&self) -> Option<Incoming> {
+        self.is_announced.set(false);
+        self.body.borrow_mut().take()
+    }
+}
 
 /// A request.
 pub(crate) struct Request {
     pub(crate) parts: hyper::http::request::Parts,
-    pub(crate) body: Unread,
+    pub(crate) body: Rc<Unread>,
     /// How long the body may take.
     pub(crate) pace: Pace,
 }
@@ -64,7 +87,7 @@ impl Request {
     /// # Errors
     /// [`Code::TooLarge`].
     pub(crate) fn check_length(&self, limit: u64, limit_name: &str) -> Result<(), Refusal> {
-        let body = self.body.borrow();
+        let body = self.body.body.borrow();
         if body.as_ref().is_some_and(|body| body.size_hint().lower() > limit) {
             return Err(too_large(limit, limit_name));
         }
@@ -84,7 +107,7 @@ impl Request {
     ) -> Result<Data, Refusal> {
         self.check_length(limit, limit_name)?;
         let mut gathering = Gathering::new(buffers);
-        let Some(mut body) = self.body.borrow_mut().take() else {
+        let Some(mut body) = self.body.take() else {
             return Ok(gathering.finish());
         };
         if body.is_end_stream() {
@@ -95,11 +118,11 @@ impl Request {
         let mut clock = BodyClock::start(self.pace);
         while let Some(data) = clock.next_data(&mut body).await? {
             if gathering.size() + data.len() as u64 > limit {
-                self.body.borrow_mut().replace(body);
+                self.body.body.replace(Some(body));
                 return Err(too_large(limit, limit_name));
             }
             if let Err(error) = gathering.push(&data).await {
-                self.body.borrow_mut().replace(body);
+                self.body.body.replace(Some(body));
                 return Err(no_room("the body", &error));
             }
         }
@@ -163,7 +186,11 @@ impl BodyClock {
 
 /// Reads and drops the rest of a refused request's body, within limits, so that its sender gets to read the answer.
 pub(crate) async fn discard(body: &Unread, pace: Pace) {
-    let Some(mut body) = body.borrow_mut().take() else {
+    if body.is_announced.get() {
+        // The sender has not sent it, and need not: it waits for the answer.
+        return;
+    }
+    let Some(mut body) = body.take() else {
         return;
     };
     let mut clock = BodyClock::start(pace);

@@ -181,6 +181,7 @@ impl<S: Service> Life<S> {
     pub(super) async fn answer(&self, line: &Line, mut request: Request<Incoming>) -> Result<Answered, Infallible> {
         let busy = self.place.busy();
         name_host(&mut request);
+        line.answers_by_closing(request.version() == Version::HTTP_10);
         let wrong = line.next_request().or_else(|| wrong_host(&request));
         let mut answer = match wrong {
             Some(wrong) => malformed(wrong),
@@ -292,6 +293,7 @@ async fn connection<S: Service>(accepted: Accepted, life: Life<S>, mut phase: wa
         }
     };
     if let Err(error) = ended {
+        line.break_off();
         life.service.ended(&life.caller, &error);
     } else if let Some((tunnel, _busy)) = line.switched() {
         let read = connection.into_parts().read_buf;

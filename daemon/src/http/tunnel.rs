@@ -2,7 +2,6 @@
 //! WebSocket: its bytes pass between the caller and the program until one of them ends.
 
 use super::line::Io;
-use super::passing::End;
 use bytes::Bytes;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -15,11 +14,20 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWriteExt as _, ReadBuf, copy, split};
 use tokio::sync::oneshot;
 
+/// Which side ended such a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The program, or its death.
+    Program,
+    /// The caller.
+    Caller,
+}
+
 /// The program's end of such a connection. If it is dropped, the program's connection is closed.
 #[derive(Debug)]
 pub struct Tunnel {
     program: Upgraded,
-    end: oneshot::Sender<End>,
+    end: oneshot::Sender<Side>,
     passed: Rc<Passed>,
     kept: Option<Box<dyn Any>>,
 }
@@ -35,7 +43,7 @@ impl Tunnel {
     /// Returns the tunnel to a program, and the receiver of its end. A dropped sender means that the caller was closed
     /// by fnd.
     #[must_use]
-    pub fn new(program: Upgraded) -> (Self, oneshot::Receiver<End>) {
+    pub fn new(program: Upgraded) -> (Self, oneshot::Receiver<Side>) {
         let (end, ended) = oneshot::channel();
         let tunnel = Self {
             program,
@@ -68,16 +76,16 @@ impl Tunnel {
             add(&passed.from_caller, read.len());
             copy(&mut from_caller, &mut to_program).await
         };
-        let ended = tokio::select! {
+        let (side, ended) = tokio::select! {
             // What the program has sent last reaches the caller: with both ends at once, this one is seen first.
             biased;
             // The other direction is dropped, and both sockets with it.
-            ended = copy(&mut from_program, &mut to_caller) => ended,
-            ended = to => ended,
+            ended = copy(&mut from_program, &mut to_caller) => (Side::Program, ended),
+            ended = to => (Side::Caller, ended),
         };
         let _ = to_caller.shutdown().await; // an error: the caller has gone
-        // Either side may break off such a connection at any time, so that is no failure of the program.
-        let _ = end.send(Ok(())); // an error: fnd is stopping
+        // Either side may break off such a connection at any time, so that is no failure of the program, unless it has died.
+        let _ = end.send(side); // an error: fnd is stopping
         if let Err(error) = ended {
             tracing::debug!("a connection after an upgrade broke off: {error}");
         }

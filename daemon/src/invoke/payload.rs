@@ -7,25 +7,40 @@ use fnd_core::json;
 use fnd_core::record::{Payload, is_json};
 use fnd_manifest::function::Mode;
 
+/// The type that `curl -d` states for every body.
+const FORM: &str = "application/x-www-form-urlencoded";
+
 /// Makes a body the payload of a function with a mode.
 ///
 /// # Errors
 /// [`Code::BadJson`] if it is called JSON and is none.
 pub(crate) fn put(payload: &mut Payload, data: Data, mode: Mode) -> Result<(), Refusal> {
-    if data.size() == 0 && payload.content_type.is_none() {
-        // Many clients send `Content-Length: 0` for a request without a body: that means no payload, not an empty one.
+    // Many clients send `Content-Length: 0`, or a content type, with a request without a body: that means no payload, not an
+    // empty one. A program that serves HTTP gets the request as it came.
+    if data.size() == 0 && (mode != Mode::Http || payload.content_type.is_none()) {
         payload.data = None;
         return Ok(());
     }
+    let of_type = |is: fn(&str) -> bool| payload.content_type.as_deref().is_some_and(is);
     // A program that serves HTTP decides itself which bodies it accepts.
-    if mode != Mode::Http && payload.content_type.as_deref().is_some_and(is_json) {
+    if mode != Mode::Http && (of_type(is_json) || of_type(is_form)) {
         let bytes = data
             .bytes()
             .map_err(|error| internal("read a body from the disk", &error))?;
-        check_json(&bytes)?;
+        if of_type(is_json) {
+            check_json(&bytes)?;
+        } else if bytes.first().is_some_and(|first| b"{[".contains(first)) && check_json(&bytes).is_ok() {
+            // The names of a form's fields are never a JSON value by chance: its sender forgot to state the type.
+            payload.content_type = Some("application/json".to_owned());
+        }
     }
     payload.data = Some(data);
     Ok(())
+}
+
+fn is_form(content_type: &str) -> bool {
+    let (media, _) = content_type.split_once(';').unwrap_or((content_type, ""));
+    media.trim().eq_ignore_ascii_case(FORM)
 }
 
 fn check_json(bytes: &[u8]) -> Result<(), Refusal> {
@@ -36,4 +51,50 @@ fn check_json(bytes: &[u8]) -> Result<(), Refusal> {
         return Err(refuse(Code::BadJson, detail));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns content type and payload, or the code of the refusal.
+    fn check(mode: Mode, content_type: Option<&str>, body: &str) -> String {
+        let mut payload = Payload {
+            content_type: content_type.map(str::to_owned),
+            ..Payload::default()
+        };
+        let data = Data::from(body.as_bytes().to_vec());
+        match put(&mut payload, data, mode) {
+            Ok(()) => {
+                let data = payload
+                    .data
+                    .map(|data| String::from_utf8(data.bytes().unwrap().into_owned()).unwrap());
+                format!("{} {data:?}", payload.content_type.unwrap_or_default())
+            }
+            Err(refusal) => format!("{:?}", refusal.problem.code),
+        }
+    }
+
+    #[test]
+    fn no_body_is_no_payload_whatever_its_type() {
+        for content_type in [None, Some("application/json"), Some("text/plain"), Some(FORM)] {
+            for mode in [Mode::Script, Mode::Handler] {
+                let expected = format!("{} None", content_type.unwrap_or_default());
+                assert_eq!(check(mode, content_type, ""), expected);
+            }
+        }
+        let json = Some("application/json");
+        assert_eq!(check(Mode::Http, json, ""), "application/json Some(\"\")");
+        assert_eq!(check(Mode::Script, json, " "), "\"bad-json\"");
+    }
+
+    #[test]
+    fn json_that_is_called_a_form_is_json() {
+        let form = |mode, body| check(mode, Some("application/x-www-form-urlencoded; charset=utf-8"), body);
+        assert_eq!(form(Mode::Handler, "[1]"), "application/json Some(\"[1]\")");
+        for body in ["a=1", "{", "{a}=1", "1"] {
+            assert!(form(Mode::Handler, body).starts_with(FORM), "{body}");
+        }
+        assert!(form(Mode::Http, "[1]").starts_with(FORM));
+    }
 }

@@ -10,6 +10,7 @@ use super::{Captured, Meta};
 use crate::output::kept::{Decoder, Line, Lines, Stream};
 use fnd_core::protocol::Level;
 use fnd_core::record::RunResult;
+use fnd_core::supervisor::TooLarge;
 use std::borrow::Cow;
 
 mod error_line;
@@ -287,6 +288,18 @@ impl Capture {
         let data = std::mem::take(&mut self.result);
         let fits = self.stdout.bytes <= self.meta.result_max;
         (fits && !data.is_empty()).then(|| super::result::of(data))
+    }
+
+    /// Returns standard output where it would be the result if it were not too large.
+    pub(super) fn output_too_large(&self) -> Option<TooLarge> {
+        let bytes = self.stdout.bytes;
+        let is_too_large = self.gives_result && !self.withheld && bytes > self.meta.result_max;
+        is_too_large.then_some(TooLarge { bytes, is_output: true })
+    }
+
+    /// Says that standard output is not the result, whatever its size.
+    pub(super) fn is_log_only(&mut self) {
+        self.gives_result = false;
     }
 
     /// Returns whether a line has begun and not ended.

@@ -56,6 +56,7 @@ use fnd_core::access::Reach;
 use fnd_core::api::LogLine;
 use fnd_core::mask::Mask;
 use fnd_core::record::RunResult;
+use fnd_core::supervisor::TooLarge;
 use fnd_core::triggers::cgi;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use rustix::event::{EventfdFlags, eventfd};
@@ -106,8 +107,8 @@ pub struct Captured {
     pub dropped_bytes: u64,
     /// The content of `$FND_RESULT` if it was written, else standard output if that is not larger than a result may be.
     pub result: Option<RunResult>,
-    /// Size of `$FND_RESULT`, or of a CGI document, if that exceeds `limits.result`.
-    pub result_too_large: Option<u64>,
+    /// What would be the result if it did not exceed `limits.result`.
+    pub result_too_large: Option<TooLarge>,
     /// Why standard output is no CGI document.
     pub bad_answer: Option<String>,
     /// The line of standard error that says why the program failed, at most 4 KiB.
@@ -130,7 +131,10 @@ impl Captured {
     /// Reads standard output as a CGI document.
     fn read_document(&mut self, result_max: u64) {
         if self.stdout_bytes > result_max {
-            self.result_too_large = Some(self.stdout_bytes);
+            self.result_too_large = Some(TooLarge {
+                bytes: self.stdout_bytes,
+                is_output: false, // a document is no log
+            });
             return;
         }
         let printed = self.result.take().map(|printed| printed.data).unwrap_or_default();

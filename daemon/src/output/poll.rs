@@ -311,6 +311,9 @@ impl Thread {
         }
         let capture = &mut running.capture;
         let key = capture.meta.key();
+        if result.as_ref().is_some_and(result::is_written) {
+            capture.is_log_only();
+        }
         self.io.sinks.end(capture);
         let captured = result::conclude(capture, worker, result);
         // Before `done`: once the end is recorded the worker is not adopted any more, and its pipes are gone.

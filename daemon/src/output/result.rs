@@ -4,6 +4,7 @@ use super::Captured;
 use super::capture::Capture;
 use bytes::Bytes;
 use fnd_core::record::RunResult;
+use fnd_core::supervisor::TooLarge;
 use fnd_wire::ids::WorkerId;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,6 +37,11 @@ pub(super) enum Written {
     Yes(RunResult),
     /// It is larger than a result may be; its size.
     TooLarge(u64),
+}
+
+/// Returns whether a `$FND_RESULT` file was written.
+pub(super) fn is_written(file: &OwnedFd) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|stat| stat.st_size > 0)
 }
 
 /// Reads a `$FND_RESULT` file through its descriptor, `max` bytes at most.
@@ -79,11 +85,14 @@ pub(super) fn conclude(capture: &mut Capture, worker: WorkerId, file: Option<Own
     let withheld = capture.is_withheld();
     match file.filter(|_| !withheld).map(|file| read(file, result_max)) {
         None | Some(Ok(Written::No)) if capture.meta.cgi && !withheld => captured.read_document(result_max),
-        None | Some(Ok(Written::No)) => {}
+        None | Some(Ok(Written::No)) => captured.result_too_large = capture.output_too_large(),
         Some(Ok(Written::Yes(written))) => captured.result = Some(written),
         Some(Ok(Written::TooLarge(size))) => {
             captured.result = None;
-            captured.result_too_large = Some(size);
+            captured.result_too_large = Some(TooLarge {
+                bytes: size,
+                is_output: false,
+            });
         }
         Some(Err(error)) => tracing::warn!("failed to read the result of {worker} ({error}), taking its output"),
     }

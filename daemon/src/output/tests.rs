@@ -188,7 +188,41 @@ fn the_result_file_wins_if_it_was_written() {
         },
     );
     let captured = running.finish(3, written(b"1234"));
-    assert_eq!((captured.result, captured.result_too_large), (None, Some(4)));
+    assert_eq!(
+        (captured.result, captured.result_too_large),
+        (None, too_large(4, false))
+    );
+}
+
+fn too_large(bytes: u64, is_output: bool) -> Option<TooLarge> {
+    Some(TooLarge { bytes, is_output })
+}
+
+/// Where the file was written, standard output is log, whatever its size.
+#[test]
+fn output_larger_than_a_result_is_no_result_and_nobody_misses_it_beside_a_file() {
+    let running = Running::new();
+    let small = |id| Meta {
+        result_max: 3,
+        ..meta(id)
+    };
+    let (mut out, _err) = running.attach(1, small(1));
+    out.write_all(b"1234").unwrap();
+    drop(out);
+    let captured = running.finish(1, None);
+    assert_eq!((captured.result, captured.result_too_large), (None, too_large(4, true)));
+    assert!(running.kept()[1].1.contains("limits.result"));
+    let (mut out, _err) = running.attach(2, small(2));
+    out.write_all(b"5678").unwrap();
+    drop(out);
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(b"[1]").unwrap();
+    let captured = running.finish(2, Some(file));
+    assert_eq!(
+        (&*captured.result.unwrap().data, captured.result_too_large),
+        (&b"[1]"[..], None)
+    );
+    assert_eq!(running.kept().len(), 3, "the note is there once");
 }
 
 fn document(id: u128) -> Meta {
@@ -236,7 +270,7 @@ fn a_cgi_document_that_is_none_or_too_large_is_no_answer() {
     let (why, size) = ends(1, b"Hello\n");
     assert!(why.unwrap().contains("line 1 of its output is not a header") && size.is_none());
     assert!(ends(2, b"").0.unwrap().contains("nothing"));
-    assert_eq!(ends(3, &vec![b'x'; 300_001]), (None, Some(300_001)));
+    assert_eq!(ends(3, &vec![b'x'; 300_001]), (None, too_large(300_001, false)));
     // `$FND_RESULT` is a result like any other.
     let (mut out, _err) = running.attach(4, document(4));
     out.write_all(b"no header\n").unwrap();
@@ -266,7 +300,10 @@ fn a_flood_is_read_to_its_end_and_kept_within_bounds() {
     let captured = running.finish(1, None);
     let total = (block.len() * blocks + 8) as u64;
     assert_eq!(captured.stdout_bytes, total);
-    assert_eq!((captured.result, captured.result_too_large), (None, None));
+    assert_eq!(
+        (captured.result, captured.result_too_large),
+        (None, too_large(total, true))
+    );
     let kept = running.kept();
     let bytes: usize = kept
         .iter()

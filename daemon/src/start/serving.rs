@@ -281,6 +281,7 @@ async fn supervise(
         () = starter::watch(cli, daemon) => (Ok(()), false),
     };
     systemd::stopping();
+    daemon.inbox.leaves();
     stop();
     if begun.get() && !served {
         // Answers that are on their way may still arrive.

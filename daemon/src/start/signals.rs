@@ -60,6 +60,7 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, stop: &impl Fn(), spawner_stays: 
             Some(_) if spawner_stays && draining.is_none() => {
                 tracing::info!("stopping: running work continues with fnd-spawner");
                 // New connections wait in the socket for the next fnd.
+                daemon.inbox.leaves();
                 stop();
                 draining = Some(Box::pin(handed_over(Rc::clone(daemon))));
             }

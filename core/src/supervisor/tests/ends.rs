@@ -1,15 +1,24 @@
 //! How attempts end: verdicts, timeout, deadline, cancel.
 
 use super::bench::*;
-use crate::outcome::{Class, Reason};
-use crate::supervisor::{Action, Answered, Event, Exited, FunctionKind, Poll, Pool, ReplyTo, Retry, Rules, Submit};
+use crate::outcome::{Class, Reason, Trigger};
+use crate::supervisor::{
+    Action, Answered, Event, Exited, FunctionKind, Poll, Pool, ReplyTo, Retry, Rules, Submit, TooLarge,
+};
 use fnd_wire::frame::ExitStatus::{self, Code, Signal};
 use fnd_wire::ids::WorkerId;
 
 /// Runs one attempt to this end and checks reason and message.
 fn check(rules: Rules, exited: Exited, expected: &str) {
+    check_run(rules, Trigger::Manual, exited, expected);
+}
+
+fn check_run(rules: Rules, trigger: Trigger, exited: Exited, expected: &str) {
     let mut b = Bench::with(rules);
-    b.submit(1);
+    b.event(Event::Submit(Box::new(Submit {
+        trigger,
+        ..submit("f", 1)
+    })));
     b.spawned(1);
     b.exited(exited);
     let record = b.last.iter().find_map(|action| match action {
@@ -128,16 +137,44 @@ fn a_refused_fork_is_the_reason_of_an_error_exit_only() {
     check(rules(), refused(Code(75)), "transient | fork: retry");
 }
 
+fn large(code: u8, is_output: bool) -> Exited {
+    let bytes = 7_000_000;
+    Exited {
+        result_too_large: Some(TooLarge { bytes, is_output }),
+        ..exit(1, Code(code))
+    }
+}
+
 #[test]
 fn a_result_too_large_is_an_error() {
-    let large = |code| Exited {
-        result_too_large: Some(7_000_000),
-        ..exit(1, Code(code))
-    };
     let words = "result-too-large | the result has 7000000 bytes, the limit is 6 MiB (limits.result)";
-    check(rules(), large(0), words);
-    check(polling(), large(99), words);
-    check(rules(), large(4), "exit-4 | exit code 4");
+    check(rules(), large(0, false), words);
+    check(polling(), large(99, false), words);
+    check(rules(), large(4, false), "exit-4 | exit code 4");
+    let words = "result-too-large | standard output has 7000000 bytes, a result may have 6 MiB (limits.result)";
+    check(rules(), large(0, true), words);
+    check(polling(), large(99, true), words);
+    check(rules(), large(4, true), "exit-4 | exit code 4");
+}
+
+#[test]
+fn output_too_large_for_a_result_is_log_where_nobody_asked_for_a_result() {
+    let words = "ok | standard output has 7000000 bytes, a result may have 6 MiB (limits.result): it is log only";
+    let failed = "result-too-large | standard output has 7000000 bytes, a result may have 6 MiB (limits.result)";
+    for (trigger, is_output, expected) in [
+        (Trigger::Schedule, true, words),
+        (Trigger::Event, true, words),
+        (Trigger::Http, true, failed),
+        (Trigger::Function, true, failed),
+        (Trigger::Redrive, true, failed),
+        (
+            Trigger::Schedule,
+            false,
+            "result-too-large | the result has 7000000 bytes, the limit is 6 MiB (limits.result)",
+        ),
+    ] {
+        check_run(rules(), trigger, large(0, is_output), expected);
+    }
 }
 
 #[test]

@@ -133,7 +133,7 @@ async fn in_status_file(call: &Call, answer: &Answer, function: &FunctionName) {
 /// Passes the body on to the program as a stream, and its answer to the caller.
 async fn pass(call: &Call, request: Submit, limit: u64) -> Result<Answered, Refusal> {
     call.request.check_length(limit, "limits.body")?;
-    let Some(body) = call.request.body.borrow_mut().take() else {
+    let Some(body) = call.request.body.take() else {
         return Err(refuse(
             Code::BadRequest,
             "the connection ended before the whole body had come",

@@ -81,7 +81,7 @@ use super::call::Call;
 use super::granted::Granted;
 use super::peer::Peer;
 use crate::http::limits::Pace;
-use crate::http::request::{Request, discard};
+use crate::http::request::{Request, Unread, discard};
 use crate::http::response::{Answered, Refusal, problem};
 use audit::Auditing;
 pub(super) use audit::refused_at_socket;
@@ -91,7 +91,6 @@ use fnd_manifest::settings::Role;
 use futures_util::future::LocalBoxFuture;
 use hyper::Method;
 use hyper::body::Incoming;
-use std::cell::RefCell;
 use std::rc::Rc;
 
 type Handling = LocalBoxFuture<'static, Result<Answered, Refusal>>;
@@ -224,7 +223,7 @@ pub(crate) async fn answer(
 ) -> Answered {
     let (parts, body) = request.into_parts();
     let mut audit = Auditing::new(&backend, peer);
-    let unread = Rc::new(RefCell::new(Some(body)));
+    let unread = Unread::new(&parts.headers, body);
     let outcome = async {
         let (route, places) = find(&parts.method, parts.uri.path(), reach).inspect_err(|_| {
             // A caller without a role is refused whatever it asks.

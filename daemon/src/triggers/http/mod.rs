@@ -34,7 +34,7 @@ use crate::control::backend::EventBackend as _;
 use crate::http::connections::{Connection, Full, Owner};
 use crate::http::limits::{Limits, Pace};
 use crate::http::listen::socket::{Accepted, Peer};
-use crate::http::request::{Request, discard};
+use crate::http::request::{Request, Unread, discard};
 use crate::http::response::{Answered, Refusal, count, header, problem, refuse, refuse_for_now, whole};
 use crate::http::server::{self, Service, Stop};
 use access::Access;
@@ -49,7 +49,6 @@ use hyper::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
     ACCESS_CONTROL_REQUEST_METHOD, ALLOW, HeaderValue, ORIGIN, VARY, WWW_AUTHENTICATE,
 };
-use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The path that answers whether fnd serves.
@@ -90,7 +89,7 @@ impl Service for Public {
 
     async fn answer(&self, peer: &Peer, request: hyper::Request<Incoming>) -> Answered {
         let (parts, body) = request.into_parts();
-        let unread = Rc::new(RefCell::new(Some(body)));
+        let unread = Unread::new(&parts.headers, body);
         let mut access = Access::begins(&self.listener, &self.control, &parts, peer);
         let request = Request {
             parts,

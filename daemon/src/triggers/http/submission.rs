@@ -217,7 +217,7 @@ impl Public {
     /// Passes the body on to the program as a stream, and its answer to the caller.
     async fn pass(&self, request: Request, submit: Submit, bounds: &Bounds) -> Result<Answered, Refusal> {
         request.check_length(bounds.body, "limits.body")?;
-        let Some(body) = request.body.borrow_mut().take() else {
+        let Some(body) = request.body.take() else {
             return Err(refuse(
                 Code::BadRequest,
                 "the connection ended before the whole body had come",

@@ -2,11 +2,11 @@
 
 use super::address::Address;
 use super::exchange::{self, ExchangeError, Sent};
-use super::{Server, Upload};
+use super::{DEATH_SHOWS, DEATH_SHOWS_LATER, Server, Upload};
 use crate::driver::inbox::{Inbox, Input};
 use crate::http::headers::put_upgrade;
 use crate::http::passing::{Headed, Passing, PassingEnd};
-use crate::http::tunnel::Tunnel;
+use crate::http::tunnel::{Side, Tunnel};
 use crate::workers::environment;
 use bytes::Bytes;
 use fnd_core::data::Data;
@@ -28,7 +28,11 @@ use tokio::sync::oneshot;
 
 /// How long a broken connection waits for the news that its worker has ended, which gives the better reason: a process
 /// closes its sockets a moment before its end is reported.
-const EXIT_WAIT: Duration = Duration::from_secs(1);
+pub(super) const EXIT_WAIT: Duration = Duration::from_secs(1);
+
+/// Why an answer is not whole whose worker died.
+const CUT: &str = "the program ended before its answer did";
+
 /// A request that is being answered.
 pub(super) struct Open(Rc<Server>);
 
@@ -132,11 +136,8 @@ type Outcome = ((Reason, String), Option<RunResult>);
 /// The message that a caller gets once the end of the call is in the table of calls in flight.
 enum Afterwards {
     Nothing,
-    /// The body is over: dropping this sends the rest of the body.
-    End {
-        #[expect(dead_code, reason = "it is dropped")]
-        kept: oneshot::Sender<()>,
-    },
+    /// The body is over: this sends the rest of the body. Dropped, it breaks the body off.
+    End(oneshot::Sender<()>),
     /// The whole answer, which has no body.
     Answer(oneshot::Sender<Headed>, Headed),
 }
@@ -147,7 +148,10 @@ impl Afterwards {
             Self::Answer(answer, headed) => {
                 let _ = answer.send(headed); // an error: the caller has gone
             }
-            Self::Nothing | Self::End { .. } => {}
+            Self::End(kept) => {
+                let _ = kept.send(()); // an error: the caller has gone
+            }
+            Self::Nothing => {}
         }
     }
 }
@@ -167,9 +171,17 @@ impl Task {
         };
         let (how, result) = match sent {
             Ok(outcome) => outcome,
-            // The worker's end gives the better reason.
-            Err(ExchangeError::Worker(_)) if open.0.ends_within(EXIT_WAIT).await => return,
-            Err(ExchangeError::Worker(why)) => ((Reason::BadAnswer, why), None),
+            Err(ExchangeError::Worker(why)) => {
+                // The caller sees at once that its answer is cut off.
+                afterwards = Afterwards::Nothing;
+                // The worker's end gives the better reason.
+                if open.0.ends_within(EXIT_WAIT).await {
+                    return;
+                }
+                ((Reason::BadAnswer, why), None)
+            }
+            // The next fnd records it as interrupted.
+            Err(ExchangeError::Caller) if self.inbox.is_leaving() => return,
             Err(ExchangeError::TooLarge) => {
                 let why = "the body of the request is larger than limits.body".to_owned();
                 ((Reason::Cancelled, why), None)
@@ -198,6 +210,9 @@ impl Task {
             let why = format!("the answer is larger than {limit} (limits.result)");
             return Ok(((Reason::ResultTooLarge, why), None));
         };
+        if !exchange::shows_its_end(&parts.headers) && server.has_died(DEATH_SHOWS).await {
+            return Err(ExchangeError::Worker(exchange::broken_off(CUT)));
+        }
         let kept = exchange::kept(parts.status, &parts.headers);
         let stated = kept.content_type.as_deref();
         let json = stated.is_none_or(is_json) && serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
@@ -248,12 +263,12 @@ impl Task {
             }
         };
         if answered.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return self.switch(answered, answer).await;
+            return self.switch(server, answered, answer).await;
         }
         let how = judged(answered.status());
         let (parts, body) = answered.into_parts();
         let (body, end) = Passing::new(body);
-        let is_empty = body.is_empty();
+        let (is_empty, shows_its_end) = (body.is_empty(), exchange::shows_its_end(&parts.headers));
         let headed = Headed::Answer(self.invocation, Box::new(Response::from_parts(parts, body)));
         if is_empty {
             *afterwards = Afterwards::Answer(answer, headed);
@@ -261,8 +276,11 @@ impl Task {
         }
         answer.send(headed).map_err(|_| ExchangeError::Caller)?;
         let PassingEnd { ended, kept } = end;
-        *afterwards = Afterwards::End { kept };
+        *afterwards = Afterwards::End(kept);
         match ended.await {
+            Ok(Ok(())) if !shows_its_end && server.has_died(DEATH_SHOWS).await => {
+                Err(ExchangeError::Worker(exchange::broken_off(CUT)))
+            }
             Ok(Ok(())) => Ok((how, None)),
             // The worker may have begun its answer before it read the body, which broke off then.
             Ok(Err(cause)) => Err(of_body
@@ -278,6 +296,7 @@ impl Task {
     /// that connection, and either side may end it.
     async fn switch(
         &self,
+        server: &Server,
         mut answered: Response<Incoming>,
         answer: oneshot::Sender<Headed>,
     ) -> Result<Outcome, ExchangeError> {
@@ -287,8 +306,10 @@ impl Task {
         let headed = Headed::Switched(self.invocation, Box::new(answered.map(|_| tunnel)));
         answer.send(headed).map_err(|_| ExchangeError::Caller)?;
         match ended.await {
-            Ok(Ok(())) => Ok((judged(StatusCode::SWITCHING_PROTOCOLS), None)),
-            Ok(Err(cause)) => Err(ExchangeError::Worker(exchange::broken_off(&cause))),
+            Ok(Side::Program) if server.has_died(DEATH_SHOWS_LATER).await => {
+                Err(ExchangeError::Worker(exchange::broken_off(CUT)))
+            }
+            Ok(Side::Program | Side::Caller) => Ok((judged(StatusCode::SWITCHING_PROTOCOLS), None)),
             Err(_) => Err(ExchangeError::Caller),
         }
     }

@@ -16,7 +16,7 @@ use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1;
-use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, UPGRADE};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::cell::Cell;
@@ -210,6 +210,12 @@ pub(crate) async fn probe(
             Err(format!("no request was sent to `{path}`"))
         }
     }
+}
+
+/// Returns whether the end of an answer's body shows by the body itself, not only by the end of its connection: it states its
+/// length, or comes in chunks (RFC 9112, section 6.3).
+pub(crate) fn shows_its_end(headers: &HeaderMap) -> bool {
+    headers.contains_key(CONTENT_LENGTH) || headers.contains_key(TRANSFER_ENCODING)
 }
 
 /// Reads a whole body of at most `max` bytes; absent if it is larger.

@@ -27,6 +27,7 @@ use crate::http::paced::Paced;
 use crate::http::passing::Headed;
 use crate::workers::Workers;
 use crate::workers::http::address::Address;
+use crate::workers::http::call::EXIT_WAIT;
 use crate::workers::http::endpoint::Endpoint;
 use crate::workers::http::key::WorkerKey;
 use fnd_core::supervisor::{CallOrder, FunctionKind, Rules};
@@ -35,7 +36,7 @@ use fnd_wire::frame::Exited;
 use fnd_wire::ids::WorkerId;
 use hyper::header::HeaderValue;
 use std::cell::{Cell, RefCell};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -45,6 +46,15 @@ use tokio::task::AbortHandle;
 /// How long the answers that a worker left in its sockets are read after its end. Only a caller that does not read
 /// takes longer.
 const READ_OUT_MAX: Duration = Duration::from_millis(500);
+/// How long the end of an answer that only the end of its connection shows is held back, until the worker's death would be
+/// known or its socket would be closed: the kernel closes the sockets of a process in one go, but on a busy machine the process may lose
+/// the CPU in between.
+const DEATH_SHOWS: Duration = Duration::from_millis(30);
+/// The same where no caller waits for it.
+const DEATH_SHOWS_LATER: Duration = Duration::from_millis(300);
+/// How long a connection to a worker may take that shows whether it still listens.
+const LISTENS_MAX: Duration = Duration::from_millis(500);
+
 /// A caller's request on its way to a worker.
 pub(crate) struct Upload {
     /// The body that the caller sends.
@@ -68,6 +78,8 @@ pub(crate) struct Server {
     open: Cell<usize>,
     /// Whether the worker has ended. Also signals each change of `open`.
     ended: watch::Sender<bool>,
+    /// Whether fnd has begun to end the worker.
+    is_ending: Cell<bool>,
 }
 
 /// A task that checks whether a worker is ready.
@@ -87,6 +99,7 @@ impl Server {
             endpoint: RefCell::new(endpoint),
             open: Cell::new(0),
             ended: watch::channel(false).0,
+            is_ending: Cell::new(false),
         })
     }
 
@@ -98,6 +111,30 @@ impl Server {
     /// Returns whether no request is being answered.
     pub(crate) fn is_quiet(&self) -> bool {
         self.open.get() == 0
+    }
+
+    /// Returns whether a worker seems to have died whose connection has ended. The end of a connection says nothing by itself: the
+    /// kernel closes the sockets of a process that is killed as the process would, all at about the same time. So the worker
+    /// is dead or dying if it does not listen any more.
+    async fn seems_dead(&self, shows: Duration) -> bool {
+        if self.is_ending.get() || self.ends_within(shows).await || self.is_ending.get() {
+            return true;
+        }
+        let Some(address) = self.endpoint().address else {
+            return false;
+        };
+        match tokio::time::timeout(LISTENS_MAX, address.connect()).await {
+            Ok(Err(error)) => matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound),
+            // It listens, or is slow.
+            Ok(Ok(_)) | Err(_) => false,
+        }
+    }
+
+    /// Returns whether the end of a connection was the worker's death, whose reason is or will be known. `shows` is the time
+    /// that this may take while the worker lives.
+    async fn has_died(&self, shows: Duration) -> bool {
+        // A server that closes its socket after one request, and lives on, has answered.
+        self.seems_dead(shows).await && (self.is_ending.get() || self.ends_within(EXIT_WAIT).await)
     }
 
     /// Returns whether the worker ends within a time.
@@ -160,6 +197,13 @@ pub(crate) fn variables(endpoint: &Endpoint) -> impl Iterator<Item = (String, fn
 impl Workers {
     fn server(&self, worker: WorkerId) -> Option<&Rc<Server>> {
         self.attached.get(&worker)?.member.as_ref()?.server.as_ref()
+    }
+
+    /// Says that fnd has begun to end a worker: what it answers from now on may be cut off.
+    pub(crate) fn is_ending(&self, worker: WorkerId) {
+        if let Some(server) = self.server(worker) {
+            server.is_ending.set(true);
+        }
     }
 
     /// Probes whether a worker is ready, until it is or is gone. A worker that reports readiness itself is not probed.

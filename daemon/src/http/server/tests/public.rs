@@ -7,7 +7,7 @@ use crate::http::limits::Pace;
 use crate::http::listen::socket::Peer;
 use crate::http::listen::tls::{Tls, tests as pairs};
 use crate::http::listen::{Address, Listeners, tls::Security};
-use crate::http::request;
+use crate::http::request::{self, Unread, discard};
 use crate::http::response::{count, refuse_for_now, whole};
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -81,16 +81,20 @@ impl Service for Public {
             .get(HOST)
             .map_or("", |host| host.to_str().unwrap())
             .to_owned();
+        let unread = Unread::new(&parts.headers, body);
         let request = request::Request {
             parts,
-            body: Rc::new(RefCell::new(Some(body))),
+            body: Rc::clone(&unread),
             pace: Pace::REMOTE,
         };
         let read = request.read_body(&self.buffers, 1 << 20, "a limit").await;
         left.1 = true;
         let body = match read {
             Ok(body) => body,
-            Err(refusal) => return problem(&refusal),
+            Err(refusal) => {
+                discard(&unread, Pace::REMOTE).await;
+                return problem(&refusal);
+            }
         };
         let size = usize::try_from(body.size()).unwrap();
         self.seen.requests.borrow_mut().push((path.clone(), size));
@@ -196,6 +200,21 @@ pub(super) async fn secured(here: &Here, config: &Arc<rustls::ClientConfig>) -> 
 }
 
 const GET: &str = "GET /a HTTP/1.1\r\nhost: example.com\r\nconnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn a_body_that_is_refused_by_its_length_is_not_asked_for() {
+    serve_here(async |here| {
+        for (length, expected) in [(5, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200"), (2 << 20, "HTTP/1.1 413")] {
+            let head = format!(
+                "POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\nexpect: 100-continue\r\ncontent-length: {length}\r\n\r\n"
+            );
+            let body = if length == 5 { "hello" } else { "" };
+            let answer = exchange(plain(&here).await, format!("{head}{body}").as_bytes()).await;
+            assert!(answer.starts_with(expected), "{answer}");
+        }
+    })
+    .await;
+}
 
 #[tokio::test]
 async fn a_certificate_is_replaced_while_connections_go_on() {
