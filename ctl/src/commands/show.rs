@@ -105,7 +105,8 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
         let since = distance(Some(&told.since), now);
         ("alert", format!("{} {since}", told.alert.as_str()))
     });
-    for (name, value) in lines.into_iter().chain(told) {
+    let left_out = left_out(&detail.more.manifest).map(|keys| ("left out", keys));
+    for (name, value) in lines.into_iter().chain(told).chain(left_out) {
         out.line(&format!("{name:13} {}", escape(&value, false)))?;
     }
     settings(out, &detail.more.manifest)?;
@@ -122,7 +123,7 @@ fn settings(out: &Output, manifest: &Value) -> Result<(), Failure> {
     let print = |line: &String| out.line(&format!("  {}", escape(line, false)));
     let all = flat(manifest)
         .into_iter()
-        .filter(|line| !line.starts_with("written = "));
+        .filter(|line| !line.starts_with("written = ") && !line.starts_with("left_out = "));
     let (mut own, defaults): (Vec<_>, Vec<_>) = all.partition(|line| is_own(line, manifest));
     // fnd gives the values to admins only.
     let env = manifest.get("env").and_then(Value::as_object);
@@ -142,6 +143,13 @@ fn settings(out: &Output, manifest: &Value) -> Result<(), Failure> {
         defaults.iter().try_for_each(print)?;
     }
     Ok(())
+}
+
+/// Returns the keys of `[defaults]` that the function does without, since its files do not belong to root.
+fn left_out(manifest: &Value) -> Option<String> {
+    let keys: Vec<&str> = manifest["left_out"].as_array()?.iter().filter_map(Value::as_str).collect();
+    let why = "in [defaults] of fnd.toml: only for functions whose code and manifest belong to root";
+    Some(format!("{} ({why})", keys.join(", ")))
 }
 
 /// Returns whether a setting of a manifest is the function's own: it stands in its manifest.

@@ -155,5 +155,8 @@ keys! {
         /// Paths of the keys in the function's own manifest, such as `limits.timeout`, sorted. All other values are defaults.
         #[serde(default)]
         written: Vec<String>,
+        /// Paths of the keys of `[defaults]` that it does without, because only functions of root may have them, sorted.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left_out: Vec<String>,
     }
 }

@@ -22,6 +22,7 @@
 //! - `project`: Python projects whose files would be functions
 //! - `release`: where calls cannot be shared between releases
 //! - `resolve`: defaults, sizes, and keys that exclude each other
+//! - `root_defaults`: which keys of `[defaults]` functions get that do not belong to root
 //! - `route`: values of `[[http]]`
 //! - `routes`: what routes of a function exclude
 //! - `sandbox`: values of `[sandbox]`
@@ -49,6 +50,7 @@ pub mod project;
 mod release;
 pub mod resolve;
 pub mod route;
+mod root_defaults;
 mod routes;
 pub mod sandbox;
 mod sandboxes;

@@ -7,6 +7,7 @@ use super::follow_ups;
 use super::keys::Build;
 use super::pool::pool;
 use super::release;
+use super::root_defaults;
 use super::routes;
 use super::sandboxes;
 use super::schedules;
@@ -94,7 +95,11 @@ pub struct Subject<'a> {
 
 /// Returns the manifest. If the report says that the function is refused, the manifest must not be used.
 pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>, report: &mut Report<'_>) -> Manifest {
-    let merged = merged(own, configuration, report);
+    let (defaults, left_out) = match subject.trusted {
+        true => (configuration.defaults.clone(), Vec::new()),
+        false => root_defaults::for_others(configuration),
+    };
+    let merged = merged((&defaults, own), configuration, report);
     let pick = Pick {
         table: &merged,
         keys: Manifest::KEYS,
@@ -103,6 +108,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     manifest.mode = subject.mode;
     manifest.runtime.clone_from(&subject.runtime.summary.id);
     manifest.written = tree::paths(own);
+    manifest.left_out = left_out;
     manifest.on_load = match pick.written("on_load").map(|node| &node.value) {
         // Running it once might do harm. If its own manifest says when it runs, there is no doubt.
         _ if report.doubtful() && !own.contains_key("on_load") => false,
@@ -158,10 +164,10 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
 
 /// Merges `[defaults]` and its size below the function's own keys and its size. A size fills in `[limits]` of its own
 /// layer; explicit values in that layer's `[limits]` have priority.
-fn merged(own: &Table, configuration: &Configuration, report: &mut Report<'_>) -> Table {
+fn merged((defaults, own): (&Table, &Table), configuration: &Configuration, report: &mut Report<'_>) -> Table {
     let mut result = Table::new();
     let mut limits = Table::new();
-    for layer in [&configuration.defaults, own] {
+    for layer in [defaults, own] {
         if let Some(size) = layer.get("size") {
             match configuration.sizes.get(&size.value.text()).map(|preset| &preset.value) {
                 Some(Value::Table(preset)) => tree::merge(&mut limits, preset.clone()),

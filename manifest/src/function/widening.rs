@@ -1,4 +1,5 @@
 //! What only files of root may widen: the spawner refuses the same keys (`Sandbox::widens` in `wire/src/sandbox.rs`).
+//! `root_defaults` has taken such keys of `[defaults]` away before.
 
 use super::file::FileAction;
 use super::resolve::{Report, place, written};
@@ -68,7 +69,6 @@ fn check_keys(sandbox: &Sandbox, pick: Pick<'_>, configuration: &Configuration, 
     for key in wider(sandbox, configuration) {
         let path = format!("sandbox.{key}");
         let node = pick.written(&path);
-        let inherited = node.is_some_and(|node| node.at.source < configuration.sources.len());
         let message = match (key, node) {
             ("profile" | "syscalls", Some(node)) => format!(
                 "`{path} = \"{}\"` is weaker than the configured profile `{}`: it is only for functions whose code and \
@@ -82,11 +82,7 @@ fn check_keys(sandbox: &Sandbox, pick: Pick<'_>, configuration: &Configuration, 
             ),
             _ => format!("`{path}` is only for functions whose code and manifest belong to root"),
         };
-        let help = if inherited {
-            format!("let root own the files (`chown root:root`), or remove `{key}` from `[defaults]`")
-        } else {
-            "let root own the files (`chown root:root`), or remove the setting".to_owned()
-        };
+        let help = "let root own the files (`chown root:root`), or remove the setting";
         report.add(
             node.map(|node| &node.at),
             Diagnostic::error("not-trusted", message).with_help(help),

@@ -334,6 +334,58 @@ fn only_files_of_root_widen() {
     }
 }
 
+/// Returns what a bash script has of `[defaults]`, and the keys that it does without.
+#[track_caller]
+fn with_defaults(settings: &str, manifest: &str, trusted: bool) -> (Manifest, Vec<String>) {
+    let mut function = single(file("/f/x.sh", b"echo\n"), Some(manifest));
+    function.files.iter_mut().for_each(|file| file.trusted = trusted);
+    let verdict = judge(settings).function(&function).verdict;
+    let manifest = verdict
+        .manifest
+        .unwrap_or_else(|| panic!("{:?}", reported(&verdict.diagnostics)));
+    let left_out = manifest.left_out.clone();
+    (manifest, left_out)
+}
+
+/// `[defaults]` of root's configuration asks for nothing in the name of people who do not own their files as root does.
+#[test]
+fn defaults_for_functions_of_root_are_left_out_for_others() {
+    let settings = "[users]\nallow = [\"adm\", \"www-data\"]\n[defaults]\nbindings = [\"db\"]\n[defaults.secrets]\nKEY = \"key\"\n\
+        [defaults.env]\nA = \"1\"\n[defaults.limits]\nmemory = \"64M\"\n[defaults.access]\ninvoke = [\"*\"]\nstate = []\n\
+        [defaults.build]\nsecrets = [\"npmrc\"]\n[defaults.sandbox]\nuser = \"www-data\"\ngroups = [\"adm\"]\n\
+        read_only = [\"/home/ada\"]\nread_write = [\"/srv/out\"]\ndevices = [\"/dev/fuse\"]\nproc = \"full\"\nsyscalls = \"standard\"\n\
+        hide = [\"/opt/x\"]\nnetwork = \"none\"\n";
+    let (of_root, nothing) = with_defaults(settings, "", true);
+    assert!(nothing.is_empty() && of_root.sandbox.user.is_some() && !of_root.secrets.is_empty());
+    let (of_others, left_out) = with_defaults(settings, "", false);
+    assert_eq!(
+        left_out,
+        [
+            "access",
+            "bindings",
+            "build.secrets",
+            "sandbox.devices",
+            "sandbox.groups",
+            "sandbox.proc",
+            "sandbox.read_only",
+            "sandbox.read_write",
+            "sandbox.syscalls",
+            "sandbox.user",
+            "secrets"
+        ]
+    );
+    assert_eq!((of_others.limits.memory, of_others.env["A"].as_str()), (64 << 20, "1"));
+    // Keys that take something away hold for everybody.
+    assert_eq!(of_others.sandbox.hide, ["/opt/x"]);
+    assert_eq!(of_others.sandbox.network, crate::function::network::Network::None);
+    // Nothing to leave out: an empty list, and words that open no more than the profile.
+    let narrow = "[defaults.sandbox]\nprofile = \"standard\"\nread_only = []\nsyscalls = \"strict\"\n";
+    assert!(with_defaults(narrow, "", false).1.is_empty());
+    // What the function's own file asks for is refused as before.
+    let (refused, problems) = answer(&mut judge(settings), "[sandbox]\nread_only = [\"/home/ada\"]\n", false);
+    assert!(refused.is_none() && problems[0].code == "not-trusted", "{problems:?}");
+}
+
 /// Returns a strategy of one of these lines.
 fn line(lines: &'static [&'static str]) -> impl Strategy<Value = String> {
     proptest::sample::select(lines).prop_map(|line| format!("{line}\n"))
@@ -400,7 +452,10 @@ proptest! {
             None => prop_assert!(refused.iter().any(|problem| problem.code == "not-trusted")),
         }
         let keys = format!("[sandbox]\n{own}");
-        let (without_rules, _) = answer(&mut judge, &keys, true);
+        // Of `[defaults]`, only the profile reaches files that do not belong to root and can make a key of theirs wider.
+        let kept = defaults.lines().filter(|line| line.starts_with("profile"));
+        let settings = format!("[sandbox]\n{profile}[defaults.sandbox]\n{}\n", kept.collect::<String>());
+        let (without_rules, _) = answer(&mut super::judge(&settings), &keys, true);
         let is_widening = |problem: &Diagnostic| {
             problem.code == "not-trusted" && problem.message.starts_with("`sandbox.")
         };
