@@ -2,7 +2,7 @@
 //! serving.
 
 use fnd_tests::ctl::fndctl;
-use fnd_tests::programs::repository;
+use fnd_tests::programs::runtimes;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Run, require, wait_until};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
@@ -241,7 +241,7 @@ fn a_manifest_lies_beside_an_archive_or_in_it() {
 }
 
 fn of_directory(directory: &Path, words: &[&str]) -> Run {
-    let runtimes = repository().join("runtimes");
+    let runtimes = runtimes();
     let path = |word: &&str| {
         let file = directory.join(word);
         if file.exists() {

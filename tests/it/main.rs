@@ -22,6 +22,7 @@
 //! - `files`: files that run functions, each content once
 //! - `foreign`: files of Keptn, Kubeless, Kyma and Rafay are functions
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
+//! - `hostile`: what people, programs and the machine do to fnd that no feature has in its own tests
 //! - `kubeless`: the command line of Kubeless
 //! - `listener`: the public listener
 //! - `lone`: the runtimes inside the program
@@ -77,6 +78,7 @@ mod files;
 mod foreign;
 mod handlers;
 mod hooks;
+mod hostile;
 mod http_mode;
 mod kill;
 mod kubeless;

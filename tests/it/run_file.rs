@@ -2,7 +2,7 @@
 
 use fnd_tests::ctl::fndctl;
 use fnd_tests::leftovers::Mark;
-use fnd_tests::programs::{deno_for_functions, program, repository, shown_to_functions};
+use fnd_tests::programs::{deno, program, runtimes};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Run, wait_until};
 use nix::sys::signal::{Signal, kill};
@@ -44,7 +44,7 @@ impl Ground {
 
     fn run(&self, file: &str, arguments: &[&str], input: &str) -> Run {
         let path = self.path(file).display().to_string();
-        let runtimes = repository().join("runtimes");
+        let runtimes = runtimes();
         let environment = [("TMPDIR", self.temporary.path()), ("FND_RUNTIMES", runtimes.as_path())];
         let run = fndctl(&[&["run", &path], arguments].concat(), input.as_bytes(), &environment);
         self.is_clean();
@@ -60,7 +60,7 @@ impl Ground {
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", "/nonexistent")
             .env("TMPDIR", self.temporary.path())
-            .env("FND_RUNTIMES", repository().join("runtimes"))
+            .env("FND_RUNTIMES", runtimes())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -164,13 +164,12 @@ fn the_configuration_gives_defaults_sizes_and_runtimes() {
         ("sized.sh", "# /// fnd\n# size = \"tiny\"\n# ///\necho $GREETING\n"),
     ]);
     let mut config = "[defaults.env]\nGREETING = \"hi\"\n[sizes.tiny]\nmemory = \"128M\"\n".to_owned();
-    let deno = deno_for_functions(ground.files.path());
+    let deno = deno();
     if let Some(deno) = &deno {
         config += &format!(
             "[runtimes.deno]\ninterpreters = {{ \"2\" = {:?} }}\n",
             deno.display().to_string()
         );
-        config += &shown_to_functions(Some(deno));
     }
     fs::write(ground.path("fnd.toml"), config).unwrap();
     let config = ground.path("fnd.toml").display().to_string();
@@ -229,7 +228,7 @@ fn a_umask_for_teams_does_no_harm() {
     let output = Command::new("/bin/sh")
         .args(["-c", &line])
         .env("TMPDIR", ground.temporary.path())
-        .env("FND_RUNTIMES", repository().join("runtimes"))
+        .env("FND_RUNTIMES", runtimes())
         .output()
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);

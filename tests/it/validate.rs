@@ -1,7 +1,7 @@
 //! `fndctl validate` gives the verdict of the daemon: on modes, links, interpreters and the syntax of code.
 
 use fnd_tests::ctl::fndctl;
-use fnd_tests::programs::{deno_for_functions, program, repository, shown_to_functions};
+use fnd_tests::programs::{deno, program, runtimes};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Run, wait_until};
 use std::fs;
@@ -97,11 +97,10 @@ fn syntax_errors_have_their_place() {
     let place = tempfile::tempdir().unwrap();
     set_mode(place.path(), 0o755);
     let config = place.path().join("fnd.toml");
-    let deno = deno_for_functions(place.path());
+    let deno = deno();
     let text = deno.as_ref().map(|deno| {
         let path = deno.display().to_string();
-        let shown = shown_to_functions(Some(deno));
-        format!("[runtimes.deno]\ninterpreters = {{ \"2\" = {path:?} }}\n{shown}")
+        format!("[runtimes.deno]\ninterpreters = {{ \"2\" = {path:?} }}\n")
     });
     fs::write(&config, text.unwrap_or_default()).unwrap();
     let config = config.display().to_string();
@@ -151,7 +150,7 @@ fn fnd_check_refuses_a_named_directory_that_is_missing() {
             .arg("--config")
             .arg(place.path().join("fnd.toml"))
             .arg("--runtimes")
-            .arg(repository().join("runtimes"))
+            .arg(runtimes())
             .output()
             .unwrap()
     };

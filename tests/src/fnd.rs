@@ -10,7 +10,7 @@ mod files;
 use crate::client::Client;
 use crate::ctl::{self, Run};
 use crate::leftovers::Mark;
-use crate::programs::{deno_for_functions, program, repository, shown_to_functions};
+use crate::programs::{deno, program, runtimes};
 use crate::require::can_limit;
 use crate::users::Users;
 use crate::wait::{PATIENCE, wait_until};
@@ -119,8 +119,7 @@ impl Fnd {
             fs::create_dir(root.path().join(directory)).expect("a directory in it");
         }
         let mut config = setup.config.clone();
-        let deno = deno_for_functions(root.path());
-        if let Some(deno) = &deno {
+        if let Some(deno) = deno() {
             config += &format!(
                 "\n[runtimes.deno]\ninterpreters = {{ \"2\" = {:?} }}\n",
                 deno.display().to_string()
@@ -131,10 +130,6 @@ impl Fnd {
             config += "\n[sandbox]\nprofile = \"off\"\n";
         }
         fs::write(root.path().join("fnd.toml"), config).expect("the configuration is written");
-        // In a file of its own: a test may have settings for the same table, or replace fnd.toml.
-        let more = root.path().join("conf.d");
-        fs::create_dir(&more).expect("a directory for more configuration");
-        fs::write(more.join("programs.toml"), shown_to_functions(deno.as_deref())).expect("the paths are written");
         let users = nix::unistd::geteuid().is_root().then(Users::reserve);
         if let Some(users) = &users {
             Users::configure(&root.path().join("fnd.toml"), users.range());
@@ -142,7 +137,7 @@ impl Fnd {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let cgroup = format!("fnd-test-{}-{number}", std::process::id());
         let at = |name: &str| root.path().join(name).display().to_string();
-        let runtimes = repository().join("runtimes").display().to_string();
+        let runtimes = runtimes().display().to_string();
         let places = |run_dir: String| {
             let options = [
                 ("--config", at("fnd.toml")),

@@ -1,8 +1,6 @@
 //! Finds the programs under test and the interpreters.
 
-use crate::require::is_root;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Returns the repository.
@@ -10,6 +8,13 @@ use std::path::{Path, PathBuf};
 pub fn repository() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     tests.parent().map_or_else(|| tests.to_path_buf(), Path::to_path_buf)
+}
+
+/// Returns the runtimes that every fnd of the tests uses: those of the repository, or the copy that `FND_TEST_RUNTIMES` names.
+/// `scripts/test.sh` makes such a copy where functions could not see or enter the checkout.
+#[must_use]
+pub fn runtimes() -> PathBuf {
+    std::env::var_os("FND_TEST_RUNTIMES").map_or_else(|| repository().join("runtimes"), PathBuf::from)
 }
 
 /// Returns a built program. They lie beside the running test, or where `FND_BIN_DIR` says.
@@ -100,40 +105,4 @@ pub fn uv() -> Option<PathBuf> {
 pub fn chromium() -> Option<PathBuf> {
     let named = std::env::var_os("FND_CHROMIUM").filter(|path| !path.is_empty());
     Some(named.map_or_else(|| "/usr/bin/chromium".into(), PathBuf::from)).filter(|path| path.exists())
-}
-
-/// Returns a deno that a function's user can start: a copy in `directory`, if other users cannot reach the original.
-///
-/// # Panics
-/// When the copy fails.
-#[must_use]
-pub fn deno_for_functions(directory: &Path) -> Option<PathBuf> {
-    let deno = fs::canonicalize(deno()?).ok()?;
-    let closed = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o001 == 0);
-    if !is_root() || !deno.ancestors().any(closed) {
-        return Some(deno);
-    }
-    let there = directory.join("deno");
-    // A link, if possible: a copy of a hundred megabytes for each test would keep the disk busy.
-    if fs::hard_link(&deno, &there).is_err() {
-        fs::copy(&deno, &there).expect("deno is copied into the private root");
-    }
-    Some(there)
-}
-
-/// Directories that profile strict hides from functions (docs/sandbox.md).
-const HIDDEN: [&str; 8] = ["/home", "/root", "/tmp", "/var/tmp", "/run", "/srv", "/mnt", "/media"];
-
-/// Returns the configuration that lets functions see fndctl and this deno where they lie below a hidden directory; empty
-/// if they don't.
-#[must_use]
-pub fn shown_to_functions(deno: Option<&Path>) -> String {
-    let fndctl = fs::canonicalize(program("fndctl")).expect("a built program has a path");
-    let hidden = |path: &&Path| HIDDEN.iter().any(|directory| path.starts_with(directory));
-    let programs = deno.into_iter().chain([fndctl.as_path()]);
-    let paths: Vec<_> = programs.filter(hidden).map(|path| path.display().to_string()).collect();
-    if paths.is_empty() {
-        return String::new();
-    }
-    format!("[defaults.sandbox]\nread_only = {paths:?}\n")
 }

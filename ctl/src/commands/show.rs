@@ -147,7 +147,11 @@ fn settings(out: &Output, manifest: &Value) -> Result<(), Failure> {
 
 /// Returns the keys of `[defaults]` that the function does without, since its files do not belong to root.
 fn left_out(manifest: &Value) -> Option<String> {
-    let keys: Vec<&str> = manifest["left_out"].as_array()?.iter().filter_map(Value::as_str).collect();
+    let keys: Vec<&str> = manifest["left_out"]
+        .as_array()?
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
     let why = "in [defaults] of fnd.toml: only for functions whose code and manifest belong to root";
     Some(format!("{} ({why})", keys.join(", ")))
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use fnd_tests::ctl::fndctl;
+use fnd_tests::programs::runtimes;
 
 /// Returns a directory with the wheel of the index, which the sandbox of installations shows.
 fn wheels(index: &Index) -> tempfile::TempDir {
@@ -241,7 +242,7 @@ fn a_run_without_a_daemon_installs_with_the_settings_of_its_configuration() {
         index.port
     );
     fs::write(path("fnd.toml"), config).unwrap();
-    let runtimes = repository().join("runtimes");
+    let runtimes = runtimes();
     let environment = [("FND_RUNTIMES", runtimes.as_path())];
     let arguments = ["run", &path("pads.py"), "-d", "\"Ada\"", "--config", &path("fnd.toml")];
     let run = fndctl(&arguments, b"", &environment).expect_code(0);

@@ -196,3 +196,56 @@ fn a_caller_is_not_denied_while_its_secret_is_on_its_way() {
     }
     site.fnd.finish();
 }
+
+/// A secret that a caller knows or guesses at comes back in no refusal, and a token in the address counts for nothing: addresses
+/// are written to logs of every proxy on the way.
+#[test]
+fn a_secret_is_in_no_refusal_and_a_token_in_the_address_is_none() {
+    let canary = "canary-7f3a9c";
+    let site = Site::start("", &[("tok", &format!("{canary}\n")), ("hook", "hook-51e2\n")]);
+    site.script("echo", ECHO, &route("/echo", "\"token:tok\"", "methods = [\"POST\"]"));
+    site.script("hook", ECHO, &route("/hook", "\"github:hook\"", ""));
+    site.script("fails", "echo no >&2; exit 1\n", &route("/fails", "\"token:tok\"", ""));
+    let bearer = format!("Bearer {canary}");
+    let known = ("authorization", bearer.as_str());
+    let in_path = format!("/echo?token={canary}&access_token={canary}");
+    let large = "x".repeat(7 << 20);
+    for (method, path, headers, body, status) in [
+        ("POST", in_path.as_str(), &[][..], "", 401),
+        ("POST", "/echo", &[("x-token", canary), ("cookie", canary)], "", 401),
+        ("POST", "/echo", &[("authorization", canary)], "", 401),
+        ("GET", "/echo", &[known], "", 405),
+        ("POST", "/nowhere", &[known], "", 404),
+        (
+            "POST",
+            "/echo",
+            &[known, ("content-type", "application/json")],
+            "{",
+            400,
+        ),
+        ("POST", "/echo", &[known], large.as_str(), 413),
+        ("POST", "/fails", &[known], "", 500),
+        (
+            "POST",
+            "/hook",
+            &[known, ("x-hub-signature-256", "sha256=00")],
+            "{}",
+            401,
+        ),
+    ] {
+        let answer = site.call(method, path, headers, body);
+        assert_eq!(answer.status.as_u16(), status, "{method} {path}: {}", answer.text());
+        let all = format!("{:?}{}", answer.headers, answer.text());
+        assert!(
+            !all.contains(canary) && !all.contains("hook-51e2"),
+            "{method} {path}: {all}"
+        );
+    }
+    let log = site.fnd.log();
+    let leaks: Vec<&str> = log
+        .lines()
+        .filter(|line| (line.contains(canary) && !line.contains("access_token=")) || line.contains("hook-51e2"))
+        .collect();
+    assert!(leaks.is_empty(), "{leaks:?}");
+    site.fnd.finish();
+}

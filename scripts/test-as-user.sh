@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Runs, as an ordinary user that is made for it, the tests that start programs: with the build that is there, since that user needs no
+# toolchain. `make test` of an ordinary user skips what needs root, and shows how fnd behaves without it.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$root"
+[[ $(id -u) == 0 ]] || die "only root can make a user; without root, run \`make test\`"
+
+user=fnd-ci-$$
+useradd --create-home --shell /bin/bash "$user"
+trap 'userdel --remove "$user" 2>/dev/null' EXIT
+work=$target/as-user
+rm -rf -- "$work"
+mkdir -p "$work"
+cargo metadata --format-version 1 --locked >"$work/cargo.json"
+cargo nextest list --workspace --locked --list-type binaries-only --message-format json >"$work/binaries.json"
+# The report of the run is written below target/nextest.
+install -d -o "$user" "$work" "$target/nextest" "$target/nextest/default"
+chown -R "$user" "$work" "$target/nextest"
+
+cp -L "$(command -v cargo-nextest)" "$work/"
+
+setpriv --reuid "$user" --regid "$user" --init-groups --reset-env \
+    env FND_BUILT="$work" FND_REQUIRE="${FND_REQUIRE:-}" INSTA_UPDATE=no NEXTEST_RETRIES="${NEXTEST_RETRIES:-0}" scripts/test.sh \
+    -E 'package(fnd-tests) + package(fndctl) + package(fnd) + package(fnd-spawner)' "$@"
