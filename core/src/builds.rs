@@ -5,7 +5,8 @@
 //!                           │                     └─ there is none ─┐
 //!                           └─ failed ──────────────────────────────┴──▶ Refuse
 //! ```
-//! A lane is a place where builds leave their files, with a user of its own. Whatever lies there is removed before a build:
+//! A lane is a place where builds leave their files, with a user of its own. Functions of root, those of each other owner and
+//! each uploaded function have lanes of their own: what a build keeps between builds, it keeps for those only. Whatever lies there is removed before a build:
 //! an install script of another build could have left it there. So a tree is made only of a build that this fnd has started
 //! and seen succeed, and no build can reach the files of one that runs beside it. A build of an earlier fnd that still runs is
 //! waited for, and what it leaves is removed.
@@ -24,8 +25,28 @@ pub struct Waiter {
     pub copy: bool,
 }
 
-/// The number of a lane, from 1 on.
-pub type Lane = u32;
+/// A lane: the function of fnd's own that builds there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane {
+    /// The function of the first lane for the same trust.
+    pub first: FunctionName,
+    /// Its number, from 1 on.
+    pub number: u32,
+}
+
+impl Lane {
+    /// Returns the function that builds there.
+    ///
+    /// # Panics
+    /// Never: a number makes a name of a name.
+    #[must_use]
+    pub fn builder(&self) -> FunctionName {
+        match self.number {
+            1 => self.first.clone(),
+            number => FunctionName::new(&format!("{}-{number}", self.first)).expect("a name"),
+        }
+    }
+}
 
 /// An order for the shell around this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,11 +88,12 @@ struct Current {
 #[derive(Debug)]
 pub struct Builds {
     wanted: BTreeMap<Version, BTreeSet<Waiter>>,
-    /// The wanted trees, in the order in which they are built; the current ones are not among them.
-    waiting: Vec<Version>,
+    /// The wanted trees, in the order in which they are built, each with the first lane of its trust; the current ones are not
+    /// among them.
+    waiting: Vec<(Version, FunctionName)>,
     lanes: BTreeMap<Lane, Current>,
-    /// How many lanes there are.
-    most: Lane,
+    /// How many lanes are used at once.
+    most: usize,
 }
 
 impl Default for Builds {
@@ -87,16 +109,17 @@ impl Default for Builds {
 
 impl Builds {
     /// Sets how many trees are built at once. If it is less than before, the builds that run go on.
-    pub fn allow(&mut self, most: Lane) {
-        self.most = most.max(1);
+    pub fn allow(&mut self, most: u32) {
+        self.most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
     }
 
-    /// Adds what needs a tree, in place of the one that it needed before.
-    pub fn want(&mut self, waiter: Waiter, tree: Version) -> Vec<Order> {
+    /// Adds what needs a tree, in place of the one that it needed before. `first` is the function of the first lane in which this
+    /// tree may be built.
+    pub fn want(&mut self, waiter: Waiter, tree: Version, first: FunctionName) -> Vec<Order> {
         self.forget(&waiter);
         self.wanted.entry(tree).or_default().insert(waiter);
-        if !self.waiting.contains(&tree) && !self.is_current(tree) {
-            self.waiting.push(tree);
+        if !self.waiting.iter().any(|(waiting, _)| *waiting == tree) && !self.is_current(tree) {
+            self.waiting.push((tree, first));
         }
         self.next()
     }
@@ -107,7 +130,7 @@ impl Builds {
             waiters.remove(waiter);
             !waiters.is_empty()
         });
-        self.waiting.retain(|tree| self.wanted.contains_key(tree));
+        self.waiting.retain(|(tree, _)| self.wanted.contains_key(tree));
     }
 
     /// Empties a lane in which nothing was built yet: an earlier fnd may have left something there. `live` is the build of an
@@ -117,7 +140,7 @@ impl Builds {
             return None; // it was emptied before this build
         }
         let step = live.map_or(Step::Clearing, |id| Step::Building { id, own: false });
-        self.lanes.insert(lane, Current { tree: None, step });
+        self.lanes.insert(lane.clone(), Current { tree: None, step });
         live.is_none().then_some(Order::Clear(lane))
     }
 
@@ -128,30 +151,31 @@ impl Builds {
     /// Begins with the next trees, as far as lanes are free.
     fn next(&mut self) -> Vec<Order> {
         let mut orders = Vec::new();
-        for lane in 1..=self.most {
-            if self.waiting.is_empty() {
-                break;
-            }
-            if !self.lanes.contains_key(&lane) {
-                let tree = Some(self.waiting.remove(0));
-                let step = Step::Clearing;
-                self.lanes.insert(lane, Current { tree, step });
-                orders.push(Order::Clear(lane));
-            }
+        while self.lanes.len() < self.most && !self.waiting.is_empty() {
+            let (tree, first) = self.waiting.remove(0);
+            let lanes = (1..).map(|number| Lane {
+                first: first.clone(),
+                number,
+            });
+            let mut free = lanes.filter(|lane| !self.lanes.contains_key(lane));
+            let Some(lane) = free.next() else { break };
+            let step = Step::Clearing;
+            self.lanes.insert(lane.clone(), Current { tree: Some(tree), step });
+            orders.push(Order::Clear(lane));
         }
         orders
     }
 
     /// Handles the answer to [`Order::Clear`] or [`Order::Seal`].
-    pub fn sealed(&mut self, lane: Lane, sealed: Result<(), String>) -> Vec<Order> {
-        let Some(current) = self.lanes.get_mut(&lane) else {
+    pub fn sealed(&mut self, lane: &Lane, sealed: Result<(), String>) -> Vec<Order> {
+        let Some(current) = self.lanes.get_mut(lane) else {
             return Vec::new();
         };
         match (&current.step, current.tree) {
             // The build finds files that could not be removed, and fails.
             (Step::Clearing, Some(tree)) if self.wanted.contains_key(&tree) => {
                 current.step = Step::Starting;
-                vec![Order::Build(lane, tree)]
+                vec![Order::Build(lane.clone(), tree)]
             }
             (Step::Clearing, _) => self.over(lane, Order::Install),
             (Step::Sealing, _) => match sealed {
@@ -163,15 +187,15 @@ impl Builds {
     }
 
     /// Notes which invocation builds; `own` is false if an earlier fnd started it.
-    pub fn started(&mut self, lane: Lane, id: InvocationId, own: bool) {
-        if let Some(current) = self.lanes.get_mut(&lane).filter(|one| one.step == Step::Starting) {
+    pub fn started(&mut self, lane: &Lane, id: InvocationId, own: bool) {
+        if let Some(current) = self.lanes.get_mut(lane).filter(|one| one.step == Step::Starting) {
             current.step = Step::Building { id, own };
         }
     }
 
     /// Handles a build that cannot be started.
-    pub fn not_started(&mut self, lane: Lane, why: String) -> Vec<Order> {
-        match self.lanes.get(&lane) {
+    pub fn not_started(&mut self, lane: &Lane, why: String) -> Vec<Order> {
+        match self.lanes.get(lane) {
             Some(current) if current.step == Step::Starting => self.over(lane, |waiters| Order::Refuse(waiters, why)),
             _ => Vec::new(),
         }
@@ -190,7 +214,7 @@ impl Builds {
                 current.step = Step::Sealing;
                 vec![Order::Seal(lane, tree)]
             }
-            (Err(why), _) if own => self.over(lane, |waiters| Order::Refuse(waiters, why)),
+            (Err(why), _) if own => self.over(&lane, |waiters| Order::Refuse(waiters, why)),
             _ => {
                 current.step = Step::Clearing;
                 vec![Order::Clear(lane)]
@@ -199,8 +223,8 @@ impl Builds {
     }
 
     /// Ends the work of a lane, and begins with the next tree.
-    fn over(&mut self, lane: Lane, end: impl FnOnce(BTreeSet<Waiter>) -> Order) -> Vec<Order> {
-        let tree = self.lanes.remove(&lane).and_then(|current| current.tree);
+    fn over(&mut self, lane: &Lane, end: impl FnOnce(BTreeSet<Waiter>) -> Order) -> Vec<Order> {
+        let tree = self.lanes.remove(lane).and_then(|current| current.tree);
         // Absent: nobody wants it any more.
         let waiters = tree.and_then(|tree| self.wanted.remove(&tree));
         waiters.map(end).into_iter().chain(self.next()).collect()
@@ -209,7 +233,7 @@ impl Builds {
     /// Returns the lane in which an invocation builds, and whether this fnd started it.
     fn lane_of(&self, invocation: InvocationId) -> Option<(Lane, bool)> {
         self.lanes.iter().find_map(|(lane, current)| match current.step {
-            Step::Building { id, own } if id == invocation => Some((*lane, own)),
+            Step::Building { id, own } if id == invocation => Some((lane.clone(), own)),
             _ => None,
         })
     }
@@ -244,7 +268,7 @@ impl Builds {
     #[must_use]
     pub fn trees(&self) -> Vec<Version> {
         let current = self.lanes.values().filter_map(|current| current.tree);
-        current.chain(self.waiting.iter().copied()).collect()
+        current.chain(self.waiting.iter().map(|(tree, _)| *tree)).collect()
     }
 }
 
@@ -262,6 +286,14 @@ mod tests {
         texts.iter().map(|text| name(text)).collect()
     }
 
+    fn build() -> FunctionName {
+        FunctionName::new("fnd-build").unwrap()
+    }
+
+    fn root(number: u32) -> Lane {
+        Lane { first: build(), number }
+    }
+
     const ONE: Version = Version([1; 32]);
     const TWO: Version = Version([2; 32]);
     const ID: InvocationId = InvocationId(7);
@@ -273,16 +305,16 @@ mod tests {
     #[test]
     fn functions_with_one_tree_share_one_build() {
         let mut builds = Builds::default();
-        assert_eq!(builds.want(name("a"), ONE), [Order::Clear(1)]);
-        assert_eq!(builds.sealed(1, Ok(())), [Order::Build(1, ONE)]);
-        assert_eq!(builds.want(name("b"), ONE), []);
-        builds.started(1, ID, true);
+        assert_eq!(builds.want(name("a"), ONE, build()), [Order::Clear(root(1))]);
+        assert_eq!(builds.sealed(&root(1), Ok(())), [Order::Build(root(1), ONE)]);
+        assert_eq!(builds.want(name("b"), ONE, build()), []);
+        builds.started(&root(1), ID, true);
         assert_eq!(builds.invocation_for(&name("b")), Some(ID));
-        assert_eq!(builds.want(name("c"), TWO), [], "one at a time");
-        assert_eq!(builds.ended(ID, Ok(())), [Order::Seal(1, ONE)]);
+        assert_eq!(builds.want(name("c"), TWO, build()), [], "one at a time");
+        assert_eq!(builds.ended(ID, Ok(())), [Order::Seal(root(1), ONE)]);
         assert_eq!(
-            builds.sealed(1, Ok(())),
-            [Order::Install(names(&["a", "b"])), Order::Clear(1)]
+            builds.sealed(&root(1), Ok(())),
+            [Order::Install(names(&["a", "b"])), Order::Clear(root(1))]
         );
         assert_eq!(builds.trees(), [TWO]);
     }
@@ -290,53 +322,60 @@ mod tests {
     #[test]
     fn a_failed_build_refuses_its_functions_and_the_next_one_begins() {
         let mut builds = Builds::default();
-        builds.want(name("a"), ONE);
-        builds.want(name("b"), TWO);
-        builds.sealed(1, none());
-        builds.started(1, ID, true);
+        builds.want(name("a"), ONE, build());
+        builds.want(name("b"), TWO, build());
+        builds.sealed(&root(1), none());
+        builds.started(&root(1), ID, true);
         let why = || "exit 65".to_owned();
         assert_eq!(
             builds.ended(ID, Err(why())),
-            [Order::Refuse(names(&["a"]), why()), Order::Clear(1)]
+            [Order::Refuse(names(&["a"]), why()), Order::Clear(root(1))]
         );
-        assert_eq!(builds.want(name("a"), ONE), [], "it waits for the other one");
-        assert_eq!(builds.sealed(1, Ok(())), [Order::Build(1, TWO)]);
+        assert_eq!(builds.want(name("a"), ONE, build()), [], "it waits for the other one");
+        assert_eq!(builds.sealed(&root(1), Ok(())), [Order::Build(root(1), TWO)]);
     }
 
     #[test]
     fn a_build_that_leaves_no_tree_is_a_failure() {
         let mut builds = Builds::default();
-        builds.want(name("a"), ONE);
-        builds.sealed(1, none());
-        builds.started(1, ID, true);
+        builds.want(name("a"), ONE, build());
+        builds.sealed(&root(1), none());
+        builds.started(&root(1), ID, true);
         builds.ended(ID, Ok(()));
         let why = "the link `x` leads out of it".to_owned();
-        assert_eq!(builds.sealed(1, Err(why.clone())), [Order::Refuse(names(&["a"]), why)]);
+        assert_eq!(
+            builds.sealed(&root(1), Err(why.clone())),
+            [Order::Refuse(names(&["a"]), why)]
+        );
     }
 
     #[test]
     fn a_function_that_changes_waits_for_its_new_tree_only() {
         let mut builds = Builds::default();
-        builds.want(name("a"), ONE);
-        builds.sealed(1, none());
-        builds.started(1, ID, true);
-        assert_eq!(builds.want(name("a"), TWO), []);
+        builds.want(name("a"), ONE, build());
+        builds.sealed(&root(1), none());
+        builds.started(&root(1), ID, true);
+        assert_eq!(builds.want(name("a"), TWO, build()), []);
         assert_eq!(builds.of(&name("a")), Some(TWO));
         builds.ended(ID, Ok(()));
-        assert_eq!(builds.sealed(1, Ok(())), [Order::Clear(1)]);
+        assert_eq!(builds.sealed(&root(1), Ok(())), [Order::Clear(root(1))]);
         builds.forget(&name("a"));
-        assert_eq!(builds.sealed(1, none()), [], "nobody wants it");
+        assert_eq!(builds.sealed(&root(1), none()), [], "nobody wants it");
         assert_eq!(builds.trees(), []);
     }
 
     #[test]
     fn a_build_of_an_earlier_fnd_is_waited_for_and_may_be_of_another_tree() {
         let mut builds = Builds::default();
-        builds.want(name("a"), ONE);
-        builds.sealed(1, none());
-        builds.started(1, ID, false);
-        assert_eq!(builds.ended(ID, Ok(())), [Order::Clear(1)], "it may be of another tree");
-        assert_eq!(builds.sealed(1, none()), [Order::Build(1, ONE)]);
+        builds.want(name("a"), ONE, build());
+        builds.sealed(&root(1), none());
+        builds.started(&root(1), ID, false);
+        assert_eq!(
+            builds.ended(ID, Ok(())),
+            [Order::Clear(root(1))],
+            "it may be of another tree"
+        );
+        assert_eq!(builds.sealed(&root(1), none()), [Order::Build(root(1), ONE)]);
     }
 
     #[test]
@@ -349,8 +388,8 @@ mod tests {
             },
         );
         let mut builds = Builds::default();
-        builds.want(file.clone(), ONE);
-        assert_eq!(builds.want(copy.clone(), TWO), []);
+        builds.want(file.clone(), ONE, build());
+        assert_eq!(builds.want(copy.clone(), TWO, build()), []);
         assert_eq!((builds.of(&file), builds.of(&copy)), (Some(ONE), Some(TWO)));
         builds.forget(&copy);
         assert_eq!((builds.of(&file), builds.of(&copy)), (Some(ONE), None));
@@ -361,47 +400,74 @@ mod tests {
         let (three, other) = (Version([3; 32]), InvocationId(8));
         let mut builds = Builds::default();
         builds.allow(2);
-        assert_eq!(builds.want(name("a"), ONE), [Order::Clear(1)]);
-        assert_eq!(builds.want(name("b"), TWO), [Order::Clear(2)]);
-        assert_eq!(builds.want(name("c"), three), [], "both lanes are in use");
-        assert_eq!(builds.want(name("d"), TWO), [], "it is built already");
-        assert_eq!(builds.sealed(2, Ok(())), [Order::Build(2, TWO)]);
-        assert_eq!(builds.sealed(1, Ok(())), [Order::Build(1, ONE)]);
-        builds.started(1, ID, true);
-        builds.started(2, other, true);
+        assert_eq!(builds.want(name("a"), ONE, build()), [Order::Clear(root(1))]);
+        assert_eq!(builds.want(name("b"), TWO, build()), [Order::Clear(root(2))]);
+        assert_eq!(builds.want(name("c"), three, build()), [], "both lanes are in use");
+        assert_eq!(builds.want(name("d"), TWO, build()), [], "it is built already");
+        assert_eq!(builds.sealed(&root(2), Ok(())), [Order::Build(root(2), TWO)]);
+        assert_eq!(builds.sealed(&root(1), Ok(())), [Order::Build(root(1), ONE)]);
+        builds.started(&root(1), ID, true);
+        builds.started(&root(2), other, true);
         assert_eq!((builds.built_by(ID), builds.built_by(other)), (Some(ONE), Some(TWO)));
         assert_eq!(builds.invocation_for(&name("d")), Some(other));
-        assert_eq!(builds.ended(other, Ok(())), [Order::Seal(2, TWO)]);
+        assert_eq!(builds.ended(other, Ok(())), [Order::Seal(root(2), TWO)]);
         assert_eq!(
-            builds.sealed(2, Ok(())),
-            [Order::Install(names(&["b", "d"])), Order::Clear(2)]
+            builds.sealed(&root(2), Ok(())),
+            [Order::Install(names(&["b", "d"])), Order::Clear(root(2))]
         );
         // Fewer lanes: the build in the second one goes on, and then none begins there.
         builds.allow(1);
-        assert_eq!(builds.want(name("e"), TWO), []);
-        assert_eq!(builds.sealed(2, Ok(())), [Order::Build(2, three)]);
+        assert_eq!(builds.want(name("e"), TWO, build()), []);
+        assert_eq!(builds.sealed(&root(2), Ok(())), [Order::Build(root(2), three)]);
         assert_eq!(
-            builds.not_started(2, String::new()),
+            builds.not_started(&root(2), String::new()),
             [Order::Refuse(names(&["c"]), String::new())]
         );
         assert_eq!(
             builds.ended(ID, Err(String::new())),
-            [Order::Refuse(names(&["a"]), String::new()), Order::Clear(1)]
+            [Order::Refuse(names(&["a"]), String::new()), Order::Clear(root(1))]
+        );
+    }
+
+    #[test]
+    fn each_trust_has_lanes_of_its_own_and_all_share_the_number_of_builds_at_once() {
+        let three = Version([3; 32]);
+        let others = FunctionName::new("fnd-build-u1000").unwrap();
+        let other = |number| Lane {
+            first: others.clone(),
+            number,
+        };
+        let mut builds = Builds::default();
+        builds.allow(2);
+        assert_eq!(builds.want(name("a"), ONE, build()), [Order::Clear(root(1))]);
+        assert_eq!(builds.want(name("b"), TWO, others.clone()), [Order::Clear(other(1))]);
+        assert_eq!(builds.want(name("c"), three, others.clone()), [], "two at once");
+        assert_eq!(builds.sealed(&root(1), Ok(())), [Order::Build(root(1), ONE)]);
+        let why = || "exit 65".to_owned();
+        assert_eq!(
+            builds.not_started(&root(1), why()),
+            [Order::Refuse(names(&["a"]), why()), Order::Clear(other(2))]
+        );
+        assert_eq!(builds.sealed(&other(2), Ok(())), [Order::Build(other(2), three)]);
+        let builders = [root(1), root(3), other(1), other(2)].map(|lane| lane.builder().to_string());
+        assert_eq!(
+            builders,
+            ["fnd-build", "fnd-build-3", "fnd-build-u1000", "fnd-build-u1000-2"]
         );
     }
 
     #[test]
     fn what_an_earlier_fnd_has_left_is_removed_even_if_nothing_is_to_be_built() {
         let mut builds = Builds::default();
-        assert_eq!(builds.sweep(1, None), Some(Order::Clear(1)));
-        assert_eq!(builds.want(name("a"), ONE), [], "files are being removed");
-        assert_eq!(builds.sealed(1, Ok(())), [Order::Clear(1)]);
-        assert_eq!(builds.sweep(1, None), None, "a build begins there");
+        assert_eq!(builds.sweep(root(1), None), Some(Order::Clear(root(1))));
+        assert_eq!(builds.want(name("a"), ONE, build()), [], "files are being removed");
+        assert_eq!(builds.sealed(&root(1), Ok(())), [Order::Clear(root(1))]);
+        assert_eq!(builds.sweep(root(1), None), None, "a build begins there");
         // A build that still runs, in a lane that is no longer used.
-        assert_eq!(builds.sweep(2, Some(ID)), None);
+        assert_eq!(builds.sweep(root(2), Some(ID)), None);
         assert_eq!(builds.built_by(ID), None);
-        assert_eq!(builds.ended(ID, Ok(())), [Order::Clear(2)]);
-        assert_eq!(builds.sealed(2, Ok(())), []);
+        assert_eq!(builds.ended(ID, Ok(())), [Order::Clear(root(2))]);
+        assert_eq!(builds.sealed(&root(2), Ok(())), []);
         assert_eq!(builds.trees(), [ONE]);
     }
 
@@ -439,22 +505,22 @@ mod tests {
                 match orders.remove(which % orders.len()) {
                     Order::Clear(lane) => {
                         left.remove(&lane);
-                        builds.sealed(lane, if good { Ok(()) } else { none() })
+                        builds.sealed(&lane, if good { Ok(()) } else { none() })
                     }
                     Order::Seal(lane, tree) => {
                         assert_eq!(left.remove(&lane), Some(tree), "of another build");
-                        builds.sealed(lane, if good { Ok(()) } else { none() })
+                        builds.sealed(&lane, if good { Ok(()) } else { none() })
                     }
                     Order::Build(lane, tree) => {
                         assert_eq!(left.get(&lane), None, "an earlier build's files are there");
                         next_id += 1;
                         if next_id % 5 == 0 {
-                            return builds.not_started(lane, String::new());
+                            return builds.not_started(&lane, String::new());
                         }
                         if good {
-                            left.insert(lane, tree);
+                            left.insert(lane.clone(), tree);
                         }
-                        builds.started(lane, InvocationId(next_id), good);
+                        builds.started(&lane, InvocationId(next_id), good);
                         assert_eq!(builds.built_by(InvocationId(next_id)), good.then_some(tree));
                         builds.ended(InvocationId(next_id), if next_id % 3 == 0 { none() } else { Ok(()) })
                     }
@@ -473,7 +539,7 @@ mod tests {
                         waiting.remove(&function);
                         builds.forget(&function);
                     }
-                    2 if good => orders.extend(builds.sweep(Lane::from(which) + 1, None)),
+                    2 if good => orders.extend(builds.sweep(root(u32::from(which) + 1), None)),
                     _ => {
                         let more = turn(&mut builds, &mut orders, usize::from(which), good);
                         take(&mut orders, &mut waiting, more);

@@ -3,10 +3,11 @@
 
 use fnd_spawner::protocol::Channel;
 use fnd_wire::form::{Bytes, Wire as _};
+use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{
-    ALWAYS, Credentials, FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets,
-    FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, Limits, Mapped, Plan, Policy, RunMode, SettingsAndKey,
-    SettingsAndSandbox, SettingsAndTls, SettingsVerdict, Text, User,
+    ALWAYS, BUILD, Build, Credentials, Form, FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox,
+    FunctionAndSecrets, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, JudgedFile, Limits, Mapped, Plan,
+    Policy, RunMode, SettingsAndKey, SettingsAndSandbox, SettingsAndTls, SettingsVerdict, Text, User,
 };
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use fnd_wire::unpack::{Record, Unpacked};
@@ -54,7 +55,8 @@ fn main() {
                 let sandbox = function.verdict.plan.as_ref().map(|_| sandbox_of(&manifest));
                 let function = FunctionAndSandbox { function, sandbox };
                 let function = FunctionAndCredentials { function, credentials: credentials_of(&manifest) };
-                JudgeReply::Function(Box::new(FunctionAndBuild { function, build: None }))
+                let build = build_of(&manifest, configured);
+                JudgeReply::Function(Box::new(FunctionAndBuild { function, build }))
             }
         };
         channel.send(&reply.to_wire(), Vec::new()).unwrap();
@@ -129,6 +131,24 @@ fn credentials_of(manifest: &str) -> Credentials {
     };
     let secrets = list("given").into_iter().map(mapped(false)).chain(list("variables").into_iter().map(mapped(true)));
     Credentials { secrets: secrets.collect(), bindings: list("bindings") }
+}
+
+/// The build that a manifest's line `build=SCRIPT` asks for: a script of bash.
+fn build_of(manifest: &str, configured: usize) -> Option<Build> {
+    let script = manifest.lines().find_map(|line| line.strip_prefix("build="))?;
+    let name = "fnd-build.sh";
+    let file = JudgedFile { path: name.to_owned(), bytes: Bytes::default(), mode: 0o644, trusted: true };
+    let name_of_build = FunctionName::new(BUILD).unwrap();
+    let function = JudgeFunction { name: name_of_build, files: vec![file], manifest: None, form: Form::Directory };
+    Some(Build {
+        plan: judge(&function, configured).verdict.plan?,
+        sandbox: sandbox_of(""),
+        document: Bytes(b"{}".to_vec()),
+        inputs: Vec::new(),
+        made: (name.to_owned(), Bytes(script.as_bytes().to_vec())),
+        credentials: Credentials::default(),
+        fresh_for: None,
+    })
 }
 
 fn judge(function: &JudgeFunction, configured: usize) -> FunctionAndSecrets {

@@ -10,6 +10,7 @@
 //!
 //! Files:
 //! - `args`: the command line
+//! - `build_homes`: what lies in the homes of builds
 //! - `cgroup`: groups and their limits
 //! - `claim`: which function a file belongs to
 //! - `clock`: the only reader of the clock
@@ -48,6 +49,7 @@
 //! - `workers`: launchers and workers, from start to end
 
 pub mod args;
+pub mod build_homes;
 pub mod cgroup;
 pub mod claim;
 pub mod clock;

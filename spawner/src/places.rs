@@ -9,6 +9,7 @@ use crate::sandbox::identity::Identity;
 use crate::sandbox::mounts;
 use fnd_wire::frame::SWEPT_MAX;
 use fnd_wire::ids::{FunctionId, InvocationId, Version};
+use fnd_wire::plan::is_own;
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write as _};
@@ -164,7 +165,8 @@ impl Places {
     /// [`SWEPT_MAX`], and how many there are in all.
     pub fn left_behind(&self, functions: &BTreeSet<String>) -> (Vec<String>, u32) {
         let dirs = ["home", "cache"].map(|name| names(&self.state.join(name)));
-        let unlisted: BTreeSet<String> = dirs.into_iter().flatten().filter(|name| !functions.contains(name)).collect();
+        let unlisted = dirs.into_iter().flatten().filter(|name| !functions.contains(name) && !is_own(name));
+        let unlisted: BTreeSet<String> = unlisted.collect();
         let count = u32::try_from(unlisted.len()).unwrap_or(u32::MAX);
         (unlisted.into_iter().take(SWEPT_MAX).collect(), count)
     }

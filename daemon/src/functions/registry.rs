@@ -9,7 +9,7 @@ use fnd_manifest::function::Manifest;
 use fnd_manifest::judge::{Origin, Verdict};
 use fnd_wire::frame::{Installed, Problem, Refused};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
-use fnd_wire::plan::is_own;
+use fnd_wire::plan::{is_builder, is_own};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -268,6 +268,14 @@ impl Registry {
     pub fn iter(&self) -> impl Iterator<Item = (&FunctionName, &Function)> {
         let all = self.all.iter().map(|(name, function)| (name, &**function));
         all.filter(|(name, _)| !is_own(name.as_str()))
+    }
+
+    /// Returns the functions of fnd's own that build, each with its newest version.
+    pub fn builders(&self) -> Vec<(FunctionName, Option<Version>)> {
+        let builders = self.all.iter().filter(|(name, _)| is_builder(name.as_str()));
+        builders
+            .map(|(name, function)| (name.clone(), function.newest.as_ref().map(|newest| newest.version)))
+            .collect()
     }
 
     /// Returns the functions that get one of these secrets; also those that are refused: perhaps for the lack of it.

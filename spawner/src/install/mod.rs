@@ -29,7 +29,8 @@ use fnd_wire::frame::{Install, Origin, Problem, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming;
 use fnd_wire::plan::{
-    Build, CODE_MAX, COMPLETE, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan, TREE_SIZE, is_builder,
+    Build, CODE_MAX, COMPLETE, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan, TREE_SIZE, TRUST_DIGITS,
+    trust_of_builder,
 };
 use fnd_wire::sandbox::Sandbox;
 use sha2::{Digest as _, Sha256};
@@ -315,6 +316,22 @@ impl Snapshot {
             Purpose::Check => JudgeRequest::Check(function),
             _ => JudgeRequest::Function(function),
         }
+    }
+
+    /// Returns whose word its files are, for the function that builds for it: empty for root, else as
+    /// [`builder_name`](fnd_wire::plan::builder_name) says. Uploads all belong to fnd, so each of their functions is a trust of its own; so is one of root's files and
+    /// others' together.
+    pub fn trust(&self, sources: &Sources) -> String {
+        let is_upload = Path::new(&self.shown).starts_with(&sources.uploads);
+        if self.trusted {
+            return String::new();
+        }
+        if !is_upload && ![0, sources.myself.uid].contains(&self.owner) {
+            return format!("u{}", self.owner);
+        }
+        let digest = Sha256::digest(self.install.function.as_str());
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("f{}", hex.get(..TRUST_DIGITS).unwrap_or_default())
     }
 
     /// Returns whether the function has a file of this name, relative to the code directory.

@@ -47,7 +47,7 @@ pub(super) fn version(install: &Install, sources: &Sources, staging: &Path) -> R
     let bad = |why: String| problem(&install.source, format!("the stored release can't be used: {why}"), ANOTHER);
     let version = Version::parse(&install.source).ok_or_else(|| bad("it has no such name".to_owned()))?;
     let versions = staging.parent().unwrap_or(staging);
-    let builder = Some(trees::builder()).filter(|_| is_builder(install.function.as_str()));
+    let builder = trust_of_builder(install.function.as_str()).map(trees::builder);
     let holder = builder.as_ref().unwrap_or(&install.function);
     let dir = versions.join(holder.file_form()).join(version.hex());
     let origin = fs::read(dir.join("origin")).map_err(|error| match error.kind() {

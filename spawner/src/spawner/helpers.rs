@@ -49,7 +49,9 @@ pub(super) enum After {
     /// The secrets of a function were read.
     Gathered(Box<Waiting>),
     /// A tree was made of a build, or could not be; the report says so.
-    Sealed(u32, PathBuf),
+    Sealed(u32, FunctionId, PathBuf),
+    /// What builds have left in this home was removed.
+    Cleared(u32, FunctionId, PathBuf),
     /// The directory of a socket was emptied; now the spawner removes the directory.
     Emptied(PathBuf),
 }
@@ -173,7 +175,8 @@ impl Helpers {
                 After::Done(request)
                 | After::Released(request, ..)
                 | After::Stored(_, request, _)
-                | After::Sealed(request, _) => *request = 0,
+                | After::Sealed(request, ..)
+                | After::Cleared(request, ..) => *request = 0,
                 After::Copied(snapshot) => snapshot.request = 0,
                 After::Gathered(waiting) => waiting.snapshot.request = 0,
                 After::Emptied(_) => {}

@@ -20,6 +20,7 @@ mod requests;
 mod verdicts;
 
 use crate::args::{Args, SocketSource};
+use crate::build_homes::BuildHomes;
 use crate::cgroup::{self, Tree};
 use crate::clock::{self, now};
 use crate::facts::Facts;
@@ -45,7 +46,7 @@ use crate::vault::{NoSecret, Vault};
 use crate::workers::{Host, NoStart, Outbox, Program, Workers};
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{
-    Containment, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, PROTOCOL_SECRETS,
+    Containment, ExitStatus, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, PROTOCOL_SECRETS,
     PROTOCOL_SHORTAGES, PROTOCOL_SOCKETS, Problem, Prune, Refused, Release, Reply, Request, SecretAsked, SettingsRead,
     Spawn, SpawnFailed, Sweep, TermCause, Welcome, decode, encode,
 };
@@ -119,6 +120,7 @@ pub struct Spawner {
     copied: VecDeque<Snapshot>,
     helpers: Helpers,
     grants: Grants,
+    build_homes: BuildHomes,
     secrets: Secrets,
     /// When installed copies are synced to the disk.
     sync_at: Option<Duration>,
@@ -204,6 +206,7 @@ impl Spawner {
             copied: VecDeque::new(),
             helpers: Helpers::default(),
             grants: Grants::default(),
+            build_homes: BuildHomes::default(),
             secrets: Secrets::new(Vault::new(&args.config, credentials, myself)),
             sync_at: None,
             stopping: None,
@@ -324,6 +327,9 @@ impl Spawner {
 
     fn send_replies(&mut self, out: Outbox) {
         for (request, reply, descriptors) in out {
+            if let Reply::Exited(exited) = &reply {
+                self.build_homes.ended(exited.worker, exited.status == ExitStatus::Code(0));
+            }
             self.reply(request, &reply, descriptors);
         }
     }

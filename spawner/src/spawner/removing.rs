@@ -56,6 +56,7 @@ impl Spawner {
     pub(super) fn prune(&mut self, request: u32, prune: &Prune) {
         if let Some(id) = self.uids.id(&prune.function) {
             self.workers.keep_given(id, &prune.keep);
+            self.build_homes.keep(id, &prune.keep);
         }
         let mut gone = Vec::new();
         let dir = self.workers.host().places.of(&prune.function.file_form()).versions;
@@ -139,7 +140,15 @@ impl Spawner {
                 Ok(()) => self.copied.push_back(*snapshot),
                 Err(problem) => self.refuse_unread(*snapshot, problem),
             },
-            After::Sealed(request, report) => self.sealed(request, &report),
+            After::Sealed(request, builder, report) => self.sealed(request, builder, &report),
+            After::Cleared(request, builder, home) => {
+                let is_empty = match fs::read_dir(home) {
+                    Ok(mut entries) => entries.next().is_none(),
+                    Err(error) => error.kind() == io::ErrorKind::NotFound, // before the first build
+                };
+                self.build_homes.cleared(builder, is_empty);
+                self.reply(request, &Reply::Sealed(None), Vec::new());
+            }
             After::Gathered(waiting) => self.gathered(*waiting),
             After::Stored(snapshot, request, installed) => {
                 let written = install::read_report(&snapshot.report());

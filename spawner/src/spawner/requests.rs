@@ -141,7 +141,7 @@ impl Spawner {
             Request::Release(release) => return self.release(number, &release),
             Request::Prune(prune) => return self.prune(number, &prune),
             Request::Sweep(sweep) => return self.sweep(number, &sweep),
-            Request::Seal(tree) => return self.seal(number, &trees::builder(), tree),
+            Request::Seal(tree) => return self.seal(number, &trees::builder(""), tree),
             Request::SealIn(SealIn { function, tree }) if is_builder(function.as_str()) => {
                 return self.seal(number, &function, tree);
             }
@@ -175,8 +175,10 @@ impl Spawner {
         let (worker, function) = (spawn.worker, spawn.function);
         // Before a file belongs to the function: its uid must not be given to another function after a crash.
         let synced = self.uids.sync();
+        let admitted =
+            synced.and_then(|()| if what.1 == Program::Attempt { self.build_starts(&spawn) } else { Ok(()) });
         let policy = self.policy.as_ref().ok_or("the configuration has not been read yet".to_owned());
-        let result = synced.and(policy).map_err(NoStart::from).and_then(|policy| {
+        let result = admitted.and(policy).map_err(NoStart::from).and_then(|policy| {
             self.workers.spawn(what, spawn, descriptors, (&self.uids, policy, &self.grants, &self.poller))
         });
         if let Err(why) = result {

@@ -334,6 +334,11 @@ impl Workers {
         self.workers.values().map(|worker| worker.invocation)
     }
 
+    /// Returns whether no process of a function runs or is about to start.
+    pub fn is_idle(&self, function: FunctionId) -> bool {
+        !self.workers.values().any(|worker| worker.function == function && !worker.is_over())
+    }
+
     /// Returns whether a version has a launcher.
     pub fn uses(&self, version: &Version) -> bool {
         self.launchers.values().any(|launcher| launcher.version == *version)

@@ -12,8 +12,9 @@ pub const PROTOCOL_MIN: u16 = 1;
 /// says where the key of encrypted secrets is. Protocol 9 adds [`Request::Measure`]. Protocol 10 adds installing from a
 /// stored version ([`STORED`]) and [`Request::Files`]. Protocol 11 adds dependencies: [`Reply::NeedsBuild`],
 /// [`Request::Seal`] and [`Request::Fetch`]. In protocol 12 several builds run at once ([`Request::SealIn`]), a build is repeated
-/// ([`Request::Rebuild`]), and code is checked ([`Request::Check`]). Everything else is protocol 1.
-pub const PROTOCOL_MAX: u16 = PROTOCOL_LANES;
+/// ([`Request::Rebuild`]), and code is checked ([`Request::Check`]). In protocol 13 a build of files that root does not trust runs as a
+/// user of its own ([`builder_name`](crate::plan::builder_name)). Everything else is protocol 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_TRUSTS;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
 /// First protocol that has [`Request::Sweep`].
@@ -45,6 +46,9 @@ pub const PROTOCOL_CHECKS: u16 = 12;
 /// ([`is_builder`](crate::plan::is_builder)), which gets a version of [`BUILD`](crate::plan::BUILD) by installing it as
 /// [`STORED`].
 pub const PROTOCOL_LANES: u16 = 12;
+/// First protocol in which [`Reply::NeedsBuild`] may name another function than [`BUILD`](crate::plan::BUILD): each trust has
+/// its own.
+pub const PROTOCOL_TRUSTS: u16 = 13;
 /// Largest adoption record in older protocols.
 const RECORD_MAX_BEFORE_3: usize = 64 * 1024;
 

@@ -143,7 +143,8 @@ wire_structs! {
         pub function: FunctionName,
         /// The judge's document about it.
         pub document: Bytes,
-        /// The version of [`BUILD`](crate::plan::BUILD) that builds them. Its hash is the name of the tree.
+        /// The version that builds them, of [`BUILD`](crate::plan::BUILD) or, from protocol 13 on, of the one of its trust. Its hash is the
+        /// name of the tree.
         pub build: Installed,
     }
 

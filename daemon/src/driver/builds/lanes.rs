@@ -1,5 +1,5 @@
-//! The lanes of builds: functions of fnd's own (`fnd-build`, `fnd-build-2` and so on), in each of which one build runs at a time. It
-//! does not decide what is built.
+//! The lanes of builds: functions of fnd's own (`fnd-build`, `fnd-build-2`, `fnd-build-u1000` and so on), in each of which one build runs at a
+//! time. The spawner says which of them may build for a function. It does not decide what is built.
 
 use super::BuildEnd;
 use super::State;
@@ -18,26 +18,25 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// As many as `[build] jobs` may be.
-const LANES_MAX: Lane = 64;
+const LANES_MAX: u32 = 64;
 
-/// Returns the name of the function that installs dependencies in a lane.
-pub(super) fn builder(lane: Lane) -> FunctionName {
-    let name = if lane == 1 {
-        BUILD.to_owned()
-    } else {
-        format!("{BUILD}-{lane}")
-    };
-    FunctionName::new(&name).expect("a name")
+/// Returns the lanes for functions of root.
+fn lanes_of_root() -> impl Iterator<Item = Lane> {
+    let first = FunctionName::new(BUILD).expect("a name");
+    (1..=LANES_MAX).map(move |number| Lane {
+        first: first.clone(),
+        number,
+    })
 }
 
-/// Returns the names of all functions that may install dependencies.
+/// Returns the names of all functions that may install dependencies of functions of root.
 pub(crate) fn builders() -> impl Iterator<Item = FunctionName> {
-    (1..=LANES_MAX).map(builder)
+    lanes_of_root().map(|lane| lane.builder())
 }
 
 impl State {
     /// Returns how many trees are built at once.
-    pub(super) fn lanes(&self) -> Lane {
+    pub(super) fn lanes(&self) -> u32 {
         match self.workers.welcome.protocol {
             PROTOCOL_LANES.. => self.node.settings.settings.build.jobs,
             _ => 1,
@@ -45,9 +44,9 @@ impl State {
     }
 
     pub(super) fn seal(&mut self, lane: Lane, tree: Option<Version>) {
-        let function = builder(lane);
-        let request = match lane {
-            1 => Request::Seal(tree),
+        let function = lane.builder();
+        let request = match function.as_str() {
+            BUILD => Request::Seal(tree),
             _ => Request::SealIn(SealIn { function, tree }),
         };
         if let Some(number) = self.workers.send(&request, Vec::new()) {
@@ -61,8 +60,9 @@ impl State {
             return;
         }
         let homes = Path::new(&self.node.places.state).join("home");
-        for lane in (1..=LANES_MAX).filter(|lane| homes.join(builder(*lane).as_str()).exists()) {
-            let live = self.supervisor.live_of(&builder(lane));
+        // Other lanes are emptied when something is built there: fnd may not list the homes.
+        for lane in lanes_of_root().filter(|lane| homes.join(lane.builder().as_str()).exists()) {
+            let live = self.supervisor.live_of(&lane.builder());
             let order = self.builds.books.sweep(lane, live);
             self.build_orders(order);
         }
@@ -73,12 +73,12 @@ impl State {
         let Some(installed) = self.builds.versions.get(&tree).cloned() else {
             return; // it cannot be: each wanted tree has one
         };
-        if lane == 1 {
-            return self.start_build(lane, &installed);
+        if lane.number == 1 {
+            return self.start_build(&lane, &installed);
         }
         let request = Request::Install(Install {
             directory: STORED,
-            function: builder(lane),
+            function: lane.builder(),
             source: tree.hex(),
             sidecar: None,
             directory_form: false,
@@ -105,14 +105,14 @@ impl State {
         let Some(Asked::Lend(lane, tree)) = self.workers.asked.get(&request) else {
             return false;
         };
-        let (lane, tree) = (*lane, *tree);
+        let (lane, tree) = (lane.clone(), *tree);
         self.workers.asked.remove(&request);
         let known = self.builds.versions.get(&tree);
         match lent.map(|lent| known.map(|known| (lent, known.document.clone()))) {
-            Ok(Some((lent, document))) => self.start_build(lane, &Installed { document, ..lent }),
+            Ok(Some((lent, document))) => self.start_build(&lane, &Installed { document, ..lent }),
             failed => {
                 let why = failed.err().unwrap_or_default();
-                let orders = self.builds.books.not_started(lane, format!("(not started): {why}"));
+                let orders = self.builds.books.not_started(&lane, format!("(not started): {why}"));
                 self.build_orders(orders);
             }
         }
@@ -120,19 +120,20 @@ impl State {
     }
 
     /// Starts a build in its lane. If a build of an earlier fnd still runs there, its end is waited for.
-    fn start_build(&mut self, lane: Lane, installed: &Installed) {
-        self.install_builder(lane, installed);
-        if let Some(id) = self.supervisor.live_of(&builder(lane)) {
+    fn start_build(&mut self, lane: &Lane, installed: &Installed) {
+        let builder = lane.builder();
+        self.install_own(builder.clone(), installed);
+        if let Some(id) = self.supervisor.live_of(&builder) {
             self.builds.books.started(lane, id, false);
             return;
         }
         let id = self.ids.next(self.clock.now().unix_ms);
         self.builds.books.started(lane, id, true);
         self.builds.note();
-        let submit = Submit::new(id, builder(lane), Trigger::Manual);
+        let submit = Submit::new(id, builder.clone(), Trigger::Manual);
         self.step(Event::Submit(Box::new(submit)));
-        if self.supervisor.live_of(&builder(lane)).is_none() {
-            let known = self.supervisor.version_and_error(&builder(lane));
+        if self.supervisor.live_of(&builder).is_none() {
+            let known = self.supervisor.version_and_error(&builder);
             let why = known
                 .and_then(|(_, error)| error)
                 .unwrap_or("fnd takes no new work now");
@@ -140,11 +141,6 @@ impl State {
             let last = String::new();
             self.turn.builds.push_back(BuildEnd { id, outcome, last });
         }
-    }
-
-    /// Lets a version of `fnd-build` serve in a lane.
-    pub(super) fn install_builder(&mut self, lane: Lane, installed: &Installed) {
-        self.install_own(builder(lane), installed);
     }
 
     /// Lets a version of a function of fnd's own serve.

@@ -18,7 +18,6 @@ use fnd_core::builds::{Order, Waiter};
 use fnd_core::supervisor::Event;
 use fnd_wire::frame::{NeedsBuild, PROTOCOL_BUILDS, PROTOCOL_LANES, Prune, Request};
 use fnd_wire::ids::FunctionName;
-use lanes::builder;
 use tokio::sync::oneshot;
 use waiting::{Task, Waiting};
 
@@ -40,8 +39,9 @@ impl State {
             tracing::info!("{function}  waits for its dependencies {tree}");
         }
         // A build of an earlier fnd may run: it must not count as one of a deleted function.
-        if self.functions.registry.get(&builder(1)).is_none() {
-            self.install_builder(1, &build);
+        let first = build.function.clone();
+        if self.functions.registry.get(&first).is_none() {
+            self.install_own(first.clone(), &build);
         }
         self.builds.versions.insert(tree, build);
         let waiter = Waiter {
@@ -58,7 +58,7 @@ impl State {
         let known = self.functions.registry.get(&function);
         let is_news = !waiter.copy && known.is_none_or(|known| !known.is_unfetched());
         self.builds.books.allow(self.lanes());
-        let orders = self.builds.books.want(waiter, tree);
+        let orders = self.builds.books.want(waiter, tree, first);
         self.builds.note();
         if is_news {
             self.step(Event::Building(function));
@@ -70,7 +70,7 @@ impl State {
     pub(super) fn sealed(&mut self, request: u32, why: Option<String>) {
         if let Some(Asked::Seal(lane)) = self.workers.asked.remove(&request) {
             self.builds.bytes.set(None);
-            let orders = self.builds.books.sealed(lane, why.map_or(Ok(()), Err));
+            let orders = self.builds.books.sealed(&lane, why.map_or(Ok(()), Err));
             self.build_orders(orders);
         }
     }
@@ -131,12 +131,9 @@ impl State {
     fn prune_builds(&mut self) {
         let trees = self.builds.books.trees();
         self.builds.versions.retain(|tree, _| trees.contains(tree));
-        for function in builders() {
-            let Some(serving) = self.functions.registry.get(&function) else {
-                continue;
-            };
+        for (function, newest) in self.functions.registry.builders() {
             let mut keep = trees.clone();
-            keep.extend(serving.newest.as_ref().map(|newest| newest.version));
+            keep.extend(newest);
             self.workers
                 .request(&Request::Prune(Prune { function, keep }), Vec::new());
         }
