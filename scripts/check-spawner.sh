@@ -73,7 +73,9 @@ lines=$(code_lines)
 # 33 for lines of `use` and `impl` (what installs was one file of 905 lines, and is five), and for opening the files of a leaf before its run.
 # 182 so that an fnd that was taken over gets no tree of anything but its own build, and each trust builds as a user of its own: only this program
 # knows whose the files are, what ran in a home, and makes the trees.
-ceiling=8449
+# 111 so that a stored release gets back nothing that its files no longer ask for, and a YAML file takes no other function's name: only this program reads
+# the files and knows whose they are.
+ceiling=8560
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

@@ -533,7 +533,7 @@ mod tests {
                     0 => {
                         let tree = Version([which / 2 + u8::from(good); 32]);
                         waiting.insert(function.clone(), tree);
-                        orders.extend(builds.want(function, tree));
+                        orders.extend(builds.want(function, tree, build()));
                     }
                     1 => {
                         waiting.remove(&function);

@@ -8,6 +8,7 @@ use crate::policy::problem;
 use crate::source::{Sources, unreadable};
 use fnd_wire::frame::{Install, Problem};
 use fnd_wire::naming;
+use fnd_wire::plan::is_own;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
@@ -30,9 +31,15 @@ impl Sources {
         let root = self.dirs.get(index);
         let root = root.ok_or_else(|| problem(source, "there is no such functions directory", "reload fnd"))?;
         let shown = root.join(source).display().to_string();
+        let (group, file) =
+            source.rsplit_once('/').map_or((None, source.as_str()), |(group, file)| (Some(group), file));
+        let own_name = function.as_str().rsplit('/').next();
+        // An upload makes the function that it is named for, and no other one.
+        let any_name = *root != self.uploads || file.split('.').next() == own_name;
+        let of_content = naming::is_foreign(source) && sidecar.is_none() && !*directory_form && any_name;
         let beside = match naming::function_of(source, *directory_form) {
-            // Its content says the name, and the child that makes the function compares it.
-            _ if naming::is_foreign(source) && sidecar.is_none() && !*directory_form => return Ok(None),
+            // The content of the file says the last part of the name, and the child that makes the function compares it.
+            _ if of_content && function.group() == group && !is_own(function.as_str()) => None,
             Some((name, beside)) if name == *function => beside,
             _ => return Err(problem(&shown, format!("it is not the code of function `{function}`"), AGAIN)),
         };
@@ -65,6 +72,11 @@ impl Sources {
         }
         let owner = |path: &Path| fs::symlink_metadata(path).ok().map(|meta| meta.uid());
         let mine = owner(&path);
+        let mut manifest = install.sidecar.iter().map(|sidecar| root.join(sidecar));
+        if let Some(other) = manifest.find(|manifest| ![mine, Some(0)].contains(&owner(manifest))) {
+            let message = format!("`{}` is its manifest and belongs to another user", other.display());
+            return Err(problem(&path.display().to_string(), message, "remove it, or write one of your own"));
+        }
         match claimants(root, install)?.iter().find(|other| owner(other) != mine) {
             None => Ok(()),
             Some(other) => {
@@ -104,4 +116,37 @@ fn claimants(root: &Path, install: &Install) -> Result<Vec<PathBuf>, Problem> {
         found.extend(is_one.then_some(path));
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Facts;
+    use crate::policy::Myself;
+    use fnd_wire::ids::FunctionName;
+
+    #[test]
+    fn a_file_of_another_system_is_any_function_of_its_group_but_as_an_upload_only_the_one_of_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let [functions, uploads] = ["functions", "uploads"].map(|name| dir.path().join(name));
+        for dir in [&functions, &uploads] {
+            fs::create_dir_all(dir.join("ops")).unwrap();
+        }
+        let dirs = vec![functions, uploads.clone()];
+        let sources = Sources { dirs, uploads, myself: Myself::current(), facts: Facts::default() };
+        let check = |directory, function: &str, source: &str, expected: bool| {
+            let (function, source) = (FunctionName::new(function).unwrap(), source.to_owned());
+            let install = Install { directory, function, source, sidecar: None, directory_form: false };
+            assert_eq!(sources.claim(&install).is_ok(), expected, "{install:?}");
+        };
+        for (directory, of_other_name) in [(0, true), (1, false)] {
+            check(directory, "app", "app.yaml", true);
+            check(directory, "ops/app", "ops/app.yaml", true);
+            check(directory, "other", "app.yaml", of_other_name);
+            check(directory, "ops/other", "ops/app.yaml", of_other_name);
+            check(directory, "ops/app", "app.yaml", false);
+            check(directory, "app", "ops/app.yaml", false);
+            check(directory, "fnd-check", "app.yaml", false);
+        }
+    }
 }

@@ -1,10 +1,12 @@
-//! Records the users and groups beyond its own that a function may have: those that its files asked for when the
-//! spawner last read them. If an installed version asks for more than that, the owner of the files has withdrawn the
-//! request.
+//! Records what the files of each function claim: whose word they are, and which rights they asked for when the spawner last
+//! read them. If an installed version asks for another user or more groups, it may not start: the owner of the files has
+//! withdrawn the request. A stored version is installed only as long as files of the same trust claim the function's name and
+//! ask for no less than that version.
 
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{Plan, User};
-use std::collections::BTreeMap;
+use fnd_wire::plan::{Build, Credentials, FunctionAndSandbox, Plan, User};
+use fnd_wire::sandbox::{Profile, Sandbox};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
@@ -25,9 +27,65 @@ pub fn stamp(meta: &Metadata) -> Stamp {
     (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec(), changed.0, changed.1)
 }
 
-/// The users and groups that functions may have; only functions that ask for some are listed.
+/// The rights of functions.
 #[derive(Debug, Default)]
-pub struct Grants(BTreeMap<FunctionName, Grant>);
+pub struct Grants {
+    /// Users and groups; only functions that ask for some are listed.
+    users: BTreeMap<FunctionName, Grant>,
+    claims: BTreeMap<FunctionName, Claimed>,
+}
+
+/// The claim of a function's files to its name.
+#[derive(Debug)]
+pub struct Claimed {
+    /// Whose word they are ([`trust`](crate::install::Snapshot::trust)).
+    pub trust: String,
+    /// Path of the code.
+    pub place: PathBuf,
+    /// The rights that they ask for. Absent: the files can't be judged; this withdraws nothing.
+    pub rights: Option<Rights>,
+}
+
+/// Rights that only files of root may ask for, besides users and groups.
+#[derive(Debug, Default)]
+pub struct Rights {
+    /// Present if it gives more than the strictest one.
+    sandbox: Option<Box<Sandbox>>,
+    calls: bool,
+    secrets: BTreeSet<String>,
+    bindings: BTreeSet<String>,
+}
+
+impl Rights {
+    /// Returns the rights that a judged function asks for, with the secrets that its routes name; absent if the judge has refused it.
+    pub fn of(judged: &FunctionAndSandbox, credentials: &Credentials, build: Option<&Build>) -> Option<Self> {
+        let (plan, sandbox) = judged.function.verdict.plan.as_ref().zip(judged.sandbox.as_ref())?;
+        let of_build = build.iter().flat_map(|build| &build.credentials.secrets);
+        let mapped = credentials.secrets.iter().chain(of_build).map(|mapped| &mapped.secret);
+        Some(Self {
+            sandbox: sandbox.widens(Profile::Strict).map(|_| Box::new(sandbox.clone())),
+            calls: plan.calls(),
+            secrets: mapped.chain(&judged.function.secrets).cloned().collect(),
+            bindings: credentials.bindings.iter().cloned().collect(),
+        })
+    }
+
+    /// Returns the first key of a manifest with which these rights are more than other ones.
+    fn exceeds(&self, other: &Self) -> Option<&'static str> {
+        let sandbox = self.sandbox.as_ref().and_then(|mine| match &other.sandbox {
+            Some(theirs) => mine.exceeds(theirs),
+            None => mine.widens(Profile::Strict),
+        });
+        [
+            (!self.secrets.is_subset(&other.secrets), "secrets"),
+            (!self.bindings.is_subset(&other.bindings), "bindings"),
+            (self.calls && !other.calls, "access"),
+        ]
+        .into_iter()
+        .find_map(|(exceeds, key)| exceeds.then_some(key))
+        .or(sandbox)
+    }
+}
 
 #[derive(Debug)]
 struct Grant {
@@ -45,12 +103,46 @@ impl Grants {
     /// withdraws nothing.
     pub fn judged(&mut self, function: &FunctionName, plan: Option<&Plan>, files: Stamps) {
         match plan {
-            None => drop(self.0.get_mut(function).map(|grant| grant.files = files)),
+            None => drop(self.users.get_mut(function).map(|grant| grant.files = files)),
             Some(plan) if asks(plan) => {
                 let grant = Grant { user: plan.user.clone(), groups: plan.groups.clone(), files };
-                self.0.insert(function.clone(), grant);
+                self.users.insert(function.clone(), grant);
             }
-            Some(_) => drop(self.0.remove(function)),
+            Some(_) => drop(self.users.remove(function)),
+        }
+    }
+
+    /// Records the claim of files that were just read.
+    pub fn claimed(&mut self, function: &FunctionName, claim: Claimed) {
+        let before = self.claims.remove(function).filter(|before| before.trust == claim.trust);
+        let rights = claim.rights.or_else(|| before.and_then(|before| before.rights));
+        self.claims.insert(function.clone(), Claimed { rights, ..claim });
+    }
+
+    /// Forgets a function that was removed.
+    pub fn forget(&mut self, function: &FunctionName) {
+        self.users.remove(function);
+        self.claims.remove(function);
+    }
+
+    /// Checks whether a stored version of this trust may be installed with these rights.
+    ///
+    /// # Errors
+    /// Why it may not, for people.
+    pub fn stands(&self, function: &FunctionName, trust: &str, rights: &Rights) -> Result<(), String> {
+        let claim = self.claims.get(function).filter(|claim| std::fs::symlink_metadata(&claim.place).is_ok());
+        let claim =
+            claim.ok_or_else(|| format!("the stored release can't be used: no file is function `{function}`"))?;
+        if claim.trust != trust {
+            return Err(
+                "the stored release can't be used: the file of this function belongs to somebody else now".to_owned()
+            );
+        }
+        match claim.rights.as_ref().and_then(|now| rights.exceeds(now)) {
+            None => Ok(()),
+            Some(key) => {
+                Err(format!("the stored release asks for `{key}`, and the file of this function no longer does"))
+            }
         }
     }
 
@@ -63,7 +155,7 @@ impl Grants {
             return Ok(());
         }
         let grant = self
-            .0
+            .users
             .get(&plan.function)
             .filter(|grant| grant.user == plan.user && plan.groups.iter().all(|group| grant.groups.contains(group)));
         let grant = grant.ok_or("this version may not start: its files no longer ask for that user")?;

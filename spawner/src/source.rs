@@ -7,9 +7,11 @@ use crate::sandbox::identity;
 pub use fnd_wire::archive::{DEPTH_MAX, PATH_MAX};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::Problem;
-use fnd_wire::plan::JudgedFile;
+use fnd_wire::ids::FunctionName;
+use fnd_wire::plan::{JudgedFile, TRUST_DIGITS};
 use fnd_wire::trust::refusal;
 use rustix::fs::{OFlags, readlinkat};
+use sha2::{Digest as _, Sha256};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
@@ -66,6 +68,19 @@ struct Place {
 }
 
 impl Sources {
+    /// Returns the [trust](crate::install::Snapshot::trust) of a function with such files.
+    pub fn trust(&self, trusted: bool, owner: u32, shown: &str, function: &FunctionName) -> String {
+        if trusted {
+            return String::new();
+        }
+        if !Path::new(shown).starts_with(&self.uploads) && ![0, self.myself.uid].contains(&owner) {
+            return format!("u{owner}");
+        }
+        let digest = Sha256::digest(function.as_str());
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("f{}", hex.get(..TRUST_DIGITS).unwrap_or_default())
+    }
+
     /// Opens a file or directory beneath a functions directory. A symbolic link must stay in these directories, and the
     /// link's owner must be allowed to read the file.
     ///

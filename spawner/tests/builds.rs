@@ -20,17 +20,21 @@ fn poison(tree: &Version) -> String {
     format!("build=t=$STATE_DIRECTORY/{tree}; mkdir -p $t; echo evil >$t/pkg; touch $t/.fnd-packages")
 }
 
+fn of_files(name: &str) -> Install {
+    let (source, sidecar) = (format!("{name}.sh"), Some(format!("{name}.toml")));
+    Install { directory: 0, function: FunctionName::new(name).unwrap(), source, sidecar, directory_form: false }
+}
+
 /// Writes a function whose code and manifest have these owners, and returns the version that builds its tree.
 fn needs_build(harness: &mut Harness, name: &str, owners: [u32; 2], manifest: &str) -> Installed {
-    let (source, sidecar) = (format!("{name}.sh"), format!("{name}.toml"));
-    for (file, text, owner) in [(&source, "echo", owners[0]), (&sidecar, manifest, owners[1])] {
+    let install = of_files(name);
+    let sidecar = install.sidecar.clone().unwrap();
+    for (file, text, owner) in [(&install.source, "echo", owners[0]), (&sidecar, manifest, owners[1])] {
         let path = harness.write(file, text);
         if common::is_root() {
             chown(path, Some(owner), None).unwrap();
         }
     }
-    let function = FunctionName::new(name).unwrap();
-    let install = Install { directory: 0, function, source, sidecar: Some(sidecar), directory_form: false };
     let number = harness.send(&Request::Install(install), Vec::new());
     match harness.answer(number).0 {
         Reply::NeedsBuild(needs) => needs.build,
@@ -136,6 +140,11 @@ fn builds_of_different_trusts_share_no_user_no_cache_and_no_tree() {
     };
     assert!(matches!(harness.ask_to_install(lent("fnd-build-2", other)), common::Outcome::Refused(..)));
     assert!(matches!(harness.ask_to_install(lent("fnd-build-u4322", other)), common::Outcome::Refused(..)));
+    // The code that a check reads does not run in its place.
+    let number = harness.send(&Request::Check(of_files("a")), Vec::new());
+    let Reply::NeedsBuild(check) = harness.answer(number).0 else { panic!() };
+    assert_eq!(check.build.function.as_str(), "fnd-check");
+    assert!(matches!(harness.ask_to_install(lent("fnd-check", &check.build)), common::Outcome::Refused(..)));
     let common::Outcome::Installed(second) = harness.ask_to_install(lent("fnd-build-u4321-2", other)) else { panic!() };
     assert!(second.uid != other.uid && second.version == other.version);
 }

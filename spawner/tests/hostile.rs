@@ -108,6 +108,25 @@ fn a_directory_that_comes_later_replaces_nothing_of_one_that_comes_first() {
 }
 
 #[test]
+fn a_file_of_another_system_takes_no_name_that_its_place_does_not_allow() {
+    let mut harness = Harness::with(&Options { uploads: true, ..Options::default() });
+    harness.write("victim.sh", "id -u");
+    harness.write("form/function.toml", "entry=main.sh");
+    for dir in ["functions", "functions/ops", "functions/form", "uploads"] {
+        fs::create_dir_all(harness.path(dir)).unwrap();
+        fs::write(harness.path(dir).join("evil.yaml"), "kind: Function").unwrap();
+    }
+    // Only its content says which function it is, so fnd may name any; but not one that another file has.
+    refused(&mut harness, install(1, "victim", "evil.yaml", None, false), "comes before this one");
+    refused(&mut harness, install(0, "form/evil", "form/evil.yaml", None, false), "is part of the function `form`");
+    let no = "is not the code of function";
+    for function in ["fnd-check", "fnd-build", "fnd-build-u1000", "ops/tool"] {
+        refused(&mut harness, install(0, function, "evil.yaml", None, false), no);
+    }
+    refused(&mut harness, install(0, "tool", "ops/evil.yaml", None, false), no);
+}
+
+#[test]
 fn of_two_authors_who_share_a_directory_neither_takes_the_others_name() {
     if !root() {
         return;

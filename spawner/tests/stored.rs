@@ -7,6 +7,7 @@ use common::{Harness, Options, Outcome};
 use fnd_wire::frame::{Install, Installed, Reply, Request, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 fn stored(function: &str, version: &Version) -> Install {
     Install {
@@ -48,6 +49,8 @@ fn a_replaced_version_comes_back_as_it_was() {
     let new = harness.install("f.sh", "echo new", "document=5");
     assert_ne!(old.version, new.version);
     fs::remove_file(harness.path("functions/f.sh")).unwrap();
+    assert!(refused(&mut harness, "f", &old.version).contains("no file is function `f`"));
+    harness.write("f.sh", "echo newer");
     let back = again(&mut harness, "f", &old);
     assert_eq!((back.version, back.load_key, back.uid), (old.version, old.load_key, old.uid));
     assert_eq!(back.document.0.len(), 3, "the manifest is that of the copy");
@@ -67,7 +70,7 @@ fn a_stored_directory_has_its_manifest_and_large_files() {
     harness.write("d/main.sh", "wc -c <data");
     harness.write("d/data", &"x".repeat(3 << 20));
     let Outcome::Installed(old) = harness.try_install("d", None) else { panic!() };
-    fs::remove_dir_all(harness.path("functions/d")).unwrap();
+    harness.write("d/data", "changed");
     let back = again(&mut harness, "d", &old);
     assert_eq!((back.version, back.load_key), (old.version, old.load_key));
     let found = files(&mut harness, "d", &old.version);
@@ -117,10 +120,64 @@ fn a_copy_is_trusted_as_its_source_was_and_asks_for_no_user_that_the_file_gave_u
     assert_eq!(roots.version, strangers.version);
     assert_ne!(fs::read(&origin).unwrap(), before);
 
+    // A copy of the stranger's files is no copy of root's.
+    harness.write("s.sh", "echo");
+    std::os::unix::fs::chown(harness.path("functions/s.sh"), Some(4321), None).unwrap();
+    let Outcome::Installed(strangers) = harness.try_install("s.sh", None) else { panic!() };
+    fs::remove_file(harness.path("functions/s.sh")).unwrap();
+    harness.install("s.sh", "echo mine", "");
+    assert!(refused(&mut harness, "s", &strangers.version).contains("belongs to somebody else now"));
+
     let other = harness.install("u.sh", "echo", "user=daemon");
     assert_eq!(again(&mut harness, "u", &other).version, other.version, "the file still asks for it");
     harness.install("u.sh", "echo", "");
     assert!(refused(&mut harness, "u", &other.version).contains("no longer ask for that user"));
+}
+
+#[test]
+fn a_copy_gets_back_nothing_that_its_file_gave_up() {
+    let mut harness = Harness::start();
+    let secrets = harness.path("etc/secrets");
+    fs::create_dir(&secrets).unwrap();
+    fs::set_permissions(&secrets, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(secrets.join("token"), "value").unwrap();
+    fs::set_permissions(secrets.join("token"), fs::Permissions::from_mode(0o400)).unwrap();
+    let strict = "profile=strict";
+    for (before, key) in [
+        ("profile=strict\ngiven=token:token", "secrets"),
+        ("profile=strict\nsecrets=token", "secrets"),
+        ("profile=standard", "profile"),
+        ("profile=off", "profile"),
+        ("profile=strict\nread_write=/srv", "read_write"),
+    ] {
+        let old = harness.install("f.sh", "echo old", before);
+        assert_eq!(again(&mut harness, "f", &old).version, old.version, "the file still asks for it");
+        let new = harness.install("f.sh", "echo new", strict);
+        let why = refused(&mut harness, "f", &old.version);
+        assert!(why.contains(&format!("asks for `{key}`")), "{before}: {why}");
+        // A manifest that can't be read withdraws nothing, and gives nothing back.
+        harness.write("f.toml", "refuse=1");
+        assert!(matches!(harness.try_install("f.sh", Some("f.toml")), Outcome::Refused(..)));
+        assert!(refused(&mut harness, "f", &old.version).contains(key), "{before}");
+        assert_eq!(again(&mut harness, "f", &new).version, new.version);
+    }
+    // fnd may not choose the form in which files can't be read, to have it count as if they asked for all that they have ever asked for.
+    let old = harness.install("g.sh", "echo old", "profile=off");
+    let number = harness.send(&Request::Remove(FunctionName::new("g").unwrap()), Vec::new());
+    harness.answer(number);
+    let odd = Install {
+        source: "g".to_owned(),
+        sidecar: None,
+        directory_form: true,
+        directory: 0,
+        ..stored("g", &old.version)
+    };
+    assert!(matches!(harness.ask_to_install(odd), Outcome::Refused(..)));
+    assert!(refused(&mut harness, "g", &old.version).contains("no file is function `g`"));
+    // Files that can't be judged since the spawner was started are those of the release that served last.
+    harness.write("g.toml", "refuse=1");
+    assert!(matches!(harness.try_install("g.sh", Some("g.toml")), Outcome::Refused(..)));
+    assert_eq!(again(&mut harness, "g", &old).version, old.version);
 }
 
 #[test]

@@ -89,14 +89,9 @@ impl Sandbox {
     /// root may do that.
     #[must_use]
     pub fn widens(&self, profile: Profile) -> Option<&'static str> {
-        let rank = |profile: Profile| match profile {
-            Profile::Strict => 0,
-            Profile::Standard => 1,
-            Profile::Off => 2,
-        };
         [
-            (rank(self.profile) > rank(profile), "profile"),
-            (rank(self.syscalls) > rank(profile), "syscalls"),
+            (self.profile.rank() > profile.rank(), "profile"),
+            (self.syscalls.rank() > profile.rank(), "syscalls"),
             (self.proc_full && profile != Profile::Off, "proc"),
             (!self.read_only.is_empty(), "read_only"),
             (!self.read_write.is_empty(), "read_write"),
@@ -104,6 +99,39 @@ impl Sandbox {
         ]
         .into_iter()
         .find_map(|(widens, key)| widens.then_some(key))
+    }
+}
+
+impl Sandbox {
+    /// Returns the first key with which this sandbox gives a function more than another sandbox does, of those of
+    /// [`widens`](Self::widens).
+    #[must_use]
+    pub fn exceeds(&self, other: &Self) -> Option<&'static str> {
+        let more = |mine: &[String], theirs: &[String]| mine.iter().any(|path| !theirs.contains(path));
+        [
+            (self.profile.rank() > other.profile.rank(), "profile"),
+            (self.syscalls.rank() > other.syscalls.rank(), "syscalls"),
+            (
+                self.proc_full && !other.proc_full && other.profile != Profile::Off,
+                "proc",
+            ),
+            (more(&self.read_only, &other.read_only), "read_only"),
+            (more(&self.read_write, &other.read_write), "read_write"),
+            (more(&self.devices, &other.devices), "devices"),
+        ]
+        .into_iter()
+        .find_map(|(exceeds, key)| exceeds.then_some(key))
+    }
+}
+
+impl Profile {
+    /// Orders the profiles: a greater one gives more.
+    fn rank(self) -> u8 {
+        match self {
+            Self::Strict => 0,
+            Self::Standard => 1,
+            Self::Off => 2,
+        }
     }
 }
 
@@ -161,6 +189,26 @@ mod tests {
             .is_some()
         );
         assert!(Sandbox { tmp: 0, ..strict() }.flaw().is_some());
+    }
+
+    #[test]
+    fn a_sandbox_that_gives_more_than_another_names_the_key() {
+        let paths = || vec!["/srv/in".to_owned()];
+        let both = Sandbox {
+            profile: Profile::Standard,
+            read_only: paths(),
+            read_write: paths(),
+            ..strict()
+        };
+        assert_eq!(strict().exceeds(&both), None);
+        assert_eq!(both.exceeds(&both), None);
+        assert_eq!(both.exceeds(&strict()), Some("profile"));
+        let less = Sandbox {
+            read_write: Vec::new(),
+            ..both.clone()
+        };
+        assert_eq!(both.exceeds(&less), Some("read_write"));
+        assert_eq!(less.exceeds(&both), None);
     }
 
     #[test]

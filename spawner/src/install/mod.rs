@@ -29,8 +29,7 @@ use fnd_wire::frame::{Install, Origin, Problem, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming;
 use fnd_wire::plan::{
-    Build, CODE_MAX, COMPLETE, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan, TREE_SIZE, TRUST_DIGITS,
-    trust_of_builder,
+    Build, CHECK, CODE_MAX, COMPLETE, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan, TREE_SIZE, trust_of_builder,
 };
 use fnd_wire::sandbox::Sandbox;
 use sha2::{Digest as _, Sha256};
@@ -322,16 +321,7 @@ impl Snapshot {
     /// [`builder_name`](fnd_wire::plan::builder_name) says. Uploads all belong to fnd, so each of their functions is a trust of its own; so is one of root's files and
     /// others' together.
     pub fn trust(&self, sources: &Sources) -> String {
-        let is_upload = Path::new(&self.shown).starts_with(&sources.uploads);
-        if self.trusted {
-            return String::new();
-        }
-        if !is_upload && ![0, sources.myself.uid].contains(&self.owner) {
-            return format!("u{}", self.owner);
-        }
-        let digest = Sha256::digest(self.install.function.as_str());
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("f{}", hex.get(..TRUST_DIGITS).unwrap_or_default())
+        sources.trust(self.trusted, self.owner, &self.shown, &self.install.function)
     }
 
     /// Returns whether the function has a file of this name, relative to the code directory.

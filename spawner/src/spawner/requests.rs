@@ -150,6 +150,7 @@ impl Spawner {
             Request::Acknowledge(worker) => return self.workers.acknowledge(worker),
             Request::Remove(function) => {
                 self.secrets.forget(&function);
+                self.grants.forget(&function);
                 if let Some(id) = self.uids.id(&function) {
                     self.workers.retire(id, None);
                     self.workers.keep_given(id, &[]);

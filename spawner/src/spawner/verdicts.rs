@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::credentials::Gathered;
+use crate::grants::{Claimed, Rights};
 use crate::install::{Planned, Purpose, Work};
 use fnd_wire::frame::InstalledWithTree;
 use fnd_wire::plan::{
@@ -13,6 +14,9 @@ use std::rc::Rc;
 /// Help for a limit that can't be enforced.
 const GO_ON: &str =
     "remove it from the manifest, or set `best_effort_limits = true` in fnd.toml (`--best-effort-limits`)";
+
+/// Help for a stored version whose rights were withdrawn.
+const WITHDRAWN: &str = "choose another release, or correct the file of the function";
 
 /// Largest number of functions with a large file being copied, since the files of each that were read are held in
 /// memory.
@@ -131,6 +135,7 @@ impl Spawner {
                             snapshot
                         }
                         Err(problem) => {
+                            self.claim_unread(&install);
                             self.refuse(request, install.function, vec![problem], None);
                             return None;
                         }
@@ -196,8 +201,23 @@ impl Spawner {
 
     /// Refuses a function because of a problem that was found before the judge read it.
     pub(super) fn refuse_unread(&mut self, snapshot: Snapshot, problem: Problem) {
+        self.claim_unread(&snapshot.install);
         self.refuse(snapshot.request, snapshot.install.function.clone(), vec![problem], None);
         self.put_away(snapshot);
+    }
+
+    /// Records that files claim the name of a function although they can't be used as they are: this withdraws nothing, so the version that
+    /// served last may come back.
+    fn claim_unread(&mut self, install: &Install) {
+        let Some(dir) = self.sources.dirs.get(usize::from(install.directory)) else { return };
+        let place = dir.join(&install.source);
+        // fnd chooses the form; with the wrong one it could have any file refused here.
+        let meta = fs::metadata(&place).ok().filter(|meta| meta.is_dir() == install.directory_form);
+        if let Some(meta) = meta.filter(|_| self.sources.claim(install).is_ok()) {
+            let trusted = [0, self.sources.myself.uid].contains(&meta.uid()) && *dir != self.sources.uploads;
+            let trust = self.sources.trust(trusted, meta.uid(), &place.display().to_string(), &install.function);
+            self.grants.claimed(&install.function, Claimed { trust, place, rights: None });
+        }
     }
 
     fn judged(&mut self, subject: Subject, reply: Option<JudgeReply>) {
@@ -211,8 +231,18 @@ impl Spawner {
                 let plan = function.function.verdict.plan.as_ref();
                 let is_fetched = plan.is_none() && snapshot.source.is_none() && snapshot.build.is_some();
                 // A stored version asks for nothing: only the files may let a function have more.
-                if !snapshot.is_stored_version() && !is_fetched {
-                    self.grants.judged(&snapshot.install.function, plan, snapshot.stamps.clone());
+                let rights = Rights::of(&function, &credentials, snapshot.build.as_ref());
+                let (name, trust) = (&snapshot.install.function, snapshot.trust(&self.sources));
+                if snapshot.is_stored_version() {
+                    if let Err(why) = self.grants.stands(name, &trust, &rights.unwrap_or_default()) {
+                        let problem = problem(&snapshot.shown, why, WITHDRAWN);
+                        return self.refuse_judged(*snapshot, function, vec![problem]);
+                    }
+                } else if snapshot.purpose != Purpose::Check {
+                    if !is_fetched {
+                        self.grants.judged(name, plan, snapshot.stamps.clone());
+                    }
+                    self.grants.claimed(name, Claimed { trust, place: PathBuf::from(&snapshot.shown), rights });
                 }
                 let credentials = if plan.is_some() { credentials } else { Credentials::default() };
                 let of_build = snapshot.build.as_ref().map(|build| build.credentials.clone()).unwrap_or_default();
