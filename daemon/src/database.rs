@@ -1,11 +1,23 @@
 //! What the small databases beside the history have in common: a damaged one is set aside, so that fnd starts in any case.
 //! The history has more at stake, and rules of its own (`ledger/damage.rs`).
+//!
+//! Files:
+//! - `log`: reads a write-ahead log, and writes a damaged one anew
+//! - `log_record`: records where a log ends, so that a start notices what is missing
+//! - `present`: checks whether the paths of a database still lead to the open files
 
+pub(crate) mod log;
+mod log_record;
+mod present;
+
+pub(crate) use log_record::{LogPages, LogRecorder, LostCommits, beside, boot, lost_commits};
+pub(crate) use present::Present;
+
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
-use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Suffixes of a database and of the files that SQLite keeps beside it.
 const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
@@ -75,8 +87,12 @@ pub(crate) fn copy(
     Ok(removed.and(opened))
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
+/// Sets whether the log stays when the last connection closes the database. SQLite would copy the log into the database and
+/// remove it, also when fnd gives up in the middle of a start: only [`LogRecorder::close`] does that, and records it.
+///
+/// # Errors
+/// From SQLite.
+pub(crate) fn keep_log_on_close(db: &Connection, keeps: bool) -> rusqlite::Result<()> {
+    let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    db.set_db_config(config, keeps).map(drop)
 }

@@ -430,7 +430,7 @@ impl Queue {
     }
 
     /// Sets the notices about a ledger that was set aside.
-    pub(super) fn set_notices(&self, Notices { note, hold }: Notices) {
+    pub(super) fn set_notices(&self, Notices { note, hold, .. }: Notices) {
         let mut inner = self.lock();
         inner.health.set_aside = note;
         inner.health.hold = hold;

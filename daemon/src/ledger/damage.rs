@@ -7,8 +7,9 @@
 //!        ledger.db.salvaged-TIME ─▶ ledger.db
 //! ```
 
+use super::notices::Notices;
 use super::salvage::{self, Salvaged};
-use super::{FILE, OpenError, notices};
+use super::{FILE, OpenError, Site, lost_commits};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ const WHOLE: &str = "ledger.db.salvaged-";
 const ASIDE: &str = "ledger.db.damaged-";
 /// How many damaged databases are kept. A disk that damages one a day must not be filled by them.
 const KEPT: usize = 3;
+/// What follows if the state that was read may be older than the last one.
+const QUEUE_WAITS: &str = "; until then queued work waits, because some of it may have run";
 /// Suffixes of a database and of the files that SQLite keeps beside it.
 const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 
@@ -28,21 +31,28 @@ const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 ///
 /// # Errors
 /// [`OpenError`]; the damaged database keeps its name then, or the next start completes the replacement.
-pub(super) fn set_aside(state: &Path, detail: &str) -> Result<(), OpenError> {
+pub(super) fn set_aside(Site { state, run, .. }: Site<'_>, detail: &str) -> Result<(), OpenError> {
     let part = state.join(PART);
+    let lost = lost_commits(run, &state.join(FILE))?;
     remove_parts(state);
     let name = fnd_core::instant::text(crate::clock::unix_ms());
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    let salvaged = salvage::salvage(&state.join(FILE), &part)?;
+    let salvaged = salvage::salvage(&state.join(FILE), &part, lost.as_ref())?;
     let aside = state.join(format!("{ASIDE}{name}"));
     let note = in_words(&salvaged, detail, &aside);
     let hold = salvaged.hold.as_ref().map(|lost| {
         format!(
-            "{lost} could not be read in full from a damaged ledger (`{}`): `fndctl verify --repair` gives up what is missing",
-            aside.display()
+            "{lost} could not be read in full from a damaged ledger (`{}`): `fndctl verify --repair` gives up what is missing{}",
+            aside.display(),
+            if salvaged.is_behind { QUEUE_WAITS } else { "" }
         )
     });
-    notices::set(&part, &note, hold.as_deref()).map_err(|source| OpenError::of(&part, source))?;
+    let notices = Notices {
+        note: Some(note.as_str().into()),
+        hold: hold.as_deref().map(Into::into),
+        holds_queue: salvaged.is_behind,
+    };
+    notices.set(&part).map_err(|source| OpenError::of(&part, source))?;
     let failed = |source| OpenError::SetAside {
         path: part.clone(),
         source,

@@ -6,7 +6,8 @@
 //! not depend on them.
 
 use super::in_flight::{self, Seen};
-use super::{FILE, LockError, OpenError, Site, damage, lock_state, notices, restore, schema};
+use super::{FILE, LockError, OpenError, Site, damage, lock_state, lost_commits, notices, restore, schema};
+use crate::database::keep_log_on_close;
 use fnd_core::examined::{Examined, LedgerFinding, Severity};
 use fnd_manifest::settings::OnDamage;
 use rusqlite::Connection;
@@ -21,6 +22,8 @@ fn finding(level: Severity, check: &str, what: impl Into<String>) -> LedgerFindi
     }
 }
 
+/// How often a log that misses something is read.
+const LOG_TRIES: u32 = 5;
 const REPAIR: &str = "fndctl verify --repair";
 
 /// Checks the ledger of a site, and repairs it if requested.
@@ -40,7 +43,8 @@ pub fn site(site: Site<'_>, repair: bool) -> Examined {
     if repair {
         mend(site, &mut examined);
     }
-    file(&site.state.join(FILE), &mut examined);
+    let path = site.state.join(FILE);
+    report(&path, with_its_log(site, &path), &mut examined);
     for aside in damage::asides(site.state) {
         let what = format!("`{}` is a damaged ledger that was set aside", aside.display());
         let mut found = finding(Severity::Ok, "ledger", what);
@@ -57,8 +61,8 @@ pub fn site(site: Site<'_>, repair: bool) -> Examined {
 fn mend(site: Site<'_>, examined: &mut Examined) {
     let path = site.state.join(FILE);
     if !examined.running {
-        let set_aside = damage::finish(site.state).and_then(|()| match whole(&path) {
-            Err(OpenError::Corrupt { detail, .. }) => damage::set_aside(site.state, &detail).map(|()| Some(detail)),
+        let set_aside = damage::finish(site.state).and_then(|()| match with_its_log(site, &path) {
+            Err(OpenError::Corrupt { detail, .. }) => damage::set_aside(site, &detail).map(|()| Some(detail)),
             Ok(_) | Err(_) => Ok(None),
         });
         match set_aside {
@@ -78,6 +82,8 @@ fn mend(site: Site<'_>, examined: &mut Examined) {
         return;
     }
     let cleared = Connection::open(&path).and_then(|db| {
+        // The record of the end of the log says that the log is there.
+        keep_log_on_close(&db, true)?;
         db.busy_timeout(std::time::Duration::from_secs(5))?;
         notices::clear(&db)
     });
@@ -100,13 +106,29 @@ fn mend(site: Site<'_>, examined: &mut Examined) {
 
 /// Checks a database file of a state directory, or one extracted from a backup.
 pub fn file(path: &Path, examined: &mut Examined) {
-    if !path.exists() {
-        let what = format!("there is no `{}`: nothing has run yet", path.display());
-        examined.findings.push(finding(Severity::Ok, "ledger", what));
-        return;
+    report(path, whole(path), examined);
+}
+
+/// Checks the ledger of a site, and whether it has all that was recorded of its log.
+fn with_its_log(site: Site<'_>, path: &Path) -> Result<Option<Whole>, OpenError> {
+    // While fnd runs, it may begin its log anew between two reads of this program, but hardly each time.
+    for tries in 1.. {
+        match lost_commits(site.run, path)? {
+            Some(lost) if tries == LOG_TRIES => return Err(OpenError::corrupt(path, lost.what)),
+            Some(_) => {}
+            None => break,
+        }
     }
-    match whole(path) {
-        Ok(counts) => {
+    whole(path)
+}
+
+fn report(path: &Path, found: Result<Option<Whole>, OpenError>, examined: &mut Examined) {
+    match found {
+        Ok(None) => {
+            let what = format!("there is no `{}`: nothing has run yet", path.display());
+            examined.findings.push(finding(Severity::Ok, "ledger", what));
+        }
+        Ok(Some(counts)) => {
             let what = format!(
                 "`{}` is whole: {} invocations, {} of them without an end",
                 path.display(),
@@ -150,11 +172,16 @@ struct Whole {
     notices: notices::Notices,
 }
 
-/// Checks everything: trees, indexes against tables, and each row that a start reads.
-fn whole(path: &Path) -> Result<Whole, OpenError> {
-    schema::inspect(path)?;
+/// Checks everything: trees, indexes against tables, and each row that a start reads. Returns nothing if there is no ledger.
+fn whole(path: &Path) -> Result<Option<Whole>, OpenError> {
+    if !path.exists() {
+        return Ok(None);
+    }
     let failed = |source| OpenError::of(path, source);
     let db = schema::open_read_only(path)?;
+    // All of one moment: fnd may write meanwhile, and counts of two moments differ.
+    let db = db.unchecked_transaction().map_err(failed)?;
+    schema::check_existing(path, &db)?;
     let verdict: String = db
         .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
         .map_err(failed)?;
@@ -163,12 +190,12 @@ fn whole(path: &Path) -> Result<Whole, OpenError> {
     }
     if !db.table_exists(None, "meta").map_err(failed)? {
         // Created by an fnd that died before its first transaction.
-        return Ok(Whole {
+        return Ok(Some(Whole {
             invocations: 0,
             loaded: 0,
             unfinished: Vec::new(),
             notices: notices::Notices::default(),
-        });
+        }));
     }
     // The next start migrates an older schema to this one, and reads its rows then.
     let is_current = schema::is_current(&db).map_err(failed)?;
@@ -187,12 +214,12 @@ fn whole(path: &Path) -> Result<Whole, OpenError> {
         let sql = format!("SELECT count(*) FROM {table}");
         db.query_row(&sql, [], |row| row.get(0)).map_err(failed)
     };
-    Ok(Whole {
+    Ok(Some(Whole {
         invocations: count("invocation")?,
         loaded: count("load")?,
         unfinished,
         notices: notices::read(&db).map_err(failed)?,
-    })
+    }))
 }
 
 /// Checks the table of attempts that have begun.

@@ -243,9 +243,3 @@ pub(super) fn known(db: &Connection) -> rusqlite::Result<Option<String>> {
 pub(super) fn disown(copy: &Path) -> rusqlite::Result<()> {
     old_table::disown(&Connection::open(copy)?)
 }
-
-/// Returns the id of this boot. The id is empty if the kernel provides none; then no table counts as complete.
-fn boot() -> String {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    id.map(|id| id.trim().to_owned()).unwrap_or_default()
-}

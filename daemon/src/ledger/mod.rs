@@ -19,7 +19,6 @@
 //! - `in_flight`: the table of attempts that have begun and that the database may not know yet
 //! - `list`: lists of invocations, newest first
 //! - `notices`: notices about a ledger that was set aside
-//! - `present`: checks whether the paths of the database still lead to the open files
 //! - `query`: queries of the history
 //! - `restore`: reads the state that a starting daemon needs
 //! - `retention`: how much history is kept
@@ -46,7 +45,6 @@ mod forget;
 mod in_flight;
 mod list;
 mod notices;
-mod present;
 mod query;
 mod restore;
 mod retention;
@@ -76,6 +74,7 @@ pub use room::Free;
 pub use schema::VERSION;
 pub use writer::Writer;
 
+use crate::database::LostCommits;
 use fnd_core::release::Releases;
 use fnd_core::supervisor::Restored;
 use fnd_manifest::settings::OnDamage;
@@ -202,6 +201,14 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
+    /// The log of the database, or the record of its end, could not be read.
+    #[error("failed to read the log of `{}`", path.display())]
+    Log {
+        /// The database.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The threads could not be started.
     #[error("failed to start the ledger's threads")]
     Thread(#[source] io::Error),
@@ -273,13 +280,13 @@ where
         schedules,
     } = match find(site, held_attempts) {
         Err(OpenError::Corrupt { detail, .. }) if site.on_damage == OnDamage::SetAside => {
-            damage::set_aside(site.state, &detail)?;
+            damage::set_aside(site, &detail)?;
             find(site, held_attempts)?
         }
         found => found?,
     };
     dead::remove_copies(site.state);
-    let started = Writer::start((db, later), in_flight, site.state, retention, Box::new(acknowledge));
+    let started = Writer::start((db, later), in_flight, site, retention, Box::new(acknowledge));
     let writer = started.map_err(|error| match error {
         writer::StartError::Thread(error) => OpenError::Thread(error),
         writer::StartError::Sqlite(error) => OpenError::of(&path, error),
@@ -319,6 +326,10 @@ struct Start {
 fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]) -> Result<Start, OpenError> {
     let path = state.join(FILE);
     let failed = |source| OpenError::of(&path, source);
+    // Before SQLite opens the database.
+    if let Some(lost) = lost_commits(run, &path)? {
+        return Err(OpenError::corrupt(&path, lost.what));
+    }
     let unwritable = |error: &OpenError| unwritable::is_unwritable(error, state);
     let usual = schema::open(&path).and_then(|db| Ok((db, schema::open_read_only(&path)?)));
     let (mut db, reading, mut why) = match usual {
@@ -391,6 +402,14 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
         alerts,
         schedules,
         db,
+    })
+}
+
+/// Returns which commits of a ledger are missing, as far as that is recorded.
+fn lost_commits(run: &Path, path: &Path) -> Result<Option<LostCommits>, OpenError> {
+    crate::database::lost_commits(run, path).map_err(|source| OpenError::Log {
+        path: path.into(),
+        source,
     })
 }
 

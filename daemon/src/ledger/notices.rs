@@ -1,5 +1,5 @@
-//! Notices about a ledger that was set aside: a note of what happened, and the reason if durable work is refused. They
-//! stay in `meta` until a user confirms them with `fndctl verify --repair`.
+//! Notices about a ledger that was set aside: a note of what happened, the reason if durable work is refused, and whether
+//! queued work waits. They stay in `meta` until a user confirms them with `fndctl verify --repair`.
 
 use rusqlite::{Connection, OptionalExtension as _};
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 /// Keys in `meta`.
 const NOTE: &str = "set-aside";
 const HOLD: &str = "hold";
+const QUEUE: &str = "hold-queue";
 
 /// The notices of a ledger.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,12 +17,31 @@ pub(super) struct Notices {
     pub(super) note: Option<Arc<str>>,
     /// The reason why durable work is refused.
     pub(super) hold: Option<Arc<str>>,
+    /// Whether queued work waits, too: what was read is of an earlier moment, so some of it may have run.
+    pub(super) holds_queue: bool,
 }
 
 impl Notices {
     /// Returns whether there is no notice.
     pub(super) fn is_clear(&self) -> bool {
-        self.note.is_none() && self.hold.is_none()
+        self.note.is_none() && self.hold.is_none() && !self.holds_queue
+    }
+
+    /// Stores the notices in a new database. An earlier refusal stays until it is confirmed.
+    pub(super) fn set(&self, path: &Path) -> rusqlite::Result<()> {
+        let db = Connection::open(path)?;
+        let queue = self.holds_queue.then_some("yes");
+        for (key, value) in [
+            (NOTE, self.note.as_deref()),
+            (HOLD, self.hold.as_deref()),
+            (QUEUE, queue),
+        ] {
+            if let Some(value) = value {
+                let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
+                db.execute(sql, [key, value])?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -37,23 +57,13 @@ pub(super) fn read(db: &Connection) -> rusqlite::Result<Notices> {
     Ok(Notices {
         note: get(NOTE)?,
         hold: get(HOLD)?,
+        holds_queue: get(QUEUE)?.is_some(),
     })
-}
-
-/// Stores the notices in a new database. An earlier refusal stays until it is confirmed.
-pub(super) fn set(path: &Path, note: &str, hold: Option<&str>) -> rusqlite::Result<()> {
-    let db = Connection::open(path)?;
-    let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
-    db.execute(sql, [NOTE, note])?;
-    if let Some(hold) = hold {
-        db.execute(sql, [HOLD, hold])?;
-    }
-    Ok(())
 }
 
 /// Confirms and removes all notices. Returns them.
 pub(super) fn clear(db: &Connection) -> rusqlite::Result<Notices> {
     let cleared = read(db)?;
-    db.execute("DELETE FROM meta WHERE key IN (?1, ?2)", [NOTE, HOLD])?;
+    db.execute("DELETE FROM meta WHERE key IN (?1, ?2, ?3)", [NOTE, HOLD, QUEUE])?;
     Ok(cleared)
 }

@@ -2,9 +2,12 @@
 //! missing.
 //!
 //! ```text
-//! the file as it is ─┬─ its schema can be read ─▶ rows by key, forwards and backwards, then by the keys in indexes
-//!                    └─ it cannot ─▶ a copy with the first page of a new database (`graft`) ─▶ the same
+//! its log is damaged or gone ─▶ a link to the file, with the log written anew or without one ─┐
+//! the file as it is ──────────────────────────────────────────────────────────────────────────┴▶ ...
+//!     its schema can be read ─▶ rows by key, forwards and backwards, then by the keys in indexes
+//!     it cannot ─▶ a copy with the first page of a new database (`graft`) ─▶ the same
 //! ```
+//! Without its log, or with a damaged one, a database is of an earlier moment: work that waits in it may have run since.
 //! It changes nothing in the damaged files. It decides only [`Salvaged::hold`]; `damage` decides what happens to the
 //! files.
 //!
@@ -18,13 +21,15 @@ mod read;
 
 use super::rows::{self, ATTEMPT, FAILED, RECORD, UNFINISHED};
 use super::{OpenError, restore, schema};
+use crate::database::{self, LostCommits, log};
 use fnd_core::record::Response;
 use fnd_core::triggers::cause::Cause;
 use fnd_wire::ids::FunctionName;
 use read::{Copier, Read, Table};
 use rusqlite::{Connection, Row};
 use std::collections::BTreeSet;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 
 /// The result of a salvage.
@@ -38,7 +43,12 @@ pub(super) struct Salvaged {
     pub(super) damaged: Vec<&'static str>,
     /// Why durable work has to be refused; nothing if it need not be.
     pub(super) hold: Option<String>,
+    /// Whether the rows may be of an earlier moment.
+    pub(super) is_behind: bool,
 }
+
+/// Page size of every ledger: SQLite's own default.
+const PAGE: u64 = 4096;
 
 /// The tables, each with its key.
 const META: Table = Table::new("meta", &["key"]);
@@ -93,19 +103,19 @@ fn indexes() -> [(&'static str, String); 4] {
     ]
 }
 
-/// Reads a damaged database into a new one, which must not exist yet. The new one is synced to disk when this returns.
+/// Reads a damaged database into a new one, which must not exist yet. `lost` says what its log misses. The new one is synced to disk when this returns.
 ///
 /// # Errors
 /// [`OpenError`] if the new database cannot be written.
-pub(super) fn salvage(from: &Path, to: &Path) -> Result<Salvaged, OpenError> {
+pub(super) fn salvage(from: &Path, to: &Path, lost: Option<&LostCommits>) -> Result<Salvaged, OpenError> {
     let failed = |source| OpenError::of(to, source);
-    let source = Source::open(from, to).map_err(|source| OpenError::SetAside {
+    let source = Source::open(from, to, lost).map_err(|source| OpenError::SetAside {
         path: to.into(),
         source,
     })?;
     let mut new = schema::build(to).map_err(failed)?;
     let transaction = new.transaction().map_err(failed)?;
-    let salvaged = match &source {
+    let mut salvaged = match &source {
         Some(source) => fill(&source.db, &transaction).map_err(failed)?,
         None => Salvaged {
             damaged: TABLES.iter().map(|table| table.name).collect(),
@@ -113,6 +123,15 @@ pub(super) fn salvage(from: &Path, to: &Path) -> Result<Salvaged, OpenError> {
             ..Salvaged::default()
         },
     };
+    salvaged.is_behind = lost.is_some() || source.as_ref().is_some_and(|source| source.leaves_log_out);
+    if salvaged.is_behind {
+        let newest = "the newest records".to_owned();
+        salvaged.hold = Some(
+            salvaged
+                .hold
+                .map_or_else(|| newest.clone(), |hold| format!("{newest}, {hold}")),
+        );
+    }
     transaction.commit().map_err(failed)?;
     drop(new);
     let synced = std::fs::File::open(to).and_then(|file| file.sync_all());
@@ -126,35 +145,56 @@ pub(super) fn salvage(from: &Path, to: &Path) -> Result<Salvaged, OpenError> {
 /// The damaged database, or a copy of it that can be opened.
 struct Source {
     db: Connection,
-    /// Files to remove afterwards.
-    copies: Vec<PathBuf>,
+    _copies: Option<Copies>,
+    /// Whether there is a log that was not read.
+    leaves_log_out: bool,
 }
 
-impl Drop for Source {
-    fn drop(&mut self) {
-        for copy in &self.copies {
-            let _ = std::fs::remove_file(copy); // the next salvage retries this
+/// Files that are removed with this value.
+struct Copies(Vec<PathBuf>);
+
+impl Copies {
+    fn remove(&self) {
+        for file in &self.0 {
+            let _ = std::fs::remove_file(file); // it may not be there; the next salvage retries this
         }
+    }
+}
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        self.remove();
     }
 }
 
 impl Source {
     /// Returns nothing if no row can be read. Errors come from making the copy.
-    fn open(from: &Path, beside: &Path) -> io::Result<Option<Self>> {
-        let as_it_is = schema::open_read_only(from).ok().filter(has_tables);
-        if let Some(db) = as_it_is {
-            let copies = Vec::new();
-            return Ok(Some(Self { db, copies }));
+    fn open(path: &Path, to: &Path, lost: Option<&LostCommits>) -> io::Result<Option<Self>> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let linked = lost.map(|lost| linked(path, to, lost)).transpose()?;
+        // The link is read instead of the damaged database; the log that it is to have is beside it.
+        let from = linked.as_ref().and_then(|Copies(files)| files.first());
+        let from = from.map_or_else(|| path.to_owned(), PathBuf::clone);
+        if let Some(db) = readable(&from) {
+            return Ok(Some(Self {
+                db,
+                _copies: linked,
+                leaves_log_out: false,
+            }));
         }
         let mut best: Option<(usize, Self)> = None;
         for graft in graft::ALL {
-            let copies = graft.make(from, beside)?;
-            let db = copies.first().and_then(|copy| schema::open_read_only(copy).ok());
-            let Some(db) = db.filter(has_tables) else {
-                copies.iter().for_each(|copy| drop(std::fs::remove_file(copy)));
+            let copies = Copies(graft.make(&from, to)?);
+            let Some(db) = copies.0.first().and_then(|copy| readable(copy)) else {
                 continue;
             };
-            let source = Self { db, copies };
+            let source = Self {
+                db,
+                _copies: Some(copies),
+                leaves_log_out: graft.leaves_log_out(&from),
+            };
             let wrong = Wrong::of(&source.db).map_or(usize::MAX, |wrong| wrong.much());
             if best.as_ref().is_none_or(|(least, _)| wrong < *least) {
                 best = Some((wrong, source));
@@ -162,6 +202,33 @@ impl Source {
         }
         Ok(best.map(|(_, source)| source))
     }
+}
+
+/// Opens a database whose schema can be read.
+fn readable(path: &Path) -> Option<Connection> {
+    schema::open_read_only(path).ok().filter(has_tables)
+}
+
+/// Links a database beside a path, with its log written anew, or without a log if that is gone or not its own. Returns the
+/// files, the database first.
+fn linked(from: &Path, to: &Path, lost: &LostCommits) -> io::Result<Copies> {
+    let link = database::beside(to, "-linked");
+    let files: Vec<PathBuf> = ["", "-wal", "-shm"]
+        .map(|suffix| database::beside(&link, suffix))
+        .into();
+    let files = Copies(files);
+    files.remove();
+    // It is only read.
+    if std::fs::hard_link(from, &link).is_err() {
+        std::fs::copy(from, &link)?;
+    }
+    if let Some(end) = &lost.log {
+        let old = BufReader::new(File::open(database::beside(from, "-wal"))?);
+        let new = BufWriter::new(File::create(&files.0[1])?);
+        let pages = u32::try_from(std::fs::metadata(from)?.len() / PAGE).unwrap_or(u32::MAX);
+        log::write_anew(old, end, pages, new)?;
+    }
+    Ok(files)
 }
 
 /// Returns whether the schema can be read and is that of a ledger.
@@ -313,6 +380,7 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
         unfinished: count(&format!("WHERE {UNFINISHED}"))?,
         damaged: partial.into_iter().collect(),
         hold: (!lost.is_empty()).then(|| lost.join(" and ")),
+        is_behind: false,
     })
 }
 

@@ -6,8 +6,8 @@
 //! the database. So both connections are *makeshifts* until the ledger can be opened in the usual way.
 
 use super::in_flight::{Earlier, InFlight};
-use super::present::Present;
 use super::{Free, OpenError, schema};
+use crate::database::{Present, keep_log_on_close};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,6 +79,7 @@ fn private(path: &Path) -> rusqlite::Result<Option<Connection>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags_and_vfs(path, flags, c"unix-excl")?;
     schema::configure_reading(&db)?;
+    keep_log_on_close(&db, true)?;
     Ok(Some(db).filter(|db| !schema::has_no_tables(db).is_ok_and(|none| none)))
 }
 

@@ -21,10 +21,10 @@ mod transaction;
 use super::command::{Acknowledged, Batch, Command, Health, Queue};
 use super::in_flight::InFlight;
 use super::notices::{self, Notices};
-use super::present::Present;
 use super::schema;
 use super::sweeper::Sweeper;
 use super::unwritable::Later;
+use crate::database::{LogPages, LogRecorder, Present};
 use rusqlite::Connection;
 use settle::changes_figures;
 use std::collections::VecDeque;
@@ -64,6 +64,10 @@ fn rest(took: Duration) -> Duration {
 
 struct Thread {
     path: PathBuf,
+    /// The run directory.
+    run: PathBuf,
+    /// Records the end of the log; absent while the ledger cannot be written.
+    log: Option<LogRecorder>,
     db: Connection,
     /// Changes that the start could not write.
     later: Option<Later>,
@@ -154,8 +158,10 @@ impl Thread {
             }
             self.report_health(queue, &mut reported);
             if last {
-                // If this fails, the changes stay in the write-ahead log, which the next start reads.
-                let _ = self.db.pragma_update(None, "wal_checkpoint", "truncate");
+                // Files that do not belong to the ledger any more are left to the next start as they are.
+                if let Some(log) = self.log.as_mut().filter(|_| self.present.wrong_or_short().is_none()) {
+                    log.close(&self.db);
+                }
                 return;
             }
         }
@@ -170,7 +176,8 @@ impl Thread {
         }
     }
 
-    /// Refuses durable work while queued work is missing from the ledger; returns the rest.
+    /// Refuses durable work while queued work is missing from the ledger, and claims while the queue is of an earlier moment;
+    /// returns the rest.
     fn without_refused(&mut self, commands: Vec<Command>, queue: &Queue) -> Vec<Command> {
         if self.notices.is_clear() {
             return commands;
@@ -188,6 +195,7 @@ impl Thread {
         let (refused, rest): (Vec<_>, Vec<_>) = commands.into_iter().partition(|command| match command {
             Command::Store(accepted) => accepted.durable,
             Command::Publish { .. } => true,
+            Command::Claim(_) => self.notices.holds_queue,
             _ => false,
         });
         self.settle(&refused, &Err(hold));
@@ -218,9 +226,27 @@ impl Thread {
     }
 
     /// Copies a long log into the database, and notes the sizes of the files.
-    fn checkpoint(&self) {
-        schema::checkpoint(&self.db);
+    fn checkpoint(&mut self) {
+        if let Some(pages) = self.record_log() {
+            schema::checkpoint(&self.db, pages);
+        }
         self.present.written();
+    }
+
+    /// Records the end of the log, before anybody is told what was committed. Returns the size of the log.
+    fn record_log(&mut self) -> Option<LogPages> {
+        if self.later.is_some() {
+            return None; // a makeshift writes nothing
+        }
+        let pages = LogPages::of(&self.db).ok()?;
+        match &mut self.log {
+            Some(log) => log.record(pages),
+            none => match LogRecorder::begin(&self.run, &self.path, &self.db) {
+                Ok(log) => *none = Some(log),
+                Err(error) => tracing::warn!("failed to record the end of the log of the ledger: {error}"),
+            },
+        }
+        Some(pages)
     }
 
     /// Updates the figures.

@@ -4,7 +4,7 @@
 use super::{check, queue, talking, talking_for};
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
-use fnd_tests::{Fnd, require};
+use fnd_tests::{Fnd, Setup, require, wait_until};
 use fnd_wire::ids::InvocationId;
 use nix::sys::signal::Signal;
 use std::fs;
@@ -78,6 +78,47 @@ fn a_flipped_bit_of_the_ledger_is_set_aside_or_harmless() {
     assert!(set_aside > 5, "{set_aside}");
     fnd.launch();
     check(&fnd, &accepted);
+    fnd.finish();
+}
+
+/// The newest work is in the write-ahead log only. SQLite would take the damaged place for its end.
+#[test]
+fn a_flipped_bit_of_the_log_after_a_kill_holds_all_work_until_that_is_confirmed() {
+    require!(root, cgroup);
+    let mut fnd = Fnd::prepare(&Setup::default().detached());
+    let gate = fnd.shared_directory("gate");
+    let gate = gate.display();
+    let counts = format!(
+        "# /// fnd\n# on_load = false\n# ///\nuntil [[ -e {gate}/go ]]; do sleep 0.02; done\necho \"$FND_INVOCATION\" >>{gate}/ran\n"
+    );
+    fnd.drop_file("counts.sh", &counts);
+    fnd.launch();
+    fnd.wait_ready("counts");
+    let queued: Vec<_> = (0..8).map(|_| fnd.queue("counts", "")).collect();
+    let _ = fnd.wait_invocation(queued[0], "to run", |view| view.state == State::Running);
+    fnd.leave(Signal::SIGKILL);
+    fnd.stop_spawner();
+    fs::write(fnd.path("gate/go"), "").unwrap();
+    let state = fnd.path("state").display().to_string();
+    let log = fnd.path("state/state/ledger.db-wal");
+    let length = fs::read(&log).unwrap().len();
+    flip(&log, length / 2, 3);
+    let verified = fnd.ctl(&["verify", "--state", &state]).expect_code(1);
+    assert!(verified.out().contains("its log is damaged after"), "{verified}");
+    fnd.launch();
+    let problem = fnd.wait_problem("durable work is refused");
+    assert!(
+        problem.contains("the newest records") && problem.contains("queued work waits"),
+        "{problem}"
+    );
+    assert_eq!(fnd.client().post("/v1/functions/counts/invocations", "").status, 503);
+    assert!(!fnd.path("gate/ran").exists(), "nothing runs that may have run");
+    let _ = fnd.ctl(&["verify", "--state", &state, "--repair"]);
+    wait_until("all that was accepted to run", PATIENCE, || {
+        let ran = fs::read_to_string(fnd.path("gate/ran")).unwrap_or_default();
+        (ran.lines().count() >= queued.len() - 1).then_some(())
+    });
+    let _ = fnd.wait_end(fnd.queue("counts", ""));
     fnd.finish();
 }
 

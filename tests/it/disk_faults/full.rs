@@ -141,7 +141,7 @@ fn a_first_start_on_a_full_disk_begins_a_history_when_there_is_room() {
     let (mut fnd, mount, gate) = on_small_disk();
     fnd.drop_file("once.sh", &format!("echo ran >>{}/ran\n", gate.display()));
     let ran = || fs::read_to_string(gate.join("ran")).unwrap_or_default().lines().count();
-    // The functions are installed, and the history is gone.
+    // The functions are installed, and the history is gone, as well as what the run directory says of it.
     fnd.launch();
     wait_until("it to run as it is loaded", PATIENCE, || (ran() == 1).then_some(()));
     // One that still runs would be taken over, with what is known of it.
@@ -152,6 +152,7 @@ fn a_first_start_on_a_full_disk_begins_a_history_when_there_is_room() {
             fs::remove_file(file.path()).unwrap();
         }
     }
+    fs::remove_file(fnd.path("run/ledger/ledger.db-end")).unwrap();
     let filler = fill(&fnd);
     fnd.launch();
     let calls = does_without_room(&fnd, "1");

@@ -41,6 +41,12 @@ impl Graft {
         Self { vacuumed, with_log }
     }
 
+    /// Returns whether the copy lacks a log that the database has.
+    pub(super) fn leaves_log_out(self, from: &Path) -> bool {
+        let log = std::fs::metadata(super::database::beside(from, "-wal"));
+        !self.with_log && log.is_ok_and(|meta| meta.len() > 0)
+    }
+
     /// Creates the copy beside a path. Returns its files, the database first; none if the file does not have the size
     /// of a database.
     ///
@@ -80,8 +86,7 @@ impl Graft {
         }
         let log = name("-wal");
         let _ = std::fs::remove_file(&log);
-        let mut log_of = from.as_os_str().to_owned();
-        log_of.push("-wal");
+        let log_of = super::database::beside(from, "-wal");
         if self.with_log && Path::new(&log_of).exists() {
             std::fs::copy(log_of, &log)?;
         }

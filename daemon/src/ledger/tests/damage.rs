@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::BTreeSet;
 
-fn setting_aside(state: &Path) -> Site<'_> {
+pub(super) fn setting_aside(state: &Path) -> Site<'_> {
     Site {
         on_damage: OnDamage::SetAside,
         ..site(state)
@@ -11,7 +11,7 @@ fn setting_aside(state: &Path) -> Site<'_> {
 }
 
 /// Opens it as an fnd does by default.
-fn open_again(state: &Path) -> Ledger {
+pub(super) fn open_again(state: &Path) -> Ledger {
     let (sender, acknowledged) = channel();
     let acknowledge = move |event| {
         if !matches!(event, Acknowledged::Recorded(_) | Acknowledged::HealthChanged) {

@@ -9,6 +9,7 @@
 //! - `forgetting`: how quickly the history forgets, and that it lets a stop and new work through
 //! - `in_flight`: attempts that had begun and were not stored when fnd was killed
 //! - `lists`: lists of a large history
+//! - `log`: a log that is damaged or gone after a kill
 //! - `model`: random work and restarts against a map
 //! - `model_retention`: random work against a map, while history is forgotten and ledgers go without a word
 //! - `opening`: ledgers of other schemas, damaged ones, ones that another fnd holds, and copies
@@ -26,6 +27,7 @@ mod files;
 mod forgetting;
 mod in_flight;
 mod lists;
+mod log;
 mod model;
 mod model_retention;
 mod opening;

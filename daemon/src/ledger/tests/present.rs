@@ -15,7 +15,7 @@ fn a_database_that_is_cut_during_a_write_is_found_before_the_next_one() {
         .unwrap()
         .set_len(0)
         .unwrap();
-    let present = super::super::present::Present::of(state.path()).unwrap();
+    let present = crate::database::Present::of(&state.path().join(FILE)).unwrap();
     present.written();
     assert!(
         present
@@ -141,7 +141,7 @@ fn a_header_that_is_ahead_of_the_file_is_not_a_truncated_ledger() {
     let ledger = Ledger::open(state.path());
     ledger.store(accepted(1, "hello")).unwrap();
     let file = state.path().join(FILE);
-    let present = crate::ledger::present::Present::of(state.path()).unwrap();
+    let present = crate::database::Present::of(&file).unwrap();
     let mut head = std::fs::read(&file).unwrap();
     head.resize(4096, 0);
     head[28..32].copy_from_slice(&1_000_000_u32.to_be_bytes());
@@ -149,7 +149,7 @@ fn a_header_that_is_ahead_of_the_file_is_not_a_truncated_ledger() {
     let copy = state.path().join("ahead");
     std::fs::create_dir(&copy).unwrap();
     std::fs::write(copy.join(FILE), &head).unwrap();
-    let ahead = crate::ledger::present::Present::of(&copy).unwrap();
+    let ahead = crate::database::Present::of(&copy.join(FILE)).unwrap();
     assert_eq!((present.wrong_or_short(), ahead.wrong_or_short()), (None, None));
     std::fs::File::options()
         .write(true)

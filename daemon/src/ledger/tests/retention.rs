@@ -130,7 +130,8 @@ fn what_exceeds_count_age_or_bytes_goes_also_when_less_is_kept_than_before() {
     assert_eq!((left("1"), left("state = 'failed'")), (29, 20));
 
     let size = || {
-        crate::ledger::schema::checkpoint(&db);
+        let pages = crate::database::LogPages::of(&db).unwrap();
+        crate::ledger::schema::checkpoint(&db, pages);
         std::fs::metadata(&path).unwrap().len()
     };
     let large = size();

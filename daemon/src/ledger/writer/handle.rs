@@ -1,20 +1,19 @@
 //! Accepts commands to store, and reports the state of the writer.
 
 use super::{Acknowledge, Thread};
-use crate::ledger::FILE;
+use crate::database::Present;
 use crate::ledger::command::{Command, Figures, Health, Queue};
 use crate::ledger::in_flight::{Begun, InFlight};
 use crate::ledger::notices;
-use crate::ledger::present::Present;
 use crate::ledger::retention::Retention;
 use crate::ledger::sweeper::Sweeper;
 use crate::ledger::unwritable::Later;
+use crate::ledger::{FILE, Site};
 use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use rusqlite::Connection;
 use std::collections::VecDeque;
 use std::io;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -45,7 +44,7 @@ impl Writer {
     pub(in crate::ledger) fn start(
         (db, later): (Connection, Option<Later>),
         in_flight: InFlight,
-        state: &Path,
+        Site { state, run, .. }: Site<'_>,
         retention: Retention,
         acknowledge: Acknowledge,
     ) -> Result<Self, StartError> {
@@ -59,11 +58,13 @@ impl Writer {
             queue.done(0, Some(later.reason.to_string()));
             queue.failed();
         }
-        // The database has been read, so all of its files exist.
-        let present = Arc::new(Present::of(state).map_err(|error| StartError::Thread(error.into()))?);
-        let in_flight = Arc::new(in_flight);
         let path = state.join(FILE);
+        // The database has been read, so all of its files exist.
+        let present = Arc::new(Present::of(&path).map_err(|error| StartError::Thread(error.into()))?);
+        let in_flight = Arc::new(in_flight);
         let mut state = Thread {
+            log: None,
+            run: run.to_owned(),
             path,
             db,
             later,
@@ -76,6 +77,7 @@ impl Writer {
             backlog_bytes: 0,
             full_sync: true,
         };
+        state.record_log();
         let own = Arc::clone(&queue);
         let thread = std::thread::Builder::new()
             .name("ledger".into())

@@ -45,11 +45,13 @@ impl Thread {
             self.full_sync = true; // every new connection starts with full sync
             made_up.map_err(|error| Unwritten::Unopened(unwritable::in_words(&error, &self.path)))?;
             self.later = None;
+            self.log = None; // the database was opened anew
         }
         if let Some(wrong) = self.present.wrong_or_short() {
             return Err(Unwritten::Gone(wrong));
         }
         let written = self.write_now(commands);
+        self.record_log();
         self.present.written();
         written.map_err(Unwritten::Sqlite)
     }

@@ -1,8 +1,8 @@
 //! Checks whether the paths of the database still lead to the open files. A user may delete, replace or truncate the
-//! files while fnd runs; then the next start would not find the records that are written after that.
+//! files while fnd runs; then the next start would not find the records that are written after that. The history, the state
+//! of functions and the audit check it before they write.
 
-use super::FILE;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, open, openat, statat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, open, statat};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +14,8 @@ const HEADER: u64 = 100;
 
 /// The files as they were when the database was opened.
 #[derive(Debug)]
-pub(super) struct Present {
-    state: PathBuf,
+pub(crate) struct Present {
+    path: PathBuf,
     /// Nothing if there is no database yet.
     files: Mutex<Option<Files>>,
     /// Bytes of the log and of the database after the last write; only the writer makes them shorter. The size in the
@@ -29,17 +29,19 @@ pub(super) struct Present {
 struct Files {
     database: OwnedFd,
     /// The write-ahead log and its index.
-    beside: Vec<(String, OwnedFd)>,
+    beside: Vec<(&'static str, OwnedFd)>,
 }
 
 impl Files {
-    fn of(state: &Path) -> rustix::io::Result<Self> {
-        let database = open(state.join(FILE), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    fn of(path: &Path) -> rustix::io::Result<Self> {
+        // Closing a file that was opened without `PATH` would release all locks of SQLite on it (fcntl(2), "Advisory record
+        // locking").
+        let open = |path: &Path| open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let database = open(path)?;
         let mut beside = Vec::new();
         for suffix in ["-wal", "-shm"] {
-            let name = format!("{FILE}{suffix}");
-            match openat(CWD, state.join(&name), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
-                Ok(file) => beside.push((name, file)),
+            match open(&super::beside(path, suffix)) {
+                Ok(file) => beside.push((suffix, file)),
                 Err(rustix::io::Errno::NOENT) => {}
                 Err(error) => return Err(error),
             }
@@ -52,7 +54,7 @@ impl Files {
     }
 
     fn log_bytes(&self) -> u64 {
-        let log = self.beside.iter().find(|(name, _)| name.ends_with("-wal"));
+        let log = self.beside.iter().find(|(suffix, _)| *suffix == "-wal");
         log.and_then(|(_, file)| fstat(file).ok()).map_or(0, |stat| size(&stat))
     }
 }
@@ -60,14 +62,11 @@ impl Files {
 impl Present {
     /// Opens the files of a database that has just been opened and read.
     ///
-    /// The database file stays open for reading until the connections are closed: closing it earlier would release
-    /// their locks (fcntl(2), "Advisory record locking").
-    ///
     /// # Errors
     /// From opening the files; a missing database is not an error.
-    pub(super) fn of(state: &Path) -> rustix::io::Result<Self> {
+    pub(crate) fn of(path: &Path) -> rustix::io::Result<Self> {
         let present = Self {
-            state: state.into(),
+            path: path.into(),
             files: Mutex::new(None),
             log: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -82,14 +81,14 @@ impl Present {
     ///
     /// # Errors
     /// From opening the files.
-    pub(super) fn open(&self) -> rustix::io::Result<()> {
-        *self.lock() = Some(Files::of(&self.state)?);
+    pub(crate) fn open(&self) -> rustix::io::Result<()> {
+        *self.lock() = Some(Files::of(&self.path)?);
         self.written();
         Ok(())
     }
 
     /// Closes the files, because the database is about to be reopened; no connection is open.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         *self.lock() = None;
     }
 
@@ -98,7 +97,7 @@ impl Present {
     }
 
     /// Notes the sizes of the files after a write by fnd, whether the write succeeded or not.
-    pub(super) fn written(&self) {
+    pub(crate) fn written(&self) {
         if let Some(files) = &*self.lock() {
             self.log.store(files.log_bytes(), Ordering::Relaxed);
             self.bytes.store(files.database_bytes(), Ordering::Relaxed);
@@ -106,45 +105,45 @@ impl Present {
     }
 
     /// Returns what is wrong, as text for people; nothing if the paths lead to the open files. Any thread may call it.
-    pub(super) fn wrong(&self) -> Option<String> {
+    pub(crate) fn wrong(&self) -> Option<String> {
         let files = self.lock();
         let files = files.as_ref()?;
-        let database = [(FILE, &files.database)];
-        let beside = files.beside.iter().map(|(name, file)| (name.as_str(), file));
-        database.into_iter().chain(beside).find_map(|(name, file)| {
-            let what = self.replaced(name, file)?;
-            let path = self.state.join(name);
+        let database = [("", &files.database)];
+        let beside = files.beside.iter().map(|(suffix, file)| (*suffix, file));
+        database.into_iter().chain(beside).find_map(|(suffix, file)| {
+            let path = super::beside(&self.path, suffix);
+            let what = replaced(&path, file)?;
             Some(format!("`{}` {what} while fnd was running", path.display()))
         })
     }
 
     /// Like [`Present::wrong`], and also checks whether the files were truncated. Only the writer's thread calls it,
     /// before it writes.
-    pub(super) fn wrong_or_short(&self) -> Option<String> {
+    pub(crate) fn wrong_or_short(&self) -> Option<String> {
         self.wrong().or_else(|| {
-            let path = self.state.join(FILE);
             let files = self.lock();
             let files = files.as_ref()?;
             let is_shorter = |now: u64, before: &AtomicU64| now < before.load(Ordering::Relaxed);
             let bytes = files.database_bytes();
             // Bytes that were cut off during a write of fnd are missing in the size noted after it.
             let short = bytes < HEADER || is_shorter(bytes, &self.bytes) || is_shorter(files.log_bytes(), &self.log);
-            short.then(|| format!("`{}` was truncated while fnd was running", path.display()))
+            short.then(|| format!("`{}` was truncated while fnd was running", self.path.display()))
         })
     }
+}
 
-    fn replaced(&self, name: &str, file: &OwnedFd) -> Option<String> {
-        let open = match fstat(file) {
-            Ok(open) => open,
-            Err(error) => return Some(format!("cannot be examined ({error})")),
-        };
-        match statat(CWD, self.state.join(name), AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(named) if (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino) => None,
-            Ok(_) => Some("was replaced by another file".to_owned()),
-            Err(rustix::io::Errno::NOENT) if open.st_nlink == 0 => Some("was deleted".to_owned()),
-            Err(rustix::io::Errno::NOENT) => Some("was moved away".to_owned()),
-            Err(error) => Some(format!("cannot be examined ({error})")),
-        }
+/// Returns what has become of the path of an open file; nothing if it still leads there.
+fn replaced(path: &Path, file: &OwnedFd) -> Option<String> {
+    let open = match fstat(file) {
+        Ok(open) => open,
+        Err(error) => return Some(format!("cannot be examined ({error})")),
+    };
+    match statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(named) if (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino) => None,
+        Ok(_) => Some("was replaced by another file".to_owned()),
+        Err(rustix::io::Errno::NOENT) if open.st_nlink == 0 => Some("was deleted".to_owned()),
+        Err(rustix::io::Errno::NOENT) => Some("was moved away".to_owned()),
+        Err(error) => Some(format!("cannot be examined ({error})")),
     }
 }
 
