@@ -1,17 +1,25 @@
-//! What the small databases beside the history have in common: a damaged one is set aside, so that fnd starts in any case.
-//! The history has more at stake, and rules of its own (`ledger/damage.rs`).
+//! What the databases have in common: their logs, damage, and copies. What follows from damage is decided by each: the history
+//! (`ledger/damage.rs`), the state of functions (`state_store/salvage.rs`), and the audit, which only sets a damaged one aside.
 //!
 //! Files:
+//! - `aside`: replaces a damaged database in steps
 //! - `log`: reads a write-ahead log, and writes a damaged one anew
 //! - `log_record`: records where a log ends, so that a start notices what is missing
 //! - `present`: checks whether the paths of a database still lead to the open files
+//! - `source`: the files that a salvage reads instead of a damaged database
+//! - `table`: reads one table from both ends as far as possible; rows between two damaged places are reached by key
 
+mod aside;
 pub(crate) mod log;
 mod log_record;
 mod present;
+mod source;
+pub(crate) mod table;
 
+pub(crate) use aside::Replacement;
 pub(crate) use log_record::{LogPages, LogRecorder, LostCommits, beside, boot, lost_commits};
 pub(crate) use present::Present;
+pub(crate) use source::{Copies, linked};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
@@ -19,10 +27,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Suffixes of a database and of the files that SQLite keeps beside it.
-const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
-
-/// Opens a database, or makes it. A damaged one is kept as `aside`, with what SQLite keeps beside it.
+/// Opens a database, or makes it. A damaged one is kept as `aside`, with what SQLite keeps beside it; the text says so.
 ///
 /// # Errors
 /// From SQLite.
@@ -31,18 +36,18 @@ pub(crate) fn open<T>(
     path: &Path,
     aside: &Path,
     try_open: impl Fn(&Path) -> rusqlite::Result<T>,
-) -> rusqlite::Result<T> {
+) -> rusqlite::Result<(T, Option<String>)> {
     match try_open(path) {
         Err(error) if is_damage(&error) => {
             let (shown, kept) = (path.display(), aside.display());
-            tracing::error!("{what} `{shown}` is damaged ({error}), keeping it as `{kept}`");
-            for suffix in SUFFIXES {
+            let damage = format!("{what} `{shown}` was damaged ({error}) and is kept as `{kept}`");
+            for suffix in aside::SUFFIXES {
                 // It may not exist; if the database stays, the next try fails.
                 let _ = std::fs::rename(beside(path, suffix), beside(aside, suffix));
             }
-            try_open(path)
+            Ok((try_open(path)?, Some(damage)))
         }
-        other => other,
+        other => Ok((other?, None)),
     }
 }
 

@@ -118,6 +118,10 @@ fn a_damaged_state_is_set_aside_and_a_backup_has_it() {
     .unwrap();
     fnd.launch();
     let _ = fnd.wait_problem("the state of functions was damaged");
+    // Nobody is told that a key has no value before that is confirmed.
+    let refused = fnd.ctl(&["state", "get", "shop/a"]).expect_code(7);
+    assert!(refused.stderr.contains("fndctl verify --repair"), "{refused}");
+    let _ = fnd.ctl(&["verify", "--repair", "--state", fnd.path("state").to_str().unwrap()]);
     let _ = fnd.ctl(&["state", "get", "shop/a"]).expect_code(3);
     let _ = fnd.ctl(&["state", "set", "shop/a", "2"]).expect_code(0);
     // Somebody has seen it.

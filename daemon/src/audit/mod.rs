@@ -38,6 +38,8 @@ pub(crate) struct Audit(Arc<Shared>);
 /// What the handle and the thread share.
 struct Shared {
     path: PathBuf,
+    /// Where the end of the log is recorded.
+    run: PathBuf,
     state: Mutex<State>,
     /// Wakes the thread: there is something to write.
     wake: Condvar,
@@ -53,6 +55,8 @@ struct State {
     keep_for: Duration,
     /// Why the last write failed.
     failing: Option<String>,
+    /// What is missing of what was written before.
+    gap: Option<String>,
     /// How many calls were lost since fnd started.
     lost: u64,
     /// Present once fnd stops; the thread drops it at its end.
@@ -66,22 +70,23 @@ impl Shared {
 }
 
 impl Audit {
-    /// Starts the thread, which opens the database of a state directory. `now_ms` is the time by which entries become too
+    /// Starts the thread, which opens the database of a state directory; the end of its log is recorded in the directory `run`,
+    /// which lasts until the next reboot. `now_ms` is the time by which entries become too
     /// old; `changed` is called on the thread when [`Self::problem`] has changed.
     ///
     /// # Errors
     /// The kernel gives no thread.
     pub(crate) fn start(
-        directory: &Path,
+        places: (&Path, &Path),
         keep_for: Duration,
         now_ms: impl Fn() -> u64 + Send + 'static,
         changed: impl Fn() + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
-        Self::start_within(directory, keep_for, BYTES_MAX, now_ms, changed)
+        Self::start_within(places, keep_for, BYTES_MAX, now_ms, changed)
     }
 
     fn start_within(
-        directory: &Path,
+        (directory, run): (&Path, &Path),
         keep_for: Duration,
         bytes_max: u64,
         now_ms: impl Fn() -> u64 + Send + 'static,
@@ -89,6 +94,7 @@ impl Audit {
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             path: directory.join(FILE),
+            run: run.to_owned(),
             state: Mutex::new(State {
                 keep_for,
                 ..State::default()
@@ -158,6 +164,7 @@ impl Audit {
         };
         match &state.failing {
             Some(why) => Some(format!("the audit cannot be written: {why}{lost}")),
+            None if state.gap.is_some() => state.gap.as_ref().map(|gap| format!("{gap}{lost}")),
             None if state.lost > 0 => Some(format!("the audit has a gap, which `fndctl audit` shows{lost}")),
             None => None,
         }

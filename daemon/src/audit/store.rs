@@ -3,7 +3,7 @@
 //! SQLite, because entries are searched by user, verb and function, and because refusals of a minute are counted in the row
 //! that is there. It has a file of its own: a damaged or full audit must not stop the history, and the other way round.
 
-use crate::database;
+use crate::database::{self, LogPages, LogRecorder, Present};
 use fnd_core::api::{AuditEntry, AuditList};
 use fnd_core::audit::{AuditFilter, Entry, Kind, forgotten_first};
 use fnd_core::instant;
@@ -53,20 +53,29 @@ pub(super) struct Store {
     db: Connection,
     /// Bytes of the rows of each kind.
     bytes: [u64; 3],
+    present: Present,
+    /// Absent if the log could not be opened.
+    log: Option<LogRecorder>,
 }
 
 impl Store {
-    /// Opens the database, or makes it. A damaged one is kept under another name.
+    /// Opens the database, or makes it; the end of its log is recorded in the directory `run`. A damaged one is kept under
+    /// another name. The text says what is missing.
     ///
     /// # Errors
     /// From SQLite.
-    pub(super) fn open(path: &Path) -> rusqlite::Result<Self> {
+    pub(super) fn open(path: &Path, run: &Path) -> rusqlite::Result<(Self, Option<String>)> {
         let aside = path.with_extension("damaged");
-        database::open("the audit", path, &aside, Self::try_open)
+        // If that cannot be read, nothing is known to be missing.
+        let lost = database::lost_commits(run, path).ok().flatten();
+        let lost = lost.map(|lost| format!("entries of the audit `{}` are missing: {}", path.display(), lost.what));
+        let (store, damage) = database::open("the audit", path, &aside, |path| Self::try_open(path, run))?;
+        Ok((store, damage.or(lost)))
     }
 
-    fn try_open(path: &Path) -> rusqlite::Result<Self> {
+    fn try_open(path: &Path, run: &Path) -> rusqlite::Result<Self> {
         let db = Connection::open(path)?;
+        database::keep_log_on_close(&db, true)?;
         db.busy_timeout(Duration::from_secs(2))?;
         db.pragma_update(None, "auto_vacuum", "incremental")?;
         db.pragma_update(None, "journal_mode", "wal")?;
@@ -82,7 +91,32 @@ impl Store {
                 |row| row.get(0),
             )?;
         }
-        Ok(Self { db, bytes })
+        Ok(Self {
+            present: Present::of(path).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?,
+            log: LogRecorder::begin(run, path, &db).ok(),
+            db,
+            bytes,
+        })
+    }
+
+    /// Returns what somebody has done to the files, if that matters.
+    pub(super) fn wrong(&self) -> Option<String> {
+        self.present.wrong_or_short()
+    }
+
+    /// Notes what the files have now.
+    fn written(&mut self) {
+        if let (Some(log), Ok(pages)) = (&mut self.log, LogPages::of(&self.db)) {
+            log.record(pages);
+        }
+        self.present.written();
+    }
+
+    /// Copies the log into the database, at a planned stop.
+    pub(super) fn close(mut self) {
+        if let Some(log) = self.log.as_mut().filter(|_| self.present.wrong_or_short().is_none()) {
+            log.close(&self.db);
+        }
     }
 
     /// Stores entries with the names of their users, in one transaction.
@@ -147,6 +181,7 @@ impl Store {
         }
         transaction.commit()?;
         self.bytes = bytes;
+        self.written();
         Ok(())
     }
 
@@ -165,6 +200,7 @@ impl Store {
         if database::free(&self.db)? > bytes_max / FREE_SHARE {
             self.db.execute_batch("PRAGMA incremental_vacuum")?;
         }
+        self.written();
         Ok(())
     }
 

@@ -51,7 +51,7 @@ impl Running {
         let (now_ms, changes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (time, counted) = (Arc::clone(&now_ms), Arc::clone(&changes));
         let audit = Audit::start_within(
-            directory.path(),
+            (directory.path(), directory.path()),
             KEEP,
             bytes_max,
             move || time.load(Ordering::Relaxed),
@@ -280,5 +280,70 @@ fn a_damaged_file_is_set_aside() {
     running.record(entry("disable", "a", 1000));
     assert_eq!(running.verbs(AuditFilter::default()), ["disable a"]);
     assert!(path.with_extension("damaged").exists());
-    assert_eq!(running.audit.problem(), None);
+    assert!(running.audit.problem().unwrap().contains("was damaged"));
+}
+
+/// Whatever is missing of it is said; it goes on all the same.
+#[test]
+fn entries_that_are_missing_are_said_and_new_ones_are_kept() {
+    let says = |running: &Running, words: &str| {
+        let until = crate::clock::monotonic() + Duration::from_secs(30);
+        while !running.audit.problem().is_some_and(|problem| problem.contains(words)) {
+            assert!(
+                crate::clock::monotonic() < until,
+                "{words}: {:?}",
+                running.audit.problem()
+            );
+            std::thread::yield_now();
+        }
+        assert!(
+            running.verbs(AuditFilter::default()).contains(&"enable b".to_owned()),
+            "{words}"
+        );
+    };
+    let path = |running: &Running, name: &str| running.directory.path().join(name);
+    // While it runs.
+    for cut in [false, true] {
+        let running = Running::start(BYTES_MAX);
+        running.record(entry("disable", "a", 1000));
+        assert_eq!(running.verbs(AuditFilter::default()), ["disable a"]);
+        match cut {
+            true => std::fs::write(path(&running, FILE), "").unwrap(),
+            false => std::fs::remove_file(path(&running, FILE)).unwrap(),
+        }
+        running.record(entry("enable", "b", 2000));
+        says(&running, if cut { "was truncated" } else { "was deleted" });
+    }
+    // After a kill.
+    for damage in ["flipped", "deleted", "truncated", "none"] {
+        let running = Running::start(BYTES_MAX);
+        running.record(entry("disable", "a", 1000));
+        assert_eq!(running.verbs(AuditFilter::default()), ["disable a"]);
+        let names = [FILE, "audit.db-wal", "audit.db-end"];
+        let files = names.map(|name| std::fs::read(path(&running, name)).unwrap());
+        running.audit.stop();
+        for (name, bytes) in names.iter().zip(&files) {
+            std::fs::write(path(&running, name), bytes).unwrap();
+        }
+        let log = path(&running, names[1]);
+        let mut bytes = files[1].clone();
+        let half = bytes.len() / 2;
+        match damage {
+            "flipped" => bytes[half] ^= 1,
+            "truncated" => bytes.truncate(half),
+            _ => {}
+        }
+        std::fs::write(&log, bytes).unwrap();
+        if damage == "deleted" {
+            std::fs::remove_file(&log).unwrap();
+        }
+        let running = Running::start_in(running.directory, BYTES_MAX);
+        running.record(entry("enable", "b", 2000));
+        if damage == "none" {
+            assert_eq!(running.verbs(AuditFilter::default()), ["enable b", "disable a"]);
+            assert_eq!(running.audit.problem(), None);
+        } else {
+            says(&running, "are missing");
+        }
+    }
 }

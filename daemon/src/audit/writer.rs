@@ -5,6 +5,7 @@ use super::{Shared, State};
 use fnd_core::audit::{Entry, LOST, WAITING_MAX};
 use nix::unistd::{Uid, User};
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ const NAMES_MAX: usize = 1024;
 pub(super) fn run(shared: &Arc<Shared>, bytes_max: u64, now_ms: impl Fn() -> u64) {
     let mut writer = Writer {
         store: None,
+        run: shared.run.clone(),
+        gap: None,
         bytes_max,
         unwritten: Vec::new(),
         names: HashMap::new(),
@@ -29,6 +32,7 @@ pub(super) fn run(shared: &Arc<Shared>, bytes_max: u64, now_ms: impl Fn() -> u64
     };
     // Now, so that the first call does not wait for it. An error is reported when there is something to write.
     let _ = writer.store(&shared.path);
+    writer.report_gap(shared);
     loop {
         let state = next(shared, writer.unwritten.is_empty());
         let mut state = gather(shared, state);
@@ -65,10 +69,14 @@ pub(super) fn run(shared: &Arc<Shared>, bytes_max: u64, now_ms: impl Fn() -> u64
         if is_news {
             (shared.changed)();
         }
+        writer.report_gap(shared);
         for sender in waiting {
             let _ = sender.send(()); // an error: the caller has left
         }
         if stop {
+            if let Some(store) = writer.store.take() {
+                store.close();
+            }
             shared.lock().stop = None; // its other end notices
             return;
         }
@@ -118,6 +126,10 @@ fn lost_entry(at_ms: u64, count: u64) -> Entry {
 struct Writer {
     /// Absent until it can be opened.
     store: Option<Store>,
+    /// Where the end of the log is recorded.
+    run: PathBuf,
+    /// What is missing, until it is reported.
+    gap: Option<String>,
     bytes_max: u64,
     /// Entries that could not be written yet.
     unwritten: Vec<Entry>,
@@ -185,7 +197,7 @@ impl Writer {
                 (entry, name)
             })
             .collect();
-        let stored = self.store(path).and_then(|store| store.add(&entries));
+        let stored = self.present(path).and_then(|store| store.add(&entries));
         if stored.is_err() {
             self.unwritten = entries.into_iter().map(|(entry, _)| entry).collect();
         }
@@ -197,8 +209,30 @@ impl Writer {
     fn store(&mut self, path: &std::path::Path) -> rusqlite::Result<&mut Store> {
         let store = match self.store.take() {
             Some(store) => store,
-            None => Store::open(path)?,
+            None => {
+                let (store, missing) = Store::open(path, &self.run)?;
+                self.gap = missing.or(self.gap.take());
+                store
+            }
         };
         Ok(self.store.insert(store))
+    }
+
+    /// Reports what is missing, if that is news.
+    fn report_gap(&mut self, shared: &Shared) {
+        let Some(gap) = self.gap.take() else { return };
+        tracing::error!("{gap}");
+        shared.lock().gap = Some(gap);
+        (shared.changed)();
+    }
+
+    /// Returns the store if its files are still those that it has open. Otherwise it is opened anew, and the gap is reported.
+    fn present(&mut self, path: &std::path::Path) -> rusqlite::Result<&mut Store> {
+        if let Some(wrong) = self.store(path)?.wrong() {
+            self.store = None;
+            self.store(path)?;
+            self.gap = Some(format!("entries of the audit may be missing: {wrong}"));
+        }
+        self.store(path)
     }
 }

@@ -219,31 +219,44 @@ pub(crate) fn write_anew(mut from: impl Read, end: &LogEnd, pages: u32, mut to: 
     new.add(&header[..24]);
     put_pair(&mut header, 24, new.sums);
     to.write_all(&header)?;
+    let mut write = |frame: &mut [u8]| {
+        put_pair(frame, 8, end.salts);
+        new.frame(frame);
+        put_pair(frame, 16, new.sums);
+        to.write_all(frame)
+    };
     // The checksum as it stands in the file: a frame that agrees with the frame before it is whole.
-    let mut old = new;
-    let mut frame = vec![0; FRAME + page];
+    let mut stored = Checksum {
+        sums: pair(&header, 24),
+        is_big_endian,
+    };
+    let (mut frame, mut last) = (vec![0; FRAME + page], Vec::new());
     let mut largest = pages.max(1);
-    for count in 1..=end.frames {
+    for _ in 0..end.frames {
         if !fill(&mut from, &mut frame)? {
             break;
         }
-        old.frame(&frame);
-        let is_whole = old.sums == pair(&frame, 16);
-        old.sums = pair(&frame, 16);
+        stored.frame(&frame);
+        let is_whole = stored.sums == pair(&frame, 16);
+        stored.sums = pair(&frame, 16);
+        let number_of_page = number(&frame, 0);
         if is_whole {
-            largest = largest.max(number(&frame, 0)).max(number(&frame, 4));
-        } else if !(1..=largest).contains(&number(&frame, 0)) {
-            continue;
+            largest = largest.max(number_of_page).max(number(&frame, 4));
+        } else if (1..=largest.saturating_add(end.frames)).contains(&number_of_page) {
+            put(&mut frame, 4, 0); // whether a commit ended here is not known; one that ends later has this frame, too
         } else {
-            put(&mut frame, 4, 0);
+            continue;
         }
-        if count == end.frames && number(&frame, 4) == 0 {
-            put(&mut frame, 4, largest); // a commit ended here
+        if !last.is_empty() {
+            write(&mut last)?;
         }
-        put_pair(&mut frame, 8, end.salts);
-        new.frame(&frame);
-        put_pair(&mut frame, 16, new.sums);
-        to.write_all(&frame)?;
+        last.clone_from(&frame);
+    }
+    if !last.is_empty() {
+        // A commit ended here.
+        let pages = largest.max(number(&last, 0)).max(number(&last, 4));
+        put(&mut last, 4, pages);
+        write(&mut last)?;
     }
     to.flush()
 }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, ErrorCode, Row, params_from_iter};
 
 /// How much of a table was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Read {
+pub(crate) enum Read {
     /// Everything.
     All,
     /// Some rows could not be read.
@@ -14,21 +14,35 @@ pub(super) enum Read {
 
 /// A table and the columns of its key.
 #[derive(Debug)]
-pub(super) struct Table {
-    pub(super) name: &'static str,
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
     key: &'static [&'static str],
+    /// Whether the rows lie in the order of a number of their own, not of the key.
+    is_by_rowid: bool,
 }
 
 impl Table {
-    pub(super) const fn new(name: &'static str, key: &'static [&'static str]) -> Self {
-        Self { name, key }
+    pub(crate) const fn new(name: &'static str, key: &'static [&'static str]) -> Self {
+        Self {
+            name,
+            key,
+            is_by_rowid: false,
+        }
+    }
+
+    /// Returns the table as one that is not `WITHOUT ROWID`.
+    pub(crate) const fn by_rowid(self) -> Self {
+        Self {
+            is_by_rowid: true,
+            ..self
+        }
     }
 
     /// Deletes the rows whose columns `select` the function `read` cannot read. Returns the number of deleted rows.
     ///
     /// # Errors
     /// From the database.
-    pub(super) fn prune(
+    pub(crate) fn prune(
         &self,
         db: &Connection,
         (select, condition): (&str, &str),
@@ -67,7 +81,7 @@ impl Table {
 }
 
 /// Copies rows of a table from a damaged database to a new one. Errors that it returns come from the new database.
-pub(super) struct Copier<'a> {
+pub(crate) struct Copier<'a> {
     table: &'a Table,
     from: &'a Connection,
     to: &'a Connection,
@@ -77,7 +91,7 @@ pub(super) struct Copier<'a> {
 }
 
 impl<'a> Copier<'a> {
-    pub(super) fn new(table: &'a Table, from: &'a Connection, to: &'a Connection) -> rusqlite::Result<Self> {
+    pub(crate) fn new(table: &'a Table, from: &'a Connection, to: &'a Connection) -> rusqlite::Result<Self> {
         let of = |db: &Connection| {
             let mut statement = db.prepare("SELECT name FROM pragma_table_info(?1)")?;
             let names = statement.query_map([table.name], |row| row.get::<_, String>(0))?;
@@ -104,12 +118,12 @@ impl<'a> Copier<'a> {
     }
 
     /// Copies all readable rows, forwards and, if that breaks off, backwards. Returns whether it read all of them.
-    pub(super) fn all(&self) -> rusqlite::Result<Read> {
+    pub(crate) fn all(&self) -> rusqlite::Result<Read> {
         let mut first = None;
         for direction in ["ASC", "DESC"] {
             // In the order of the table itself: the order of an index would need both an undamaged index and an
             // undamaged table.
-            let order = if self.table.name == "body" {
+            let order = if self.table.is_by_rowid {
                 format!("rowid {direction}")
             } else {
                 let keys = self.table.key.iter().map(|key| format!("{key} {direction}"));
@@ -125,7 +139,7 @@ impl<'a> Copier<'a> {
     }
 
     /// Copies the row with this key (of one column), if it can be read and is not copied yet.
-    pub(super) fn one(&self, key: &[u8]) -> rusqlite::Result<()> {
+    pub(crate) fn one(&self, key: &[u8]) -> rusqlite::Result<()> {
         if self.has(key)? {
             return Ok(());
         }
@@ -134,7 +148,7 @@ impl<'a> Copier<'a> {
     }
 
     /// Copies the rows that belong to the invocations of the new database.
-    pub(super) fn of_each_invocation(&self) -> rusqlite::Result<()> {
+    pub(crate) fn of_each_invocation(&self) -> rusqlite::Result<()> {
         let mut ids = self.to.prepare("SELECT id FROM invocation")?;
         let mut ids = ids.query([])?;
         while let Some(row) = ids.next()? {
@@ -145,19 +159,19 @@ impl<'a> Copier<'a> {
     }
 
     /// Returns whether the new database has a row with this key (of one column).
-    pub(super) fn has(&self, key: &[u8]) -> rusqlite::Result<bool> {
+    pub(crate) fn has(&self, key: &[u8]) -> rusqlite::Result<bool> {
         let sql = format!("SELECT 1 FROM {} WHERE {} = ?1", self.table.name, self.table.key[0]);
         self.to.prepare_cached(&sql)?.exists([key])
     }
 
     /// Copies the rows whose keys (of one column) an index lists.
-    pub(super) fn by_index(&self, index: &str, condition: &str) -> rusqlite::Result<Read> {
+    pub(crate) fn by_index(&self, index: &str, condition: &str) -> rusqlite::Result<Read> {
         self.named(index, condition, &mut |key| self.one(key))
     }
 
     /// Returns how many keys an index without a condition lists that the new database lacks. With a condition SQLite
     /// would look up each row, and would not list missing ones.
-    pub(super) fn missing(&self, index: &str) -> rusqlite::Result<(u64, Read)> {
+    pub(crate) fn missing(&self, index: &str) -> rusqlite::Result<(u64, Read)> {
         let mut missing = 0;
         let read = self.named(index, "", &mut |key| {
             missing += u64::from(!self.has(key)?);

@@ -14,23 +14,20 @@
 //! Files:
 //! - `graft`: copies a database whose beginning is damaged, and gives the copy the first page and the schema of a new
 //!   database
-//! - `read`: reads one table from both ends as far as possible; rows between two damaged places are reached by key
 
 mod graft;
-mod read;
 
 use super::rows::{self, ATTEMPT, FAILED, RECORD, UNFINISHED};
 use super::{OpenError, restore, schema};
-use crate::database::{self, LostCommits, log};
+use crate::database::table::{Copier, Read, Table};
+use crate::database::{Copies, LostCommits, linked};
 use fnd_core::record::Response;
 use fnd_core::triggers::cause::Cause;
 use fnd_wire::ids::FunctionName;
-use read::{Copier, Read, Table};
 use rusqlite::{Connection, Row};
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 /// The result of a salvage.
 #[derive(Debug, Default)]
@@ -47,9 +44,6 @@ pub(super) struct Salvaged {
     pub(super) is_behind: bool,
 }
 
-/// Page size of every ledger: SQLite's own default.
-const PAGE: u64 = 4096;
-
 /// The tables, each with its key.
 const META: Table = Table::new("meta", &["key"]);
 const FUNCTION: Table = Table::new("function", &["name"]);
@@ -58,7 +52,7 @@ const VERSIONS: Table = Table::new("versions", &["function"]);
 const RELEASES: Table = Table::new("release", &["function"]);
 const INVOCATION: Table = Table::new("invocation", &["id"]);
 const ATTEMPTS: Table = Table::new("attempt", &["invocation", "n"]);
-const BODIES: Table = Table::new("body", &["invocation", "kind"]);
+const BODIES: Table = Table::new("body", &["invocation", "kind"]).by_rowid();
 const EVENTS: Table = Table::new("event", &["key"]);
 const UNFOLLOWED: Table = Table::new("unfollowed", &["invocation"]);
 const ALERT: Table = Table::new("alert", &["about"]);
@@ -150,23 +144,6 @@ struct Source {
     leaves_log_out: bool,
 }
 
-/// Files that are removed with this value.
-struct Copies(Vec<PathBuf>);
-
-impl Copies {
-    fn remove(&self) {
-        for file in &self.0 {
-            let _ = std::fs::remove_file(file); // it may not be there; the next salvage retries this
-        }
-    }
-}
-
-impl Drop for Copies {
-    fn drop(&mut self) {
-        self.remove();
-    }
-}
-
 impl Source {
     /// Returns nothing if no row can be read. Errors come from making the copy.
     fn open(path: &Path, to: &Path, lost: Option<&LostCommits>) -> io::Result<Option<Self>> {
@@ -175,8 +152,7 @@ impl Source {
         }
         let linked = lost.map(|lost| linked(path, to, lost)).transpose()?;
         // The link is read instead of the damaged database; the log that it is to have is beside it.
-        let from = linked.as_ref().and_then(|Copies(files)| files.first());
-        let from = from.map_or_else(|| path.to_owned(), PathBuf::clone);
+        let from = linked.as_ref().and_then(Copies::database).unwrap_or(path).to_owned();
         if let Some(db) = readable(&from) {
             return Ok(Some(Self {
                 db,
@@ -186,8 +162,8 @@ impl Source {
         }
         let mut best: Option<(usize, Self)> = None;
         for graft in graft::ALL {
-            let copies = Copies(graft.make(&from, to)?);
-            let Some(db) = copies.0.first().and_then(|copy| readable(copy)) else {
+            let copies = Copies::of(graft.make(&from, to)?);
+            let Some(db) = copies.database().and_then(readable) else {
                 continue;
             };
             let source = Self {
@@ -207,28 +183,6 @@ impl Source {
 /// Opens a database whose schema can be read.
 fn readable(path: &Path) -> Option<Connection> {
     schema::open_read_only(path).ok().filter(has_tables)
-}
-
-/// Links a database beside a path, with its log written anew, or without a log if that is gone or not its own. Returns the
-/// files, the database first.
-fn linked(from: &Path, to: &Path, lost: &LostCommits) -> io::Result<Copies> {
-    let link = database::beside(to, "-linked");
-    let files: Vec<PathBuf> = ["", "-wal", "-shm"]
-        .map(|suffix| database::beside(&link, suffix))
-        .into();
-    let files = Copies(files);
-    files.remove();
-    // It is only read.
-    if std::fs::hard_link(from, &link).is_err() {
-        std::fs::copy(from, &link)?;
-    }
-    if let Some(end) = &lost.log {
-        let old = BufReader::new(File::open(database::beside(from, "-wal"))?);
-        let new = BufWriter::new(File::create(&files.0[1])?);
-        let pages = u32::try_from(std::fs::metadata(from)?.len() / PAGE).unwrap_or(u32::MAX);
-        log::write_anew(old, end, pages, new)?;
-    }
-    Ok(files)
 }
 
 /// Returns whether the schema can be read and is that of a ledger.

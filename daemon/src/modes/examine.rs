@@ -18,7 +18,7 @@ pub fn run(cli: &Cli, path: &Path) -> ExitCode {
             Ok(run) => {
                 let own = path.join("state");
                 let mut examined = examine::site(examine::site_of(&own, &run), cli.repair);
-                state_store::examine::site(&own, &mut examined);
+                state_store::examine::site((&own, &run), cli.repair, &mut examined);
                 examined
             }
             Err(error) => return fail(&crate::chain(&error)),

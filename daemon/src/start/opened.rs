@@ -63,11 +63,11 @@ impl Opened {
             let ahead_of = judge.health().forgetting.clock_ahead_of;
             ahead_of.unwrap_or_else(clock::unix_ms)
         };
-        let audit = Audit::start(&own, settings.audit.keep_for, time.clone(), {
+        let audit = Audit::start((&own, &run), settings.audit.keep_for, time.clone(), {
             let problems = sender.clone();
             move || drop(problems.send(Message::ProblemsChanged)) // fnd is stopping
         })?;
-        let state = StateStore::start(&own, clock::unix_ms, {
+        let state = StateStore::start((&own, &run), clock::unix_ms, {
             let problems = sender.clone();
             move || drop(problems.send(Message::ProblemsChanged)) // fnd is stopping
         })?;

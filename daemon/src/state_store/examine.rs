@@ -1,6 +1,9 @@
 //! Checks a database of the state for `fndctl verify`, `backup --verify` and `restore`, and copies it for `backup`.
 
-use super::store::{asides, check_pages, check_version, totals};
+use super::salvage;
+use super::store::{
+    OpenError, StatePlaces, Store, asides, check_pages, check_values, check_version, lost_commits, totals,
+};
 use crate::database;
 use fnd_core::examined::{Examined, LedgerFinding, Severity};
 use fnd_core::state::Totals;
@@ -12,18 +15,78 @@ use std::time::Duration;
 
 /// The word of the findings.
 const CHECK: &str = "state";
+const REPAIR: &str = "fndctl verify --repair";
+/// How often a log that misses something is read: fnd may begin it anew meanwhile.
+const LOG_TRIES: u32 = 5;
 
-/// Checks the database of a state directory, and looks for damaged ones beside it.
-pub(crate) fn site(directory: &Path, examined: &mut Examined) {
-    examined.findings.push(judge(&directory.join(super::FILE)).0);
+/// Checks the database of a state directory, whose log is recorded in `run`, and looks for damaged ones beside it. Repairs it
+/// if that is requested.
+pub(crate) fn site((directory, run): (&Path, &Path), repair: bool, examined: &mut Examined) {
+    let places = StatePlaces {
+        state: directory.to_owned(),
+        run: run.to_owned(),
+    };
+    let path = directory.join(super::FILE);
+    if repair && let Err(error) = mend(&places, &path, examined) {
+        let what = format!("failed to repair `{}`: {}", path.display(), crate::chain(&error));
+        examined.findings.push(finding(Severity::Error, what, None));
+    }
+    examined.findings.push(match lost(&places) {
+        Some(what) => damaged(&path, &what),
+        None => judge(&path).0,
+    });
     for aside in asides(directory) {
         let what = format!(
-            "`{}` is a damaged state that was set aside; an empty one took its place",
+            "`{}` is a damaged state that was set aside; what could be read of it took its place",
             aside.display()
         );
         let fix = format!("keep it elsewhere if it is needed, then: rm {}*", aside.display());
         examined.findings.push(finding(Severity::Warning, what, Some(fix)));
     }
+}
+
+/// Returns what is missing in the log.
+fn lost(places: &StatePlaces) -> Option<String> {
+    let mut missing = None;
+    for _ in 0..LOG_TRIES {
+        missing = Some(match lost_commits(places) {
+            Ok(lost) => lost?.what,
+            Err(error) => crate::chain(&error),
+        });
+    }
+    missing
+}
+
+/// Sets a damaged database aside if fnd does not run, and confirms what was read of one.
+fn mend(places: &StatePlaces, path: &Path, examined: &mut Examined) -> Result<(), OpenError> {
+    let is_new = !path.exists() && lost_commits(places)?.is_none();
+    if !examined.running && !is_new {
+        // This does what a start does.
+        let before = asides(&places.state).len();
+        Store::open(places, crate::clock::unix_ms())?.close();
+        if asides(&places.state).len() > before {
+            let what = "set the damaged state of functions aside; all that can be read is in a new one";
+            examined.repaired.push(what.to_owned());
+        }
+    }
+    if !path.exists() {
+        return Ok(());
+    }
+    let db = Connection::open(path)?;
+    database::keep_log_on_close(&db, true)?;
+    db.busy_timeout(Duration::from_secs(5))?;
+    if let Some(why) = salvage::confirm(&db)? {
+        examined
+            .repaired
+            .push(format!("confirmed; the state of functions is used again: {why}"));
+    }
+    Ok(())
+}
+
+fn damaged(path: &Path, what: &str) -> LedgerFinding {
+    let what = format!("`{}` is damaged: {what}", path.display());
+    let fix = format!("stop fnd, then: {REPAIR} (or restore a backup)");
+    finding(Severity::Error, what, Some(fix))
 }
 
 /// Checks a database file, such as one extracted from a backup. Its rows are its keys.
@@ -51,22 +114,29 @@ fn judge(path: &Path) -> (LedgerFinding, Option<Totals>) {
     let read = open(path).and_then(|db| {
         check_version(&db)?;
         check_pages(&db)?;
+        if let Some(why) = salvage::hold(&db)? {
+            return Ok((Totals::default(), Some(why)));
+        }
         // Created by an fnd that died before its first transaction.
         if !db.table_exists(None, "entry")? {
-            return Ok(Totals::default());
+            return Ok((Totals::default(), None));
         }
-        totals(&db)
+        check_values(&db)?;
+        Ok((totals(&db)?, None))
     });
     match read {
-        Ok(totals) => {
+        Ok((_, Some(why))) => {
+            let what = format!("`{}` is not used: {why}", path.display());
+            (finding(Severity::Error, what, Some(REPAIR.to_owned())), None)
+        }
+        Ok((totals, None)) => {
             let keys = counted(totals.keys, "key", "keys");
             let what = format!("`{shown}` is whole: {keys}, {} bytes", totals.bytes);
             (finding(Severity::Ok, what, None), Some(totals))
         }
         Err(error) if database::is_damage(&error) => {
-            let what = format!("`{shown}` is damaged: {error}");
-            let fix = "restore a backup; at its next start fnd sets it aside and begins with an empty one".to_owned();
-            (finding(Severity::Error, what, Some(fix)), None)
+            let error = error.to_string();
+            (damaged(path, &error), None)
         }
         Err(error) => (
             finding(Severity::Error, format!("`{shown}` cannot be read: {error}"), None),

@@ -4,19 +4,22 @@
 //! control/routes/state ─▶ StateStore::ask ─▶ thread: requests that wait share a transaction ─▶ synced ─▶ answers
 //! ```
 //! A change is answered after its transaction is synced, so no answered change is lost. `core/src/state.rs` decides what is
-//! changed. A damaged database is set aside and an empty one takes its place: fnd starts, and `fndctl status` shows it.
+//! changed. A damaged database is set aside, and one with what can be read takes its place. It is held until somebody confirms it:
+//! fnd starts, `fndctl status` shows it, and all requests get 503.
 //!
 //! Files:
 //! - `examine`: checks a database for `fndctl verify`, and copies it for `fndctl backup`
+//! - `salvage`: replaces a damaged database with one that is held
 //! - `store`: the tables and the statements
 //! - `thread`: the thread that owns the database
 
 pub(crate) mod examine;
+mod salvage;
 mod store;
 mod thread;
 
 use fnd_core::state::{Ask, Refused, Told};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -44,7 +47,7 @@ pub(crate) struct StateStore(Arc<Shared>);
 
 /// What the handle and the thread share.
 struct Shared {
-    directory: PathBuf,
+    places: store::StatePlaces,
     state: Mutex<State>,
     /// Called when the problems have changed.
     changed: Box<dyn Fn() + Send + Sync>,
@@ -66,27 +69,27 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn path(&self) -> PathBuf {
-        self.directory.join(FILE)
-    }
 }
 
 impl StateStore {
-    /// Starts the thread, which opens the database of a state directory. `now_ms` is the time of changes; `changed` is
+    /// Starts the thread, which opens the database of a state directory; the end of its log is recorded in the directory `run`,
+    /// which lasts until the next reboot. `now_ms` is the time of changes; `changed` is
     /// called on the thread when [`Self::problems`] have changed.
     ///
     /// # Errors
     /// The kernel gives no thread or no timer.
     pub(crate) fn start(
-        directory: &Path,
+        (directory, run): (&Path, &Path),
         now_ms: impl Fn() -> u64 + Send + 'static,
         changed: impl Fn() + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
         let (sender, messages) = mpsc::channel(WAITING_MAX);
         let (ends, ended) = std::sync::mpsc::sync_channel(0);
         let shared = Arc::new(Shared {
-            directory: directory.to_owned(),
+            places: store::StatePlaces {
+                state: directory.to_owned(),
+                run: run.to_owned(),
+            },
             state: Mutex::new(State {
                 sender: Some(sender),
                 ended: Some(ended),

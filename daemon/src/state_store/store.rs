@@ -1,17 +1,20 @@
 //! The database of the state: its tables and statements.
 
-use crate::database;
+use super::salvage;
+use crate::database::{self, LogPages, LogRecorder, Present as PresentFiles, Replacement};
 use fnd_core::api::{StateEntry, StateKeyView, StateKeys, StateScope, StateScopes, StateWritten};
 use fnd_core::instant;
 use fnd_core::state::{Ask, Condition, Present, Refused, Told, Totals};
 use fnd_manifest::state_key::StateKey;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::value::RawValue;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// `bytes` are those of scope, key and value. The value comes last, so that lists need not read it. `floor` has one row.
-const TABLES: &str = "
+/// `bytes` are those of scope, key and value. The value comes last of the columns that an earlier fnd knows, so that lists need
+/// not read it. `floor` has one row.
+pub(super) const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS entry (
         scope TEXT NOT NULL,
         key TEXT NOT NULL,
@@ -36,59 +39,87 @@ const FREE_MAX: u64 = 16 << 20;
 const LOG_MAX: i64 = 4 << 20;
 /// Page cache in negative KiB: fnd should be small.
 const CACHE_KIB: i64 = -1024;
-/// How many damaged databases are kept.
-const KEPT: usize = 3;
+/// The checksum of the value, and the version for which it was made: an earlier fnd changes a value without it.
+const CHECKSUM: &str = "
+    ALTER TABLE entry ADD COLUMN checksum INTEGER;
+    ALTER TABLE entry ADD COLUMN summed INTEGER;
+";
+
+/// Why the state cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OpenError {
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("failed to set the damaged state aside: `{}`", path.display())]
+    SetAside { path: PathBuf, source: io::Error },
+    #[error("failed to read the log of `{}`", path.display())]
+    Log { path: PathBuf, source: io::Error },
+}
+
+/// The directories of the state.
+#[derive(Debug, Clone)]
+pub(super) struct StatePlaces {
+    /// Directory of the database.
+    pub(super) state: PathBuf,
+    /// Where the end of its log is recorded.
+    pub(super) run: PathBuf,
+}
 
 /// The database, opened for writing.
 #[derive(Debug)]
 pub(super) struct Store {
     db: Connection,
     totals: Totals,
+    /// Whether what it has is not confirmed yet.
+    is_held: bool,
+    present: PresentFiles,
+    /// Absent if the log could not be opened.
+    log: Option<LogRecorder>,
 }
 
 /// Returns the damaged databases that were set aside, oldest first.
 pub(super) fn asides(directory: &Path) -> Vec<PathBuf> {
-    let prefix = format!("{}.damaged-", super::FILE);
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = entries
-        .filter(|entry| {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            name.starts_with(&prefix) && !name.ends_with("-wal") && !name.ends_with("-shm")
-        })
-        .map(|entry| entry.path())
-        .collect();
-    found.sort(); // their names are times
-    found
+    Replacement::of(directory, super::FILE).asides()
 }
 
 impl Store {
-    /// Opens the database, or makes it. A damaged one is kept under another name.
+    /// Opens the database, or makes it. A damaged one is kept under another name; what can be read of it is held
+    /// ([`Store::hold`]).
     ///
     /// # Errors
-    /// From SQLite.
-    pub(super) fn open(path: &Path, now_ms: u64) -> rusqlite::Result<Self> {
-        let directory = path.parent().unwrap_or(Path::new("/"));
-        let name = instant::text(now_ms).replace(|c: char| !c.is_ascii_alphanumeric(), "");
-        let aside = path.with_file_name(format!("{}.damaged-{name}", super::FILE));
-        let store = database::open("the state of functions", path, &aside, Self::try_open)?;
-        let kept = asides(directory);
-        for old in kept.iter().rev().skip(KEPT) {
-            tracing::warn!("removing `{}`: {KEPT} newer damaged states are kept", old.display());
-            for suffix in ["", "-wal", "-shm"] {
-                let _ = std::fs::remove_file(format!("{}{suffix}", old.display())); // the next start retries this
-            }
-        }
-        Ok(store)
+    /// [`OpenError`].
+    pub(super) fn open(places: &StatePlaces, now_ms: u64) -> Result<Self, OpenError> {
+        let replacement = Replacement::of(&places.state, super::FILE);
+        let path = replacement.path();
+        replacement.finish().map_err(|source| OpenError::SetAside {
+            path: path.clone(),
+            source,
+        })?;
+        // Before SQLite opens the database.
+        let lost = lost_commits(places)?;
+        let damage = match &lost {
+            Some(lost) => lost.what.clone(),
+            None => match Self::try_open(places, &path) {
+                Err(error) if database::is_damage(&error) => error.to_string(),
+                opened => return Ok(opened?),
+            },
+        };
+        salvage::replace(replacement, lost.as_ref(), &damage, now_ms)?;
+        Ok(Self::try_open(places, &path)?)
     }
 
-    fn try_open(path: &Path) -> rusqlite::Result<Self> {
+    fn try_open(places: &StatePlaces, path: &Path) -> rusqlite::Result<Self> {
         let db = Connection::open(path)?;
+        database::keep_log_on_close(&db, true)?;
         db.busy_timeout(Duration::from_secs(2))?;
         let version = check_version(&db)?;
         // Damage is found before anything is written: the thread has no caller yet, and 256 MiB are read in a moment.
         check_pages(&db)?;
+        if version > 0 {
+            check_values(&db)?;
+        }
         // The tables are made once: so that values can be read on a full disk, opening them again writes nothing.
-        let is_new = version < VERSION;
+        let is_new = version < VERSION || !has_checksums(&db)?;
         if is_new {
             db.pragma_update(None, "auto_vacuum", "incremental")?; // before the first page is written
         }
@@ -98,11 +129,50 @@ impl Store {
         db.pragma_update(None, "cache_size", CACHE_KIB)?;
         db.pragma_update(None, "journal_size_limit", LOG_MAX)?;
         if is_new {
-            db.execute_batch(TABLES)?;
-            db.pragma_update(None, "user_version", VERSION)?;
+            create(&db)?;
         }
         let totals = totals(&db)?;
-        Ok(Self { db, totals })
+        let log = LogRecorder::begin(&places.run, path, &db);
+        Ok(Self {
+            present: PresentFiles::of(path)
+                .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?,
+            log: log
+                .inspect_err(|error| tracing::warn!("failed to record the end of the log of the state: {error}"))
+                .ok(),
+            is_held: salvage::hold(&db)?.is_some(),
+            db,
+            totals,
+        })
+    }
+
+    /// Returns why the state is not used: its files were changed by somebody, or what they have is not confirmed.
+    ///
+    /// # Errors
+    /// From SQLite.
+    pub(super) fn hold(&mut self) -> rusqlite::Result<Option<String>> {
+        let wrong = self.present.wrong_or_short();
+        if wrong.is_some() || !self.is_held {
+            return Ok(wrong);
+        }
+        // `fndctl verify --repair` confirms it in the database.
+        let why = salvage::hold(&self.db)?;
+        self.is_held = why.is_some();
+        Ok(why)
+    }
+
+    /// Copies the log into the database, at a planned stop.
+    pub(super) fn close(mut self) {
+        if let Some(log) = self.log.as_mut().filter(|_| self.present.wrong_or_short().is_none()) {
+            log.close(&self.db);
+        }
+    }
+
+    /// Records the end of the log, before anybody is told what was committed.
+    fn record_log(&mut self) {
+        if let (Some(log), Ok(pages)) = (&mut self.log, LogPages::of(&self.db)) {
+            log.record(pages);
+        }
+        self.present.written();
     }
 
     /// Performs requests in one transaction, which is on the disk when this returns.
@@ -139,6 +209,7 @@ impl Store {
         if smaller && database::free(&self.db)? > FREE_MAX {
             self.db.execute_batch("PRAGMA incremental_vacuum")?;
         }
+        self.record_log();
         Ok(told)
     }
 
@@ -146,8 +217,10 @@ impl Store {
     ///
     /// # Errors
     /// From SQLite.
-    pub(super) fn probe(&self) -> rusqlite::Result<()> {
-        self.db.execute("UPDATE floor SET version = version", []).map(drop)
+    pub(super) fn probe(&mut self) -> rusqlite::Result<()> {
+        self.db.execute("UPDATE floor SET version = version", [])?;
+        self.record_log();
+        Ok(())
     }
 
     /// Performs a request that changes nothing.
@@ -157,6 +230,81 @@ impl Store {
     pub(super) fn read(&self, ask: &Ask) -> rusqlite::Result<Result<Told, Refused>> {
         read(&self.db, ask)
     }
+}
+
+/// Returns which commits are missing.
+///
+/// # Errors
+/// [`OpenError::Log`].
+pub(super) fn lost_commits(places: &StatePlaces) -> Result<Option<database::LostCommits>, OpenError> {
+    let path = places.state.join(super::FILE);
+    database::lost_commits(&places.run, &path).map_err(|source| OpenError::Log { path, source })
+}
+
+/// Makes the tables.
+///
+/// # Errors
+/// From SQLite.
+pub(super) fn create(db: &Connection) -> rusqlite::Result<()> {
+    db.execute_batch(TABLES)?;
+    if !has_checksums(db)? {
+        db.execute_batch(CHECKSUM)?;
+    }
+    db.pragma_update(None, "user_version", VERSION)
+}
+
+/// Returns whether entries have checksums; those of an earlier fnd do not.
+fn has_checksums(db: &Connection) -> rusqlite::Result<bool> {
+    db.column_exists(None, "entry", "summed")
+}
+
+/// Returns whether the value of a row is what was written, as far as that is known: columns `value`, `version`, `checksum` and
+/// `summed`.
+fn is_whole(row: &rusqlite::Row<'_>) -> rusqlite::Result<bool> {
+    let (value, version): (&[u8], i64) = (row.get_ref(0)?.as_bytes()?, row.get(1)?);
+    let (checksum, summed): (Option<u32>, Option<i64>) = (row.get(2)?, row.get(3)?);
+    let is_json = || std::str::from_utf8(value).is_ok_and(|text| serde_json::from_str::<&RawValue>(text).is_ok());
+    Ok(match checksum.filter(|_| summed == Some(version)) {
+        Some(checksum) => checksum == crc32fast::hash(value),
+        None => is_json(),
+    })
+}
+
+/// Checks all values.
+pub(super) fn check_values(db: &Connection) -> rusqlite::Result<()> {
+    let sums = if has_checksums(db)? {
+        "checksum, summed"
+    } else {
+        "NULL, NULL"
+    };
+    let mut statement = db.prepare(&format!("SELECT value, version, {sums}, scope, key FROM entry"))?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        if !is_whole(row)? {
+            let (scope, key): (String, String) = (row.get(4)?, row.get(5)?);
+            return Err(database::damaged(format!(
+                "the value of `{scope}/{key}` is not what was written"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Removes entries whose value is not what was written.
+///
+/// # Errors
+/// From SQLite.
+pub(super) fn remove_damaged(db: &Connection) -> rusqlite::Result<()> {
+    let mut damaged: Vec<i64> = Vec::new();
+    let mut statement = db.prepare("SELECT value, version, checksum, summed, rowid FROM entry")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        if !is_whole(row).unwrap_or(false) {
+            damaged.push(row.get(4)?);
+        }
+    }
+    let mut delete = db.prepare("DELETE FROM entry WHERE rowid = ?1")?;
+    damaged.iter().try_for_each(|row| delete.execute([row]).map(drop))
 }
 
 /// Returns the version of the tables, 0 if there are none yet; refuses those of a newer fnd, before anything is changed.
@@ -230,11 +378,13 @@ fn put(
         Ok(allowed) => allowed,
         Err(refused) => return Ok(Err(refused)),
     };
-    let sql = "INSERT INTO entry (scope, key, version, changed_ms, bytes, value) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+    let checksum = crc32fast::hash(value.as_bytes());
+    let sql = "INSERT INTO entry (scope, key, version, changed_ms, bytes, value, checksum, summed)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?3)
         ON CONFLICT (scope, key) DO UPDATE SET version = excluded.version, changed_ms = excluded.changed_ms,
-            bytes = excluded.bytes, value = excluded.value";
+            bytes = excluded.bytes, value = excluded.value, checksum = excluded.checksum, summed = excluded.summed";
     db.prepare_cached(sql)?
-        .execute(params![key.scope(), key.key(), version, now_ms, bytes, value])?;
+        .execute(params![key.scope(), key.key(), version, now_ms, bytes, value, checksum])?;
     *totals = after;
     Ok(Ok(written(key, version, now_ms)))
 }
@@ -272,18 +422,23 @@ fn read(db: &Connection, ask: &Ask) -> rusqlite::Result<Result<Told, Refused>> {
 }
 
 fn get(db: &Connection, key: &StateKey) -> rusqlite::Result<Option<StateEntry>> {
-    let sql = "SELECT version, changed_ms, value FROM entry WHERE scope = ?1 AND key = ?2";
+    let sql = "SELECT value, version, checksum, summed, changed_ms FROM entry WHERE scope = ?1 AND key = ?2";
     let mut statement = db.prepare_cached(sql)?;
     let found = statement.query_row([key.scope(), key.key()], |row| {
-        let value: String = row.get(2)?;
+        if !is_whole(row)? {
+            return Err(database::damaged(format!(
+                "the value of `{key}` is not what was written"
+            )));
+        }
+        let value: String = row.get(0)?;
         let value = RawValue::from_string(value);
         Ok(StateEntry {
             scope: key.scope().to_owned(),
             key: key.key().to_owned(),
             // Only JSON is written.
             value: value.map_err(|error| database::damaged(format!("the value of `{key}` is no JSON: {error}")))?,
-            version: row.get(0)?,
-            changed_at: instant::text(row.get(1)?),
+            version: row.get(1)?,
+            changed_at: instant::text(row.get(4)?),
         })
     });
     found.optional()

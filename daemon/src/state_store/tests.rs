@@ -1,6 +1,6 @@
 //! The database against a naive model, and what happens at its limits, after a kill and after damage.
 
-use super::store::{Store, VERSION, asides};
+use super::store::{StatePlaces, Store, VERSION, asides};
 use super::{FILE, StateStore, examine};
 use fnd_core::api::StateKeys;
 use fnd_core::examined::{Examined, Severity};
@@ -43,8 +43,21 @@ fn keys(scope: &str, prefix: &str, after: Option<&str>, limit: u32) -> Ask {
     }
 }
 
+fn places(directory: &Path) -> StatePlaces {
+    StatePlaces {
+        state: directory.to_owned(),
+        run: directory.to_owned(),
+    }
+}
+
 fn open(directory: &Path) -> Store {
-    Store::open(&directory.join(FILE), NOW).unwrap()
+    Store::open(&places(directory), NOW).unwrap()
+}
+
+/// Confirms what a salvage has read, as `fndctl verify --repair` does.
+fn confirm(directory: &Path) {
+    let db = Connection::open(directory.join(FILE)).unwrap();
+    assert!(super::salvage::confirm(&db).unwrap().is_some());
 }
 
 /// Asks for one thing in a transaction of its own.
@@ -153,10 +166,10 @@ fn keys_are_listed_page_by_page() {
 #[test]
 fn a_full_state_refuses_what_needs_room_and_can_be_emptied() {
     let directory = tempfile::tempdir().unwrap();
-    drop(open(directory.path()));
+    open(directory.path()).close();
     // Rows that claim to be large, so that the test writes no 256 MiB.
     let db = Connection::open(directory.path().join(FILE)).unwrap();
-    let sql = "INSERT INTO entry VALUES ('a', 'large', 5, 0, ?1, '1')";
+    let sql = "INSERT INTO entry (scope, key, version, changed_ms, bytes, value) VALUES ('a', 'large', 5, 0, ?1, '1')";
     db.execute(sql, [BYTES_MAX - 10]).unwrap();
     drop(db);
     let mut store = open(directory.path());
@@ -194,19 +207,30 @@ fn a_damaged_file_is_set_aside_and_a_newer_one_is_left_alone() {
     examine::file(&path, &mut examined);
     assert_eq!((examined.findings[0].level, examined.rows), (Severity::Error, None));
     let mut store = open(directory.path());
-    assert_eq!(value(&mut store, "a/1"), None);
+    assert!(store.hold().unwrap().unwrap().contains("could be read"));
+    let mut examined = Examined::default();
+    examine::site((directory.path(), directory.path()), false, &mut examined);
+    let levels: Vec<Severity> = examined.findings.iter().map(|finding| finding.level).collect();
+    assert_eq!(levels, [Severity::Error, Severity::Warning], "{examined:?}");
+    confirm(directory.path());
+    assert_eq!(store.hold().unwrap(), None);
+    let read = page(ask(&mut store, keys("a", "", None, 1000))).keys;
+    assert!(
+        read.len() > 400 && read.iter().all(|view| view.version == NOW),
+        "{read:?}"
+    );
     let aside = asides(directory.path());
     assert_eq!(aside.len(), 1);
     assert!(std::fs::read(&aside[0]).unwrap() == bytes, "nothing of it is lost");
     let mut examined = Examined::default();
-    examine::site(directory.path(), &mut examined);
+    examine::site((directory.path(), directory.path()), false, &mut examined);
     let levels: Vec<Severity> = examined.findings.iter().map(|finding| finding.level).collect();
     assert_eq!(levels, [Severity::Ok, Severity::Warning], "{examined:?}");
     drop(store);
     let db = Connection::open(&path).unwrap();
     db.pragma_update(None, "user_version", VERSION + 1).unwrap();
     drop(db);
-    let error = Store::open(&path, NOW).unwrap_err().to_string();
+    let error = Store::open(&places(directory.path()), NOW).unwrap_err().to_string();
     assert!(error.contains("newer fnd"), "{error}");
     assert_eq!(asides(directory.path()).len(), 1);
 }
@@ -214,7 +238,7 @@ fn a_damaged_file_is_set_aside_and_a_newer_one_is_left_alone() {
 #[tokio::test]
 async fn callers_get_their_answers_and_a_copy_has_what_was_answered() {
     let directory = tempfile::tempdir().unwrap();
-    let state = StateStore::start(directory.path(), || NOW, || ()).unwrap();
+    let state = StateStore::start((directory.path(), directory.path()), || NOW, || ()).unwrap();
     let all = (0..200).map(|_| state.ask(put("a/n", "1", Condition::Any)));
     let told = futures_util::future::join_all(all).await;
     let mut versions: Vec<u64> = told.into_iter().map(|told| version(told.unwrap()).unwrap()).collect();
@@ -242,7 +266,7 @@ async fn what_cannot_be_opened_is_a_problem_until_it_can() {
     let changed = || {
         CHANGES.fetch_add(1, Ordering::Relaxed);
     };
-    let state = StateStore::start(directory.path(), || NOW, changed).unwrap();
+    let state = StateStore::start((directory.path(), directory.path()), || NOW, changed).unwrap();
     state.ask(Ask::Scopes).await.unwrap_err();
     assert_eq!(
         state.problems().map(|(code, _)| code).collect::<Vec<_>>(),
@@ -355,7 +379,7 @@ fn a_state_that_cannot_be_used_is_tried_again_without_a_request() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("later");
     let (changes, changed) = std::sync::mpsc::channel();
-    let store = StateStore::start(&directory, || NOW, move || changes.send(()).unwrap()).unwrap();
+    let store = StateStore::start((&directory, root.path()), || NOW, move || changes.send(()).unwrap()).unwrap();
     let wait = || changed.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
     wait();
     assert!(store.problems().any(|(code, _)| code == "state-failing"));
@@ -363,4 +387,191 @@ fn a_state_that_cannot_be_used_is_tried_again_without_a_request() {
     wait();
     assert_eq!(store.problems().count(), 0);
     store.stop();
+}
+
+/// The files of a state as a kill leaves them, or a planned stop.
+struct Left {
+    directory: tempfile::TempDir,
+    files: Vec<(&'static str, Vec<u8>)>,
+}
+
+impl Left {
+    fn by(kill: bool) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = open(directory.path());
+        for number in 0..40 {
+            let name = format!("a/{}", number % 20);
+            let value = format!("\"{number:0300}\"");
+            ask(&mut store, put(&name, &value, Condition::Any)).unwrap();
+            if number == 20 {
+                let other = Connection::open(directory.path().join(FILE)).unwrap();
+                other
+                    .query_row("PRAGMA wal_checkpoint(passive)", [], |_| Ok(()))
+                    .unwrap();
+            }
+        }
+        let names: &[&'static str] = match kill {
+            true => &["state.db", "state.db-wal", "state.db-end"],
+            false => &["state.db", "state.db-end"],
+        };
+        let read = |directory: &Path| {
+            let read = |name: &&'static str| (*name, std::fs::read(directory.join(name)).unwrap());
+            names.iter().map(read).collect::<Vec<_>>()
+        };
+        let before = read(directory.path());
+        store.close();
+        let files = if kill { before } else { read(directory.path()) };
+        for (name, bytes) in &files {
+            std::fs::write(directory.path().join(name), bytes).unwrap();
+        }
+        Self { directory, files }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        self.files.iter().find(|(found, _)| *found == name).unwrap().1.clone()
+    }
+}
+
+/// Each damage of each file: a start reads what it can, and nobody is told that a key has no value, or an older one, until
+/// somebody confirms that. No version is used again.
+#[test]
+fn whatever_is_damaged_is_held_until_it_is_confirmed_and_versions_go_on() {
+    for (kill, name) in [(true, "state.db-wal"), (true, "state.db"), (false, "state.db")] {
+        for damage in ["a bit", "20 bytes", "truncated", "emptied", "deleted", "replaced"] {
+            let what = format!("{name} {damage} {kill}");
+            let left = Left::by(kill);
+            let mut bytes = left.bytes(name);
+            // A value, in whose bytes SQLite sees no damage.
+            let is_value = |place: &[u8]| place.iter().all(|byte| *byte == b'0');
+            // The first, because old pages may follow the end of a log.
+            let at = bytes.windows(100).position(is_value).unwrap();
+            match damage {
+                "a bit" => bytes[at + 50] ^= 1,
+                "20 bytes" => bytes[at..at + 20].fill(0x5a),
+                "truncated" => bytes.truncate(at),
+                "emptied" => bytes.clear(),
+                _ => {}
+            }
+            std::fs::write(left.path(name), bytes).unwrap();
+            match damage {
+                "deleted" => std::fs::remove_file(left.path(name)).unwrap(),
+                // By an earlier moment, or by another log.
+                "replaced" if name == "state.db" => {
+                    std::fs::copy(left.path(name), left.path("other")).unwrap();
+                    std::fs::rename(left.path("other"), left.path(name)).unwrap();
+                }
+                "replaced" => std::fs::write(left.path(name), Left::by(true).bytes(name)).unwrap(),
+                _ => {}
+            }
+            let mut store = open(left.directory.path());
+            let hold = store.hold().unwrap();
+            if damage == "replaced" && !kill {
+                // A person has put a whole database there, as a restore does.
+                assert_eq!(hold, None, "{what}");
+                continue;
+            }
+            // Bits of the database that its log has, too, are not read.
+            if hold.is_none() {
+                assert!(kill && name == "state.db", "{what}");
+                assert_eq!(value(&mut store, "a/19").map(|(version, _)| version), Some(2), "{what}");
+                continue;
+            }
+            confirm(left.directory.path());
+            assert_eq!(store.hold().unwrap(), None, "{what}");
+            let view = page(ask(&mut store, keys("a", "", None, 100)));
+            assert!(view.keys.iter().all(|view| view.version >= NOW), "{what}: {view:?}");
+            let next = version(ask(&mut store, put("a/1", "1", Condition::Any))).unwrap();
+            assert!(next > NOW, "{what}: {next}");
+            store.close();
+            let mut store = open(left.directory.path());
+            assert_eq!(store.hold().unwrap(), None, "{what}");
+            assert_eq!(
+                value(&mut store, "a/1").map(|(version, _)| version),
+                Some(next),
+                "{what}"
+            );
+        }
+    }
+    for kill in [false, true] {
+        let left = Left::by(kill);
+        let mut store = open(left.directory.path());
+        assert_eq!(store.hold().unwrap(), None);
+        assert_eq!(value(&mut store, "a/19").map(|(version, _)| version), Some(2));
+    }
+}
+
+/// 200 would be said of a change that the next start does not find.
+#[tokio::test]
+async fn a_state_whose_files_are_changed_while_fnd_runs_is_not_used() {
+    for (name, damage) in [
+        ("state.db", "deleted"),
+        ("state.db", "emptied"),
+        ("state.db", "replaced"),
+        ("state.db", "moved"),
+        ("state.db-wal", "deleted"),
+        ("state.db-wal", "emptied"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let state = StateStore::start((directory.path(), directory.path()), || NOW, || ()).unwrap();
+        state.ask(put("a/n", "1", Condition::Any)).await.unwrap().unwrap();
+        let (path, kept) = (directory.path().join(name), directory.path().join("kept"));
+        match damage {
+            "deleted" => std::fs::remove_file(&path).unwrap(),
+            "emptied" => std::fs::File::options()
+                .write(true)
+                .open(&path)
+                .unwrap()
+                .set_len(0)
+                .unwrap(),
+            "moved" => std::fs::rename(&path, &kept).unwrap(),
+            _ => {
+                std::fs::copy(&path, &kept).unwrap();
+                std::fs::rename(&kept, &path).unwrap();
+            }
+        }
+        let why = state.ask(put("a/n", "2", Condition::Any)).await.unwrap_err();
+        assert!(why.contains("while fnd was running"), "{name} {damage}: {why}");
+        state.ask(Ask::Get(key("a/n"))).await.unwrap_err();
+        assert_eq!(state.problems().next().unwrap().0, "state-failing");
+        if damage == "moved" {
+            std::fs::rename(&kept, &path).unwrap();
+            let version = version(state.ask(put("a/n", "2", Condition::Any)).await.unwrap());
+            assert_eq!(version, Ok(2));
+        }
+        state.stop();
+        if damage != "moved" && name == "state.db" && damage != "replaced" {
+            let mut store = open(directory.path());
+            assert!(store.hold().unwrap().is_some(), "{name} {damage}");
+        }
+    }
+}
+
+/// Its rows have no checksums, and it writes none.
+#[test]
+fn a_state_of_an_earlier_fnd_is_used_and_one_may_write_to_it_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Connection::open(directory.path().join(FILE)).unwrap();
+    db.execute_batch(super::store::TABLES).unwrap();
+    db.pragma_update(None, "user_version", VERSION).unwrap();
+    let old = "INSERT INTO entry (scope, key, version, changed_ms, bytes, value) VALUES ('a', 'n', 1, 0, 3, ?1)
+        ON CONFLICT DO UPDATE SET version = version + 1, value = excluded.value";
+    db.execute(old, ["1"]).unwrap();
+    drop(db);
+    let mut store = open(directory.path());
+    assert_eq!(value(&mut store, "a/n"), Some((1, "1".to_owned())));
+    assert_eq!(version(ask(&mut store, put("a/n", "2", Condition::Any))), Ok(2));
+    store.close();
+    Connection::open(directory.path().join(FILE))
+        .unwrap()
+        .execute(old, ["3"])
+        .unwrap();
+    let mut store = open(directory.path());
+    assert_eq!(
+        (store.hold().unwrap(), value(&mut store, "a/n")),
+        (None, Some((3, "3".to_owned())))
+    );
 }

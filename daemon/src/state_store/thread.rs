@@ -38,6 +38,9 @@ pub(super) fn run(
             },
         };
         let Some(first) = first else {
+            if let Some(store) = store {
+                store.close();
+            }
             return;
         };
         let mut asked = Vec::new();
@@ -56,26 +59,42 @@ pub(super) fn run(
     }
 }
 
-/// Returns the store, opened if it is not yet.
+/// Returns the store, opened if it is not yet. A store that is held stays open.
 fn usable<'a>(store: &'a mut Option<Store>, shared: &Shared, now_ms: u64) -> Result<&'a mut Store, String> {
     let opened = match store.take() {
         Some(opened) => opened,
         None => {
-            let opened = Store::open(&shared.path(), now_ms).map_err(|error| crate::chain(&error))?;
+            let opened = Store::open(&shared.places, now_ms).map_err(|error| crate::chain(&error))?;
             look(shared);
             opened
         }
     };
-    Ok(store.insert(opened))
+    let opened = store.insert(opened);
+    match opened.hold().map_err(|error| crate::chain(&error))? {
+        Some(why) => Err(why),
+        None => Ok(opened),
+    }
+}
+
+/// Closes a store that cannot be used, so that it is opened again for the next request: its files may have been replaced. A
+/// store that is held is asked again.
+fn close_failing(store: &mut Option<Store>) {
+    if !store
+        .as_mut()
+        .is_some_and(|open| open.hold().is_ok_and(|hold| hold.is_some()))
+    {
+        *store = None;
+    }
 }
 
 /// Opens the database and writes to it, to find out whether it can be used again.
 fn retry(store: &mut Option<Store>, shared: &Shared, now_ms: u64) {
     let written = usable(store, shared, now_ms).and_then(|open| open.probe().map_err(|error| crate::chain(&error)));
-    if written.is_err() {
-        *store = None;
+    let failing = written.err();
+    if failing.is_some() {
+        close_failing(store);
     }
-    report(shared, written.err());
+    report(shared, failing);
 }
 
 fn answer_all(store: &mut Option<Store>, shared: &Shared, asked: Vec<(Ask, oneshot::Sender<Answer>)>, now_ms: u64) {
@@ -97,8 +116,7 @@ fn answer_all(store: &mut Option<Store>, shared: &Shared, asked: Vec<(Ask, onesh
     };
     let failing = told.iter().find_map(|answer| answer.as_ref().err().cloned());
     if failing.is_some() {
-        // Opened again for the next request: the files may have been replaced.
-        *store = None;
+        close_failing(store);
     }
     report(shared, failing);
     for (answer, told) in answers.into_iter().zip(told) {
@@ -122,11 +140,11 @@ fn report(shared: &Shared, failing: Option<String>) {
 
 /// Looks which damaged databases lie beside, and tells when that has changed.
 fn look(shared: &Shared) {
-    let found = asides(&shared.directory);
+    let found = asides(&shared.places.state);
     let aside = found.last().map(|last| {
         format!(
-            "the state of functions was damaged and an empty one took its place; `{}` is the damaged one: restore the keys that \
-             are needed (`fndctl state set`), move that file away, then `fndctl reload`",
+            "the state of functions was damaged, and another one with what could be read of it took its place; `{}` is the damaged \
+             one: restore the keys that are missing (`fndctl state set`), move that file away, then `fndctl reload`",
             last.display()
         )
     });

@@ -5,6 +5,7 @@
 //! `auto_vacuum` keeps the roots of all trees at the beginning of the file, in the order of their creation. `VACUUM`
 //! creates them in another order, tables first. So there are two layouts, and the one that fits better is used.
 
+use crate::database;
 use crate::ledger::schema;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -43,7 +44,7 @@ impl Graft {
 
     /// Returns whether the copy lacks a log that the database has.
     pub(super) fn leaves_log_out(self, from: &Path) -> bool {
-        let log = std::fs::metadata(super::database::beside(from, "-wal"));
+        let log = std::fs::metadata(database::beside(from, "-wal"));
         !self.with_log && log.is_ok_and(|meta| meta.len() > 0)
     }
 
@@ -86,7 +87,7 @@ impl Graft {
         }
         let log = name("-wal");
         let _ = std::fs::remove_file(&log);
-        let log_of = super::database::beside(from, "-wal");
+        let log_of = database::beside(from, "-wal");
         if self.with_log && Path::new(&log_of).exists() {
             std::fs::copy(log_of, &log)?;
         }

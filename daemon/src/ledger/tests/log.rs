@@ -35,8 +35,12 @@ impl Killed {
             end(&ledger, &accepted, Reason::Ok, Some(b"done"));
         }
         ledger.opened.writer.flush(LIMIT);
+        // A kill is one moment, and this is several: the writer waits meanwhile.
+        let database = crate::ledger::schema::open(&state.path().join(FILE)).unwrap();
+        database.execute_batch("BEGIN IMMEDIATE").unwrap();
         let read = |name| (name, std::fs::read(state.path().join(name)).unwrap());
         let files = FILES.map(read).into();
+        drop(database);
         ledger.stop();
         let killed = Self { state, files };
         killed.put_back();

@@ -1,0 +1,58 @@
+//! The files that a salvage reads instead of a damaged database: a link to the database, with its log written anew, or without
+//! a log if that is gone or not its own. The damaged files are not changed.
+
+use super::aside::SUFFIXES;
+use super::{LostCommits, beside, log};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+
+/// Page size of every database of fnd: SQLite's own default.
+const PAGE: u64 = 4096;
+
+/// Files that are removed with this value.
+pub(crate) struct Copies(Vec<PathBuf>);
+
+impl Copies {
+    pub(crate) const fn of(files: Vec<PathBuf>) -> Self {
+        Self(files)
+    }
+
+    /// Returns the database, which is the first file.
+    pub(crate) fn database(&self) -> Option<&Path> {
+        self.0.first().map(PathBuf::as_path)
+    }
+
+    fn remove(&self) {
+        for file in &self.0 {
+            let _ = std::fs::remove_file(file); // it may not be there; the next salvage retries this
+        }
+    }
+}
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// Links a database beside a path.
+///
+/// # Errors
+/// From the files.
+pub(crate) fn linked(from: &Path, to: &Path, lost: &LostCommits) -> io::Result<Copies> {
+    let link = beside(to, "-linked");
+    let files = Copies(SUFFIXES.map(|suffix| beside(&link, suffix)).into());
+    files.remove();
+    // It is only read.
+    if std::fs::hard_link(from, &link).is_err() {
+        std::fs::copy(from, &link)?;
+    }
+    if let Some(end) = &lost.log {
+        let old = BufReader::new(File::open(beside(from, "-wal"))?);
+        let new = BufWriter::new(File::create(beside(&link, "-wal"))?);
+        let pages = u32::try_from(std::fs::metadata(from)?.len() / PAGE).unwrap_or(u32::MAX);
+        log::write_anew(old, end, pages, new)?;
+    }
+    Ok(files)
+}

@@ -1,0 +1,103 @@
+//! Replaces a damaged database of the state with one that has all values that can be read. They may be of an earlier moment, so
+//! the state is held until somebody confirms that; and no version is used again.
+
+use super::store::{self, OpenError};
+use crate::database::table::{Copier, Table};
+use crate::database::{LostCommits, Replacement, linked};
+use fnd_wire::units::counted;
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
+use std::path::Path;
+
+const ENTRIES: Table = Table::new("entry", &["scope", "key"]).by_rowid();
+const FLOOR: Table = Table::new("floor", &["only"]);
+/// Why the state is held; the table exists in a database that a salvage made.
+const HOLD: &str = "CREATE TABLE hold (why TEXT NOT NULL) STRICT";
+
+/// Replaces a database; `damage` says what is wrong with it.
+///
+/// # Errors
+/// [`OpenError`].
+pub(super) fn replace(
+    replacement: Replacement<'_>,
+    lost: Option<&LostCommits>,
+    damage: &str,
+    now_ms: u64,
+) -> Result<(), OpenError> {
+    let (path, part) = (replacement.path(), replacement.begin());
+    let failed = |source| OpenError::SetAside {
+        path: part.clone(),
+        source,
+    };
+    let copies = match lost.filter(|_| path.exists()) {
+        Some(lost) => Some(linked(&path, &part, lost).map_err(failed)?),
+        None => None,
+    };
+    let from = copies.as_ref().and_then(|copies| copies.database()).unwrap_or(&path);
+    let new = Connection::open(&part)?;
+    new.pragma_update(None, "auto_vacuum", "incremental")?;
+    store::create(&new)?;
+    let transaction = new.unchecked_transaction()?;
+    transaction.execute("DELETE FROM floor", [])?;
+    if let Some(old) = readable(from) {
+        for table in [&ENTRIES, &FLOOR] {
+            Copier::new(table, &old, &transaction)?.all()?;
+        }
+    }
+    store::remove_damaged(&transaction)?;
+    // Versions that were given since are not known. They grow by one with each change, so the time in milliseconds is above
+    // them, and no caller holds a version that will mean another value.
+    let floor: u64 = transaction.query_row(
+        "SELECT max(?1, (SELECT coalesce(max(version), 0) FROM entry), (SELECT coalesce(max(version), 0) FROM floor))",
+        [now_ms],
+        |row| row.get(0),
+    )?;
+    transaction.execute("INSERT OR REPLACE INTO floor VALUES (0, ?1)", [floor])?;
+    transaction.execute(
+        "UPDATE entry SET version = ?1, summed = iif(summed IS version, ?1, NULL)",
+        [floor],
+    )?;
+    let keys = store::totals(&transaction)?.keys;
+    let aside = replacement.aside(now_ms);
+    let why = format!(
+        "it was damaged ({damage}) and was set aside as `{}`: {} could be read, perhaps of an earlier moment; `fndctl verify \
+         --repair` confirms that, or restore a backup",
+        aside.display(),
+        counted(keys, "key", "keys")
+    );
+    transaction.execute_batch(HOLD)?;
+    transaction.execute("INSERT INTO hold VALUES (?1)", [&why])?;
+    transaction.commit()?;
+    drop(new);
+    replacement.complete(now_ms).map_err(failed)?;
+    tracing::error!("the state of functions cannot be used: {why}");
+    Ok(())
+}
+
+fn readable(path: &Path) -> Option<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags).ok()?;
+    (db.table_exists(None, "entry") == Ok(true)).then_some(db)
+}
+
+/// Returns why the state is held until somebody confirms that.
+///
+/// # Errors
+/// From SQLite.
+pub(super) fn hold(db: &Connection) -> rusqlite::Result<Option<String>> {
+    if !db.table_exists(None, "hold")? {
+        return Ok(None);
+    }
+    db.query_row("SELECT why FROM hold", [], |row| row.get(0)).optional()
+}
+
+/// Ends the hold. Returns why there was one.
+///
+/// # Errors
+/// From SQLite.
+pub(super) fn confirm(db: &Connection) -> rusqlite::Result<Option<String>> {
+    let why = hold(db)?;
+    if why.is_some() {
+        db.execute("DELETE FROM hold", [])?;
+    }
+    Ok(why)
+}
