@@ -19,6 +19,7 @@
 //! An fnd that starts in the meantime finds them again, together with the attempts that have begun since.
 //!
 //! Files:
+//! - `bus`: keeps a mapped file that somebody shortens from ending fnd
 //! - `earlier`: the table that an earlier fnd left, until its contents are in the database
 //! - `fuzzing`: entry points of the fuzzer for the table of attempts that have begun
 //! - `mapping`: the file in memory, as slots of words
@@ -26,6 +27,7 @@
 //! - `pages`: stores slots in the file, through its mapping or with system calls
 //! - `slot`: a slot of the table
 
+mod bus;
 mod earlier;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;

@@ -5,6 +5,7 @@
     reason = "a mapped file has no safe wrapper: whoever can write the file can shorten it"
 )]
 
+use super::bus::Guarded;
 use super::slot;
 use std::fs::File;
 use std::io;
@@ -25,7 +26,10 @@ pub(super) type Words = [AtomicU64; WORDS];
 
 /// The mapping of the first [`SLOTS`] slots of a file, also of those that the file does not have yet.
 #[derive(Debug)]
-pub(super) struct Mapping(NonNull<Words>);
+pub(super) struct Mapping {
+    words: NonNull<Words>,
+    guarded: Guarded,
+}
 
 // SAFETY: every thread accesses the memory by atomic operations only, and only the last owner unmaps it.
 unsafe impl Send for Mapping {}
@@ -37,25 +41,40 @@ impl Mapping {
         let (access, descriptor) = (libc::PROT_READ | libc::PROT_WRITE, file.as_raw_fd());
         // SAFETY: the kernel chooses the address, so the mapping replaces no other memory. The descriptor is open.
         let start = unsafe { libc::mmap(null_mut(), LENGTH, access, libc::MAP_SHARED, descriptor, 0) };
-        match NonNull::new(start.cast::<Words>()) {
-            Some(words) if start != libc::MAP_FAILED => Ok(Self(words)),
-            _ => Err(io::Error::last_os_error()),
+        let words = NonNull::new(start.cast::<Words>()).filter(|_| start != libc::MAP_FAILED);
+        let words = words.ok_or_else(io::Error::last_os_error)?;
+        match Guarded::of(words.addr().get(), LENGTH) {
+            Ok(guarded) => Ok(Self { words, guarded }),
+            Err(error) => {
+                unmap(words);
+                Err(error)
+            }
         }
     }
 
-    /// Returns a slot, if it is mapped. The file must have the slot: otherwise access ends the process with SIGBUS.
+    /// Returns whether the file was shortened, so that what was stored is not in it.
+    pub(super) fn is_lost(&self) -> bool {
+        self.guarded.is_lost()
+    }
+
+    /// Returns a slot, if it is mapped. If the file does not have the slot, what is stored there is lost.
     pub(super) fn words(&self, at: u64) -> Option<&Words> {
         let at = usize::try_from(at).ok().filter(|_| at < SLOTS)?;
         // SAFETY: the slot is within the mapping, which lasts as long as `self` and begins at the start of a page, so the
         // slot is aligned. All bytes are valid words. This process accesses the memory by atomic operations only.
-        Some(unsafe { self.0.add(at).as_ref() })
+        Some(unsafe { self.words.add(at).as_ref() })
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping of `of`, and no reference to its memory outlives `self`.
-        let unmapped = unsafe { libc::munmap(self.0.as_ptr().cast(), LENGTH) };
-        debug_assert!(unmapped == 0, "{}", io::Error::last_os_error());
+        unmap(self.words);
     }
+}
+
+/// Ends a mapping of [`Mapping::of`]. No reference to its memory may be left.
+fn unmap(words: NonNull<Words>) {
+    // SAFETY: only the last owner of the mapping calls this.
+    let unmapped = unsafe { libc::munmap(words.as_ptr().cast(), LENGTH) };
+    debug_assert!(unmapped == 0, "{}", io::Error::last_os_error());
 }

@@ -3,8 +3,8 @@
 //!
 //! Access to a mapping ends fnd with SIGBUS if the page cannot be provided: the file system is full and the file has a
 //! hole there, a disk fails, or the file is shorter. Therefore only a file in memory (tmpfs, as `/run` is) is mapped, and
-//! only slots whose memory is allocated are accessed. All others are written with `pwrite(2)`, which fails softly. Only
-//! root and fnd can shorten the file: it has mode 0600, in a directory that only fnd may enter.
+//! only slots whose memory is allocated are accessed. All others are written with `pwrite(2)`, which fails softly. If root
+//! shortens the file nevertheless, the signal is caught ([`super::bus`]), and all slots are written from then on.
 //!
 //! A kill can stop fnd between any two instructions of a copy. So the first word of a slot (its checksum, its length and
 //! two bytes of its content) is stored last, in one instruction: a slot that was empty stays empty until its content is
@@ -52,7 +52,7 @@ impl Pages {
     /// failure.
     pub(super) fn reserve(&self, at: u64) {
         let allocated = self.allocated.load(Ordering::Relaxed);
-        if self.mapping.is_none() || at < allocated || at >= SLOTS {
+        if self.mapping.as_ref().is_none_or(Mapping::is_lost) || at < allocated || at >= SLOTS {
             return;
         }
         let until = (at + 1).next_multiple_of(STEP);
@@ -71,7 +71,7 @@ impl Pages {
     /// Stores the first bytes of a slot.
     ///
     /// # Errors
-    /// From `pwrite(2)`, for slots that are not mapped.
+    /// From `pwrite(2)`, for slots that are not mapped; or the file was shortened, so that earlier slots may be missing.
     pub(super) fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let Some(words) = self.words(at) else {
             return self.file.write_all_at(bytes, at * slot::SIZE);
@@ -83,6 +83,11 @@ impl Pages {
         }
         if let Some((word, value)) = first {
             word.store(value, Ordering::Release);
+        }
+        if self.mapping.as_ref().is_some_and(Mapping::is_lost) {
+            self.allocated.store(0, Ordering::Relaxed);
+            self.file.write_all_at(bytes, at * slot::SIZE)?;
+            return Err(io::Error::other("it was truncated while fnd was running"));
         }
         Ok(())
     }

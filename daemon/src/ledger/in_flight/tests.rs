@@ -174,3 +174,25 @@ fn the_bytes_of_a_slot_are_the_same_with_and_without_a_mapping() {
     let contents: BTreeSet<_> = contents.collect();
     assert_eq!(contents.len(), 1);
 }
+
+/// Root empties the file. That is no reason to end fnd and all that runs.
+#[test]
+fn a_file_that_is_truncated_loses_its_slots_and_nothing_else() {
+    for directory in directories() {
+        let table = table(directory.path());
+        (1..=300).for_each(|number| table.begins(begun(number)));
+        let file = File::options().write(true).open(directory.path().join(super::FILE));
+        file.unwrap().set_len(0).unwrap();
+        for number in 301..=600 {
+            table.begins(begun(number));
+            table.stored(InvocationId((number - 300).into()), 1);
+        }
+        let (attempts, _) = found(directory.path());
+        assert!((301..=600).all(|number| attempts.contains(&number)), "{attempts:?}");
+        let old = old_table::read(&File::open(directory.path().join(super::FILE)).unwrap()).unwrap();
+        assert!(
+            old.header.is_none_or(|header| !header.complete) || !table.pages.is_mapped(0),
+            "it is not complete"
+        );
+    }
+}
