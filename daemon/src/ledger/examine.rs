@@ -6,7 +6,7 @@
 //! not depend on them.
 
 use super::in_flight::{self, Seen};
-use super::{FILE, LockError, OpenError, Site, damage, lock_state, lost_commits, notices, restore, schema};
+use super::{FILE, LockError, OpenError, Site, damage, lock_state, lost_commits, notices, restore, rows, schema};
 use crate::database::keep_log_on_close;
 use fnd_core::examined::{Examined, LedgerFinding, Severity};
 use fnd_manifest::settings::OnDamage;
@@ -201,6 +201,11 @@ fn whole(path: &Path) -> Result<Option<Whole>, OpenError> {
     let is_current = schema::is_current(&db).map_err(failed)?;
     let unfinished = if is_current {
         let restored = restore::restored(&db).map_err(failed)?;
+        let mut bodies = db.prepare("SELECT data, checksum FROM body").map_err(failed)?;
+        let mut found = bodies.query([]).map_err(failed)?;
+        while let Some(row) = found.next().map_err(failed)? {
+            rows::check_sum(row, 0, 1).map_err(failed)?;
+        }
         restore::last_runs(&db).map_err(failed)?;
         restored
             .unfinished

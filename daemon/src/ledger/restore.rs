@@ -1,6 +1,6 @@
 //! Reads the state that a starting daemon needs.
 
-use super::rows::{self, ATTEMPT, PAYLOAD, RECORD, UNFINISHED};
+use super::rows::{self, ATTEMPT, PAYLOAD, PAYLOAD_WIDTH, RECORD, UNFINISHED};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, Unfinished};
 use fnd_core::release::Releases;
 use fnd_core::supervisor::Restored;
@@ -51,6 +51,7 @@ pub(super) fn columns() -> String {
 /// Reads an unfinished invocation; its result is read separately.
 pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
     let record = rows::record(row)?;
+    let behind = 19 + PAYLOAD_WIDTH;
     let accepted = Accepted {
         id: record.id,
         function: record.function.clone(),
@@ -64,10 +65,10 @@ pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
         not_before_ms: row.get(16)?,
         expires_ms: row.get(17)?,
         deadline_ms: row.get(18)?,
-        priority: row.get::<_, Option<i8>>(25)?.unwrap_or(0),
-        key: row.get::<_, Option<String>>(26)?.map(Arc::from),
+        priority: row.get::<_, Option<i8>>(behind)?.unwrap_or(0),
+        key: row.get::<_, Option<String>>(behind + 1)?.map(Arc::from),
         origin: row
-            .get::<_, Option<[u8; 16]>>(27)?
+            .get::<_, Option<[u8; 16]>>(behind + 2)?
             .map(|id| InvocationId(u128::from_be_bytes(id))),
         // The mark is already in the table `schedule`.
         mark: None,

@@ -1,5 +1,6 @@
 //! Conversion of rows to records: one column list and one reader for each record, so that they cannot diverge.
 
+use crate::database::damaged;
 use bytes::Bytes;
 use fnd_core::data::Data;
 use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
@@ -139,6 +140,7 @@ pub(super) fn attempt(row: &Row<'_>, function: FunctionName) -> Result<AttemptRe
 /// Reads the payload of an invocation from the columns [`PAYLOAD`], which begin at column `first`.
 pub(super) fn payload(row: &Row<'_>, first: usize) -> Result<Payload> {
     let context: Option<String> = row.get(first + 1)?;
+    check_sum(row, first + 3, first + 6)?;
     Ok(Payload {
         data: row.get_ref(first + 3)?.as_blob_or_null()?.map(Data::from),
         content_type: row.get(first)?,
@@ -153,7 +155,25 @@ pub(super) fn payload(row: &Row<'_>, first: usize) -> Result<Payload> {
 
 /// The columns that [`payload`] reads, in this order.
 pub(super) const PAYLOAD: &str = "content_type, context, traceparent, \
-    (SELECT data FROM body WHERE invocation = id AND kind = 'payload'), request, cause";
+    (SELECT data FROM body WHERE invocation = id AND kind = 'payload'), request, cause, \
+    (SELECT checksum FROM body WHERE invocation = id AND kind = 'payload')";
+
+/// The number of columns of [`PAYLOAD`].
+pub(super) const PAYLOAD_WIDTH: usize = 7;
+
+/// Checks that the bytes in a column are those that were written. Rows of an earlier fnd have no checksum.
+pub(super) fn check_sum(row: &Row<'_>, bytes: usize, checksum: usize) -> Result<()> {
+    let (bytes, checksum) = (
+        row.get_ref(bytes)?.as_blob_or_null()?,
+        row.get::<_, Option<u32>>(checksum)?,
+    );
+    match (bytes, checksum) {
+        (Some(bytes), Some(checksum)) if crc32fast::hash(bytes) != checksum => {
+            Err(damaged("the bytes of a payload or a result are not what was written"))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Reads an invocation without its result.
 pub(super) fn find(db: &Connection, id: InvocationId) -> Result<Option<InvocationRecord>> {
@@ -176,8 +196,10 @@ pub(super) fn usage(db: &Connection, id: InvocationId) -> Result<UsageSum> {
 /// Reads an invocation's result.
 pub(super) fn result(db: &Connection, id: InvocationId) -> Result<Option<RunResult>> {
     let sql = "SELECT result_json, coalesce(result, (SELECT data FROM body WHERE invocation = id AND kind = 'result')),
-        response FROM invocation WHERE id = ?1 AND result_json IS NOT NULL";
+        response, iif(result IS NULL, (SELECT checksum FROM body WHERE invocation = id AND kind = 'result'), NULL)
+        FROM invocation WHERE id = ?1 AND result_json IS NOT NULL";
     let read = |row: &Row<'_>| {
+        check_sum(row, 1, 3)?;
         let data = Bytes::copy_from_slice(row.get_ref(1)?.as_blob()?);
         Ok(RunResult {
             json: row.get(0)?,

@@ -367,7 +367,9 @@ fn prune(db: &Connection) -> rusqlite::Result<BTreeSet<&'static str>> {
     prune(&ATTEMPTS, (ATTEMPT, ""), &|row| {
         rows::attempt(row, function.clone()).map(drop)
     })?;
-    // A result that cannot be read is found only when a caller asks for it.
+    if remove_damaged_bodies(db)? > 0 {
+        pruned.insert(BODIES.name);
+    }
     db.execute(
         "UPDATE function SET dead = (SELECT count(*) FROM invocation WHERE dead = 1 AND function = name)",
         [],
@@ -378,6 +380,30 @@ fn prune(db: &Connection) -> rusqlite::Result<BTreeSet<&'static str>> {
         [],
     )?;
     Ok(pruned)
+}
+
+/// Removes results and kept payloads that are not what was written. Their invocations have no result then, and cannot run again.
+/// Unfinished invocations with such a payload were removed before.
+fn remove_damaged_bodies(db: &Connection) -> rusqlite::Result<usize> {
+    let mut statement = db.prepare("SELECT data, checksum, rowid, invocation, kind = 'result' FROM body")?;
+    let mut found = statement.query([])?;
+    let mut damaged: Vec<(i64, Vec<u8>, bool)> = Vec::new();
+    while let Some(row) = found.next()? {
+        if rows::check_sum(row, 0, 1).is_err() {
+            damaged.push((row.get(2)?, row.get(3)?, row.get(4)?));
+        }
+    }
+    drop(found);
+    for (row, invocation, is_result) in &damaged {
+        let lost = if *is_result {
+            "result_json = NULL, response = NULL"
+        } else {
+            "priority = NULL, dead = NULL"
+        };
+        db.execute(&format!("UPDATE invocation SET {lost} WHERE id = ?1"), [invocation])?;
+        db.execute("DELETE FROM body WHERE rowid = ?1", [row])?;
+    }
+    Ok(damaged.len())
 }
 
 /// Empties a column of invocations where its text cannot be read: without it an invocation can still be shown and run.

@@ -309,12 +309,21 @@ pub(super) fn create(db: &mut Connection) -> rusqlite::Result<()> {
         transaction.execute(sql, [VERSION.to_string()])?;
     }
     transaction.execute_batch(ADDED)?;
+    if !has_checksums(&transaction)? {
+        // An earlier fnd goes on writing rows without it.
+        transaction.execute_batch("ALTER TABLE body ADD COLUMN checksum INTEGER")?;
+    }
     transaction.commit()
 }
 
 /// Returns whether a database has the schema of this program.
 pub(super) fn is_current(db: &Connection) -> rusqlite::Result<bool> {
-    Ok(schema_version(db)?.is_some_and(|found| found == VERSION.to_string()))
+    Ok(schema_version(db)?.is_some_and(|found| found == VERSION.to_string()) && has_checksums(db)?)
+}
+
+/// Returns whether payloads and results have checksums; those of an earlier fnd do not.
+fn has_checksums(db: &Connection) -> rusqlite::Result<bool> {
+    db.column_exists(None, "body", "checksum")
 }
 
 /// Returns the schema version; nothing for an empty database.

@@ -366,8 +366,10 @@ fn discard_dead_letter(db: &Connection, id: InvocationId) -> Result<(), StoreErr
 }
 
 fn put_body(db: &Connection, id: InvocationId, kind: &str, data: &[u8]) -> rusqlite::Result<()> {
-    let sql = "INSERT OR REPLACE INTO body (invocation, kind, data) VALUES (?1, ?2, ?3)";
-    db.prepare_cached(sql)?.execute(params![blob(id), kind, data])?;
+    let sql = "INSERT OR REPLACE INTO body (invocation, kind, data, checksum) VALUES (?1, ?2, ?3, ?4)";
+    let checksum = crc32fast::hash(data);
+    db.prepare_cached(sql)?
+        .execute(params![blob(id), kind, data, checksum])?;
     // SQLite has copied the bytes, and their owner drops them soon.
     allocator::freed(data.len() as u64);
     Ok(())

@@ -189,7 +189,7 @@ fn no_flipped_bit_loses_queued_work_in_silence() {
         match (&health.set_aside, &health.hold) {
             (Some(_), None) => assert_eq!((queued, loaded), all(), "byte {at}"),
             (Some(_), Some(_)) => held += 1,
-            // Nothing says that a digit of a payload was another one. All of it is there.
+            // A digit of a message, for example, is another one. All of the work is there.
             (None, _) => {
                 assert_eq!((queued.len(), loaded.len()), (20, 10), "byte {at}");
                 quiet += 1;
@@ -278,4 +278,35 @@ fn a_salvage_that_was_interrupted_is_ended_by_the_next_start() {
     assert!(ledger.opened.writer.health().hold.is_some());
     ledger.stop();
     assert!(!at("ledger.db.salvage").exists());
+}
+
+/// SQLite sees no damage in the bytes of a value. A function would run with another payload.
+#[test]
+fn a_bit_of_a_payload_or_a_result_is_noticed() {
+    let state = directory();
+    let whole = filled(state.path());
+    let payload = whole.windows(500).position(|place| place == [b'x'; 500]).unwrap();
+    let result = whole.windows(2000).rposition(|place| place == [7; 2000]).unwrap();
+    for (at, is_payload) in [(payload + 250, true), (result + 1000, false)] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        std::fs::write(state.path().join(FILE), &damaged).unwrap();
+        let examined = examine::site(setting_aside(state.path()), false);
+        let is_error = |finding: &fnd_core::examined::LedgerFinding| finding.what.contains("not what was written");
+        assert!(examined.findings.iter().any(is_error), "{examined:?}");
+        let ledger = open_again(state.path());
+        let health = ledger.opened.writer.health();
+        let (queued, loaded) = there(&ledger);
+        assert_eq!(loaded.len(), LOADED.count());
+        if is_payload {
+            assert_eq!(queued.len() + 1, QUEUED.count());
+            assert!(health.hold.unwrap().contains("queued work"));
+        } else {
+            // A result is found to be damaged when somebody asks for it.
+            assert_eq!((health, queued.len()), (Health::default(), QUEUED.count()));
+            let broken = (1..60).filter(|second| wait(ledger.opened.reader.result(id(*second))).is_err());
+            assert_eq!(broken.count(), 1);
+        }
+        ledger.stop();
+    }
 }

@@ -115,7 +115,9 @@ fn for_room_a_large_history_gives_its_oldest_but_dead_letters_and_fresh_keys() {
     .unwrap();
     let keys = format!("UPDATE invocation SET key = hex(id) WHERE {keyed} OR {stale}");
     db.execute(&keys, []).unwrap();
-    let bodies = format!("INSERT INTO body SELECT id, 'result', zeroblob(1048576) FROM invocation WHERE {plain}");
+    let bodies = format!(
+        "INSERT INTO body (invocation, kind, data) SELECT id, 'result', zeroblob(1048576) FROM invocation WHERE {plain}"
+    );
     db.execute(&bodies, []).unwrap();
     let mut sweeper = Sweeper::with_clock(&db, Retention::default(), stopped(NOW)).unwrap();
     forget_all(&db, &mut sweeper, true);
