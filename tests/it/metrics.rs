@@ -312,3 +312,109 @@ fn shipped_rules_and_the_dashboard_ask_for_metrics_that_there_are() {
         assert!(known(name), "docs/metrics.md describes {name}, which is not served");
     }
 }
+
+/// Returns a text as series of promtool's tests: each value of `first`, then that of `then` for hours. Histograms are left
+/// out: no rule that is tested here asks for them.
+fn recorded(first: &str, then: &str) -> String {
+    let mut series = String::new();
+    for line in then.lines().filter(|line| !line.starts_with('#')) {
+        let Some((name, value)) = line.rsplit_once(' ').filter(|(name, _)| !name.contains("_bucket")) else {
+            continue;
+        };
+        // A value that was not there is `_`.
+        let before = first
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let before = before.unwrap_or("_");
+        series += &format!("    - series: '{name}'\n      values: '{before} {value} {value}x200'\n");
+    }
+    series
+}
+
+/// A nightly job without `[retry]` fails once: the shipped rules see it, and that no run of it has ever succeeded.
+#[test]
+fn the_shipped_rules_fire_for_a_nightly_job_that_fails() {
+    require!(promtool);
+    let mut fnd = Fnd::start_with(&Setup::default().detached());
+    for (name, code) in [("nightly", "exit 1\n"), ("fine", "true\n")] {
+        fnd.drop_file(
+            &format!("{name}.sh"),
+            &format!("# /// fnd\n# on_load = false\n# ///\n{code}"),
+        );
+        fnd.wait_ready(name);
+    }
+    let metrics = |fnd: &Fnd| fnd.client().get("/metrics").text();
+    let before = metrics(&fnd);
+    assert_eq!(value(&before, "fnd_gave_up_total{function=\"nightly\"}"), 0.0);
+    assert!(!before.contains("fnd_last_run_failed{"), "nothing has run: {before}");
+    for name in ["nightly", "fine"] {
+        fnd.wait_end(fnd.queue(name, ""));
+    }
+    let after = metrics(&fnd);
+    for (series, expected) in [
+        ("fnd_gave_up_total{function=\"nightly\"}", 1.0),
+        ("fnd_gave_up_total{function=\"fine\"}", 0.0),
+        ("fnd_dead_letters{function=\"nightly\"}", 1.0),
+        ("fnd_last_run_failed{function=\"nightly\"}", 1.0),
+        ("fnd_last_run_failed{function=\"fine\"}", 0.0),
+        ("fnd_last_success_timestamp_seconds{function=\"nightly\"}", 0.0),
+    ] {
+        assert_eq!(value(&after, series), expected, "{series}");
+    }
+    assert!(value(&after, "fnd_last_success_timestamp_seconds{function=\"fine\"}") > 1e9);
+    let rules = repository().join("packaging/prometheus/alerts.yml");
+    let firing = |alert: &str| {
+        format!("          - labels: '{{alertname=\"{alert}\", function=\"nightly\"}}'\n            value: 1\n")
+    };
+    let at = |time: &str, alerts: &[&str]| {
+        let samples: String = alerts.iter().map(|alert| firing(alert)).collect();
+        format!(
+            "      - expr: count by (alertname, function) (ALERTS{{alertstate=\"firing\"}})\n        eval_time: {time}\n        \
+             exp_samples:\n{samples}"
+        )
+    };
+    let test = format!(
+        "rule_files: ['{}']\nevaluation_interval: 1m\ntests:\n  - interval: 1m\n    input_series:\n{}    promql_expr_test:\n{}{}",
+        rules.display(),
+        recorded(&before, &after),
+        at("10m", &["FndFunctionGaveUp"]),
+        at(
+            "90m",
+            &[
+                "FndDeadLetters",
+                "FndFunctionLastRunFailed",
+                "FndFunctionNeverSucceeded"
+            ]
+        ),
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("recorded.yml");
+    fs::write(&file, test).unwrap();
+    promtool_takes(&["test", "rules", file.to_str().unwrap()], "");
+    // The next fnd continues with what the history knows.
+    fnd.wait_end(fnd.queue("fine", ""));
+    let success = value(&metrics(&fnd), "fnd_last_success_timestamp_seconds{function=\"fine\"}");
+    fnd.drop_file("fine.sh", "# /// fnd\n# on_load = false\n# ///\nexit 1\n");
+    wait_until("the new code", PATIENCE, || {
+        let end = fnd.wait_end(fnd.queue("fine", ""));
+        end.reason
+            .is_some_and(|reason| reason.to_string() == "exit-1")
+            .then_some(())
+    });
+    let at_least = value(&metrics(&fnd), "fnd_last_success_timestamp_seconds{function=\"fine\"}");
+    fnd.replace(nix::sys::signal::Signal::SIGTERM);
+    fnd.wait_ready("fine");
+    let now = value(&metrics(&fnd), "fnd_last_success_timestamp_seconds{function=\"fine\"}");
+    assert!(
+        success <= at_least && (now - at_least).abs() < 1.0,
+        "{success} {at_least} {now}"
+    );
+    assert_eq!(
+        value(
+            &metrics(&fnd),
+            "fnd_last_success_timestamp_seconds{function=\"nightly\"}"
+        ),
+        0.0
+    );
+    fnd.finish();
+}

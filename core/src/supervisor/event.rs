@@ -12,7 +12,7 @@ use crate::triggers::file::memory::FileMark;
 use crate::triggers::schedule::Mark;
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -222,6 +222,9 @@ pub struct Restored {
     pub ended: BTreeSet<(InvocationId, u32)>,
     /// Each function's last attempt, so that a status file written after a restart still shows it.
     pub last: Vec<LastAttempt>,
+    /// When each function whose last attempt did not succeed last succeeded, Unix milliseconds; without an entry, the history
+    /// knows of no success.
+    pub successes: BTreeMap<FunctionName, u64>,
 }
 
 /// The last attempt a function had.

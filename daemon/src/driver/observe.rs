@@ -62,7 +62,7 @@ impl State {
     fn report_restored(&mut self, restored: &Restored) {
         let mut metrics = self.reporter.metrics.borrow_mut();
         for last in &restored.last {
-            metrics.succeeded_before(&last.attempt);
+            metrics.ran_before(&last.attempt, restored.successes.get(&last.attempt.function).copied());
         }
         drop(metrics);
         self.reporter.books.restored(restored);

@@ -1,6 +1,7 @@
 //! Reads the state that a starting daemon needs.
 
 use super::rows::{self, ATTEMPT, PAYLOAD, PAYLOAD_WIDTH, RECORD, UNFINISHED};
+use fnd_core::outcome::State;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, Unfinished};
 use fnd_core::release::Releases;
 use fnd_core::supervisor::Restored;
@@ -17,6 +18,8 @@ pub struct LastRun {
     pub attempt: AttemptRecord,
     /// Its invocation, with the result.
     pub record: InvocationRecord,
+    /// When the function last succeeded, Unix milliseconds; absent if the attempt did, or if no success is known.
+    pub success_ms: Option<u64>,
 }
 
 /// Reads the state that the supervisor continues with; unfinished invocations come oldest first.
@@ -196,6 +199,15 @@ pub(super) fn last_id(db: &Connection) -> Result<Option<InvocationId>> {
     db.query_row(sql, [], |row| rows::id(row, 0)).optional()
 }
 
+/// Reads when a function last succeeded. `by_function` has its rows in their order, so this reads those that failed since,
+/// at most as many as `history.keep`.
+fn last_success(db: &Connection, function: &FunctionName) -> Result<Option<u64>> {
+    let sql = "SELECT ended_ms FROM invocation WHERE function = ?1 AND state = 'succeeded' ORDER BY id DESC LIMIT 1";
+    let mut statement = db.prepare_cached(sql)?;
+    let ended: Option<Option<i64>> = statement.query_row([function.as_str()], |row| row.get(0)).optional()?;
+    Ok(ended.flatten().and_then(|ended| u64::try_from(ended).ok()))
+}
+
 /// Reads the last attempt of each function; leaves out an attempt whose invocation was deleted.
 pub(super) fn last_runs(db: &Connection) -> Result<Vec<LastRun>> {
     let sql = format!(
@@ -209,7 +221,15 @@ pub(super) fn last_runs(db: &Connection) -> Result<Vec<LastRun>> {
         let attempt = rows::attempt(row, rows::function(row, 22)?)?;
         if let Some(mut record) = rows::find(db, attempt.invocation)? {
             record.result = rows::result(db, record.id)?;
-            runs.push(LastRun { attempt, record });
+            let success_ms = match attempt.reason.final_state() {
+                State::Succeeded => None,
+                _ => last_success(db, &record.function)?,
+            };
+            runs.push(LastRun {
+                attempt,
+                record,
+                success_ms,
+            });
         }
     }
     Ok(runs)

@@ -136,9 +136,10 @@ impl Metrics {
         let reason = attempt.reason.word();
         let by_reason = || self.attempts.get_or_create_owned(&with("reason", reason));
         series.by_reason.of(reason, by_reason).inc();
+        // From the first attempt on, so that a function that never succeeds has a time, 0, that an alert can see.
+        let last_success = || self.last_success.get_or_create_owned(&own());
+        let last_success = series.last_success.get_or_insert_with(last_success);
         if ended_well {
-            let last_success = || self.last_success.get_or_create_owned(&own());
-            let last_success = series.last_success.get_or_insert_with(last_success);
             last_success.set(millis(attempt.ended_ms));
         }
         // For a script each attempt starts a process.
@@ -155,16 +156,17 @@ impl Metrics {
         }
     }
 
-    /// Sets the time of the last success from the history of an earlier fnd.
-    pub(crate) fn succeeded_before(&mut self, attempt: &AttemptRecord) {
-        if attempt.reason.final_state() == State::Succeeded {
-            let own = Labels(Some(self.label(&attempt.function)), None);
-            self.last_success.get_or_create(&own).set(millis(attempt.ended_ms));
-        }
+    /// Sets the time of the last success from the history of an earlier fnd: that of its last attempt, or `success_ms` if the
+    /// attempt did not succeed.
+    pub(crate) fn ran_before(&mut self, attempt: &AttemptRecord, success_ms: Option<u64>) {
+        let ended_well = attempt.reason.final_state() == State::Succeeded;
+        let at_ms = if ended_well { Some(attempt.ended_ms) } else { success_ms };
+        let own = Labels(Some(self.label(&attempt.function)), None);
+        self.last_success.get_or_create(&own).set(at_ms.map_or(0.0, millis));
     }
 
-    /// Counts an invocation that has ended.
-    pub(crate) fn invocation_ended(&mut self, function: &FunctionName, state: State, gave_up: bool) {
+    /// Counts an invocation that has ended. Each one that failed is given up, also without any `[retry]`: no attempt follows.
+    pub(crate) fn invocation_ended(&mut self, function: &FunctionName, state: State) {
         let series = series(&mut self.functions, &mut self.other, function);
         let label = &series.label;
         let by_state = || {
@@ -173,7 +175,7 @@ impl Metrics {
                 .get_or_create_owned(&Labels(Some(Arc::clone(label)), Some(pair)))
         };
         series.by_state.of(state.as_str(), by_state).inc();
-        if gave_up {
+        if state.is_failure() {
             self.gave_up.get_or_create(&Labels(Some(Arc::clone(label)), None)).inc();
         }
     }

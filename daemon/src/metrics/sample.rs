@@ -9,6 +9,7 @@ use crate::driver::lists::PIECE;
 use crate::http::connections::Owner;
 use crate::report::problems;
 use crate::workers::usage;
+use fnd_core::outcome::Reason;
 use fnd_core::supervisor::FunctionView;
 use fnd_wire::ids::{FunctionName, WorkerId};
 use procfs::process::Process;
@@ -39,6 +40,8 @@ pub(super) struct Sampled {
     functions: Values,
     with_errors: Value,
     queue_depth: Values,
+    dead_letters: Values,
+    last_run_failed: Values,
     files_waiting: Values,
     running: Values,
     workers: Values,
@@ -82,6 +85,12 @@ impl Sampled {
                 None,
             ),
             queue_depth: plain(r, "fnd_queue_depth", "Invocations accepted and not running"),
+            dead_letters: plain(
+                r,
+                "fnd_dead_letters",
+                "Dead letters, until they are redriven or dropped",
+            ),
+            last_run_failed: plain(r, "fnd_last_run_failed", "Whether the last attempt failed"),
             files_waiting: plain(
                 r,
                 "fnd_files_waiting",
@@ -298,6 +307,8 @@ impl Metrics {
         for family in [
             &sampled.functions,
             &sampled.queue_depth,
+            &sampled.dead_letters,
+            &sampled.last_run_failed,
             &sampled.files_waiting,
             &sampled.running,
             &sampled.workers,
@@ -327,6 +338,16 @@ impl Metrics {
         let sampled = &self.sampled;
         sampled.queue_depth.get_or_create(&own).inc_by(count(view.queued));
         sampled.running.get_or_create(&own).inc_by(count(view.running));
+        let dead = number(state.records.ledger.dead_letters_of(view.name));
+        sampled.dead_letters.get_or_create(&own).inc_by(dead);
+        if let Some(last) = view.last {
+            // Between two polls nothing has failed.
+            let polls = last.attempt.reason == Reason::ExecuteAgain && last.attempt.next_attempt_ms.is_some();
+            let ended_badly = last.attempt.reason.final_state().is_failure() && !polls;
+            let has_failed = view.up_since_ms.is_none() && ended_badly;
+            let failed = f64::from(u8::from(has_failed));
+            sampled.last_run_failed.get_or_create(&own).inc_by(failed);
+        }
         if view.workers > 0
             && let Some(bytes) = usage::memory_now(&state.workers.welcome.memory, &view.name.file_form())
         {

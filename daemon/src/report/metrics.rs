@@ -41,7 +41,7 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
             }
         }
         ReportEvent::InvocationEnded(record) => {
-            metrics.invocation_ended(&record.function, record.state, record.gave_up().is_some());
+            metrics.invocation_ended(&record.function, record.state);
             if record.trigger == Trigger::Hook {
                 metrics.hook_ended(record.state);
             }

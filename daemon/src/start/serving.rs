@@ -149,6 +149,9 @@ impl Serving {
                 *data = buffers.hold(data);
             }
         }
+        let successes = ledger.last_runs.iter();
+        let successes = successes.filter_map(|run| Some((run.record.function.clone(), run.success_ms?)));
+        restored.successes = successes.collect();
         restored.last = ledger.last_runs.into_iter().map(last_attempt).collect();
         (restored.adopted, restored.members) = {
             let state = &mut *daemon.state.borrow_mut();

@@ -46,7 +46,8 @@ fn what_is_stored_is_there_after_a_restart() {
         ledger.opened.last_runs,
         [LastRun {
             attempt: attempt.clone(),
-            record: record.clone()
+            record: record.clone(),
+            success_ms: None,
         }]
     );
     assert_eq!(ledger.get(load.id), Some((record, vec![attempt])));
