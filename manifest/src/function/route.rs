@@ -196,7 +196,7 @@ pub enum Place {
     Header(String),
     /// A parameter of the query.
     Query(String),
-    /// A value in a JSON or form body, by the names of the objects on the way to it.
+    /// A value in a JSON or form body, by the names of the objects on the way to it, and the numbers of items of lists.
     Body(Vec<String>),
     /// The caller's address.
     Ip,
@@ -215,12 +215,24 @@ impl Place {
             "header" if !name.is_empty() && name.bytes().all(is_token) => Some(Self::Header(name.to_ascii_lowercase())),
             "query" if !name.is_empty() => Some(Self::Query(name.to_owned())),
             "body" => {
-                let path: Vec<String> = name.split('.').map(str::to_owned).collect();
+                let path: Vec<String> = name.split('.').flat_map(parts).map(str::to_owned).collect();
                 path.iter().all(|part| !part.is_empty()).then_some(Self::Body(path))
             }
             _ => None,
         }
     }
+}
+
+/// Returns the parts of a name: `items[0]` is the first of the items, as `items.0` is.
+fn parts(name: &str) -> impl Iterator<Item = &str> {
+    let index = name.strip_suffix(']').and_then(|name| name.rsplit_once('['));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match index.filter(|(name, index)| !name.is_empty() && is_number(index)) {
+        Some((name, index)) => [Some(name), Some(index)],
+        None => [Some(name), None],
+    }
+    .into_iter()
+    .flatten()
 }
 
 impl TryFrom<String> for Place {

@@ -18,8 +18,9 @@ pub(super) fn form(body: &[u8], name: &str) -> Vec<String> {
     pairs.map(|(_, value)| value.into_owned()).take(VALUES_MAX).collect()
 }
 
-/// Returns the value at a path of names in a JSON body, as text; each item of a list there. Objects and null are no
-/// values. A body that is not JSON has none.
+/// Returns the values at a path of names in a JSON body, as text; each item of a list there. On the way through a list, a
+/// number is one of its items and a name looks into all of them. Objects and null are no values. A body that is not JSON
+/// has none.
 pub(super) fn json(body: &[u8], path: &[String]) -> Vec<String> {
     let mut values = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(body);
@@ -96,39 +97,67 @@ impl<'de> Visitor<'de> for At<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        if self.is_item || !self.path.is_empty() {
+        if self.is_item && self.path.is_empty() {
             while items.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(());
         }
-        loop {
+        // A number is the place of one item, from 0; a name looks into each item.
+        let index = self.path.first().and_then(|part| part.parse::<usize>().ok());
+        for number in 0.. {
+            if index.is_some_and(|index| index != number) {
+                if items.next_element::<IgnoredAny>()?.is_none() {
+                    break;
+                }
+                continue;
+            }
             let item = At {
-                path: &[],
-                is_item: true,
+                path: self.path.get(usize::from(index.is_some())..).unwrap_or_default(),
+                is_item: self.path.is_empty(),
                 values: self.values,
             };
             if items.next_element_seed(item)?.is_none() {
-                return Ok(());
-            }
-        }
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        while let Some(name) = entries.next_key::<String>()? {
-            match self.path.split_first() {
-                Some((first, rest)) if *first == name => {
-                    // Of two entries with one name the last one counts, as in other readers of JSON.
-                    self.values.clear();
-                    entries.next_value_seed(At {
-                        path: rest,
-                        is_item: false,
-                        values: self.values,
-                    })?;
-                }
-                _ => drop(entries.next_value::<IgnoredAny>()?),
+                break;
             }
         }
         Ok(())
     }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        // By the number of parts of the path that the name takes up.
+        let mut found: Vec<(usize, Vec<String>)> = Vec::new();
+        while let Some(name) = entries.next_key::<String>()? {
+            let Some(parts) = parts_of(self.path, &name) else {
+                entries.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let mut values = Vec::new();
+            entries.next_value_seed(At {
+                path: self.path.get(parts..).unwrap_or_default(),
+                is_item: false,
+                values: &mut values,
+            })?;
+            // Of two entries with one name the last one counts, as in other readers of JSON.
+            found.retain(|(others, _)| *others != parts);
+            found.push((parts, values));
+        }
+        let room = VALUES_MAX.saturating_sub(self.values.len());
+        self.values
+            .extend(found.into_iter().flat_map(|(_, values)| values).take(room));
+        Ok(())
+    }
+}
+
+/// Returns how many parts of a path a name takes up: a name with a dot is several, since the path was split at dots.
+fn parts_of(path: &[String], name: &str) -> Option<usize> {
+    let mut rest = name;
+    for (before, part) in path.iter().enumerate() {
+        rest = rest.strip_prefix(part.as_str())?;
+        if rest.is_empty() {
+            return Some(before + 1);
+        }
+        rest = rest.strip_prefix('.')?;
+    }
+    None
 }
 
 #[cfg(test)]
@@ -145,7 +174,8 @@ mod tests {
     #[test]
     fn values_are_texts_on_a_path_of_names() {
         let body = r#"{"ref": "refs/heads/main", "n": 3, "big": 12345678901234567890, "f": 1.5, "draft": false, "none": null,
-            "user": {"name": "ada", "tags": ["a", "b", 3]}, "x": {"y": {"z": "deep"}}}"#;
+            "user": {"name": "ada", "tags": ["a", "b", 3]}, "x": {"y": {"z": "deep"}, "app.io": {"z": "dotted"}},
+            "commits": [{"author": "ada"}, {"author": "eve"}], "app.kubernetes.io/name": "shop"}"#;
         for (path, expected) in [
             ("ref", &["refs/heads/main"][..]),
             ("n", &["3"]),
@@ -161,6 +191,12 @@ mod tests {
             ("missing", &[]),
             ("ref.more", &[]),
             ("user.tags.a", &[]),
+            ("user.tags.0", &["a"]),
+            ("user.tags.3", &[]),
+            ("commits.1.author", &["eve"]),
+            ("commits.author", &["ada", "eve"]),
+            ("app.kubernetes.io/name", &["shop"]),
+            ("x.app.io.z", &["dotted"]),
         ] {
             assert_eq!(at(body, path), expected, "{path}");
         }
@@ -196,7 +232,7 @@ mod tests {
         leaf.prop_recursive(4, 24, 4, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-                prop::collection::hash_map("[a-c]", inner, 0..4).prop_map(|map| map.into_iter().collect()),
+                prop::collection::hash_map("[a-c](\\.[a-c])?", inner, 0..4).prop_map(|map| map.into_iter().collect()),
             ]
         })
     }
@@ -210,10 +246,16 @@ mod tests {
         match (path.split_first(), value) {
             (None, Value::Array(items)) => items.iter().filter_map(scalar).collect(),
             (None, value) => scalar(value).into_iter().collect(),
-            (Some((first, rest)), Value::Object(map)) => {
-                map.get(first).map_or_else(Vec::new, |value| naive(value, rest))
+            (Some(_), Value::Object(map)) => {
+                let names = (1..=path.len()).map(|parts| (path[..parts].join("."), &path[parts..]));
+                let at = |(name, rest): (String, &[String])| Some(naive(map.get(&name)?, rest));
+                names.filter_map(at).flatten().collect()
             }
-            _ => Vec::new(),
+            (Some((first, rest)), Value::Array(items)) => match first.parse::<usize>() {
+                Ok(index) => items.get(index).map_or_else(Vec::new, |item| naive(item, rest)),
+                Err(_) => items.iter().flat_map(|item| naive(item, path)).collect(),
+            },
+            (Some(_), _) => Vec::new(),
         }
     }
 

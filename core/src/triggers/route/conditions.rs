@@ -27,10 +27,8 @@ impl Facts<'_> {
         match place {
             Place::Header(name) => (self.header)(name),
             Place::Query(name) => body::form(self.query.as_bytes(), name),
-            Place::Body(path) if body::is_form(self.content_type) => match path.as_slice() {
-                [name] => body::form(self.body, name),
-                _ => Vec::new(),
-            },
+            // The names in a form are flat: a dot is part of them.
+            Place::Body(path) if body::is_form(self.content_type) => body::form(self.body, &path.join(".")),
             Place::Body(path) => body::json(self.body, path),
             Place::Ip => self.ip.map(|ip| ip.to_canonical().to_string()).into_iter().collect(),
         }
