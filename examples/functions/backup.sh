@@ -14,6 +14,7 @@
 # timeout = "2h"
 # memory = "256M"
 # cpu_weight = 10
+# home = "20G"          # the archives are kept there: above it, new runs are refused
 # [env]
 # TAR_OPTIONS = "--one-file-system"
 # [pool]

@@ -9,7 +9,7 @@
 //! A function that runs rarely is measured after each run. The pause doubles while it runs often, up to a minute. A full
 //! function is measured again as soon as somebody wants to run it, so that a person who makes room need not wait.
 
-use super::{Measured, Paths, Quotas, exceeded};
+use super::{Measured, Paths, Quotas, exceeded, nearly};
 use crate::recent::packed;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,6 +203,13 @@ impl Books {
                 format!("{cut_off} {count} times: end the processes of the function")
             })
         })
+    }
+
+    /// Returns why a function may not run soon, for people: it has nearly used up a quota.
+    #[must_use]
+    pub fn nearly(&self, function: &FunctionName) -> Option<String> {
+        let entry = self.functions.get(function).filter(|entry| !entry.is_full())?;
+        nearly(&entry.quotas, entry.course.as_ref()?.found.measured.as_ref()?)
     }
 
     /// Returns what is known of a function's directories; nothing if it has no quota.

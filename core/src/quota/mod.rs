@@ -98,6 +98,20 @@ pub fn exceeded(quotas: &Quotas, measured: &Measured, paths: Paths<'_>) -> Optio
     (!all.is_empty()).then(|| all.join("; "))
 }
 
+/// Returns which directories have four fifths of their quota or more, for people: runs are refused soon.
+#[must_use]
+pub fn nearly(quotas: &Quotas, measured: &Measured) -> Option<String> {
+    let of = |quota: Option<u64>, tree: &Tree, name: &str, key: &str| {
+        let quota = quota.filter(|quota| tree.bytes / 4 >= quota / 5)?;
+        let (used, most) = (about(tree.bytes), spell_size(quota));
+        Some(format!("its {name} has {used} of {most} (`{key}`)"))
+    };
+    let home = of(quotas.home, &measured.home, "home", "limits.home");
+    let cache = of(quotas.cache, &measured.cache, "cache", "limits.cache");
+    let all: Vec<_> = home.into_iter().chain(cache).collect();
+    (!all.is_empty()).then(|| format!("{}: above it new runs are refused", all.join("; ")))
+}
+
 fn of_tree(quota: Option<u64>, tree: &Tree, place: Place<'_>) -> Option<String> {
     let quota = quota?;
     let Place { name, key, path } = place;

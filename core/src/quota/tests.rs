@@ -338,3 +338,29 @@ proptest! {
         prop_assert!(owed.is_empty(), "never measured: {:?}", owed);
     }
 }
+
+/// Somebody has time to make room before runs are refused.
+#[test]
+fn four_fifths_of_a_quota_are_a_warning_and_the_whole_is_more_than_that() {
+    let of = |bytes| nearly(&ONE, &plain(bytes));
+    assert_eq!(of(MIB * 79 / 100), None);
+    let warning = of(MIB * 81 / 100).unwrap();
+    assert!(
+        warning.starts_with("its home has 829.4 KiB of 1 MiB (`limits.home`)"),
+        "{warning}"
+    );
+    assert_eq!(nearly(&Quotas::default(), &plain(u64::MAX)), None);
+    let (mut books, function) = books();
+    for (number, bytes, expected) in [(1, MIB / 2, false), (2, MIB - 1, true), (3, MIB + 1, false)] {
+        run(
+            &mut books,
+            (number, secs(1000) * u32::try_from(number).unwrap()),
+            Ok(plain(bytes)),
+        );
+        assert_eq!(
+            books.nearly(&function).is_some(),
+            expected,
+            "{bytes}: a full one is refused"
+        );
+    }
+}
