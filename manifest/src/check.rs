@@ -13,16 +13,18 @@ use crate::diagnostic::Diagnostic;
 use crate::foreign::{self, MadeFile, yaml};
 use crate::function::forms::{Claims, is_program};
 use crate::function::listing::{Entry, EntryKind, Listed, Listing, Place, Question, listing};
-use crate::function::project;
+use crate::function::{calls, project};
 use crate::judge::{Judge, Verdict};
 use crate::runtime::RuntimeSummary;
 use crate::settings::resolve::configuration;
+use crate::warning::Warning;
 use fnd_wire::archive::{Format, Refusal};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::naming::{is_foreign, is_manifest};
 use fnd_wire::plan::{CODE_MAX, Form, JudgeFunction, JudgeSettings, JudgedFile, Plan};
 use fnd_wire::unpack::Foreign;
+use std::collections::HashSet;
 
 /// Access to files. Paths are joined with `/`; links are followed.
 pub trait Files {
@@ -219,7 +221,10 @@ pub fn check(judge: &Judge, files: &dyn Files, path: &str) -> Checked {
     };
     match files.kind(path) {
         Err(error) => check.result.diagnostics.push(unreadable(path, &error)),
-        Ok(EntryKind::Directory { manifest: false }) => check.directory(path, None),
+        Ok(EntryKind::Directory { manifest: false }) => {
+            check.directory(path, None);
+            check.calls();
+        }
         Ok(EntryKind::Directory { manifest: true }) => check.one(path),
         Ok(EntryKind::File { .. }) => match path.strip_suffix("/function.toml") {
             Some(directory) => check.one(directory),
@@ -253,6 +258,20 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
+    /// Adds the warnings about calls of functions that are not in the directory.
+    fn calls(&mut self) {
+        let names: HashSet<&FunctionName> = self.result.verdicts.iter().map(|verdict| &verdict.function).collect();
+        let exists = |called: &FunctionName| names.contains(called);
+        let node = &self.judge.settings_now().alert.call;
+        let of_node = node.iter().filter(|called| !exists(called)).map(calls::node_to_nobody);
+        let manifests = self.result.verdicts.iter();
+        let manifests = manifests.filter_map(|verdict| Some((&verdict.function, verdict.manifest.as_ref()?)));
+        let of_functions = manifests.flat_map(|(name, manifest)| calls::to_nobody(name, manifest, exists));
+        let elsewhere = |problem: Diagnostic| problem.with_note("functions of other directories are not known here");
+        let problems: Vec<_> = of_node.chain(of_functions).map(elsewhere).collect();
+        self.result.diagnostics.extend(problems);
+    }
+
     fn listing(&mut self, path: &str, group: Option<&str>) -> Option<Listing> {
         let mut entries = match self.files.list(path) {
             Ok(entries) => entries,
@@ -346,7 +365,8 @@ impl Check<'_> {
             project::by_import(directory, (file, &verdict.imports), is_beside)
         });
         let mut known = self.result.diagnostics.iter();
-        if !known.any(|known| known.code == project::CODE && known.file.as_deref() == Some(directory)) {
+        if !known.any(|known| known.kind() == Some(Warning::PythonProject) && known.file.as_deref() == Some(directory))
+        {
             self.result.diagnostics.extend(warning);
         }
     }

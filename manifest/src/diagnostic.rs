@@ -3,6 +3,7 @@
 //! A diagnostic contains the line it points at, so that it can be shown where the file is not available (`fndctl` on
 //! the other side of the socket). This module finds no problems and reads no file.
 
+use crate::warning::Warning;
 use crate::words;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use schemars::JsonSchema;
@@ -53,9 +54,6 @@ pub struct Place {
     /// The text of the line, at most 200 characters; empty if it is not known.
     pub excerpt: String,
 }
-
-/// Codes of warnings about a file whose author probably expects something else than that it runs as a script.
-const DOUBTS: [&str; 2] = ["not-called", "script-metadata"];
 
 /// Longest part of a line kept with a diagnostic, in characters.
 pub const EXCERPT_MAX: usize = 200;
@@ -110,11 +108,20 @@ impl Diagnostic {
         text
     }
 
-    /// Says whether the problem means that the author of a file probably expects something else than a script. Such a
-    /// file does not run by itself.
+    /// Returns the kind of a warning; nothing for an error.
+    #[must_use]
+    pub fn kind(&self) -> Option<Warning> {
+        match self.severity {
+            Severity::Warning => Warning::parse(&self.code),
+            Severity::Error => None,
+        }
+    }
+
+    /// Says whether the author of the file probably expects something else than what it does. Such a file does not run by
+    /// itself.
     #[must_use]
     pub fn is_doubt(&self) -> bool {
-        DOUBTS.contains(&self.code.as_str())
+        self.kind().is_some_and(Warning::holds)
     }
 
     /// Returns the diagnostic with its line, for people; several lines, the last without a line end.

@@ -209,10 +209,39 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
         "`[runtimes]` of the configuration disables the runtime.",
     ),
     ("unknown-size", "There is no size with this name in `[sizes]`."),
-    ("interpreter", "The `#!` line is not used, or not completely."),
+    (
+        "interpreter",
+        "The `#!` line names a program that does not run the file. A script does not run by itself until the line or the manifest \
+         says what is meant.",
+    ),
+    (
+        "two-interpreters",
+        "The `#!` line and the manifest name different interpreters: that of the manifest is used.",
+    ),
     (
         "permissions",
-        "Permissions in the `#!` line have no effect; the manifest grants them.",
+        "Permissions in the `#!` line have no effect; the manifest grants them. A script does not run by itself until the line or \
+         the manifest says what is meant.",
+    ),
+    (
+        "each-second",
+        "A line of cron with six fields begins with a field of seconds: `*` there is sixty runs in a minute.",
+    ),
+    (
+        "not-enforced",
+        "This machine cannot enforce the limit, and `best_effort_limits` accepts that.",
+    ),
+    (
+        "no-such-function",
+        "`[hooks]` or `[alert]` names a function that does not exist: nobody is told.",
+    ),
+    (
+        "alert-itself",
+        "`[alert] call` names the function itself: nobody is told when it fails.",
+    ),
+    (
+        "hook-cycle",
+        "The hooks of functions call each other in a circle. The hooks of this function are off.",
     ),
     (
         "python-project",

@@ -18,6 +18,7 @@
 //! - `settings`: the keys of fnd.toml, resolved
 //! - `state_key`: names of the state that functions share
 //! - `text`: serde forms of wire's types
+//! - `warning`: the kinds of warnings, and where each is shown
 //! - `words`: the macro for enums whose values are words, in files and in the API
 
 pub mod check;
@@ -33,4 +34,5 @@ pub mod schema;
 pub mod settings;
 pub mod state_key;
 pub mod text;
+pub mod warning;
 pub mod words;

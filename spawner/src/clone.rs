@@ -10,6 +10,7 @@
 use crate::sandbox::identity::Identity;
 use crate::sandbox::layers::Seal;
 use crate::sandbox::{landlock, privileges, rlimits};
+use fnd_wire::plan::UMASK;
 use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
@@ -324,6 +325,17 @@ extern "C" fn child(order: *const Order<'_>) -> ! {
     unsafe { libc::_exit(127) }
 }
 
+/// Returns the umask of a program, from its environment: 022 without the variable. A program that serves HTTP makes a socket,
+/// which gets fnd's group from its directory; then the group's permission bits must be kept.
+fn umask(environment: &[CString]) -> u32 {
+    let value =
+        |name: &[u8]| environment.iter().find_map(|line| line.to_bytes().strip_prefix(name)?.strip_prefix(b"="));
+    let octal = |mask: u32, digit: &u8| (b'0'..=b'7').contains(digit).then(|| mask << 3 | u32::from(digit - b'0'));
+    let asked = value(UMASK.as_bytes()).and_then(|text| text.iter().try_fold(0, octal));
+    let mask = asked.unwrap_or(0o022) & 0o777;
+    if value(b"FND_SOCKET_PATH").is_some() { mask & !0o070 } else { mask }
+}
+
 #[expect(
     unsafe_code,
     reason = "execve, close_range and duplicating to a number have no wrapper that takes what was prepared"
@@ -332,10 +344,7 @@ fn steps(order: &Order<'_>) -> Result<(), Errno> {
     let exec = order.exec;
     order.step.set("create a session");
     rustix::process::setsid()?;
-    // Files that the program creates are for its user only. A program that serves HTTP makes a socket, which gets fnd's
-    // group from its directory; then the group's permission bits must be kept.
-    let shares = |line: &CString| line.to_bytes().starts_with(b"FND_SOCKET_PATH=");
-    rustix::process::umask(Mode::from_raw_mode(if exec.environment.iter().any(shares) { 0o007 } else { 0o077 }));
+    rustix::process::umask(Mode::from_raw_mode(umask(&exec.environment)));
     order.step.set("place standard input and output");
     // The sources are above 2: the caller keeps 0 to 2 open.
     let [input, output, error] = order.place.stdio;
@@ -392,4 +401,24 @@ fn steps(order: &Order<'_>) -> Result<(), Errno> {
     // SAFETY: the strings and the tables, which end with null, live in the waiting caller.
     unsafe { libc::execve(exec.path.as_ptr(), argv, environment) };
     Err(last())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_umask_is_that_of_the_manifest_and_a_socket_keeps_the_group() {
+        for (lines, expected) in [
+            (&[][..], 0o022),
+            (&[c"FND_UMASK=027"], 0o027),
+            (&[c"FND_UMASK=0077", c"HOME=/"], 0o077),
+            (&[c"FND_UMASK=9", c"FND_UMASKED=1"], 0o022),
+            (&[c"FND_SOCKET_PATH=/x"], 0o002),
+            (&[c"FND_SOCKET_PATH=/x", c"FND_UMASK=077"], 0o007),
+        ] {
+            let lines: Vec<CString> = lines.iter().map(|line: &&std::ffi::CStr| (*line).to_owned()).collect();
+            assert_eq!(umask(&lines), expected, "{lines:?}");
+        }
+    }
 }

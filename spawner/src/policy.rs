@@ -116,8 +116,7 @@ pub struct Interpreter {
     pub seal: [i64; 3],
 }
 
-/// Returns the first interpreter that exists and is safe, with warnings for those of the `#!` line that were skipped.
-/// `owner` is the owner of the file with that line.
+/// Returns the first interpreter that exists and is safe. `owner` is the owner of the file whose `#!` line names them.
 ///
 /// # Errors
 /// The interpreters that were tried, and what to do.
@@ -126,23 +125,18 @@ pub fn interpreter(
     file: &str,
     owner: u32,
     (myself, facts): (&Myself, &Facts),
-) -> Result<(Interpreter, Vec<Problem>), Problem> {
-    let mut passed = Vec::new();
+) -> Result<Interpreter, Problem> {
     let mut why_not = Vec::new();
     for (index, candidate) in plan.interpreters.iter().enumerate() {
         let asked = u32::try_from(index).is_ok_and(|index| index < plan.asked_interpreters);
         let owners = [0, if asked { owner } else { myself.uid }];
         match usable(candidate, &owners, facts) {
-            Ok((real, seal)) => return Ok((Interpreter { given: candidate.clone(), real, seal }, passed)),
-            Err(why) => {
-                why_not.push(format!("`{candidate}` {why}"));
-                let message = format!("the interpreter `{candidate}` of the `#!` line is not used: {why}");
-                passed.extend(asked.then(|| problem(file, message, "correct the `#!` line, or remove it")));
-            }
+            Ok((real, seal)) => return Ok(Interpreter { given: candidate.clone(), real, seal }),
+            Err(why) => why_not.push(format!("`{candidate}` {why}")),
         }
     }
     if plan.interpreters.is_empty() {
-        return Ok((Interpreter::default(), passed));
+        return Ok(Interpreter::default());
     }
     Err(problem(file, refusal::no_interpreter(&plan.runtime, &why_not), plan.interpreter_help.clone()))
 }

@@ -240,7 +240,7 @@ fn at_a_first_start_the_hooks_of_a_cycle_are_off() {
     for name in ["a", "b"] {
         let shown = fnd.ctl(&["show", name]);
         assert!(
-            shown.out().contains("its hooks are off") && shown.out().contains("-> a"),
+            shown.out().contains(&format!("the hooks of `{name}` are off")) && shown.out().contains("-> a"),
             "{shown}"
         );
         assert_eq!(fnd.run(name, "").1.state, State::Succeeded);

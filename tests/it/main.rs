@@ -43,6 +43,7 @@
 //! - `secrets_restored`: secrets over the loss of a machine
 //! - `sources`: code from repositories and web servers
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
+//! - `warnings`: every warning, where it is shown, and what waits because of it
 //! - `usage`: what functions use now; a cancelled drain; reports
 //! - `users`: two fnds beside each other
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
@@ -124,4 +125,5 @@ mod users;
 mod validate;
 mod verify;
 mod versions;
+mod warnings;
 mod watch;

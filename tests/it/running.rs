@@ -285,3 +285,26 @@ fn a_function_is_a_user_of_its_own() {
     assert_ne!(uids[0], uids[1]);
     fnd.finish();
 }
+
+/// Files for a web server or for node_exporter must be readable for others, as those of a program under cron or systemd are.
+#[test]
+fn files_that_a_function_makes_have_the_modes_of_its_umask() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let fnd = Fnd::start();
+    let out = fnd.shared_directory("out");
+    let script = |head: &str| {
+        format!(
+            "# /// fnd\n# on_load = false\n{head}# ///\necho x >{}/$FND_FUNCTION; stat -c %a \"$HOME\" \"$TMPDIR\"\n",
+            out.display()
+        )
+    };
+    for (name, head, expected) in [("usual", "", 0o644), ("closed", "# umask = \"027\"\n", 0o640)] {
+        fnd.drop_file(&format!("{name}.sh"), &script(head));
+        fnd.wait_ready(name);
+        let (answer, _) = fnd.run(name, "");
+        assert_eq!(answer.text().trim(), "700\n700", "home and TMPDIR are closed");
+        let mode = std::fs::metadata(out.join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, expected, "{name}");
+    }
+    fnd.finish();
+}

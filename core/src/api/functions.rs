@@ -100,8 +100,8 @@ pub struct FunctionStatus {
     /// The change of which `[alert]` told last, until the function is well again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alert: Option<AlertState>,
-    /// Why the function does not run: it is over its quota; or that a release is held; or why it does not run by itself: what its author probably
-    /// expects of the file, which fnd does not do.
+    /// What does not work as its author expects, one line each: why the function does not run (over its quota, a held release),
+    /// or does not run by itself; settings without effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
     /// Runtime, for people: `python 3.11`.
@@ -135,6 +135,9 @@ pub struct AlertState {
     /// Since when it lasts.
     #[schemars(extend("format" = "date-time"))]
     pub since: String,
+    /// Why the function to call was not called: nobody was told. Absent: it was called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_delivered: Option<String>,
 }
 
 /// A function: its status, and more that a status file does not contain.

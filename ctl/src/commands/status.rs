@@ -219,15 +219,18 @@ fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result
         }
         if let Some(told) = &function.alert {
             let since = distance(Some(&told.since), now);
+            let undelivered = told.not_delivered.as_ref();
+            let undelivered = undelivered
+                .map(|why| format!("; not delivered: {why}"))
+                .unwrap_or_default();
             lines.push(format!(
-                "{}: alert `{}`, {since}",
+                "{}: alert `{}`, {since}{undelivered}",
                 function.function,
                 told.alert.as_str()
             ));
         }
-        if let Some(warning) = &function.warning {
-            lines.push(format!("{}: {warning}", function.function));
-        }
+        let warnings = function.warning.iter().flat_map(|text| text.lines());
+        lines.extend(warnings.map(|warning| format!("{}: {warning}", function.function)));
         if has_failed(function) {
             let again = distance(function.next_attempt_at.as_deref(), now);
             let again = if again.is_empty() {

@@ -2,7 +2,7 @@
 //! are stored in one transaction. If the end of an invocation caused the change, its record is in the same transaction.
 
 use super::State;
-use super::follow_ups::Call;
+use super::follow_ups::{Call, Called};
 use crate::ledger::Command;
 use crate::report::problems::Problem;
 use fnd_core::outcome::Trigger;
@@ -158,22 +158,26 @@ impl State {
     }
 
     /// Returns the commands to store for a change: the state, and the call if there is one.
-    fn tell_change(&mut self, change: Change, output: &str) -> Vec<Command> {
-        let call = self.follow_ups.alerts.call(&change.function).cloned();
-        let mut parts = vec![Command::StoreAlert {
-            about: change.function.to_string(),
-            health: change
-                .health
-                .as_ref()
-                .and_then(|health| serde_json::to_string(health).ok()),
-        }];
-        if let (Some(alert), Some(call)) = (change.alert, call) {
-            parts.extend(self.tell(&alert, call, output));
+    fn tell_change(&mut self, mut change: Change, output: &str) -> Vec<Command> {
+        let function = &change.function;
+        let call = self.follow_ups.alerts.call(function).cloned();
+        let called = match (&change.alert, call) {
+            (Some(alert), Some(call)) => self.tell(alert, call, output),
+            _ => Called::default(),
+        };
+        if let Some(why) = called.refused {
+            let noted = self.follow_ups.alerts.note_not_delivered(function, &why);
+            change.health = noted.or(change.health);
         }
-        parts
+        let health = change.health.as_ref();
+        let state = Command::StoreAlert {
+            about: function.to_string(),
+            health: health.and_then(|health| serde_json::to_string(health).ok()),
+        };
+        std::iter::once(state).chain(called.parts).collect()
     }
 
-    fn tell(&mut self, alert: &Alert, function: FunctionName, output: &str) -> Vec<Command> {
+    fn tell(&mut self, alert: &Alert, function: FunctionName, output: &str) -> Called {
         self.report(ReportEvent::Alert {
             alert,
             called: &function,
@@ -240,7 +244,7 @@ impl State {
         let settings = &self.node.settings.settings.alert;
         let is_wanted = alert.word != Word::Recovered || settings.on.contains(&AlertOn::Recovered);
         if let Some(call) = settings.call.clone().filter(|_| is_wanted) {
-            parts.extend(self.tell(&alert, call, ""));
+            parts.extend(self.tell(&alert, call, "").parts);
         }
         self.store_together(parts);
     }

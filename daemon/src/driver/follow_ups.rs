@@ -71,6 +71,15 @@ pub(super) struct Call {
     pub(super) at_once: bool,
 }
 
+/// A call that was submitted.
+#[derive(Default)]
+pub(super) struct Called {
+    /// The commands to store: the accepted invocation, or the record of a skipped one.
+    pub(super) parts: Vec<Command>,
+    /// Why it was skipped.
+    pub(super) refused: Option<String>,
+}
+
 impl State {
     /// Stores the record of an end together with [the calls that follow](Self::after_end).
     pub(super) fn store_end(&mut self, end: Command, mut parts: Vec<Command>) {
@@ -177,12 +186,12 @@ impl State {
         calls
             .collect::<Vec<_>>()
             .into_iter()
-            .flat_map(|call| self.call(call))
+            .flat_map(|call| self.call(call).parts)
             .collect()
     }
 
-    /// Submits a call and returns the commands to store: the accepted invocation, or the record of a skipped one.
-    pub(super) fn call(&mut self, call: Call) -> Vec<Command> {
+    /// Submits a call.
+    pub(super) fn call(&mut self, call: Call) -> Called {
         let now = self.clock.now();
         let id = self.ids.next(now.unix_ms);
         let marks = call.cause.marks();
@@ -222,10 +231,13 @@ impl State {
             };
             self.report(ReportEvent::EndedWaiting(&record));
             self.report(ReportEvent::InvocationEnded(&record));
+            let refused = Some(record.message.clone());
             let marked = marks.map(Command::HookFailed);
-            return std::iter::once(Command::Update(Box::new(record)))
-                .chain(marked)
-                .collect();
+            let parts = std::iter::once(Command::Update(Box::new(record)));
+            return Called {
+                parts: parts.chain(marked).collect(),
+                refused,
+            };
         }
         let mut actions = self.decide(Event::Submit(Box::new(submit)));
         let mut parts = Vec::new();
@@ -243,7 +255,7 @@ impl State {
             }
         }
         self.turn.actions = actions;
-        parts
+        Called { parts, refused: None }
     }
 }
 

@@ -232,6 +232,7 @@ impl State {
             self.problems_changed();
             // These walk over all functions, so an edit of the code of one does without them.
             if self.functions.registry.take_manifests_changed() {
+                self.functions.find_calls();
                 self.retain();
                 self.forget_secrets();
                 let functions = &mut self.functions;

@@ -56,6 +56,11 @@ impl State {
         let in_directories = self.functions.name_problems.iter().chain(&self.functions.projects);
         problems.extend(in_directories.map(refused("functions-directory")));
         problems.extend(self.functions.unread.problems());
+        // Before the first scan is over, the functions to call may not be known.
+        if self.supervisor.has_scanned() {
+            let node = self.node.settings.settings.alert.call.as_ref();
+            problems.extend(self.functions.call_problems(node));
+        }
         problems.extend(health.failing.map(|error| {
             let follows =
                 "new durable work is refused, queued work does not begin, and records of ended work are kept in memory";

@@ -82,21 +82,9 @@ impl State {
             alert: self.follow_ups.alerts.bad(name).map(|(alert, since_ms)| AlertState {
                 alert,
                 since: instant::text(since_ms),
+                not_delivered: self.follow_ups.alerts.not_delivered(name).map(str::to_owned),
             }),
-            warning: self
-                .quotas
-                .full(name)
-                .map(|why| format!("over its quota, new runs are refused: {why}"))
-                .or_else(|| self.builds.words(name))
-                .or_else(|| self.check_words(name, view.version))
-                .or_else(|| {
-                    self.functions
-                        .releases
-                        .get(name)
-                        .and_then(|releases| held_words(name, releases))
-                })
-                .or_else(|| known.and_then(Function::doubt))
-                .or_else(|| self.watchers.problem_of(name).map(str::to_owned)),
+            warning: self.warnings(name, known, view.version),
             runtime: serving.map(|serving| serving.how.runtime.clone()).unwrap_or_default(),
             labels: serving
                 .map(|serving| serving.manifest.labels.clone())
@@ -107,6 +95,23 @@ impl State {
             queued: count(view.queued),
             dead_letters: self.records.ledger.dead_letters_of(name),
         })
+    }
+
+    /// Returns everything that does not work in a function as its author expects, one line each.
+    fn warnings(&self, name: &FunctionName, known: Option<&Function>, version: Option<Version>) -> Option<String> {
+        let quota = self.quotas.full(name);
+        let release = self.functions.releases.get(name);
+        let lines = [
+            quota.map(|why| format!("over its quota, new runs are refused: {why}")),
+            self.quotas.books.nearly(name),
+            self.builds.words(name),
+            self.check_words(name, version),
+            release.and_then(|releases| held_words(name, releases)),
+            self.watchers.problem_of(name).map(str::to_owned),
+        ];
+        let lines = lines.into_iter().flatten();
+        let lines: Vec<_> = lines.chain(known.into_iter().flat_map(Function::warnings)).collect();
+        Some(lines.join("\n")).filter(|text| !text.is_empty())
     }
 
     /// Returns a function's status with the current memory use and the ports of its processes.

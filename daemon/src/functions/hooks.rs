@@ -2,10 +2,13 @@
 //! cycle.
 
 use super::Functions;
+use super::registry::Function;
 use crate::functions::catalog::Candidate;
+use crate::report::problems::Problem;
 use fnd_core::triggers::hooks::graph::{Graph, spelled};
 use fnd_manifest::diagnostic::Diagnostic;
-use fnd_manifest::function::Manifest;
+use fnd_manifest::function::{Manifest, calls as called};
+use fnd_manifest::warning::Warning;
 use fnd_wire::ids::{FunctionName, Version};
 use std::collections::BTreeMap;
 
@@ -67,10 +70,10 @@ impl FunctionHooks {
         }
         let cycle = self.graph.cycle(function)?;
         let message = format!(
-            "its hooks are off, because they are part of a cycle: {}",
+            "the hooks of `{function}` are off, because they are part of a cycle: {}",
             spelled(&cycle)
         );
-        Some(Diagnostic::warning("hook-cycle", message).with_help("remove one of the calls from `[hooks]`"))
+        Some(Diagnostic::warning(Warning::HookCycle, message).with_help("remove one of the calls from `[hooks]`"))
     }
 }
 
@@ -89,23 +92,34 @@ impl Functions {
 
     /// Returns the warnings about what a function calls: hooks that are off, and functions that do not exist.
     pub(crate) fn call_warnings(&self, function: &FunctionName, manifest: &Manifest) -> Vec<Diagnostic> {
-        let mut warnings: Vec<_> = self.hooks.problem(function).into_iter().collect();
-        let alert = manifest.alert.as_ref().and_then(|alert| alert.call.as_ref());
-        if alert == Some(function) {
-            let message = "`alert.call` names the function itself, so nobody is told";
-            warnings.push(Diagnostic::warning("alert-itself", message).with_help("name another function"));
-        }
-        let mut missing: Vec<_> = calls(manifest).chain(alert).collect();
-        missing.sort_unstable();
-        missing.dedup();
-        for name in missing {
-            if self.registry.get(name).is_none() {
-                let message = format!("it calls `{name}`, and there is no such function");
-                let help = "add the function, or correct `[hooks]` or `[alert]`; until then each call is recorded as `skipped-unknown`";
-                warnings.push(Diagnostic::warning("no-such-function", message).with_help(help));
-            }
-        }
-        warnings
+        let exists = |name: &FunctionName| self.registry.get(name).is_some();
+        let off = self.hooks.problem(function).into_iter();
+        off.chain(called::to_nobody(function, manifest, exists)).collect()
+    }
+
+    /// Finds the functions whose calls reach nobody: to be called when a manifest has changed, or a function came or went.
+    pub(crate) fn find_calls(&mut self) {
+        let newest = |(name, function): (&FunctionName, &Function)| {
+            let warnings = self.call_warnings(name, &function.newest.as_ref()?.manifest);
+            (!warnings.is_empty()).then(|| (name.clone(), warnings))
+        };
+        self.to_nobody = self.registry.iter().filter_map(newest).collect();
+    }
+
+    /// Returns the problems of calls that reach nobody. `node` is the function that `[alert]` of fnd.toml calls.
+    pub(crate) fn call_problems(&self, node: Option<&FunctionName>) -> impl Iterator<Item = Problem> {
+        let missing = node.filter(|name| self.registry.get(name).is_none());
+        let of_node = missing.map(|name| (String::new(), called::node_to_nobody(name)));
+        let each = self.to_nobody.iter();
+        let each = each.flat_map(|(name, warnings)| warnings.iter().map(|one| (name.to_string(), one.clone())));
+        of_node.into_iter().chain(each).filter_map(|(about, warning)| {
+            let code = warning.kind()?.as_str();
+            Some(Problem::about(
+                code,
+                format!("{about} {}", warning.message),
+                warning.text(),
+            ))
+        })
     }
 }
 

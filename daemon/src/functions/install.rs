@@ -3,11 +3,11 @@
 use super::Functions;
 use super::catalog::{Candidate, CatalogEvent, marked};
 use super::registry::{Serving, diagnostic};
-use super::reported::unclaimed as no_function;
 use super::syntax::Circumstances;
 use fnd_core::release::{Copied, Next};
 use fnd_core::supervisor::{self, Rules};
-use fnd_manifest::diagnostic::{Diagnostic, Severity};
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::function::listing::unclaimed as no_function;
 use fnd_manifest::judge::{SettingsDocument, Verdict};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Install, Installed, NeedsBuild, Refused, Request, SettingsRead};
@@ -415,9 +415,7 @@ pub(crate) fn settings_document(read: SettingsRead) -> Result<SettingsDocument, 
         read_document(&read.document)?
     };
     let problems = read.problems.into_iter();
-    document
-        .diagnostics
-        .extend(problems.map(|problem| diagnostic(problem, Severity::Error)));
+    document.diagnostics.extend(problems.map(diagnostic));
     Ok(document)
 }
 

@@ -50,7 +50,7 @@ use fnd_core::release::Releases;
 use fnd_core::triggers::event::subscription::Subscriptions;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use tokio::sync::oneshot;
 
@@ -89,6 +89,8 @@ pub(crate) struct Functions {
     pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
     /// Whether the service manager waits for the end of a reload.
     pub(crate) reloading: bool,
+    /// The functions whose calls reach nobody, with the warnings about that.
+    to_nobody: BTreeMap<FunctionName, Vec<Diagnostic>>,
     /// The problems of functions that the last reload, or the first scan, found.
     reported: reported::Problems,
 }
@@ -105,6 +107,7 @@ impl Functions {
             routes: routes::FunctionRoutes::default(),
             subscriptions: None,
             hooks: hooks::FunctionHooks::default(),
+            to_nobody: BTreeMap::new(),
             sources: sources::Sources::default(),
             rebuilt: BTreeSet::new(),
             quiet: false,

@@ -7,9 +7,11 @@ use fnd_core::supervisor::Rules;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::function::Manifest;
 use fnd_manifest::judge::{Origin, Verdict};
+use fnd_manifest::warning::{Shown, Warning};
 use fnd_wire::frame::{Installed, Problem, Refused};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
 use fnd_wire::plan::{is_builder, is_own};
+use fnd_wire::units;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -196,15 +198,19 @@ impl Function {
         versions.map(|serving| &**serving)
     }
 
-    /// Returns why the newest content does not run by itself, if its author probably expects something else of it.
-    #[must_use]
-    pub fn doubt(&self) -> Option<String> {
-        let doubt = self
-            .findings
-            .diagnostics
-            .iter()
-            .find(|diagnostic| diagnostic.is_doubt());
-        doubt.map(Diagnostic::line)
+    /// Returns the warnings of the newest content, as its status shows them: some in full, of others their number.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        let shown = |wanted| {
+            let is_wanted = move |one: &&Diagnostic| one.kind().is_some_and(|kind| kind.shown() == wanted);
+            self.findings.diagnostics.iter().filter(is_wanted)
+        };
+        let counted = Some(shown(Shown::Counted).count()).filter(|count| *count > 0);
+        let counted = counted.map(|count| {
+            let settings = units::counted(count, "setting has", "settings have");
+            let name = &self.candidate.function;
+            format!("{settings} another meaning here, or none (`fndctl show {name}` says which)")
+        });
+        shown(Shown::Function).map(Diagnostic::line).chain(counted)
     }
 }
 
@@ -317,8 +323,12 @@ impl Registry {
     ) -> Option<&Serving> {
         let interpreters = self.alike.interpreters.share(verdict.interpreters.clone());
         let mut diagnostics = verdict.diagnostics.clone();
-        let problems = installed.warnings.iter().cloned();
-        diagnostics.extend(problems.map(|problem| diagnostic(problem, Severity::Warning)));
+        // The spawner warns of nothing else.
+        let limits = installed.warnings.iter().cloned();
+        diagnostics.extend(limits.map(|problem| {
+            let warning = Diagnostic::warning(Warning::NotEnforced, problem.message);
+            warning.in_file(&problem.file).with_help(problem.help)
+        }));
         let serving = Box::new(self.version(installed, &verdict)?);
         let name = candidate.function.clone();
         let known = self.all.remove(&name);
@@ -443,10 +453,7 @@ impl Registry {
         let (judged, interpreters) = verdict
             .map(|verdict| (verdict.diagnostics, verdict.interpreters))
             .unwrap_or_default();
-        let found = refused
-            .problems
-            .into_iter()
-            .map(|problem| diagnostic(problem, Severity::Error));
+        let found = refused.problems.into_iter().map(diagnostic);
         self.unusable(candidate, interpreters, found.chain(judged).collect())
     }
 
@@ -488,9 +495,9 @@ impl Registry {
 }
 
 /// Converts a problem of the spawner to a diagnostic like the judge's.
-pub(crate) fn diagnostic(problem: Problem, severity: Severity) -> Diagnostic {
+pub(crate) fn diagnostic(problem: Problem) -> Diagnostic {
     Diagnostic {
-        severity,
+        severity: Severity::Error,
         code: "file".into(),
         file: Some(problem.file),
         place: None,

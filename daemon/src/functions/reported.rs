@@ -5,7 +5,7 @@ use super::Functions;
 use super::registry::Function;
 use fnd_core::api::ReloadReport;
 use fnd_manifest::diagnostic::Diagnostic;
-use fnd_manifest::function::listing::UNCLAIMED_HELP;
+use fnd_manifest::function::listing::unclaimed;
 use fnd_wire::ids::{FunctionName, Version};
 use std::collections::BTreeMap;
 
@@ -21,12 +21,6 @@ pub(crate) struct Problems {
     files: Vec<Diagnostic>,
 }
 
-/// Returns the warning about a file that is no function.
-pub(super) fn unclaimed(path: &str) -> Diagnostic {
-    let problem = Diagnostic::warning("no-function", "no rule makes it a function");
-    problem.in_file(path).with_help(UNCLAIMED_HELP)
-}
-
 impl Functions {
     /// Returns the newest version of each function.
     pub(crate) fn versions_now(&self) -> Newest {
@@ -38,15 +32,11 @@ impl Functions {
     /// Remembers the problems of now: the next reload only names the functions that still have them. Not the problems
     /// from before that reload: fnd may find those of a new file a moment before somebody asks for a reload.
     pub(crate) fn report_problems(&mut self) -> Problems {
-        let with_problem = self
-            .registry
-            .iter()
-            .filter(|(_, function)| function.findings.error.is_some() || !function.findings.diagnostics.is_empty());
-        let problems = with_problem.map(|(name, function)| {
-            (
-                name.clone(),
-                (function.findings.error.clone(), function.findings.diagnostics.clone()),
-            )
+        let problems = self.registry.iter().filter_map(|(name, function)| {
+            let calls = self.to_nobody.get(name).into_iter().flatten();
+            let diagnostics: Vec<_> = function.findings.diagnostics.iter().chain(calls).cloned().collect();
+            let error = function.findings.error.clone();
+            (error.is_some() || !diagnostics.is_empty()).then(|| (name.clone(), (error, diagnostics)))
         });
         let problems = Problems {
             functions: problems.collect(),

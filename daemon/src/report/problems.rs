@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 /// Every code, each described in `docs/metrics.md`.
 pub(crate) const CODES: &[&str] = &[
+    "alert-itself",
     "audit-failing",
     "buffers-full",
     "clock-ahead",
@@ -29,9 +30,11 @@ pub(crate) const CODES: &[&str] = &[
     "history-incomplete",
     "history-lost",
     "history-set-aside",
+    "hook-cycle",
     "http-listener",
     "metrics",
     "no-runtimes",
+    "no-such-function",
     "node-cannot-start",
     "secret",
     "spawner-silent",

@@ -1,6 +1,7 @@
 //! What becomes of each field of a foreign file: the report that people read and programs parse.
 
-use crate::diagnostic::{Diagnostic, EXCERPT_MAX, Place, Severity};
+use crate::diagnostic::{Diagnostic, EXCERPT_MAX, Place};
+use crate::warning::Warning;
 use crate::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -174,27 +175,16 @@ impl Row {
     #[must_use]
     pub fn diagnostic(&self) -> Option<Diagnostic> {
         let note = self.note.as_deref().unwrap_or_default();
-        let (severity, code, message) = match self.verdict {
+        let same = || format!("`{}`: {note}", self.field);
+        let none = || format!("`{}` has no effect: {note}", self.field);
+        let diagnostic = match self.verdict {
             Verdict::Works => return None,
-            Verdict::Differs => (
-                Severity::Warning,
-                "foreign-differs",
-                format!("`{}`: {note}", self.field),
-            ),
-            Verdict::NotHere => (
-                Severity::Warning,
-                "foreign-not-here",
-                format!("`{}` has no effect: {note}", self.field),
-            ),
-            Verdict::Unknown => (
-                Severity::Warning,
-                "foreign-unknown",
-                format!("`{}` has no effect: {note}", self.field),
-            ),
-            Verdict::Refused => (Severity::Error, "foreign-refused", format!("`{}`: {note}", self.field)),
+            Verdict::Differs => Diagnostic::warning(Warning::ForeignDiffers, same()),
+            Verdict::NotHere => Diagnostic::warning(Warning::ForeignNotHere, none()),
+            Verdict::Unknown => Diagnostic::warning(Warning::ForeignUnknown, none()),
+            Verdict::Refused => Diagnostic::error("foreign-refused", same()),
         };
-        let mut diagnostic = Diagnostic::error(code, message).in_file(&self.file);
-        diagnostic.severity = severity;
+        let mut diagnostic = diagnostic.in_file(&self.file);
         diagnostic.place = Some(self.source().place());
         Some(diagnostic)
     }

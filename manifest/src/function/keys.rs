@@ -35,6 +35,7 @@ use crate::schema::Kind::{List, Text};
 use crate::schema::keys::keys;
 use crate::schema::read::Schema;
 use crate::schema::{Form, Kind};
+use crate::text;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -55,6 +56,14 @@ keys! {
         /// How the function gets it: a file below `$CREDENTIALS_DIRECTORY`, or a variable too.
         as = Word(&["file", "env"]), default "file", example "env";
     }
+}
+
+/// The umask where the manifest says none.
+pub(crate) const UMASK_DEFAULT: u32 = 0o022;
+
+/// The umask for a manifest from an fnd that did not have this key.
+fn umask() -> u32 {
+    UMASK_DEFAULT
 }
 
 keys! {
@@ -107,6 +116,8 @@ keys! {
         size: Option<String> = Text(Form::Name), example "M";
         /// Names of the hosts that the function runs on; `*` matches any text. Default: all hosts.
         nodes: Vec<String> = List(&Text(Form::Some)), example ["web-*"];
+        /// Permission bits that files which the function makes do not get, in octal. Its home and `$TMPDIR` are closed to others in any case.
+        umask: u32 [default = "umask", with = "text::mode"] = Mode, default "022", example "027";
         /// Resources that the function may use.
         limits: Limits = Table(Limits::KEYS);
         /// When and how a failed attempt is retried.

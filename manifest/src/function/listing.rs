@@ -7,6 +7,7 @@ use super::forms::{self, Claims, FileForm};
 use super::project;
 use crate::diagnostic::Diagnostic;
 use crate::foreign::{Listed as Foreign, stem};
+use crate::warning::Warning;
 use fnd_wire::ids::{FunctionName, NameError};
 use fnd_wire::naming::is_foreign;
 use fnd_wire::plan::is_own;
@@ -83,6 +84,13 @@ pub struct Clash {
 /// What to do with an unclaimed file.
 pub const UNCLAIMED_HELP: &str =
     "give it a known suffix (`fndctl runtimes`), or a `#!` line and `chmod +x`; if it is not a function, move it away";
+
+/// Returns the warning about a file that no rule makes a function.
+#[must_use]
+pub fn unclaimed(path: &str) -> Diagnostic {
+    let problem = Diagnostic::warning(Warning::NoFunction, "no rule makes it a function");
+    problem.in_file(path).with_help(UNCLAIMED_HELP)
+}
 
 /// The directory, and the facts that apply to all of its entries.
 #[derive(Debug, Clone, Copy)]
@@ -543,7 +551,7 @@ mod tests {
         let [warning] = &listing.problems[..] else {
             panic!("{:?}", listing.problems);
         };
-        assert_eq!((warning.code.as_str(), warning.is_error()), (project::CODE, false));
+        assert_eq!(warning.kind(), Some(Warning::PythonProject));
         assert_eq!(warning.file.as_deref(), Some("/f"));
     }
 

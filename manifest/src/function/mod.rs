@@ -4,6 +4,7 @@
 //! feature is not built yet are checked and refused, so they have no field here.
 //!
 //! Files:
+//! - `calls`: calls of `[hooks]` and `[alert]` that reach nobody
 //! - `credentials`: secrets and service bindings that a function gets
 //! - `detect`: whether code is a handler, one scanner a language
 //! - `env_file`: files of `KEY=VALUE` lines
@@ -31,6 +32,7 @@
 //! - `server`: `[http_server]` and `[service]`
 //! - `widening`: keys of `[sandbox]` that only files of root may have
 
+pub mod calls;
 pub mod credentials;
 pub mod detect;
 pub mod env_file;

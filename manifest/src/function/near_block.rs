@@ -8,6 +8,7 @@ use super::keys::SCHEMA;
 use crate::diagnostic::Diagnostic;
 use crate::schema::read::nearest;
 use crate::schema::source::Source;
+use crate::warning::Warning;
 
 /// How many lines after a first line are compared with keys. This keeps the time linear.
 const COMPARED_LINES: usize = 100;
@@ -85,7 +86,7 @@ pub(super) fn script_metadata(file: &str, text: &str) -> Option<Diagnostic> {
     let message = format!("the block `{SCRIPT}` (PEP 723) is for Python: its dependencies are not installed");
     let help = "add fnd's own block, from `# /// fnd` to `# ///`, or a manifest beside the file; until then the script \
                 does not run by itself";
-    let problem = Diagnostic::warning("script-metadata", message);
+    let problem = Diagnostic::warning(Warning::ScriptMetadata, message);
     Some(problem.at(&source, 0..SCRIPT.len()).with_help(help))
 }
 

@@ -2,9 +2,7 @@
 //! of its own, would run by itself, and would not find the others.
 
 use crate::diagnostic::Diagnostic;
-
-/// The code of the warning about such a directory.
-pub const CODE: &str = "python-project";
+use crate::warning::Warning;
 
 /// The file that makes a directory a Python project.
 pub const FILE: &str = "pyproject.toml";
@@ -16,7 +14,7 @@ const HELP: &str = "if they belong together, move them to a directory with `func
 #[must_use]
 pub fn by_file(directory: &str) -> Diagnostic {
     let message = format!("`{FILE}` means a Python project, but each file here is a function of its own");
-    Diagnostic::warning("python-project", message)
+    Diagnostic::warning(Warning::PythonProject, message)
         .in_file(directory)
         .with_help(HELP)
 }
@@ -32,7 +30,7 @@ pub fn by_import(
     let beside = modules.into_iter().find(|other| other != file && is_beside(other))?;
     let message = format!("`{file}` imports `{beside}`, but each file here is a function of its own");
     Some(
-        Diagnostic::warning("python-project", message)
+        Diagnostic::warning(Warning::PythonProject, message)
             .in_file(directory)
             .with_help(HELP),
     )

@@ -19,6 +19,7 @@ use crate::schema::pick::Pick;
 use crate::schema::source::Source;
 use crate::schema::tree::{self, At, Node, Table, Value};
 use crate::settings::resolve::{Configuration, unknown_size};
+use crate::warning::Warning;
 use fnd_wire::units;
 use std::collections::BTreeMap;
 
@@ -229,7 +230,7 @@ fn check_limits(limits: &Limits, pick: Pick<'_>, runtime: &Runtime, report: &mut
             units::print_duration(deadline),
             units::print_duration(timeout)
         );
-        report.add(at("deadline"), Diagnostic::warning("pointless", message));
+        report.add(at("deadline"), Diagnostic::warning(Warning::Pointless, message));
     }
     debug_assert!(
         limits

@@ -9,6 +9,7 @@ use crate::schema::pick::Pick;
 use crate::schema::tree::{At, Table, Value, find};
 use crate::settings::resolve::Configuration;
 use crate::settings::{Missing, Users};
+use crate::warning::Warning;
 use fnd_wire::sandbox::PATHS_MAX;
 
 /// Settles the sandbox of a manifest, whose other keys are settled already, and reports its problems. `own` is the
@@ -231,7 +232,7 @@ fn check_effect(manifest: &Manifest, own: &Table, report: &mut Report<'_>) {
         if let Some(node) = find(own, path).filter(|node| !is_empty(&node.value)) {
             let message =
                 format!("`{path}` has no effect with the profile `off`: the function sees the machine as it is");
-            let problem = Diagnostic::warning("pointless", message);
+            let problem = Diagnostic::warning(Warning::Pointless, message);
             report.add(
                 Some(&node.at),
                 problem.with_help("remove it, or name another `profile`"),

@@ -6,6 +6,7 @@ use super::resolve::{Report, Subject, place, written};
 use crate::cron::{self, Cron};
 use crate::diagnostic::Diagnostic;
 use crate::schema::tree::Table;
+use crate::warning::Warning;
 use fnd_wire::units::print_duration;
 use jiff::tz::TimeZone;
 
@@ -17,6 +18,10 @@ pub(super) fn check(schedules: &[Schedule], own: &Table, subject: &Subject<'_>, 
         for (key, message, help) in wrong(schedule, subject.mode) {
             let problem = Diagnostic::error("impossible", message).with_help(help);
             report.add(place(node, key), problem);
+        }
+        if let Some((message, help)) = schedule.cron.as_deref().and_then(each_second) {
+            let problem = Diagnostic::warning(Warning::EachSecond, message).with_help(help);
+            report.add(place(node, "cron"), problem);
         }
     }
 }
@@ -82,6 +87,36 @@ fn comes(line: &str) -> Result<(), (String, String)> {
     }
 }
 
+/// Returns a warning for a line of six fields that runs in each second of a minute, but not in each minute: its author most
+/// likely meant five fields.
+fn each_second(line: &str) -> Option<(String, String)> {
+    const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let (6, Ok(cron)) = (fields.len(), Cron::parse(line, 0)) else {
+        return None;
+    };
+    let after = |from: &u64| cron.next_after(*from, &TimeZone::UTC);
+    // From a midnight on, so that the times can be read as times of a day.
+    let slots: Vec<u64> = std::iter::successors(after(&(DAY_MS - 1)), after).take(61).collect();
+    let [first, .., sixtieth, next] = slots[..] else {
+        return None;
+    };
+    if sixtieth - first != 59_000 || next - sixtieth == 1000 {
+        return None;
+    }
+    let time = |ms: &u64| {
+        let seconds = ms % DAY_MS / 1000;
+        format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+    };
+    let times: Vec<String> = slots.iter().take(5).map(time).collect();
+    let message = format!(
+        "`{line}` has a field of seconds, so it runs 60 times in a minute: at {}, ...",
+        times.join(", ")
+    );
+    let rest = fields.get(1..)?.join(" ");
+    Some((message, format!("write `{rest}` for one run in each of these minutes")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +138,30 @@ mod tests {
             assert!(message.contains(part), "{message}");
             assert!(!help.is_empty());
         }
+    }
+
+    /// Five fields with one too many before them: sixty runs where one is meant.
+    #[test]
+    fn a_run_in_each_second_is_a_warning_with_the_times() {
+        for line in ["* */15 * * * *", "* 0 3 * * *", "*/1 5 * * * *", "0-59 H * * * *"] {
+            assert!(each_second(line).is_some(), "{line}");
+        }
+        for line in [
+            "* * * * * *",
+            "0 */15 * * * *",
+            "*/5 0 * * * *",
+            "*/15 * * * *",
+            "@hourly",
+            "nonsense",
+        ] {
+            assert_eq!(each_second(line), None, "{line}");
+        }
+        let (message, help) = each_second("* */15 * * * *").unwrap();
+        assert!(
+            message.ends_with("at 00:00:00, 00:00:01, 00:00:02, 00:00:03, 00:00:04, ..."),
+            "{message}"
+        );
+        assert!(help.contains("`*/15 * * * *`"), "{help}");
     }
 
     #[test]

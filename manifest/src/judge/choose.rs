@@ -1,4 +1,7 @@
 //! Chooses the runtime of a file and the order of its interpreters.
+//!
+//! A `#!` line counts whether or not the file is executable: its author wrote it to say how the file is run, and a file that
+//! ran with other options, or by another version, would end differently without a word.
 
 use super::Judge;
 use crate::diagnostic::Diagnostic;
@@ -9,6 +12,7 @@ use crate::runtime::shebang::Shebang;
 use crate::runtime::{DEFAULT, Runtime};
 use crate::schema::read::{list, nearest};
 use crate::schema::tree::Table;
+use crate::warning::Warning;
 use fnd_wire::plan::JudgedFile;
 
 /// The chosen runtime and interpreters.
@@ -21,7 +25,7 @@ pub(super) struct Choice<'a> {
     pub(super) unchecked: Option<String>,
     /// Interpreters to try, in order.
     pub(super) interpreters: Vec<String>,
-    /// How many of `interpreters` come from the `#!` line; they are first.
+    /// How many of `interpreters` come from the `#!` line: none or all, since another one would not be what the line asks for.
     pub(super) asked: usize,
     /// Flags of the `#!` line.
     pub(super) flags: Vec<String>,
@@ -38,19 +42,15 @@ impl Judge {
     pub(super) fn choose(&self, own: &Table, file: &JudgedFile, report: &mut Report<'_>) -> Option<Choice<'_>> {
         let shebang = Shebang::of(&file.bytes.0);
         let executable = file.mode & 0o111 != 0;
-        let honoured = shebang.as_ref().filter(|_| executable);
         let by_suffix = self.by_suffix(file);
         let (runtime, version, unchecked) = if let Some(node) = own.get("runtime") {
             self.named(&node.value.text(), &node.at, report)?
         } else if let Some(by_suffix) = by_suffix {
-            let other = honoured.and_then(|line| self.by_interpreter(line));
-            (
-                other
-                    .filter(|_| honoured.is_some_and(|line| !by_suffix.is_interpreter(line.base_name())))
-                    .unwrap_or(by_suffix),
-                None,
-                None,
-            )
+            let other = shebang
+                .as_ref()
+                .filter(|line| !by_suffix.is_interpreter(line.base_name()))
+                .and_then(|line| self.by_interpreter(line));
+            (other.unwrap_or(by_suffix), None, None)
         } else if executable && is_program(&file.bytes.0) {
             let exec = self.runtimes.iter().find(|runtime| runtime.summary.id == "exec")?;
             (exec, None, None)
@@ -112,7 +112,8 @@ impl Judge {
                 .push(problem.in_file(&file.path).with_help(format!("chmod +x {}", file.path)));
         }
         if let Some(line) = shebang.filter(|_| !executes_itself) {
-            ask(&mut choice, file, line, executable, report);
+            let is_named = own.contains_key("runtime");
+            ask(&mut choice, (file, line), is_named, report);
         }
         Some(choice)
     }
@@ -181,7 +182,7 @@ impl Judge {
                 format!("the installed `{id}` runs it, whatever its version: fnd does not check for `{version}`");
             report.add(
                 Some(at),
-                Diagnostic::warning("unchecked-version", message).with_help(help),
+                Diagnostic::warning(Warning::UncheckedVersion, message).with_help(help),
             );
             return Some((runtime, None, Some(version.to_owned())));
         }
@@ -198,87 +199,78 @@ impl Choice<'_> {
             let base_name = path.rsplit('/').next().unwrap_or(path);
             names.is_empty() || names.iter().any(|name| name == base_name)
         };
-        let (fitting, others): (Vec<_>, Vec<_>) = self.interpreters.drain(..self.asked).partition(fits);
-        self.asked = fitting.len();
-        self.interpreters.splice(..0, fitting);
+        if self.asked == 0 || self.interpreters.iter().any(fits) {
+            return;
+        }
+        self.asked = 0;
+        let others = std::mem::replace(&mut self.interpreters, self.runtime.candidates(self.version.as_deref()));
         let (Some(other), Some(first)) = (others.first(), self.interpreters.first()) else {
             return;
         };
         let message = format!("the `#!` line names `{other}`, which cannot serve handlers; `{first}` can");
         let help = format!("write `#!{first}`, or run the file as a script with `mode = \"script\"`");
         report.problems.push(
-            Diagnostic::warning("interpreter", message)
+            Diagnostic::warning(Warning::Interpreter, message)
                 .in_file(&file.path)
                 .with_help(help),
         );
     }
 }
 
-/// Puts the interpreter of the `#!` line first and takes its flags, or warns why not.
-fn ask(choice: &mut Choice<'_>, file: &JudgedFile, line: Shebang, executable: bool, report: &mut Report<'_>) {
+/// Takes the interpreter of the `#!` line and its flags, or says why not. `is_named` says that the file's own manifest
+/// names its runtime.
+fn ask(choice: &mut Choice<'_>, (file, line): (&JudgedFile, Shebang), is_named: bool, report: &mut Report<'_>) {
     let id = &choice.runtime.summary.id;
-    let known = choice.runtime.is_interpreter(line.base_name());
-    let default = choice.runtime.interpreters.iter().any(|path| {
-        *path == line.interpreter || (line.by_env && path.rsplit('/').next() == Some(line.interpreter.as_str()))
-    });
-    let mut warn = |message: String, help: String| {
-        report.problems.push(
-            Diagnostic::warning("interpreter", message)
-                .in_file(&file.path)
-                .with_help(help),
-        );
-    };
     let interpreter = crate::schema::read::escaped(&line.interpreter);
-    if !known {
-        if executable {
+    let mut add = |problem: Diagnostic, help: String| {
+        report.problems.push(problem.in_file(&file.path).with_help(help));
+    };
+    if !choice.runtime.is_interpreter(line.base_name()) {
+        // If the manifest names the runtime, it says what is meant.
+        if !is_named {
             let message = format!(
                 "the `#!` line names `{interpreter}`, which is not an interpreter of runtime `{id}`; `{id}` runs the file"
             );
-            warn(
-                message,
-                "remove the suffix to execute the file itself, or name its runtime in a manifest".to_owned(),
+            let help = format!(
+                "correct the line, or write `runtime = \"{id}\"` into the manifest; to execute the file itself, remove the \
+                 suffix and run `chmod +x`. Until then the file does not run by itself"
             );
+            add(Diagnostic::warning(Warning::Interpreter, message), help);
         }
         return;
     }
-    if !executable {
-        if !default || !line.arguments.is_empty() {
+    let is_default = choice.runtime.interpreters.iter().any(|path| {
+        *path == line.interpreter || (line.by_env && path.rsplit('/').next() == Some(line.interpreter.as_str()))
+    });
+    if choice.version.is_some() {
+        if !is_default {
             let message =
-                format!("the `#!` line is not used, since the file is not executable; `{id}` runs the file as usual");
-            warn(message, format!("chmod +x {}", file.path));
+                format!("the `#!` line names `{interpreter}`, but the manifest names a version, which is used");
+            let problem = Diagnostic::warning(Warning::TwoInterpreters, message);
+            return add(problem, "remove one of the two".to_owned());
         }
-        return;
-    }
-    if choice.version.is_some() && !default {
-        return warn(
-            format!("the `#!` line names `{interpreter}`, but the manifest names a version, which is used"),
-            "remove one of the two".to_owned(),
-        );
-    }
-    if !default {
-        let mut places = match line.interpreter.strip_prefix(choice.runtime.summary.id.as_str()) {
-            Some(version) if line.by_env && !version.is_empty() => choice.runtime.candidates(Some(version)),
-            _ => Vec::new(),
-        };
-        let more: Vec<String> = line
-            .places()
-            .into_iter()
-            .filter(|place| !places.contains(place))
-            .collect();
-        places.extend(more);
+    } else if !(is_default && line.by_env) {
+        let places = places(choice.runtime, &line);
         if places.is_empty() {
-            let message = format!(
-                "the `#!` line names `{interpreter}`, which is not an absolute path; `{id}` runs the file as usual"
-            );
-            return warn(message, "write the absolute path of the interpreter".to_owned());
+            let message = format!("the `#!` line names `{interpreter}`, which is not an absolute path");
+            let help = "write the absolute path of the interpreter".to_owned();
+            return add(Diagnostic::error("bad-value", message), help);
         }
         choice.asked = places.len();
-        places.append(&mut choice.interpreters);
         choice.interpreters = places;
-    } else if !line.by_env && choice.version.is_none() {
-        choice.asked = 1;
-        choice.interpreters.retain(|path| *path != line.interpreter);
-        choice.interpreters.insert(0, line.interpreter.clone());
     }
     choice.flags = line.arguments;
+}
+
+/// Returns the places of the interpreter that a `#!` line names: for `env python3.11` first the one that the runtime knows
+/// as version 3.11.
+fn places(runtime: &Runtime, line: &Shebang) -> Vec<String> {
+    let mut places = match line.interpreter.strip_prefix(runtime.summary.id.as_str()) {
+        Some(version) if line.by_env && !version.is_empty() => runtime.candidates(Some(version)),
+        _ => Vec::new(),
+    };
+    let more = line.places().into_iter().filter(|place| !places.contains(place));
+    let more: Vec<String> = more.collect();
+    places.extend(more);
+    places
 }

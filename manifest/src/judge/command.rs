@@ -4,13 +4,17 @@ use super::choose::Choice;
 use super::dependencies::Dependencies;
 use crate::diagnostic::Diagnostic;
 use crate::function::credentials;
+use crate::function::keys::UMASK_DEFAULT;
 use crate::function::resolve::Report;
 use crate::function::{Manifest, Mode};
 use crate::runtime::{Phase, Runtime};
 use crate::schema::PERMISSIONS;
 use crate::schema::read::escaped;
-use crate::schema::tree::Node;
-use fnd_wire::plan::{ALWAYS, CGI, HANDLER_VARIABLES, INSTEAD, JudgeFunction, JudgedFile, Plan, SOCKET, Text, WATCHED};
+use crate::schema::tree::{Node, Table};
+use crate::warning::Warning;
+use fnd_wire::plan::{
+    ALWAYS, CGI, HANDLER_VARIABLES, INSTEAD, JudgeFunction, JudgedFile, Plan, SOCKET, Text, UMASK, WATCHED,
+};
 
 /// Names of the variables that functions get (docs/writing-functions.md). deno reads variables only by permission,
 /// and reading one of these must not fail.
@@ -68,13 +72,7 @@ pub(super) fn template(text: &str) -> Text {
 }
 
 /// Returns the arguments after the interpreter, or after the entry where there is no interpreter.
-pub(super) fn arguments(
-    choice: &Choice<'_>,
-    phase: &Phase,
-    manifest: &Manifest,
-    file: &str,
-    report: &mut Report<'_>,
-) -> Vec<Text> {
+pub(super) fn arguments(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<Text> {
     let mut result = Vec::new();
     if choice.runtime.compile.is_some() {
         result.extend([template(INSTEAD), template("{deps}/program")]);
@@ -82,7 +80,9 @@ pub(super) fn arguments(
     for item in phase.command.iter().skip(1) {
         match item.as_str() {
             "{interpreter_args}" => {
-                result.extend(flags(choice, phase, file, report).iter().map(|flag| plain(flag)));
+                // The command line may have a flag already.
+                let flags = choice.flags.iter().filter(|flag| !phase.command.contains(flag));
+                result.extend(flags.map(|flag| plain(flag)));
                 result.extend(manifest.interpreter_args.iter().map(|argument| plain(argument)));
             }
             "{args}" => result.extend(manifest.args.iter().map(|argument| plain(argument))),
@@ -140,14 +140,11 @@ pub(super) fn set(environment: &mut Vec<(String, Text)>, values: impl Iterator<I
     }
 }
 
-/// Returns the flags of the `#!` line without those that the command line already has. A program cannot grant itself
-/// permissions: such flags are dropped with a warning.
-fn flags(choice: &Choice<'_>, phase: &Phase, file: &str, report: &mut Report<'_>) -> Vec<String> {
-    let command = &phase.command;
-    let mut flags = choice.flags.clone();
-    flags.retain(|flag| !command.contains(flag));
+/// Removes permissions from the flags of the `#!` line: a program cannot grant itself any. The manifest's `permissions`
+/// say what is meant; without them, there is a warning.
+pub(super) fn refuse_permissions(choice: &mut Choice<'_>, own: &Table, file: &str, report: &mut Report<'_>) {
     if choice.runtime.permissions.is_none() {
-        return flags;
+        return;
     }
     let grants = |flag: &String| {
         let short = flag
@@ -156,25 +153,29 @@ fn flags(choice: &Choice<'_>, phase: &Phase, file: &str, report: &mut Report<'_>
             .is_some_and(|c| c.is_ascii_uppercase());
         short || flag.starts_with("--allow-")
     };
+    let flags = std::mem::take(&mut choice.flags);
     let (refused, kept): (Vec<String>, Vec<String>) = flags.into_iter().partition(grants);
+    choice.flags = kept;
+    if refused.is_empty() || own.contains_key("permissions") {
+        return;
+    }
     let spelled: Vec<String> = refused
         .iter()
         .filter_map(|flag| Some(format!("\"{}\"", flag.strip_prefix("--allow-")?)))
         .collect();
-    let missing = |flag: &&String| !flag.strip_prefix("--allow-").is_some_and(manifest_word);
-    if !refused.is_empty() {
-        let problem = Diagnostic::warning(
-            "permissions",
-            format!("`{}` of the `#!` line has no effect", refused.join(" ")),
-        );
-        let help = if refused.iter().any(|flag| missing(&flag)) {
-            "name the permissions in the manifest: `permissions = [...]`".to_owned()
-        } else {
-            format!("put `permissions = [{}]` into its manifest", spelled.join(", "))
-        };
-        report.problems.push(problem.in_file(file).with_help(help));
-    }
-    kept
+    let missing = |flag: &String| !flag.strip_prefix("--allow-").is_some_and(manifest_word);
+    let message = format!("`{}` of the `#!` line has no effect", refused.join(" "));
+    let help = if refused.iter().any(missing) {
+        "name the permissions in the manifest: `permissions = [...]`".to_owned()
+    } else {
+        format!("put `permissions = [{}]` into its manifest", spelled.join(", "))
+    };
+    let help = format!("{help}. Until then the file does not run by itself");
+    report.problems.push(
+        Diagnostic::warning(Warning::Permissions, message)
+            .in_file(file)
+            .with_help(help),
+    );
 }
 
 fn manifest_word(flag: &str) -> bool {
@@ -287,6 +288,13 @@ pub(super) fn replace(
 
 /// Returns the advice for the case that no interpreter is found.
 pub(super) fn interpreter_help(choice: &Choice<'_>) -> String {
+    if let (1.., Some(first)) = (choice.asked, choice.interpreters.first()) {
+        return format!(
+            "the `#!` line asks for it: install `{first}`, or correct the line; without a `#!` line the interpreter of \
+             runtime `{}` runs the file",
+            choice.runtime.summary.id
+        );
+    }
     let last = choice
         .interpreters
         .last()
@@ -340,8 +348,13 @@ pub(super) fn environment(
         let rules = serde_json::to_string(&manifest.file).unwrap_or_default();
         (WATCHED.to_owned(), plain(&rules))
     });
+    let umask =
+        (manifest.umask != UMASK_DEFAULT).then(|| (UMASK.to_owned(), plain(&format!("{:03o}", manifest.umask))));
     let socket = (!manifest.access.is_empty()).then(|| (SOCKET.0.to_owned(), template(SOCKET.1)));
-    set(&mut result, all.chain(handler).chain(watched).chain(socket));
+    set(
+        &mut result,
+        all.chain(handler).chain(watched).chain(umask).chain(socket),
+    );
     result
 }
 

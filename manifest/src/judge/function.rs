@@ -159,6 +159,7 @@ impl Judge {
         let (mode, mode_reason, phase) = self.mode(own, &choice, &file, report)?;
         let serves = mode == Mode::Http && choice.runtime.serve.as_ref() == Some(phase);
         choice.only(&phase.names, &file, report);
+        command::refuse_permissions(&mut choice, own, &file.path, report);
         let name = if function.form.is_tree() {
             entry.path.clone()
         } else {
@@ -190,7 +191,7 @@ impl Judge {
             None => dependencies,
         };
         let phase = &command::with_dependencies(phase, choice.runtime, dependencies.as_ref());
-        let argv = command::arguments(&choice, phase, &manifest, &file.path, report);
+        let argv = command::arguments(&choice, phase, &manifest);
         let environment = command::environment(&choice, phase, &manifest, dependencies.is_some());
         let mut plan = plan(function, &choice, &manifest, (argv, environment));
         let commands = [

@@ -39,6 +39,7 @@ use crate::function::{Manifest, credentials};
 use crate::runtime::{self, Runtime, RuntimeSummary};
 use crate::settings::Settings;
 use crate::settings::resolve::{Configuration, configuration, configuration_on};
+use crate::warning::Warning;
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{
@@ -125,6 +126,12 @@ impl Default for Judge {
 }
 
 impl Judge {
+    /// Returns the settings under which functions are judged.
+    #[must_use]
+    pub fn settings_now(&self) -> &Settings {
+        &self.configuration.settings
+    }
+
     /// Returns a judge with the default configuration and without runtimes.
     ///
     /// # Panics
@@ -247,7 +254,7 @@ impl Judge {
         {
             let names: Vec<&str> = runtimes.iter().map(|runtime| runtime.summary.id.as_str()).collect();
             let problem = Diagnostic::warning(
-                "unknown-runtime",
+                Warning::UnknownRuntime,
                 format!("`[runtimes]` of the configuration names the runtime `{id}`, which does not exist"),
             );
             diagnostics.push(problem.with_help(format!("known runtimes: {}", crate::schema::read::list(&names))));

@@ -11,6 +11,7 @@ use crate::runtime::Phase;
 use crate::schema::read::list;
 use crate::schema::source::Source;
 use crate::schema::tree::{Table, find};
+use crate::warning::Warning;
 use fnd_wire::plan::JudgedFile;
 use fnd_wire::units::counted;
 
@@ -138,7 +139,7 @@ fn not_called(found: &Uncalled, path: &str) -> Diagnostic {
     if found.kubeless {
         let message = format!("`{what}(event, context)` looks like a handler of Kubeless, but nothing names it");
         let help = format!("{named}. Until then the file does not run by itself");
-        return Diagnostic::warning("not-called", message).with_help(help);
+        return Diagnostic::warning(Warning::NotCalled, message).with_help(help);
     }
     let takes = counted(found.parameters, "parameter", "parameters");
     let form = match (name.as_str(), found.parameters) {
@@ -152,7 +153,7 @@ fn not_called(found: &Uncalled, path: &str) -> Diagnostic {
         "{form}a handler is `def main(event, context)`, `def handler(event, context)` or `def handle(logger, request)`; a \
          script calls its function itself. Until then the file does not run by itself"
     );
-    Diagnostic::warning("not-called", message).with_help(help)
+    Diagnostic::warning(Warning::NotCalled, message).with_help(help)
 }
 
 /// Places a problem at a line of the code.

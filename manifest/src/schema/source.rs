@@ -1,6 +1,7 @@
 //! A person's text with the positions in it.
 
 use crate::diagnostic::{Diagnostic, EXCERPT_MAX, Place, Severity};
+use crate::warning::Warning;
 use std::ops::Range;
 
 /// Largest TOML file that is read, in bytes.
@@ -149,10 +150,10 @@ impl Diagnostic {
 
     /// Returns a warning without a place.
     #[must_use]
-    pub fn warning(code: &str, message: impl Into<String>) -> Self {
+    pub fn warning(kind: Warning, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Warning,
-            ..Self::error(code, message)
+            ..Self::error(kind.as_str(), message)
         }
     }
 

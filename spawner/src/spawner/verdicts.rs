@@ -352,8 +352,9 @@ impl Spawner {
                 .check(&plan)
                 .map_err(|why| one(why, "write the user into the manifest, or choose another release"))?;
         }
-        let (interpreter, mut warnings) = policy::interpreter(&plan, shown, snapshot.owner, (&host.myself, facts))
+        let interpreter = policy::interpreter(&plan, shown, snapshot.owner, (&host.myself, facts))
             .map_err(|problem| vec![problem])?;
+        let mut warnings = Vec::new();
         policy::shim(&plan, &host.myself, facts).map_err(|problem| vec![problem])?;
         for (limit, why) in host.missing().iter().filter(|(limit, _)| plan.limits.asked.contains(limit)) {
             let message = format!("the limit `{limit}` can't be enforced here: {why}");

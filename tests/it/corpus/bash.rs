@@ -66,7 +66,7 @@ pub(super) const CASES: &[Case] = &[
     case("home.sh", Want::Text("kept")),
     case("cwd-read-only.sh", Want::Text("refused")),
     case("sigpipe.sh", Want::Text("y\n141")),
-    case("limits-inherited.sh", Want::Text("1024 0077")),
+    case("limits-inherited.sh", Want::Text("1024 0022")),
     case(
         "environment.sh",
         Want::Text("/usr/local/bin:/usr/bin:/bin|C.UTF-8|environment|manual|1|0|bash|bash"),

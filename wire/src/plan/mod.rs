@@ -149,8 +149,8 @@ wire_structs! {
         /// Interpreters to try in this order, as absolute paths. The first one that exists, is executable and is safe
         /// is used. Empty: the entry is executed itself.
         pub interpreters: Vec<String>,
-        /// How many of `interpreters`, from the front, come from the file's `#!` line. The spawner warns for each of
-        /// these that it can't use. If no interpreter at all can be used, the function is refused.
+        /// How many of `interpreters`, from the front, come from the file's `#!` line: none or all. They may belong
+        /// to the file's owner.
         pub asked_interpreters: u32,
         /// Help text for people if no interpreter can be used.
         pub interpreter_help: String,

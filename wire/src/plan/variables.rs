@@ -32,6 +32,9 @@ pub const HANDLER_VARIABLES: [&str; 6] = [
 /// (`[[file]]`). Only the watcher gets it ([`Request::Watch`](crate::frame::Request::Watch)), and it gets no other variable.
 pub const WATCHED: &str = "FND_WATCHED";
 
+/// The variable with the umask of the function, in octal, where its manifest asks for another one than 022.
+pub const UMASK: &str = "FND_UMASK";
+
 /// The variable with the socket at which a function may do what `[access]` of its manifest says. A function whose plan has
 /// it gets a directory for that socket ([`Plan::calls`](super::Plan::calls)).
 pub const SOCKET: (&str, &str) = ("FND_SOCKET", "{api}/fnd.sock");

@@ -56,6 +56,9 @@ pub struct Health {
     /// The word and the time of the call that said that the function is bad. Absent: the function is well.
     #[serde(default)]
     pub(super) told: Option<(Word, u64)>,
+    /// Why the function to call was not called then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) not_delivered: Option<String>,
     /// The last success, or the time from which a success is expected.
     #[serde(default)]
     expected_from_ms: Option<u64>,
@@ -212,6 +215,7 @@ impl Health {
             return None;
         }
         self.told = Some((word, now_ms));
+        self.not_delivered = None;
         Some(Alert {
             about: None,
             word,

@@ -194,6 +194,22 @@ impl Alerts {
         self.functions.get(function)?.health.told
     }
 
+    /// Notes that the call about a function that is bad reached nobody. Returns the state to store.
+    pub fn note_not_delivered(&mut self, function: &FunctionName, why: &str) -> Option<Health> {
+        let health = &mut self.functions.get_mut(function)?.health;
+        health.told?;
+        health.not_delivered = Some(why.to_owned());
+        Some(health.clone())
+    }
+
+    /// Returns why the last call about a function that is bad reached nobody.
+    #[must_use]
+    pub fn not_delivered(&self, function: &FunctionName) -> Option<&str> {
+        let health = &self.functions.get(function)?.health;
+        health.told?;
+        health.not_delivered.as_deref()
+    }
+
     /// Says whether a function has rules.
     #[must_use]
     pub fn watches(&self, function: &FunctionName) -> bool {

@@ -48,8 +48,9 @@ fn reported(node: &NodeStatus) -> Vec<Finding> {
     let mut findings: Vec<Finding> = node.problems.iter().map(problem).collect();
     for function in &node.functions {
         let name = &function.function;
-        let warning = function.warning.iter().map(|warning| {
-            Finding::warning(CHECK, warning.clone())
+        let warnings = function.warning.iter().flat_map(|text| text.lines());
+        let warning = warnings.map(|warning| {
+            Finding::warning(CHECK, warning)
                 .at(name.to_string())
                 .fix(format!("fndctl show {name} shows the line and what to do"))
         });
@@ -125,6 +126,7 @@ fn finding(problem: &Diagnostic, check: &'static str, facts: &Facts<'_>) -> Find
 mod tests {
     use super::super::{brief, node};
     use super::*;
+    use fnd_manifest::warning::Warning;
     use serde_json::json;
 
     fn function(state: &str, error: Option<&str>) -> serde_json::Value {
@@ -176,7 +178,7 @@ mod tests {
         let checked = Checked {
             diagnostics: vec![
                 Diagnostic::error("unreadable", "it cannot be read").in_file("/f/a.sh"),
-                Diagnostic::warning("odd", "odd").in_file("/f/b.sh"),
+                Diagnostic::warning(Warning::Pointless, "odd").in_file("/f/b.sh"),
             ],
             unclaimed: vec!["/f/README.md".into()],
             ..Checked::default()

@@ -4,7 +4,8 @@
 use super::super::doctor::permissions::insecure_above;
 use crate::local::Places;
 use fnd_manifest::check::{Checked, Source};
-use fnd_manifest::diagnostic::{Diagnostic, Severity};
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::warning::Warning;
 use fnd_wire::plan::Plan;
 use fnd_wire::trust::{refusal, secure};
 use std::collections::BTreeSet;
@@ -92,14 +93,14 @@ impl Ground {
             return None;
         }
         let (message, help) = refusal::insecure(&insecure.display().to_string());
-        let mut problem = Diagnostic::error("insecure-mode", message)
-            .in_file(&insecure.display().to_string())
-            .with_help(help);
         // In a working copy of a team, files of the group are usual, and copying them as root changes the mode.
-        if !is_installed && fs::metadata(&insecure).is_ok_and(|about| about.mode() & 0o002 == 0) {
-            problem.severity = Severity::Warning;
-        }
-        Some(problem)
+        let is_usual = !is_installed && fs::metadata(&insecure).is_ok_and(|about| about.mode() & 0o002 == 0);
+        let problem = if is_usual {
+            Diagnostic::warning(Warning::InsecureMode, message)
+        } else {
+            Diagnostic::error("insecure-mode", message)
+        };
+        Some(problem.in_file(&insecure.display().to_string()).with_help(help))
     }
 
     /// Returns the interpreter that fnd would choose; nothing where the file is executed itself.

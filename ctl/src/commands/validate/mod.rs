@@ -17,6 +17,7 @@ use fnd_core::api::ValidateReport;
 use fnd_manifest::check::Disk;
 use fnd_manifest::check::check;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
+use fnd_manifest::function::listing::unclaimed;
 use fnd_wire::units::counted;
 use installed::Ground;
 use std::path::PathBuf;
@@ -70,6 +71,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Failure>
             version::compare(&mut checked, &ground, judge.runtimes()).await;
         }
         diagnostics.extend(checked.all().cloned());
+        diagnostics.extend(checked.unclaimed.iter().map(|path| unclaimed(path)));
         if !args.content {
             diagnostics.extend(ground.problems(&checked));
         }

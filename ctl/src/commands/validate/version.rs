@@ -6,6 +6,7 @@ use super::super::runtimes::number;
 use super::installed::Ground;
 use fnd_manifest::check::Checked;
 use fnd_manifest::runtime::Runtime;
+use fnd_manifest::warning::Warning;
 
 /// Replaces the judge's warnings that a version is not checked: the right version needs none, another one is named.
 pub(super) async fn compare(checked: &mut Checked, ground: &Ground, runtimes: &[Runtime]) {
@@ -31,11 +32,11 @@ pub(super) async fn compare(checked: &mut Checked, ground: &Ground, runtimes: &[
         if is_meant(wanted, &version) {
             verdict
                 .diagnostics
-                .retain(|problem| problem.code != "unchecked-version");
+                .retain(|problem| problem.kind() != Some(Warning::UncheckedVersion));
         }
         for problem in &mut verdict.diagnostics {
-            if problem.code == "unchecked-version" {
-                problem.code = "other-version".into();
+            if problem.kind() == Some(Warning::UncheckedVersion) {
+                problem.code = Warning::OtherVersion.as_str().into();
                 problem.message = format!("`{path}` runs it, which is version {version} and not `{wanted}`");
             }
         }

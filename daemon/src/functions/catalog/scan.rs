@@ -10,6 +10,7 @@ use super::written::Written;
 use fnd_core::recent::{digest, packed};
 use fnd_core::supervisor::Now;
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::warning::Warning;
 use fnd_wire::frame::STORED;
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming::is_foreign;
@@ -549,7 +550,9 @@ fn of_mount(identity: Identity) -> Identity {
 fn shadowed(function: &FunctionName, first: &str, second: &str) -> Diagnostic {
     let message = format!("it is not used: `{first}` has the name `{function}` too, and its directory comes first");
     let help = format!("remove one of the two; `fndctl remove {function}` removes an uploaded one");
-    Diagnostic::warning("shadowed", message).in_file(second).with_help(help)
+    Diagnostic::warning(Warning::Shadowed, message)
+        .in_file(second)
+        .with_help(help)
 }
 
 /// Returns the name of the secret in an encrypted file.

@@ -9,7 +9,7 @@ use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::{self, yaml};
 use fnd_manifest::function::forms::{self, Claims, FileForm};
 use fnd_manifest::function::listing::{Entry, EntryKind, Listed, Place, Question, listing};
-use fnd_manifest::function::project;
+use fnd_manifest::warning::Warning;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::naming::is_foreign;
 use rustix::io::Errno;
@@ -109,7 +109,9 @@ impl Unclaimed {
 
 /// Returns the directories that a file marks as a Python project.
 pub(crate) fn marked(problems: &[Diagnostic]) -> impl Iterator<Item = &str> {
-    let projects = problems.iter().filter(|problem| problem.code == project::CODE);
+    let projects = problems
+        .iter()
+        .filter(|problem| problem.kind() == Some(Warning::PythonProject));
     projects.filter_map(|problem| problem.file.as_deref())
 }
 

@@ -247,15 +247,27 @@ fn inline_problems_point_into_the_code() {
 }
 
 #[test]
-fn interpreter_lines_that_cannot_be_honoured_are_warnings() {
-    let warned = |code: JudgedFile| {
-        let judged = judge("").function(&single(code, None));
-        assert!(judged.plan.is_some_and(|plan| plan.asked_interpreters == 0));
-        shown(&judged.verdict.diagnostics)
-    };
-    assert_eq!(warned(file("/f/x.sh", b"#!/usr/bin/env bash\n")), "");
+fn interpreter_lines_that_cannot_be_honoured_are_problems() {
+    let said = |code: JudgedFile, manifest| shown(&judge("").function(&single(code, manifest)).verdict.diagnostics);
+    assert_eq!(said(file("/f/x.sh", b"#!/usr/bin/env bash\n"), None), "");
+    assert_eq!(said(file("/f/x.sh", b"#!/bin/bash -e\n"), None), "");
+    assert_eq!(
+        said(file("/f/x.py", b"#!/usr/bin/tclsh\n"), Some("runtime = \"python\"\n")),
+        "",
+        "the manifest says what is meant"
+    );
     snapshot!(
-        warned(executable("/f/x.py", b"#!/usr/bin/tclsh\n")) + "===\n" + &warned(file("/f/x.sh", b"#!/bin/bash -e\n"))
+        [
+            said(file("/f/x.py", b"#!/usr/bin/tclsh\n"), None),
+            said(file("/f/x.py", b"#!venv/bin/python\n"), None),
+            said(
+                file("/f/x.py", b"#!/usr/bin/python3.13\n"),
+                Some("runtime = \"python3.11\"\n")
+            ),
+            said(file("/f/x.sh", b"#!/bin/sh\nhandler() { :; }\n"), None),
+            said(file("/f/x.ts", b"#!/usr/bin/env -S deno run --allow-net\n"), None),
+        ]
+        .join("===\n")
     );
 }
 

@@ -79,6 +79,17 @@ fn a_script_in_doubt_does_not_run_by_itself() {
             Some("handler = \"x.foo\"\n"),
             (false, vec![]),
         ),
+        (b"#!/usr/bin/env -S uv run\n", None, (false, vec!["interpreter"])),
+        (
+            b"#!/usr/bin/env -S uv run\n",
+            Some("runtime = \"python\"\n"),
+            (true, vec![]),
+        ),
+        (
+            b"#!/usr/bin/python3.13\n",
+            Some("runtime = \"python3.11\"\n"),
+            (true, vec!["two-interpreters"]),
+        ),
     ] {
         let judged = judge("").function(&single(file("/f/x.py", code), manifest)).verdict;
         let codes: Vec<_> = judged.diagnostics.iter().map(|problem| problem.code.as_str()).collect();
@@ -143,47 +154,45 @@ fn an_inline_block_is_a_manifest() {
     );
 }
 
+/// The `#!` line decides alone, whether or not the file is executable: there is no other interpreter to fall back to.
 #[test]
-fn the_interpreter_line_goes_first() {
-    let check = |name: &str, code: &str, first: &[&str], asked: u32, expected: &[&str]| {
-        let judged = judge("").function(&single(executable(name, code.as_bytes()), None));
-        assert_eq!(argv(&judged), expected, "{code}");
-        let plan = judged.plan.unwrap();
-        assert_eq!(plan.interpreters.get(..first.len()).unwrap(), first, "{code}");
-        assert_eq!(plan.asked_interpreters, asked, "{code}");
-        assert_eq!(judged.verdict.diagnostics, [], "{code}");
+fn the_interpreter_line_decides() {
+    let check = |name: &str, code: &str, interpreters: &[&str], asked: u32, expected: &[&str]| {
+        for of in [executable, file] {
+            let judged = judge("").function(&single(of(name, code.as_bytes()), None));
+            assert_eq!(argv(&judged), expected, "{code}");
+            let plan = judged.plan.unwrap();
+            let found = &plan.interpreters[..interpreters.len()];
+            assert_eq!(found, interpreters, "{code}");
+            assert!(asked == 0 || found.len() == plan.interpreters.len(), "{code}");
+            assert_eq!(plan.asked_interpreters, asked, "{code}");
+            assert_eq!(judged.verdict.diagnostics, [], "{code}");
+        }
     };
     let default = &["/usr/bin/python3", "/usr/local/bin/python3"];
     check("/f/x.py", "#!/usr/bin/env python3\n", default, 0, &["{entry}"]);
-    check(
-        "/f/x.py",
-        "#!/srv/venv/bin/python\n",
-        &["/srv/venv/bin/python", "/usr/bin/python3"],
-        1,
-        &["{entry}"],
-    );
+    for (line, interpreter) in [
+        ("#!/srv/venv/bin/python", "/srv/venv/bin/python"),
+        ("#!/usr/bin/python3.13", "/usr/bin/python3.13"),
+    ] {
+        check("/f/x.py", line, &[interpreter], 1, &["{entry}"]);
+    }
     check(
         "/f/x.py",
         "#!/usr/local/bin/python3 -u\r\n",
-        &["/usr/local/bin/python3", "/usr/bin/python3"],
+        &["/usr/local/bin/python3"],
         1,
         &["-u", "{entry}"],
     );
     check(
         "/f/x.py",
         "#!/usr/bin/env python3.12\n",
-        &["/usr/bin/python3.12", "/usr/local/bin/python3.12"],
+        &["/usr/bin/python3.12", "/usr/local/bin/python3.12", "/bin/python3.12"],
         3,
         &["{entry}"],
     );
-    check(
-        "/f/x.sh",
-        "#!/bin/bash -e\n",
-        &["/bin/bash", "/usr/bin/bash"],
-        1,
-        &["-e", "{entry}"],
-    );
-    check("/f/x.sh", "#!/bin/sh\n", &["/bin/sh", "/usr/bin/bash"], 1, &["{entry}"]);
+    check("/f/x.sh", "#!/bin/bash -e\n", &["/bin/bash"], 1, &["-e", "{entry}"]);
+    check("/f/x.sh", "#!/bin/sh\n", &["/bin/sh"], 1, &["{entry}"]);
     check(
         "/f/x.sh",
         "#!/usr/bin/env -S bash -eu\n",
@@ -329,6 +338,16 @@ fn a_program_cannot_grant_itself_permissions() {
     assert_eq!(
         reported(&judged.verdict.diagnostics),
         ["permissions: `--allow-net -A` of the `#!` line has no effect"]
+    );
+    assert!(
+        !judged.verdict.manifest.unwrap().on_load,
+        "it would run without what its author gave it"
+    );
+    let judged = judge("").function(&single(executable("/f/x.ts", code), Some("permissions = [\"net\"]\n")));
+    assert_eq!(reported(&judged.verdict.diagnostics), [""; 0]);
+    assert!(
+        judged.verdict.manifest.unwrap().on_load,
+        "the manifest says what is meant"
     );
 }
 
