@@ -43,6 +43,7 @@ pub mod durations;
 pub mod examined;
 pub mod explain;
 pub mod glob;
+pub mod idempotency;
 pub mod instant;
 pub mod json;
 pub mod mask;

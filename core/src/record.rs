@@ -4,6 +4,7 @@
 
 use crate::access::Reach;
 use crate::data::Data;
+use crate::idempotency::IdempotencyKey;
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::protocol::{HttpRequest, ResultHead};
 use crate::trace::Trace;
@@ -69,7 +70,7 @@ pub struct Accepted {
     /// Waiting invocations with a greater priority begin first.
     pub priority: i8,
     /// Idempotency key: a later request with the same key shares this invocation.
-    pub key: Option<Arc<str>>,
+    pub key: Option<IdempotencyKey>,
     /// The invocation from which the payload was copied (triggers `replay` and `redrive`).
     pub origin: Option<InvocationId>,
     /// For trigger `schedule`: the schedule's mark after it, stored in the same transaction.

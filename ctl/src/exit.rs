@@ -47,6 +47,7 @@ impl Exit {
             | Code::MethodNotAllowed
             | Code::TooLarge
             | Code::Unprocessable
+            | Code::KeyReused
             | Code::HeadersTooLarge => Self::Usage,
             Code::NotAllowed | Code::Unauthorized | Code::ChainTooLong | Code::NotUploaded => Self::NotAllowed,
             Code::NotFound | Code::NotSupportedYet => Self::NoSuchThing,

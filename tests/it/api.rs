@@ -144,7 +144,16 @@ fn the_same_idempotency_key_is_the_same_invocation() {
     };
     let first = ask();
     assert_eq!(ask(), first);
+    let other = fnd.client().call("POST", path, &key, b"another order");
+    assert_eq!(
+        (other.status.as_u16(), other.problem().code.as_str()),
+        (422, "key-reused")
+    );
     fnd.wait_end(first);
+    // From the history, too.
+    let other = fnd.client().call("POST", path, &key, b"another order");
+    assert_eq!(other.status, 422, "{}", other.text());
+    assert_eq!(ask(), first);
     assert_eq!(fnd.history("once").len(), 1);
     fnd.finish();
 }

@@ -80,6 +80,8 @@ pub enum Code {
     TooLarge,
     /// No subscriber takes the data of an event.
     Unprocessable,
+    /// The idempotency key has come with another request.
+    KeyReused,
     /// The files of an upload are refused.
     InvalidManifest,
     /// The function's queue is full.
@@ -117,7 +119,7 @@ pub enum Code {
 }
 
 /// Code, text form, HTTP status, meaning.
-const TABLE: [(Code, &str, u16, &str); 36] = [
+const TABLE: [(Code, &str, u16, &str); 37] = [
     (
         Code::BadRequest,
         "bad-request",
@@ -231,6 +233,12 @@ const TABLE: [(Code, &str, u16, &str); 36] = [
         "unprocessable",
         422,
         "No function that subscribes to the event takes its data: it does not match their `schema`. The detail names the place in the data. Nothing ran.",
+    ),
+    (
+        Code::KeyReused,
+        "key-reused",
+        422,
+        "The caller has sent this idempotency key before, with another request: another body, path or query. Nothing ran. A key stands for one request; give the new one a key of its own.",
     ),
     (
         Code::InvalidManifest,

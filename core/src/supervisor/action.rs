@@ -192,6 +192,8 @@ pub enum Rejection {
         /// Why.
         reason: String,
     },
+    /// Another request has the same idempotency key.
+    KeyReused,
     /// A function calls it, and the chain of calls does not allow that.
     Chain(ChainRefusal),
 }
@@ -202,9 +204,12 @@ impl Rejection {
         match self {
             Self::Skipped { skip, .. } => Some(*skip),
             Self::Quota { .. } => Some(Skip::Quota),
-            Self::NoSuchFunction | Self::Service | Self::Invalid { .. } | Self::Unavailable { .. } | Self::Chain(_) => {
-                None
-            }
+            Self::NoSuchFunction
+            | Self::Service
+            | Self::Invalid { .. }
+            | Self::Unavailable { .. }
+            | Self::KeyReused
+            | Self::Chain(_) => None,
         }
     }
 
@@ -217,6 +222,11 @@ impl Rejection {
             Self::Invalid { error } => format!("`{function}` has no version that can run: {error}"),
             Self::Unavailable { reason } => reason.clone(),
             Self::Quota { why } => format!("`{function}` is over its quota: {why}"),
+            Self::KeyReused => {
+                "this idempotency key has come with another request (another body, path or query); a new request needs \
+                                a key of its own"
+                    .to_owned()
+            }
             Self::Chain(refusal) => refusal.words(function),
             Self::Skipped { skip, .. } => skip_words(*skip, function),
         }

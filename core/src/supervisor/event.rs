@@ -6,6 +6,7 @@ use super::handover::AdoptedMember;
 use super::publish::{Delivered, Publish};
 use super::rules::{Overlap, Rules};
 use super::takeover::Adopted;
+use crate::idempotency::IdempotencyKey;
 use crate::outcome::{Skip, Trigger};
 use crate::record::{AttemptRecord, Payload, RunResult, Unfinished, Usage};
 use crate::triggers::file::memory::FileMark;
@@ -284,7 +285,7 @@ pub struct Submit {
     pub priority: i8,
     /// A second request with the same key shares the invocation of the first. The supervisor knows the keys of live
     /// invocations; the ledger has those of ended ones.
-    pub idempotency_key: Option<Arc<str>>,
+    pub idempotency_key: Option<IdempotencyKey>,
     /// The invocation from which the payload was copied.
     pub origin: Option<InvocationId>,
     /// What happens if all processes are busy, in place of the function's own rule.

@@ -9,6 +9,7 @@
 use super::event::{Now, ReplyTo};
 use super::function::FunctionKey;
 use super::queue::Place;
+use crate::idempotency::IdempotencyKey;
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::record::{AttemptRecord, InvocationRecord, Payload, RunResult};
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
@@ -39,7 +40,7 @@ pub(super) struct Invocation {
     pub(super) stage: Stage,
     /// Whether the invocation outlives this fnd.
     pub(super) durable: bool,
-    pub(super) key: Option<Arc<str>>,
+    pub(super) key: Option<IdempotencyKey>,
     /// Invocations of the function with the same value run one after the other, in the order of acceptance.
     pub(super) order_key: Option<Arc<str>>,
     /// Callers to answer once the invocation is on disk.

@@ -17,6 +17,7 @@
 use super::Supervisor;
 use super::function::FunctionKey;
 use super::invocation::{Invocation, Stage};
+use crate::idempotency::IdempotencyKey;
 use fnd_wire::ids::InvocationId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,7 +90,7 @@ static EMPTY: Books = Books {
 pub(super) struct Books {
     /// Invocations that are accepted and not ended.
     live: BTreeSet<InvocationId>,
-    /// Their idempotency keys.
+    /// The identities of their idempotency keys.
     keys: BTreeMap<Arc<str>, InvocationId>,
     /// Those with an order key, by key, in the order of acceptance. Only the first of each may begin.
     lanes: BTreeMap<Arc<str>, BTreeMap<u64, InvocationId>>,
@@ -118,7 +119,7 @@ impl Books {
     pub(super) fn add(&mut self, invocation: &Invocation) {
         self.live.insert(invocation.id);
         if let Some(key) = &invocation.key {
-            self.keys.insert(Arc::clone(key), invocation.id);
+            self.keys.insert(key.identity().into(), invocation.id);
         }
         if let Some(key) = &invocation.order_key {
             let lane = self.lanes.entry(Arc::clone(key)).or_default();
@@ -138,7 +139,7 @@ impl Books {
     pub(super) fn remove(&mut self, invocation: &Invocation) {
         self.leave(invocation);
         if let Some(key) = &invocation.key {
-            self.keys.remove(key);
+            self.keys.remove(key.identity());
         }
         self.live.remove(&invocation.id);
         self.leave_lane(invocation);
@@ -327,9 +328,9 @@ impl Books {
         &self.backing_off
     }
 
-    /// Returns the live invocation of an idempotency key.
-    pub(super) fn with_key(&self, key: &str) -> Option<InvocationId> {
-        self.keys.get(key).copied()
+    /// Returns the live invocation of an idempotency key, whatever its content.
+    pub(super) fn with_key(&self, key: &IdempotencyKey) -> Option<InvocationId> {
+        self.keys.get(key.identity()).copied()
     }
 }
 

@@ -170,6 +170,10 @@ impl Supervisor {
             return false;
         };
         let Some(reply) = submit.reply else { return true };
+        if invocation.key.as_ref() != Some(idempotency_key) {
+            reject(Some(reply), Rejection::KeyReused, out);
+            return true;
+        }
         match (submit.wait, &invocation.stage) {
             (true, _) => invocation.waiters.push(reply),
             (false, Stage::Storing { .. }) => invocation.acknowledge.push(reply),

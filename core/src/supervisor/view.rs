@@ -6,6 +6,7 @@ use super::function::{Function, FunctionKey};
 use super::worker::{Phase, WorkerKind};
 use super::{FunctionState, Supervisor};
 use crate::durations;
+use crate::idempotency::IdempotencyKey;
 use crate::record::InvocationRecord;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan;
@@ -154,7 +155,7 @@ impl Supervisor {
 
     /// Says whether a live invocation of a function has an idempotency key.
     #[must_use]
-    pub fn has_key(&self, name: &FunctionName, key: &str) -> bool {
+    pub fn has_key(&self, name: &FunctionName, key: &IdempotencyKey) -> bool {
         let function = self.functions.find(name).map(|found| &self.functions[found]);
         let id = function.and_then(|function| function.queue.with_key(key));
         id.is_some_and(|id| self.invocations.contains_key(&id))

@@ -14,8 +14,10 @@ mod wait;
 mod wheels;
 
 use fake::{ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
+use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
 use fnd_daemon::control::peer::Access;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -216,7 +218,10 @@ fn payloads_in_every_form_reach_the_function() {
         let seen = server.seen.lock().unwrap().submitted.take().unwrap();
         assert_eq!(seen.payload.data, Some(bytes.into()));
         assert_eq!(seen.payload.content_type.as_deref(), Some(content_type));
-        assert_eq!(seen.idempotency_key.as_deref(), Some("k1"));
+        let own = KeyOwner::User(std::fs::metadata("/proc/self").unwrap().uid());
+        let content: [&[u8]; 4] = [b"POST", b"/", b"", bytes];
+        let key = IdempotencyKey::new(own, "k1", content);
+        assert_eq!(seen.idempotency_key, Some(key));
         assert_eq!(seen.timeout, Some(std::time::Duration::from_secs(5)));
     }
 }

@@ -9,6 +9,7 @@ use crate::backend::{Control, failure};
 use crate::control::backend::{Answering, Failure, Leaving, Repeated};
 use crate::driver::tasks::Owner;
 use crate::ledger::{Command, StoredInvocation};
+use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
 use fnd_core::outcome::Trigger;
 use fnd_core::supervisor::{Answer, Event, Rejection, Submit};
 use fnd_core::triggers::cause::Cause;
@@ -19,6 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::{Mutex, oneshot};
 
+/// A function, and the identity of a key.
 type Key = (FunctionName, Arc<str>);
 
 /// Keys that are being looked up; each lock is held by one request, and others wait for it.
@@ -87,15 +89,15 @@ impl Control {
         receiver.into()
     }
 
-    async fn find(&self, submit: Submit, key: Arc<str>) -> Lookup {
-        let named = (submit.function.clone(), key);
+    async fn find(&self, submit: Submit, key: IdempotencyKey) -> Lookup {
+        let named = (submit.function.clone(), Arc::from(key.identity()));
         let turn = self.keys.turn(&named);
         let waiting = turn.lock().await;
-        let is_live = self.settled().supervisor.has_key(&named.0, &named.1);
+        let is_live = self.settled().supervisor.has_key(&submit.function, &key);
         let found = if is_live {
             Lookup::Asked(self.submit_now(joining(submit)))
         } else {
-            match self.answer_of(&named, submit.wait).await {
+            match self.answer_of((&submit.function, &key), submit.wait).await {
                 Ok(Some(answer)) => Lookup::Answer(Box::new(answer)),
                 // Records of runs that ended since may be in memory only.
                 Ok(None) if self.settled().records.ledger.health().failing.is_some() => {
@@ -116,11 +118,18 @@ impl Control {
     }
 
     /// Returns the answer of the invocation with a key, if the history has one.
-    async fn answer_of(&self, (function, key): &Key, wait: bool) -> Result<Option<Answer>, Failure> {
-        let found = self.reader.keyed(function.clone(), Arc::clone(key)).await;
-        let Some(id) = found.map_err(failure)? else {
+    async fn answer_of(
+        &self,
+        (function, key): (&FunctionName, &IdempotencyKey),
+        wait: bool,
+    ) -> Result<Option<Answer>, Failure> {
+        let found = self.reader.keyed(function.clone(), key.clone()).await;
+        let Some((id, stored)) = found.map_err(failure)? else {
             return Ok(None);
         };
+        if stored != *key {
+            return Ok(Some(Answer::Rejected(Rejection::KeyReused)));
+        }
         if !wait {
             return Ok(Some(Answer::Queued(id)));
         }
@@ -158,8 +167,8 @@ impl Control {
         let function = record.function.clone();
         let answering = self.once(Submit {
             payload,
-            // However often it is asked for, a dead letter is redriven once. A header cannot contain this key.
-            idempotency_key: redrive.then(|| format!("\0redrive {id}").into()),
+            // However often it is asked for, a dead letter is redriven once.
+            idempotency_key: redrive.then(|| IdempotencyKey::new(KeyOwner::Redrive, &id.to_string(), [])),
             origin: Some(id),
             ..Submit::new(self.next_id(), record.function, trigger)
         });

@@ -18,6 +18,8 @@ pub(super) struct Call {
     /// The roles of the caller. Its role is great enough for the function or the node that the route is about; a list
     /// has to be reduced to what the caller may view.
     pub(super) reach: Reach,
+    /// The user of the caller.
+    pub(super) uid: u32,
     /// The function that sends the request, if one does.
     pub(super) granted: Option<Granted>,
     pub(super) request: Request,

@@ -271,6 +271,8 @@ fn words(function: &FunctionName, rejection: Rejection) -> (Skip, String) {
         Rejection::Unavailable { reason } => (Skip::Unknown, format!("`{function}` cannot be called: {reason}")),
         Rejection::Quota { .. } => (Skip::Quota, rejection.words(function)),
         Rejection::Skipped { skip, .. } => (skip, skip_words(skip, function)),
+        // What fnd itself calls has no idempotency key.
+        Rejection::KeyReused => (Skip::Invalid, rejection.words(function)),
         // Only calls of functions have such a chain.
         Rejection::Chain(refusal) => (Skip::Depth, refusal.words(function)),
     }

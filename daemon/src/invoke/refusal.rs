@@ -14,6 +14,7 @@ pub(crate) fn rejected(rejection: &Rejection, function: &FunctionName) -> Refusa
         Rejection::Service => (Code::BadRequest, None),
         Rejection::Invalid { .. } => (Code::Invalid, None),
         Rejection::Quota { .. } => (Code::OverQuota, None),
+        Rejection::KeyReused => (Code::KeyReused, None),
         Rejection::Chain(ChainRefusal::NotRunning(_)) => (Code::NotAllowed, None),
         Rejection::Chain(ChainRefusal::TooLong) => (Code::ChainTooLong, None),
         Rejection::Chain(ChainRefusal::WaitsForItself) => (Code::WaitsForItself, None),

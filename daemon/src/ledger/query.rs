@@ -7,6 +7,7 @@ use super::list::list;
 use super::rows::{self, ATTEMPT, CALLED, PARENT, PAYLOAD, RECORD, blob};
 use super::unwritable::Reading;
 use super::writer::Writer;
+use fnd_core::idempotency::IdempotencyKey;
 use fnd_core::outcome::{State, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationFilter, InvocationRecord, Payload, RunResult, UsageSum};
 use fnd_core::triggers::cause::Cause;
@@ -182,16 +183,24 @@ impl Reader {
         self.ask(move |db| stored_invocation(db, id)).await
     }
 
-    /// Returns the newest invocation of a function with an idempotency key.
+    /// Returns the newest invocation of a function with an idempotency key of the same identity, and its key.
     ///
     /// # Errors
     /// [`QueryError`].
-    pub async fn keyed(&self, function: FunctionName, key: Arc<str>) -> Result<Option<InvocationId>, QueryError> {
+    pub async fn keyed(
+        &self,
+        function: FunctionName,
+        key: IdempotencyKey,
+    ) -> Result<Option<(InvocationId, IdempotencyKey)>, QueryError> {
         self.ask(move |db| {
-            let sql =
-                "SELECT id FROM invocation INDEXED BY by_key WHERE function = ?1 AND key = ?2 ORDER BY id DESC LIMIT 1";
+            // All texts that begin with the identity: no character of a digest is greater than `g`.
+            let sql = "SELECT id, key FROM invocation INDEXED BY by_key \
+                       WHERE function = ?1 AND key >= ?2 AND key < ?2 || 'g' ORDER BY id DESC LIMIT 1";
             db.prepare_cached(sql)?
-                .query_row(params![function.as_str(), key], |row| rows::id(row, 0))
+                .query_row(params![function.as_str(), key.identity()], |row| {
+                    let stored = row.get::<_, String>(1)?;
+                    Ok((rows::id(row, 0)?, IdempotencyKey::stored(stored.into())))
+                })
                 .optional()
         })
         .await

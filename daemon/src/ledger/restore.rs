@@ -2,6 +2,7 @@
 
 use super::rows::{self, ATTEMPT, PAYLOAD, PAYLOAD_WIDTH, RECORD, UNFINISHED};
 use fnd_core::outcome::State;
+use fnd_core::idempotency::IdempotencyKey;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, Unfinished};
 use fnd_core::release::Releases;
 use fnd_core::supervisor::Restored;
@@ -9,7 +10,6 @@ use fnd_core::triggers::schedule::{Mark, Marks};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use rusqlite::{Connection, OptionalExtension as _, Result, Row, params};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 
 /// A function's last attempt, with the state of its invocation and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,9 @@ pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
         expires_ms: row.get(17)?,
         deadline_ms: row.get(18)?,
         priority: row.get::<_, Option<i8>>(behind)?.unwrap_or(0),
-        key: row.get::<_, Option<String>>(behind + 1)?.map(Arc::from),
+        key: row
+            .get::<_, Option<String>>(behind + 1)?
+            .map(|text| IdempotencyKey::stored(text.into())),
         origin: row
             .get::<_, Option<[u8; 16]>>(behind + 2)?
             .map(|id| InvocationId(u128::from_be_bytes(id))),

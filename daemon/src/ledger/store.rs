@@ -6,6 +6,7 @@ use super::events::{self, Earlier};
 use super::files;
 use super::rows::{INLINE_MAX, blob, int};
 use crate::allocator;
+use fnd_core::idempotency::IdempotencyKey;
 use fnd_core::outcome::{Exhausted, Reason, Skip, State, Trigger};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, RunResult};
 use fnd_core::triggers::schedule::{Mark, Marks};
@@ -208,7 +209,7 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
         accepted.payload.trace.as_ref().map(ToString::to_string),
         accepted.payload.request.as_deref().map(json),
         accepted.priority,
-        accepted.key.as_deref(),
+        accepted.key.as_ref().map(IdempotencyKey::as_str),
         accepted.origin.map(blob),
         accepted.payload.cause.as_deref().map(json),
     ])?;

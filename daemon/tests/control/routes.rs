@@ -3,9 +3,11 @@
 use crate::fake::{BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
 use crate::http::{ask, get, post};
 use fnd_core::api::stream::{Kind, Seq};
+use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
 use fnd_daemon::control::peer::Access;
 use fnd_daemon::stream::Since;
 use fnd_manifest::settings::Role;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 #[test]
@@ -97,7 +99,9 @@ fn headers_and_bytes_reach_the_function() {
     let seen = server.seen.lock().unwrap().submitted.take().unwrap();
     assert!(seen.wait);
     assert_eq!(seen.timeout, Some(Duration::from_secs(5)));
-    assert_eq!(seen.idempotency_key.as_deref(), Some("k1"));
+    let content: [&[u8]; 4] = [b"POST", b"/", b"", b"a;b\xff"];
+    let own = KeyOwner::User(std::fs::metadata("/proc/self").unwrap().uid());
+    assert_eq!(seen.idempotency_key, Some(IdempotencyKey::new(own, "k1", content)));
     assert_eq!(seen.payload.data, Some(b"a;b\xff".into()));
     assert_eq!(seen.payload.content_type.as_deref(), Some("text/csv"));
     assert_eq!(seen.payload.trace.unwrap().to_string(), trace);

@@ -74,6 +74,51 @@ fn a_redelivery_gets_the_answer_of_the_first_run() {
     site.fnd.finish();
 }
 
+/// A stranger with the key of another caller neither gets the answer of that caller nor stops its request.
+#[test]
+fn a_key_belongs_to_the_route_and_the_credential() {
+    let secrets = [("ours", "alpha\n"), ("theirs", "beta\n")];
+    let site = Site::start("", &secrets);
+    let key = "idempotency = \"header.x-delivery\"";
+    let both = "[\"token:ours\", \"token:theirs\"]";
+    let routes = [
+        route("/order", both, key),
+        route("/order/{id}", "\"none\"", key),
+        route("/open", "\"none\"", key),
+    ];
+    site.script("order", "echo \"$RANDOM$RANDOM$RANDOM\"\n", &routes.concat());
+    let send = |path: &str, token: &str, body: &str| {
+        let bearer = format!("Bearer {token}");
+        let headers = [("x-delivery", "d-1"), ("authorization", &bearer)];
+        site.call("POST", path, &headers, body)
+    };
+    let mut answers = Vec::new();
+    for (path, token) in [
+        ("/order", "alpha"),
+        ("/order", "beta"),
+        ("/open", "-"),
+        ("/order/1", "-"),
+    ] {
+        let (first, again) = (send(path, token, "x"), send(path, token, "x"));
+        assert_eq!(
+            (first.status.as_u16(), first.text()),
+            (200, again.text()),
+            "{path} {token}"
+        );
+        let other = send(path, token, "y");
+        assert_eq!(
+            (other.status.as_u16(), other.problem().code.as_str()),
+            (422, "key-reused")
+        );
+        answers.push(first.text());
+    }
+    assert_eq!(send("/order/2", "-", "x").status, 422, "another path of the route");
+    answers.sort();
+    answers.dedup();
+    assert_eq!(answers.len(), 4, "{answers:?}");
+    site.fnd.finish();
+}
+
 #[test]
 fn a_queued_request_is_on_disk_before_it_is_answered() {
     let site = Site::start("", &[]);

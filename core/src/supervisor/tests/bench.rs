@@ -330,6 +330,7 @@ fn word(action: &Action) -> Option<String> {
                 Answer::Rejected(Rejection::Service) => "a service".to_owned(),
                 Answer::Rejected(Rejection::NoSuchFunction) => "no such function".to_owned(),
                 Answer::Rejected(Rejection::Chain(refusal)) => format!("{refusal:?}"),
+                Answer::Rejected(Rejection::KeyReused) => "key reused".to_owned(),
                 Answer::Rejected(Rejection::Unavailable { .. }) => "unavailable".to_owned(),
                 Answer::Published(events) => {
                     let ids = |delivered: &crate::supervisor::Delivered| {

@@ -1,5 +1,6 @@
 //! The books of waiting work: one queue is fed with invocations in all stages.
 
+use crate::idempotency::IdempotencyKey;
 use crate::outcome::{Reason, Trigger};
 use crate::record::Payload;
 use crate::supervisor::function::Functions;
@@ -23,7 +24,7 @@ fn invocation(n: u64, durable: bool, stage: Stage) -> Invocation {
         number: n,
         stage,
         durable,
-        key: Some(format!("key {n}").into()),
+        key: Some(IdempotencyKey::stored(format!("key {n}").into())),
         order_key: None,
         acknowledge: Vec::new(),
         waiters: Vec::new(),

@@ -1,6 +1,7 @@
 //! How attempts end: verdicts, timeout, deadline, cancel.
 
 use super::bench::*;
+use crate::idempotency::IdempotencyKey;
 use crate::outcome::{Class, Reason, Trigger};
 use crate::supervisor::{
     Action, Answered, Event, Exited, FunctionKind, Poll, Pool, ReplyTo, Retry, Rules, Submit, TooLarge,
@@ -372,7 +373,7 @@ fn only_what_nobody_waits_for_and_has_not_begun_ends_with_its_caller() {
     b.spawned(1);
     b.submit(2);
     let keyed = |n, reply| Submit {
-        idempotency_key: Some("k".into()),
+        idempotency_key: Some(IdempotencyKey::stored("k".into())),
         reply: Some(ReplyTo(reply)),
         ..submit("f", n)
     };

@@ -1,6 +1,7 @@
 //! Acceptance: durability, overlap, queue, rate, budget.
 
 use super::bench::*;
+use crate::idempotency::{IdempotencyKey, KeyOwner};
 use crate::outcome::Skip;
 use crate::supervisor::{Action, Answer, Event, NodeBudget, Overlap, QueueRules, Rejection, Rules, Submit};
 use std::time::Duration;
@@ -140,7 +141,7 @@ fn the_same_idempotency_key_is_the_same_invocation_while_it_lives() {
     let mut b = Bench::with(rules());
     let keyed = |n| {
         Event::Submit(Box::new(Submit {
-            idempotency_key: Some("k".into()),
+            idempotency_key: Some(IdempotencyKey::stored("k".into())),
             ..submit("f", n)
         }))
     };
@@ -151,6 +152,27 @@ fn the_same_idempotency_key_is_the_same_invocation_while_it_lives() {
         "record ok: succeeded ok; reply 1: succeeded ok; reply 2: succeeded ok"
     );
     assert_eq!(b.event(keyed(3)), "note 3; spawn w2 a1 3");
+}
+
+#[test]
+fn a_key_of_a_live_invocation_is_for_the_same_request_of_the_same_caller() {
+    let mut b = Bench::with(rules());
+    let keyed = |n, user, content: &'static [u8]| {
+        Event::Submit(Box::new(Submit {
+            idempotency_key: Some(IdempotencyKey::new(KeyOwner::User(user), "k", [content])),
+            ..submit("f", n)
+        }))
+    };
+    b.event(keyed(1, 7, b"x"));
+    assert_eq!(b.event(keyed(2, 7, b"y")), "reply 2: key reused");
+    assert_eq!(b.event(keyed(3, 8, b"y")), "note 3", "the key of another user");
+    assert_eq!(b.event(keyed(4, 7, b"x")), "");
+    let ended = b.code(1, 0);
+    assert!(
+        ended.contains("reply 1: succeeded ok; reply 4: succeeded ok"),
+        "{ended}"
+    );
+    assert!(!ended.contains("reply 3"), "{ended}");
 }
 
 #[test]

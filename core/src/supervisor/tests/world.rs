@@ -13,6 +13,7 @@ mod restart;
 mod step;
 
 use super::bench::{EPOCH_MS, MIB, exit, id, name, quiet, rules, secs, text};
+use crate::idempotency::IdempotencyKey;
 use crate::outcome::{Class, Reason, Trigger};
 use crate::record::{Accepted, InvocationRecord};
 use crate::supervisor::canary::shares_calls;
@@ -342,7 +343,7 @@ impl World {
             not_before_ms: ahead(1500, later),
             expires_ms: ahead(2500, expires),
             priority: if later { 1 } else { 0 },
-            idempotency_key: keyed.then(|| "key".into()),
+            idempotency_key: keyed.then(|| IdempotencyKey::stored("key".into())),
             ..submit_of(nth(function), id)
         };
         self.handle(Event::Submit(Box::new(submit)));

@@ -10,12 +10,14 @@ use crate::control::limits::KEY_MAX;
 use crate::http::headers::{given, joined, upgrade};
 use crate::http::paced::Paced;
 use crate::http::query::{INSTANT, instant, wrong};
-use crate::http::response::{Answered, Refusal, refuse};
+use crate::http::response::{Answered, Refusal, internal, refuse};
 use crate::invoke::answer::{of_passed, of_run, wait};
 use crate::invoke::payload::put;
 use crate::invoke::refusal::rejected;
 use fnd_core::api::FunctionDetail;
 use fnd_core::api::problem::Code;
+use fnd_core::data::Data;
+use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
 use fnd_core::outcome::Trigger;
 use fnd_core::protocol::HttpRequest;
 use fnd_core::record::Payload;
@@ -95,11 +97,13 @@ async fn submit(call: Call, when: When, target: Target) -> Result<Answered, Refu
         return Err(refuse(Code::BadRequest, detail));
     }
     let mut request = read_headers(&call, function, &bounds, (when != When::Stored, target))?;
+    let key = read_key(&call)?;
     // A body that is passed on is answered while the function runs.
-    if bounds.passes && when == When::Ended && request.idempotency_key.is_none() {
+    if bounds.passes && when == When::Ended && key.is_none() {
         return pass(&call, request, bounds.body).await;
     }
     let data = call.read_body(bounds.body, "limits.body").await?;
+    request.idempotency_key = key.map(|key| of_caller(&call, key, (&request, &data))).transpose()?;
     put(&mut request.payload, data, bounds.mode)?;
     let function = request.function.clone();
     let answer = wait(call.backend.submit(request)).await?;
@@ -201,7 +205,6 @@ fn read_headers(
         not_before_ms,
         expires_ms,
         priority: priority.unwrap_or(0),
-        idempotency_key: read_key(call)?,
         calling: call.granted.as_ref().map(|granted| granted.calling(call)).transpose()?,
         ..Submit::new(no_id, function, Trigger::Manual)
     })
@@ -259,12 +262,27 @@ fn read_priority(call: &Call) -> Result<Option<i8>, Refusal> {
         .ok_or_else(|| wrong("Fnd-Priority", "a number from -100 to 100", text))
 }
 
-fn read_key(call: &Call) -> Result<Option<Arc<str>>, Refusal> {
-    let Some(text) = call.request.header("idempotency-key")? else {
-        return Ok(None);
-    };
-    if text.is_empty() || text.len() > KEY_MAX {
-        return Err(wrong("Idempotency-Key", &format!("1 to {KEY_MAX} characters"), text));
+fn read_key(call: &Call) -> Result<Option<&str>, Refusal> {
+    let key = call.request.header("idempotency-key")?;
+    match key {
+        Some(text) if text.is_empty() || text.len() > KEY_MAX => {
+            Err(wrong("Idempotency-Key", &format!("1 to {KEY_MAX} characters"), text))
+        }
+        key => Ok(key),
     }
-    Ok(Some(text.into()))
+}
+
+/// Returns the idempotency key of a request: a key belongs to the calling function, or to the user.
+fn of_caller(call: &Call, key: &str, (request, body): (&Submit, &Data)) -> Result<IdempotencyKey, Refusal> {
+    let owner = match &call.granted {
+        Some(granted) => KeyOwner::Function(granted.function.as_str()),
+        None => KeyOwner::User(call.uid),
+    };
+    let body = body
+        .bytes()
+        .map_err(|error| internal("read a body from the disk", &error))?;
+    let target = request.payload.request.as_deref();
+    let target = target.map_or(["", "", ""], |target| [&*target.method, &target.path, &target.query]);
+    let content = target.map(str::as_bytes).into_iter().chain([&*body]);
+    Ok(IdempotencyKey::new(owner, key, content))
 }

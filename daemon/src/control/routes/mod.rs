@@ -235,6 +235,7 @@ pub(crate) async fn answer(
         let call = Call {
             backend: Rc::clone(&backend),
             reach: reach.clone(),
+            uid: peer.uid,
             granted: granted.clone(),
             request: Request {
                 parts,

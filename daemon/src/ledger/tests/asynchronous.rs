@@ -1,6 +1,7 @@
 //! Dead letters, payloads that are kept, and keys that last.
 
 use super::*;
+use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
 
 fn count(ledger: &Ledger, function: &str) -> u64 {
     ledger.opened.writer.dead_letters_of(&name(function))
@@ -106,8 +107,10 @@ fn payloads_are_kept_of_all_but_calls_that_went_well() {
 fn a_key_is_found_as_long_as_its_invocation_is_there() {
     let state = directory();
     let ledger = Ledger::open(state.path());
+    let of =
+        |user, key: &str, content: &'static str| IdempotencyKey::new(KeyOwner::User(user), key, [content.as_bytes()]);
     let keyed = Accepted {
-        key: Some("k".into()),
+        key: Some(of(7, "k", "x")),
         durable: false,
         priority: -3,
         ..accepted(1, "f")
@@ -115,21 +118,28 @@ fn a_key_is_found_as_long_as_its_invocation_is_there() {
     ledger.submit(Command::Store(Box::new(keyed.clone())));
     end(&ledger, &keyed, Reason::Ok, Some(b"1"));
     let live = Accepted {
-        key: Some("live".into()),
+        key: Some(of(7, "live", "x")),
         priority: 7,
         ..accepted(2, "f")
     };
     ledger.store(live.clone()).unwrap();
     ledger.stop();
     let ledger = Ledger::open(state.path());
-    let found = |function, key: &str| wait(ledger.opened.reader.keyed(name(function), key.into())).unwrap();
-    assert_eq!(found("f", "k"), Some(keyed.id));
-    assert_eq!((found("g", "k"), found("f", "other")), (None, None));
+    let found = |function, key| wait(ledger.opened.reader.keyed(name(function), key)).unwrap();
+    // Another content is found, too: it is the caller's mistake.
+    for content in ["x", "y"] {
+        assert_eq!(found("f", of(7, "k", content)), Some((keyed.id, of(7, "k", "x"))));
+    }
+    assert_eq!(
+        (found("g", of(7, "k", "x")), found("f", of(7, "other", "x"))),
+        (None, None)
+    );
+    assert_eq!(found("f", of(8, "k", "x")), None, "the key of another user");
     let [restored] = ledger.opened.restored.unfinished.as_slice() else {
         panic!()
     };
     assert_eq!(
-        (restored.accepted.priority, restored.accepted.key.as_deref()),
-        (7, Some("live"))
+        (restored.accepted.priority, &restored.accepted.key),
+        (7, &Some(of(7, "live", "x")))
     );
 }

@@ -19,10 +19,37 @@ use hyper::header::HeaderMap;
 pub(super) enum Admitted {
     /// The route, or some route of the host, is for everybody.
     Open,
-    /// A credential that holds again.
-    Known,
-    /// A signature that holds once.
-    Once(ReplayKey),
+    /// A credential that holds again, and who has it.
+    Known(Holder),
+    /// A signature that holds once, and who has its secret.
+    Once(Holder, ReplayKey),
+}
+
+/// Who has a credential: `scheme:secret`, and the user for passwords. Both values of a secret that is being rotated are of
+/// one holder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Holder(String);
+
+impl Holder {
+    fn of(credential: &Credential, user: Option<&[u8]>) -> Self {
+        let Credential { scheme, secret } = credential;
+        let mut holder = format!("{}:{secret}", scheme.as_str());
+        if let Some(user) = user {
+            holder.push(':');
+            holder.push_str(&String::from_utf8_lossy(user));
+        }
+        Self(holder)
+    }
+}
+
+impl Admitted {
+    /// Returns who was admitted; absent: anybody would have been.
+    pub(super) fn holder(&self) -> Option<&str> {
+        match self {
+            Self::Open => None,
+            Self::Known(Holder(holder)) | Self::Once(Holder(holder), _) => Some(holder),
+        }
+    }
 }
 
 /// The headers of a request, for the verification of credentials.
@@ -66,13 +93,14 @@ impl Public {
         let (signed, of_headers): (Vec<_>, Vec<_>) = credentials
             .into_iter()
             .partition(|credential| credential.scheme.signs());
-        // All of them are tried, so that the time does not depend on which one holds.
-        let mut holds = false;
+        // All of them are tried, so that the time does not depend on which one holds. The first one counts.
+        let mut holder = None;
         for credential in &of_headers {
-            holds |= self.holds(request, credential).await?;
+            let holds = self.holds(request, credential).await?;
+            holder = holder.or(holds);
         }
-        if holds {
-            return Ok((Admitted::Known, None));
+        if let Some(holder) = holder {
+            return Ok((Admitted::Known(holder), None));
         }
         let Some(limit) = admits.signed_body else {
             return Err(self.denied());
@@ -92,18 +120,19 @@ impl Public {
         }
     }
 
-    /// Says whether a credential of headers alone holds.
-    async fn holds(&self, request: &Request, credential: &Credential) -> Result<bool, Refusal> {
+    /// Returns who has a credential of headers alone, if it holds.
+    async fn holds(&self, request: &Request, credential: &Credential) -> Result<Option<Holder>, Refusal> {
         let headers = OfRequest(&request.parts.headers);
         let verified = self.verify(credential, &headers, &[]);
         let login = match verified {
-            Ok(Proof::Holds | Proof::HoldsOnce(_)) => return Ok(true),
+            Ok(Proof::Holds | Proof::HoldsOnce(_)) => return Ok(Some(Holder::of(credential, None))),
             Ok(Proof::Password(login)) => login,
-            Err(_) => return Ok(false),
+            Err(_) => return Ok(None),
         };
+        let holder = Holder::of(credential, Some(&login.user));
         match self.listener.passwords.check(login).await {
-            Ok(()) => Ok(true),
-            Err(Refused::Denied(_)) => Ok(false),
+            Ok(()) => Ok(Some(holder)),
+            Err(Refused::Denied(_)) => Ok(None),
             Err(Refused::Busy) => Err(refuse_for_now(
                 Code::Unavailable,
                 "too many passwords wait to be checked",
@@ -116,11 +145,11 @@ impl Public {
         let headers = OfRequest(&request.parts.headers);
         let proofs: Vec<_> = signed
             .iter()
-            .map(|credential| self.verify(credential, &headers, body))
+            .map(|credential| (credential, self.verify(credential, &headers, body)))
             .collect();
-        proofs.into_iter().find_map(|proof| match proof {
-            Ok(Proof::Holds) => Some(Admitted::Known),
-            Ok(Proof::HoldsOnce(key)) => Some(Admitted::Once(key)),
+        proofs.into_iter().find_map(|(credential, proof)| match proof {
+            Ok(Proof::Holds) => Some(Admitted::Known(Holder::of(credential, None))),
+            Ok(Proof::HoldsOnce(key)) => Some(Admitted::Once(Holder::of(credential, None), key)),
             Ok(Proof::Password(_)) | Err(_) => None,
         })
     }

@@ -60,7 +60,7 @@ impl Public {
         self.first_time(&admitted).await?;
         let trace = Trace::of(|name| joined(&request.parts.headers, name));
         let answer = accept(&self.control, &buffers, &Reach::own(), (&request, body), (trace, None)).await;
-        if let (Admitted::Once(replay), Err(_)) = (&admitted, &answer) {
+        if let (Admitted::Once(_, replay), Err(_)) = (&admitted, &answer) {
             // Nothing was accepted, so the sender may try again with the same signature.
             self.listener.replays.forget(*replay);
         }

@@ -5,7 +5,6 @@ use super::access::Access;
 use super::admission::Admitted;
 use super::asked::Asked;
 use crate::control::backend::{Bounds, FunctionBackend as _, InvocationBackend as _};
-use crate::control::limits::KEY_MAX;
 use crate::http::headers::{self, given, joined, upgrade};
 use crate::http::paced::Paced;
 use crate::http::request::Request;
@@ -15,6 +14,7 @@ use crate::invoke::payload::put;
 use crate::invoke::refusal::{no_function, rejected};
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
+use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
 use fnd_core::outcome::Trigger;
 use fnd_core::protocol::HttpRequest;
 use fnd_core::record::{self, Payload};
@@ -28,8 +28,6 @@ use fnd_manifest::function::route::{Per, Response, Scheme};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
-use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -102,7 +100,7 @@ impl Public {
             if let Some(skipped) = self.decide(&request, asked, route, &bytes)? {
                 return Ok(skipped);
             }
-            self.key(&request, asked, route, &bytes)
+            key((&request, asked), route, &admitted, &bytes)
         };
         put(&mut submit.payload, data, bounds.mode)?;
         submit.wait = !route.entry.r#async;
@@ -112,7 +110,7 @@ impl Public {
             Ok(answer) => answer,
             Err(refusal) => return Err(refusal),
         };
-        if let (Admitted::Once(replay), Answer::Rejected(_) | Answer::StoreFailed) = (&admitted, &answer) {
+        if let (Admitted::Once(_, replay), Answer::Rejected(_) | Answer::StoreFailed) = (&admitted, &answer) {
             // Nothing ran, so the sender may try again with the same signature.
             self.listener.replays.forget(*replay);
         }
@@ -131,7 +129,7 @@ impl Public {
 
     /// Remembers a signature that holds once.
     pub(super) async fn first_time(&self, admitted: &Admitted) -> Result<(), Refusal> {
-        let Admitted::Once(key) = admitted else {
+        let Admitted::Once(_, key) = admitted else {
             return Ok(());
         };
         let now_s = self.control.now_ms() / 1000;
@@ -200,20 +198,6 @@ impl Public {
         Ok(answer)
     }
 
-    /// Returns the idempotency key of a request. A long one is shortened to its hash.
-    fn key(&self, request: &Request, asked: &Asked, route: &Route, body: &[u8]) -> Option<Arc<str>> {
-        let place = route.entry.idempotency.as_ref()?;
-        let key = asked.with_facts(&request.parts.headers, body, |facts| conditions::key(facts, place))?;
-        if key.len() <= KEY_MAX {
-            return Some(key.into());
-        }
-        let mut short = "sha256:".to_owned();
-        for byte in Sha256::digest(key.as_bytes()) {
-            let _ = write!(short, "{byte:02x}"); // writing to a text cannot fail
-        }
-        Some(short.into())
-    }
-
     /// Passes the body on to the program as a stream, and its answer to the caller.
     async fn pass(&self, request: Request, submit: Submit, bounds: &Bounds) -> Result<Answered, Refusal> {
         request.check_length(bounds.body, "limits.body")?;
@@ -231,6 +215,24 @@ impl Public {
         );
         of_passed(passed, &function, &request.parts.method).await
     }
+}
+
+/// Returns the idempotency key of a request: a key belongs to the route, and to the credential that admitted the request.
+fn key(
+    (request, asked): (&Request, &Asked),
+    route: &Route,
+    admitted: &Admitted,
+    body: &[u8],
+) -> Option<IdempotencyKey> {
+    let place = route.entry.idempotency.as_ref()?;
+    let key = asked.with_facts(&request.parts.headers, body, |facts| conditions::key(facts, place))?;
+    let owner = KeyOwner::Route {
+        host: route.entry.host.as_deref(),
+        path: &route.entry.path,
+        credential: admitted.holder(),
+    };
+    let target = [request.parts.method.as_str(), &asked.raw_path, &asked.query].map(str::as_bytes);
+    Some(IdempotencyKey::new(owner, &key, target.into_iter().chain([body])))
 }
 
 /// Says whether a route looks into the body before it runs anything.
