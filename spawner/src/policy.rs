@@ -83,6 +83,9 @@ pub fn identity(
             if root && !(policy.allow_root && trusted) {
                 return Err("running as root needs `allow_root = true` in `[users]` of fnd.toml, and code and manifest owned by root".to_owned());
             }
+            if !root && !trusted {
+                return Err("only files of root may name a user".to_owned());
+            }
             if !root && !listed(user) {
                 return Err(format!("user `{user}` is not in `[users] allow` of fnd.toml"));
             }
@@ -90,6 +93,9 @@ pub fn identity(
         }
     };
     let mut groups = Vec::new();
+    if !trusted && !plan.groups.is_empty() {
+        return Err("only files of root may name groups".to_owned());
+    }
     for group in &plan.groups {
         if !listed(group) {
             return Err(format!("group `{group}` is not in `[users] allow` of fnd.toml"));

@@ -8,6 +8,7 @@
 //! - `credentials`: secrets and service bindings that a function gets
 //! - `detect`: whether code is a handler, one scanner a language
 //! - `env_file`: files of `KEY=VALUE` lines
+//! - `env_values`: whether a file has values of `[env]`
 //! - `event_schema`: JSON Schemas of events
 //! - `events`: checks subscriptions to events
 //! - `file`: values of `[[file]]`
@@ -36,6 +37,7 @@ pub mod calls;
 pub mod credentials;
 pub mod detect;
 pub mod env_file;
+pub mod env_values;
 pub mod event_schema;
 mod events;
 pub mod file;

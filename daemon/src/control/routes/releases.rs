@@ -6,9 +6,11 @@ use crate::control::call::Call;
 use crate::http::query::wrong;
 use crate::http::response::{Answered, Refusal, Refused, json};
 use crate::invoke::refusal::no_function;
-use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
+use fnd_core::api::{Problem, ReleaseFile};
 use fnd_core::release::{HoldKind, NoRelease, NotHeld};
+use fnd_manifest::function::env_values::has_env_values;
+use fnd_manifest::settings::Role;
 use fnd_wire::ids::FunctionName;
 
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
@@ -24,7 +26,17 @@ pub(super) async fn files(call: Call) -> Result<Answered, Refusal> {
     let function = call.function()?;
     let release = call.places.get(1).map_or("", String::as_str);
     let files = call.backend.release_files(&function, release).await;
-    json(&files.map_err(|why| refused(&function, &why))?)
+    let files = files.map_err(|why| refused(&function, &why))?;
+    let has_values = |file: &ReleaseFile| {
+        let text = file.text.as_deref().unwrap_or_default();
+        has_env_values(&file.path, text.as_bytes())
+    };
+    if call.reach.function(&function) < Some(Role::Admin) && files.files.iter().any(has_values) {
+        let detail =
+            "its manifest has values of `[env]`, which only admins see: this needs the role `admin` for the function";
+        return Err(Problem::new(Code::NotAllowed, detail.to_owned()).of(&function).into());
+    }
+    json(&files)
 }
 
 pub(super) async fn rollback(call: Call) -> Result<Answered, Refusal> {
