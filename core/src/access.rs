@@ -9,6 +9,17 @@ use fnd_manifest::settings::Role;
 use fnd_wire::ids::FunctionName;
 use std::sync::Arc;
 
+/// Who answers for what a manifest asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Author {
+    /// Root owns all files of the function, or has uploaded them; in development, the person who runs fnd.
+    Root,
+    /// The owner of the files, or who has uploaded them.
+    User(u32),
+    /// Nobody knows: the files were uploaded before fnd remembered by whom.
+    Unknown,
+}
+
 /// The roles of one caller. The default is a caller without any role, so code that forgets the caller shows nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reach {

@@ -2,6 +2,7 @@
 
 use crate::control::peer::Access;
 use crate::functions::catalog::Rules;
+use fnd_core::access::{Author, Reach};
 use fnd_core::supervisor::NodeBudget;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::forms::Claims;
@@ -10,6 +11,8 @@ use fnd_manifest::runtime::RuntimeSummary;
 use fnd_manifest::settings::Settings;
 use procfs::Current as _;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 /// The configuration in force.
@@ -28,6 +31,8 @@ pub struct Current {
     pub access: Rc<RefCell<Access>>,
     /// The daemon's own user, if the spawner has the same one: then a person runs both.
     pub own_uid: Option<u32>,
+    /// What the authors of functions may do, as far as somebody has asked since the roles were last looked up.
+    reaches: RefCell<BTreeMap<Author, Reach>>,
 }
 
 impl Current {
@@ -51,7 +56,21 @@ impl Current {
                 ..Access::default()
             })),
             own_uid,
+            reaches: RefCell::default(),
         })
+    }
+
+    /// Returns what the author of a function may do.
+    #[must_use]
+    pub fn reach_of(&self, author: Author) -> Reach {
+        if author == Author::Root {
+            return Reach::own();
+        }
+        let mut known = self.reaches.borrow_mut();
+        let reach = known
+            .entry(author)
+            .or_insert_with(|| self.access.borrow().reach_of(author));
+        reach.clone()
     }
 
     /// Puts a newer configuration in force, if the spawner applied it; returns whether it did.
@@ -72,6 +91,7 @@ impl Current {
     pub fn resolve_access(&self) -> Vec<String> {
         let (access, problems) = Access::resolve(self.own_uid, &self.settings.access);
         self.access.replace(access);
+        self.reaches.borrow_mut().clear();
         problems
     }
 
@@ -89,10 +109,11 @@ impl Current {
         }
     }
 
-    /// Returns the rules that decide which files are functions.
+    /// Returns the rules that decide which files are functions; `uploads` is the directory of uploads.
     #[must_use]
-    pub fn catalog_rules(&self) -> Rules {
+    pub fn catalog_rules(&self, uploads: PathBuf) -> Rules {
         Rules {
+            uploads,
             claims: Claims::of(&self.runtimes),
             default_runtime: self.settings.default_runtime.is_some(),
         }

@@ -141,6 +141,10 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
         "no-function",
         "The file is not a function by any rule: no runtime claims its suffix, and it is not an executable program.",
     ),
+    (
+        "other-function",
+        "An upload makes exactly the function that it is named for, and its file also makes another one. Nothing was changed.",
+    ),
     ("no-runtime", "fnd cannot tell which runtime runs the file."),
     ("no-handlers", "The runtime's description has no `[phases.handle]`."),
     (
@@ -255,6 +259,10 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     (
         "not-allowed",
         "`[users]` of the configuration does not allow this user or group for functions.",
+    ),
+    (
+        "not-operated",
+        "`[hooks]` or `[alert]` names a function that the author of this file (its owner, or who has uploaded it) may not operate. It is not called.",
     ),
     (
         "not-trusted",

@@ -18,7 +18,7 @@ const FILE_MAX: u64 = 1 << 20;
 const BESIDE_MAX: usize = 200;
 
 /// Returns the input for the child: a file in memory with the opened file and those beside it. Only files of the same
-/// owner count: nobody else may say what the function is.
+/// owner count: nobody else may say what the function is. So nothing beside an upload counts: other people may have sent it.
 ///
 /// # Errors
 /// Why a file can't be read.
@@ -28,8 +28,8 @@ pub fn set(install: &Install, sources: &Sources, mut opened: Opened) -> Result<O
     let (above, own) = install.source.rsplit_once('/').unwrap_or(("", &install.source));
     let function = install.function.as_str().rsplit('/').next().unwrap_or_default().to_owned();
     let mut files = vec![(shown.clone(), Bytes(opened.read(FILE_MAX)?))];
-    let dir = sources.dirs.get(usize::from(install.directory)).map(|dir| dir.join(above)).unwrap_or_default();
-    for entry in fs::read_dir(dir).map_err(failed)? {
+    let dir = sources.dirs.get(usize::from(install.directory)).filter(|dir| **dir != sources.uploads);
+    for entry in dir.map(|dir| fs::read_dir(dir.join(above)).map_err(failed)).transpose()?.into_iter().flatten() {
         let name = entry.map_err(failed)?.file_name().into_string().unwrap_or_default();
         if name == own || !naming::is_foreign(&name) || files.len() > BESIDE_MAX {
             continue;

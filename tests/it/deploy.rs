@@ -25,6 +25,37 @@ fn form(file: &str, source: &str, manifest: Option<&[u8]>) -> Vec<u8> {
     body
 }
 
+/// Otherwise who may upload one function could make, block or change those of others.
+#[test]
+fn an_upload_makes_exactly_the_function_that_it_is_named_for() {
+    let fnd = Fnd::start();
+    let function = |name: &str| {
+        format!(
+            "apiVersion: kubeless.io/v1beta1\nkind: Function\nmetadata: {{name: {name}}}\nspec:\n  runtime: python3\n  handler: \
+             x.run\n  function: |\n    def run(event, context):\n        return 1\n"
+        )
+    };
+    let both = format!("{}---\n{}", function("mine"), function("theirs"));
+    let refused = put_with(&fnd, "web/mine", &[], &form("a.yaml", &both, None));
+    assert_eq!(refused.status, 422, "{}", refused.text());
+    assert!(
+        refused.text().contains("also makes the function `theirs`"),
+        "{}",
+        refused.text()
+    );
+    assert_eq!(uploads(&fnd), [""; 0]);
+    let trigger = "apiVersion: kubeless.io/v1beta1\nkind: HTTPTrigger\nmetadata: {name: t}\nspec: {function-name: theirs, path: x}\n";
+    let alone = format!("{}---\n{trigger}", function("mine"));
+    let answer = put_with(&fnd, "web/mine", &[], &form("a.yaml", &alone, None));
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let answer = put_with(&fnd, "web/theirs", &[], &form("a.yaml", &function("theirs"), None));
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    // The trigger in the other upload does not count.
+    let theirs = fnd.client().get(&path("web/theirs")).json::<serde_json::Value>();
+    assert_eq!(theirs["manifest"]["http"], serde_json::json!([]), "{theirs}");
+    fnd.finish();
+}
+
 fn says(text: &str) -> String {
     format!("# /// fnd\n# on_load = false\n# ///\necho {text}\n")
 }
@@ -51,7 +82,7 @@ fn uploads(fnd: &Fnd) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(fnd.path("state/functions"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name != ".staging")
+        .filter(|name| name != ".staging" && !name.ends_with(".uploader"))
         .collect();
     names.sort();
     let staged = fs::read_dir(fnd.path("state/functions/.staging")).map_or(0, Iterator::count);

@@ -119,11 +119,11 @@ impl Control {
     /// Writes the files of an upload beside their place.
     async fn staged(&self, upload: &Upload, root: &Path) -> Result<Staged, NotDone> {
         let _one = READING.acquire().await; // it is never closed
-        let (root, function) = (root.to_owned(), upload.function.clone());
+        let (root, function, uploader) = (root.to_owned(), upload.function.clone(), upload.uploader);
         let (body, form) = (upload.body.clone(), upload.form.clone());
         let runtime = tokio::runtime::Handle::current();
         let stored = tokio::task::spawn_blocking(move || {
-            let staged = Staged::begin(&root, &function)?;
+            let staged = Staged::begin(&root, &function, Some(uploader))?;
             let stem = function.as_str().rsplit('/').next().unwrap_or_default();
             let bytes = Bytes::from(body.bytes()?.into_owned());
             // The bytes are there: nothing in it waits.
@@ -220,7 +220,7 @@ impl Control {
         self.meets(function, condition)?;
         let serves = self.elsewhere(function);
         let (root, name) = (self.uploads(), function.clone());
-        let staged = blocking(move || Staged::begin(&root, &name)).await?;
+        let staged = blocking(move || Staged::begin(&root, &name, None)).await?;
         let gone = self.daemon.state.borrow_mut().functions.uploads.expect(function);
         let swapped = staged.clone();
         if let Err(error) = self.arrange(function, move || swapped.swap()).await {

@@ -1,8 +1,8 @@
 //! Events: who subscribes to them, and their shares in one transaction.
 
 use super::Control;
-use crate::control::backend::{EventBackend, EventOutcome, NewEvent, NotPublished, Pending};
-use fnd_core::access::Reach;
+use crate::control::backend::{EventBackend, EventOrigin, EventOutcome, EventSender, NewEvent, NotPublished, Pending};
+use fnd_core::access::{Author, Reach};
 use fnd_core::data::Data;
 use fnd_core::outcome::Trigger;
 use fnd_core::record::Payload;
@@ -29,11 +29,11 @@ impl EventBackend for Control {
         self.next_id()
     }
 
-    fn publish(&self, events: Vec<NewEvent>, reach: Reach) -> Pending<Result<Vec<Delivered>, NotPublished>> {
+    fn publish(&self, events: Vec<NewEvent>, origin: EventOrigin) -> Pending<Result<Vec<Delivered>, NotPublished>> {
         let control = self.clone();
         Box::pin(async move {
             let count = events.len() as u64;
-            let published = control.publish_all(events, &reach).await;
+            let published = control.publish_all(events, &origin).await;
             if published.is_err() {
                 control.count_events(EventOutcome::Refused, count);
             }
@@ -71,20 +71,23 @@ impl Control {
 
     /// Publishes events. If they are refused, those that were accepted before get their first answer, and the others are
     /// tried again without them. An event that is accepted costs no look-up.
-    async fn publish_all(&self, events: Vec<NewEvent>, reach: &Reach) -> Result<Vec<Delivered>, NotPublished> {
-        let refusal = match self.publish_except(&events, reach, &HashMap::new()).await {
+    async fn publish_all(&self, events: Vec<NewEvent>, origin: &EventOrigin) -> Result<Vec<Delivered>, NotPublished> {
+        let refusal = match self.publish_except(&events, origin, &HashMap::new()).await {
             Err(
                 refusal @ (NotPublished::Refused { .. } | NotPublished::Rejected { .. } | NotPublished::TooMuch { .. }),
             ) => refusal,
             other => return other,
         };
-        let keys = events.iter().map(|event| key(&event.attributes, reach)).collect();
+        let keys = events
+            .iter()
+            .map(|event| key(&event.attributes, &origin.reach))
+            .collect();
         let since_ms = {
             let state = self.daemon.state.borrow();
             state.node.settings.settings.events.since_ms(state.clock.now().unix_ms)
         };
         match self.reader.earlier_events(keys, since_ms).await {
-            Ok(earlier) if !earlier.is_empty() => self.publish_except(&events, reach, &earlier).await,
+            Ok(earlier) if !earlier.is_empty() => self.publish_except(&events, origin, &earlier).await,
             // If the ledger cannot be read, the sender comes again.
             _ => Err(refusal),
         }
@@ -94,7 +97,7 @@ impl Control {
     async fn publish_except(
         &self,
         events: &[NewEvent],
-        reach: &Reach,
+        origin: &EventOrigin,
         earlier: &HashMap<Arc<str>, Delivered>,
     ) -> Result<Vec<Delivered>, NotPublished> {
         let table = self.subscriptions();
@@ -102,11 +105,11 @@ impl Control {
         // The places of the events that have subscribers.
         let (mut places, mut publications) = (Vec::new(), Vec::new());
         for (place, (event, delivered)) in events.iter().zip(&mut delivered).enumerate() {
-            let key = key(&event.attributes, reach);
+            let key = key(&event.attributes, &origin.reach);
             if let Some(earlier) = earlier.get(&key) {
                 delivered.clone_from(earlier);
                 delivered.duplicate = true;
-            } else if let Some(publication) = self.publication(&table, reach, (place, key), event)? {
+            } else if let Some(publication) = self.publication(&table, origin, (place, key), event)? {
                 places.push(place);
                 publications.push(publication);
             }
@@ -156,14 +159,15 @@ impl Control {
     fn publication(
         &self,
         table: &Subscriptions,
-        reach: &Reach,
+        origin: &EventOrigin,
         (place, key): (usize, Arc<str>),
         event: &NewEvent,
     ) -> Result<Option<Publication>, NotPublished> {
         let unreadable = |error: std::io::Error| NotPublished::Unreadable(error.to_string());
         let seen = Seen::new(&event.attributes, event.data.as_ref()).map_err(unreadable)?;
         let shares = table.shares(&seen).into_iter();
-        let shares = shares.filter(|share| reach.operates(share.function));
+        let shares = shares
+            .filter(|share| origin.reach.operates(share.function) && self.may_get(share.function, &origin.sender));
         let (mut submits, mut refused, mut too_large) = (Vec::new(), Vec::new(), true);
         for share in shares {
             match share.taken {
@@ -185,6 +189,26 @@ impl Control {
                 too_large,
             }),
             (false, _) => Ok(Some(Publication { key, submits, refused })),
+        }
+    }
+
+    /// Says whether a function gets the events of a sender. If its author may not operate every function, these are the
+    /// events that the author sends, or functions that the author may operate: `[[event]] type = "*"` would read those
+    /// of everybody otherwise.
+    fn may_get(&self, function: &FunctionName, sender: &EventSender) -> bool {
+        let state = self.daemon.state.borrow();
+        let author = state.functions.author(function);
+        if author == Author::Root {
+            return true;
+        }
+        let reach = state.node.settings.reach_of(author);
+        if reach.limit_of_operation().is_none() {
+            return true;
+        }
+        match sender {
+            EventSender::User(uid) => author == Author::User(*uid),
+            EventSender::Function(sender) => author == state.functions.author(sender) || reach.operates(sender),
+            EventSender::Listener => false,
         }
     }
 

@@ -4,11 +4,12 @@
 //! groups are those that the process had when it connected, so a user that was added to a group must log in again
 //! first.
 
-use fnd_core::access::Reach;
+use fnd_core::access::{Author, Reach};
 use fnd_manifest::settings::{self, Role};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
-use nix::unistd::{Group, User};
+use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -93,6 +94,13 @@ fn peer_groups(stream: &impl AsFd) -> io::Result<Vec<u32>> {
     }
 }
 
+/// Returns the groups that a user has now; none if there is no such user.
+fn groups_of(uid: u32) -> Vec<u32> {
+    let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+    let groups = user.and_then(|user| getgrouplist(&CString::new(user.name).ok()?, user.gid).ok());
+    groups.unwrap_or_default().into_iter().map(Gid::as_raw).collect()
+}
+
 /// The roles of users and groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
@@ -162,6 +170,29 @@ impl Access {
             }
         }
         (access, problems)
+    }
+
+    /// Returns what the author of a function may do. While every admin is one for all functions, so was the unknown
+    /// uploader of an earlier fnd.
+    #[must_use]
+    pub fn reach_of(&self, author: Author) -> Reach {
+        match author {
+            Author::Root => Reach::own(),
+            Author::User(uid) => self.reach(&Peer {
+                pid: None,
+                exe: None,
+                uid,
+                groups: groups_of(uid),
+            }),
+            Author::Unknown => {
+                let limited = |entry: &Entry| entry.role == Role::Admin && entry.functions.is_some();
+                if self.entries.iter().any(limited) {
+                    Reach::default()
+                } else {
+                    Reach::own()
+                }
+            }
+        }
     }
 
     /// Returns what a peer may do, by all entries that name it.
@@ -259,6 +290,35 @@ mod tests {
         assert_eq!(reach.node(), Some(Role::Viewer));
         assert_eq!(reach.function(&function("hello")), Some(Role::Viewer));
         assert_eq!(access.reach(&peer(1002, &[])), Reach::default());
+    }
+
+    #[test]
+    fn an_author_may_do_what_the_user_may() {
+        let limited = Entry {
+            functions: Some(vec!["web/*".to_owned()]),
+            ..entry(Holder::User(1001), Role::Admin)
+        };
+        let access = |entries: &[Entry]| Access {
+            own_uid: None,
+            entries: entries.to_vec(),
+        };
+        let of = |access: &Access, author, function: &str| {
+            access.reach_of(author).operates(&FunctionName::new(function).unwrap())
+        };
+        let both = access(&[limited, entry(Holder::Group(0), Role::Operator)]);
+        for (author, web, other) in [
+            (Author::Root, true, true),
+            (Author::User(1001), true, false),
+            (Author::User(0), true, true),
+            (Author::User(4_000_000), false, false),
+            (Author::Unknown, false, false),
+        ] {
+            assert_eq!(of(&both, author, "web/a"), web, "{author:?}");
+            assert_eq!(of(&both, author, "ops/a"), other, "{author:?}");
+        }
+        // All admins are admins of everything, so the unknown one was.
+        let whole = access(&[entry(Holder::Group(11), Role::Admin)]);
+        assert!(of(&whole, Author::Unknown, "ops/a"));
     }
 
     #[test]

@@ -130,6 +130,7 @@ impl State {
         let call = own
             .as_ref()
             .and_then(|own| own.call.clone())
+            .filter(|call| self.may_call(function, call))
             .or_else(|| node.call.clone())?;
         if call == *function {
             return None;

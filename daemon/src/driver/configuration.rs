@@ -3,6 +3,8 @@
 use super::State;
 use crate::functions::install::settings_document;
 use fnd_wire::frame::SettingsRead;
+use fnd_wire::naming::UPLOADS;
+use std::path::Path;
 use std::time::Duration;
 
 impl State {
@@ -26,7 +28,10 @@ impl State {
         self.callers.buffers.resize(self.node.settings.settings.node.buffers);
         let spin = Duration::from_micros(self.node.settings.settings.node.spin.into());
         self.spin.set_limit(spin);
-        self.functions.catalog.set_rules(self.node.settings.catalog_rules());
+        let uploads = Path::new(&self.node.places.state).join(UPLOADS);
+        self.functions
+            .catalog
+            .set_rules(self.node.settings.catalog_rules(uploads));
         self.reporter
             .status_files
             .set_mode(self.node.settings.settings.status.mode);

@@ -6,6 +6,7 @@
 
 use super::State;
 use crate::ledger::{Command, Unfollowed};
+use fnd_core::access::Author;
 use fnd_core::data::Data;
 use fnd_core::outcome::{Reason, Skip, State as InvocationState, Trigger};
 use fnd_core::record::{InvocationRecord, Payload};
@@ -18,6 +19,9 @@ use fnd_core::triggers::hooks::{self, payload::payload};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Why a call is not made.
+pub(super) const NOT_OPERATED: &str = "the author of the file, its owner or uploader, has no role of operator for it";
 
 /// Facts about ends that are about to be recorded, and the health of functions.
 #[derive(Debug, Default)]
@@ -163,6 +167,13 @@ impl State {
             return Vec::new();
         }
         let data = payload(record, output, first.data.as_ref());
+        let (due, refused): (Vec<_>, Vec<_>) = due.into_iter().partition(|due| self.may_call(function, &due.function));
+        // No record: that would be one of a function which is not the author's.
+        let refused = refused.into_iter().filter_map(|due| {
+            tracing::warn!("{function}  its hook does not call `{}`: {NOT_OPERATED}", due.function);
+            due.marks.then_some(Command::HookFailed(record.id))
+        });
+        let refused: Vec<Command> = refused.collect();
         let calls = due.into_iter().map(|due| {
             let too_deep = || {
                 let message = format!("the chain of hooks ends after {} calls", hooks::DEPTH_MAX);
@@ -183,11 +194,17 @@ impl State {
                 at_once: false,
             }
         });
-        calls
-            .collect::<Vec<_>>()
-            .into_iter()
-            .flat_map(|call| self.call(call).parts)
-            .collect()
+        let calls = calls.collect::<Vec<_>>().into_iter().flat_map(|call| self.call(call).parts);
+        refused.into_iter().chain(calls).collect()
+    }
+
+    /// Says whether the manifest of a function may have another one called: only a function that its author may operate, or
+    /// has made, too.
+    pub(super) fn may_call(&self, function: &FunctionName, called: &FunctionName) -> bool {
+        let author = self.functions.author(function);
+        author == Author::Root
+            || author == self.functions.author(called)
+            || self.node.settings.reach_of(author).operates(called)
     }
 
     /// Submits a call.

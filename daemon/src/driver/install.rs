@@ -14,6 +14,8 @@ use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
 use fnd_wire::frame::{PROTOCOL_CHECKS, Request};
 use fnd_wire::ids::FunctionName;
+use fnd_wire::naming::UPLOADS;
+use std::path::Path;
 
 impl State {
     /// Handles an event of the catalog.
@@ -135,7 +137,10 @@ impl State {
                         }
                         let supervisor = &self.supervisor;
                         let serves = |name: &FunctionName| supervisor.version_and_error(name)?.0;
+                        let uploads = Path::new(&self.node.places.state).join(UPLOADS);
                         let node = Circumstances {
+                            uploads: &uploads,
+                            own_uid: self.node.settings.own_uid,
                             host: &self.node.settings.host,
                             now_ms: self.clock.now().unix_ms,
                             dirs: &self.workers.welcome.functions_dirs,

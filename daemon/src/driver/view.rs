@@ -1,6 +1,7 @@
 //! Builds the documents of the API and the status files from the supervisor's state and the registry.
 
 use super::State;
+use super::follow_ups::NOT_OPERATED;
 use crate::functions::registry::{Function, Serving};
 use crate::functions::releases::held_words;
 use crate::ledger::Free;
@@ -13,11 +14,14 @@ use fnd_core::api::{
 use fnd_core::instant;
 use fnd_core::outcome::Class;
 use fnd_core::record::RunResult;
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::function::Manifest;
 use fnd_wire::frame::Containment;
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming::UPLOADS;
 use fnd_wire::plan::{COMPLETE, TREE_SIZE};
 use serde_json::value::RawValue;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -138,14 +142,35 @@ impl State {
         (!listening.is_shared(user, users)).then(|| listening.of(user))
     }
 
+    /// Returns the warnings about functions that a manifest calls and that its author may not operate.
+    fn refused_calls(&self, name: &FunctionName, manifest: &Manifest) -> Vec<Diagnostic> {
+        let alert = manifest.alert.as_ref().and_then(|alert| alert.call.as_ref());
+        let called: BTreeSet<_> = manifest.hooks.all().map(|item| &item.call).chain(alert).collect();
+        let refused = called
+            .into_iter()
+            .filter(|called| self.functions.registry.get(called).is_some() && !self.may_call(name, called));
+        refused
+            .map(|called| {
+                let message = format!("it does not call `{called}`: {NOT_OPERATED}");
+                let help = "give that user the role in `[[access]]`, or let root own the files (`chown root:root`)";
+                Diagnostic::warning("not-operated", message).with_help(help)
+            })
+            .collect()
+    }
+
     /// Returns all details of a function.
     pub(crate) fn function_detail(&self, name: &FunctionName) -> Option<FunctionDetail> {
         let status = self.function_now(name)?;
         let function = self.functions.registry.get(name)?;
         let serving = function.serving(status.version);
-        let calls = serving
+        let mut calls = serving
             .map(|serving| self.functions.call_warnings(name, &serving.manifest))
             .unwrap_or_default();
+        calls.extend(
+            serving
+                .into_iter()
+                .flat_map(|serving| self.refused_calls(name, &serving.manifest)),
+        );
         let json = |value| serde_json::to_value(value).unwrap_or_default();
         let candidate = &function.candidate;
         let root = self

@@ -1,9 +1,11 @@
 //! Makes changes of the functions from the answers of the spawner and the events of the catalog.
 
 use super::Functions;
+use super::authors::author;
 use super::catalog::{Candidate, CatalogEvent, marked};
 use super::registry::{Serving, diagnostic};
 use super::syntax::Circumstances;
+use fnd_core::access::Author;
 use fnd_core::release::{Copied, Next};
 use fnd_core::supervisor::{self, Rules};
 use fnd_manifest::diagnostic::Diagnostic;
@@ -118,8 +120,9 @@ impl Functions {
                     self.releases.remove(name);
                     self.sources.remove(name);
                     self.rebuilt.remove(name);
-                    let mut free = self.routes.set(name, []);
-                    free.extend(self.hooks.set(name, []));
+                    self.set_author(name, Author::Root);
+                    self.set_routes(name, Author::Root);
+                    let free = self.hooks.set(name, []);
                     self.installer.want(free);
                 }
                 return names.into_iter().map(Change::Removed).collect();
@@ -194,7 +197,8 @@ impl Functions {
         }
         let manifest = verdict.manifest.as_ref();
         let has_earlier = self.registry.get(&name).is_some_and(|known| known.newest.is_some());
-        let route = manifest.and_then(|manifest| self.routes.conflict(&candidate, manifest));
+        let author = author(&candidate, verdict.trusted, &node);
+        let route = manifest.and_then(|manifest| self.routes.conflict(&candidate, author, manifest));
         let conflict = || manifest.and_then(|manifest| self.hooks.conflict(&candidate, manifest, has_earlier));
         if let Some(problem) = route.or_else(conflict) {
             return match copy {
@@ -249,9 +253,10 @@ impl Functions {
         let function = self.registry.get(&name)?;
         let versions = function.newest.iter().chain(&function.before);
         let manifests = versions.map(|serving| &*serving.manifest);
-        let mut free = self.routes.set(&name, manifests.clone());
-        free.extend(self.hooks.set(&name, manifests));
+        let free = self.hooks.set(&name, manifests);
         self.installer.want(free);
+        self.set_author(&name, author);
+        self.set_routes(&name, author);
         let manifest = Arc::clone(&self.registry.get(&name)?.newest.as_ref()?.manifest);
         let rules = self.registry.rules(&manifest, node.host);
         let serving = self.registry.get(&name)?.newest.as_ref()?;

@@ -1,6 +1,7 @@
 //! From files to installed versions.
 //!
 //! Files:
+//! - `authors`: who answers for a function: root, the owner of its file, or who has uploaded it
 //! - `catalog`: watches and scans the functions directories
 //! - `dependencies`: functions whose dependencies are being installed, or could not be
 //! - `directories`: directories that cannot be read
@@ -20,6 +21,7 @@
 //! - `subscriptions`: the table of subscriptions to events
 //! - `syntax`: files whose syntax is checked before they serve, and what a failed check says
 
+mod authors;
 pub mod catalog;
 pub(crate) mod dependencies;
 pub(crate) mod directories;
@@ -46,6 +48,7 @@ use crate::functions::installer::Installer;
 use crate::functions::interpreters::Interpreters;
 use crate::functions::registry::Registry;
 use crate::uploads::under_way::Uploading;
+use fnd_core::access::Author;
 use fnd_core::release::Releases;
 use fnd_core::triggers::event::subscription::Subscriptions;
 use fnd_manifest::diagnostic::Diagnostic;
@@ -61,6 +64,8 @@ pub(crate) struct Functions {
     pub(crate) installer: Installer,
     pub(crate) versions: Versions,
     pub(crate) releases: releases::FunctionReleases,
+    /// The authors of functions that serve; absent: root.
+    authors: BTreeMap<FunctionName, Author>,
     pub(crate) routes: routes::FunctionRoutes,
     /// The table of the subscriptions that serve; absent: something has changed since it was made.
     subscriptions: Option<Rc<Subscriptions>>,
@@ -104,6 +109,7 @@ impl Functions {
             installer: Installer::default(),
             versions,
             releases: releases::FunctionReleases::default(),
+            authors: BTreeMap::new(),
             routes: routes::FunctionRoutes::default(),
             subscriptions: None,
             hooks: hooks::FunctionHooks::default(),

@@ -4,11 +4,12 @@
 use super::Functions;
 use crate::functions::catalog::Candidate;
 use crate::functions::registry::Function;
-use fnd_core::triggers::route::{Conflict, Owner, Owners, Routes};
+use fnd_core::access::Author;
+use fnd_core::triggers::route::{Conflict, Moved, Owner, Owners, Routes};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Manifest;
 use fnd_wire::ids::{FunctionName, Version};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// The routes of all functions.
@@ -24,30 +25,39 @@ pub(crate) struct FunctionRoutes {
 impl FunctionRoutes {
     /// Returns why a function cannot have its routes, if one of them is taken. It is installed again when
     /// routes are free.
-    pub(super) fn conflict(&mut self, candidate: &Candidate, manifest: &Manifest) -> Option<Diagnostic> {
+    pub(super) fn conflict(
+        &mut self,
+        candidate: &Candidate,
+        author: Author,
+        manifest: &Manifest,
+    ) -> Option<Diagnostic> {
         let name = &candidate.function;
         self.refused.remove(name);
-        let conflict = self.owners.conflict(name, &manifest.http)?;
+        let conflict = self.owners.conflict(name, author, &manifest.http)?;
         self.refused.insert(name.clone(), candidate.clone());
         Some(problem(name, &conflict))
     }
 
     /// Gives a function the routes of the versions that can serve, in place of those that it had. Returns the functions
-    /// to install again, because routes have become free.
+    /// to install again: those that were refused, because routes have become free, and by name those that lose a route.
     pub(super) fn set<'a>(
         &mut self,
         function: &FunctionName,
+        author: Author,
         versions: impl IntoIterator<Item = &'a Manifest>,
-    ) -> Vec<Candidate> {
+    ) -> (Vec<Candidate>, BTreeSet<FunctionName>) {
         let routes: Vec<_> = versions
             .into_iter()
             .flat_map(|manifest| manifest.http.clone())
             .collect();
         self.changed(function, !routes.is_empty());
-        if self.owners.set(function, &routes) {
-            return std::mem::take(&mut self.refused).into_values().collect();
-        }
-        Vec::new()
+        let Moved { freed, displaced } = self.owners.set(function, author, &routes);
+        let free = if freed {
+            std::mem::take(&mut self.refused)
+        } else {
+            BTreeMap::new()
+        };
+        (free.into_values().collect(), displaced)
     }
 
     /// Makes the table anew before it is used next, if a function has or had routes: a table of ten thousand routes takes
@@ -58,6 +68,22 @@ impl FunctionRoutes {
 }
 
 impl Functions {
+    /// Gives a function the routes of its versions, or none if it is gone, and has those installed again for which that
+    /// changes something.
+    pub(super) fn set_routes(&mut self, function: &FunctionName, author: Author) {
+        let known = self.registry.get(function);
+        let versions = known
+            .into_iter()
+            .flat_map(|known| known.newest.iter().chain(&known.before));
+        let manifests = versions.map(|serving| &*serving.manifest);
+        let (mut again, displaced) = self.routes.set(function, author, manifests);
+        for name in &displaced {
+            tracing::warn!("{name}  it loses a route: a function of root, `{function}`, has it now");
+            again.extend(self.registry.get(name).map(|known| known.candidate.clone()));
+        }
+        self.installer.want(again);
+    }
+
     /// Sets the path of `[http] events`, which no function can have. If it has changed, functions that have it, or that
     /// were refused for a route, are installed again.
     pub(crate) fn set_events_path(&mut self, path: Option<&str>) {
@@ -85,11 +111,11 @@ impl Functions {
             let serving = function.serving(version(name));
             let manifest = serving.map(|serving| &serving.manifest);
             manifest.into_iter().flat_map(|manifest| {
-                // A version from before the path became the address of events still serves, without this route.
+                // A version from before another owner got the route still serves, without it.
                 let routes = manifest
                     .http
                     .iter()
-                    .filter(|route| !self.routes.owners.is_of_events(route));
+                    .filter(|route| self.routes.owners.serves(self.author(name), route));
                 routes.map(|route| (name.clone(), route.clone(), manifest.limits.body))
             })
         });
@@ -105,10 +131,18 @@ fn problem(function: &FunctionName, conflict: &Conflict) -> Diagnostic {
         path,
         host,
         owner,
+        is_same,
     } = conflict;
     let host = host.as_deref().map(|host| format!(" of {host}")).unwrap_or_default();
     let method = method.as_str();
     let (message, help) = match owner {
+        Owner::Function(owner) if !is_same => (
+            format!(
+                "the route {method} {path}{host} of `{function}` overlaps with one of `{owner}`, a function of somebody else, and would \
+                 get or hide requests that are meant for it"
+            ),
+            "give the route a path that no route of other people can match, or a host of its own; `fndctl routes` shows them",
+        ),
         Owner::Function(owner) => (
             format!("`{function}` and `{owner}` both have the route {method} {path}{host}; `{owner}` keeps it"),
             "give one of the two another path, method or host",

@@ -8,6 +8,7 @@ use fnd_manifest::diagnostic::{Diagnostic, Place};
 use fnd_manifest::judge::Verdict;
 use fnd_wire::frame::Installed;
 use fnd_wire::ids::{FunctionName, Version};
+use std::path::Path;
 
 /// How many lines of the output are shown with the function.
 const LINES: usize = 5;
@@ -23,6 +24,10 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) now_ms: u64,
     /// The functions directories.
     pub(crate) dirs: &'a [String],
+    /// The one of them that has the uploads.
+    pub(crate) uploads: &'a Path,
+    /// The daemon's own user, if a person runs it.
+    pub(crate) own_uid: Option<u32>,
     /// Whether the running spawner can prepare checks.
     pub(crate) can_check: bool,
 }

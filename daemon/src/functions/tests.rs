@@ -3,6 +3,7 @@ use crate::functions::catalog::{Candidate, CatalogEvent, Places, Rules};
 use crate::functions::install::{Change, Judged, read_document};
 use crate::functions::registry::Registry;
 use crate::functions::syntax::Circumstances;
+use fnd_core::access::Author;
 use fnd_manifest::judge::{Judge, Verdict};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, Problem, Refused, Request};
@@ -66,12 +67,16 @@ fn document_of(name: &FunctionName, code: &str) -> Bytes {
     verdict.function.function.function.verdict.document
 }
 
-const NODE: Circumstances<'_> = Circumstances {
-    host: "node",
-    now_ms: 0,
-    dirs: &[],
-    can_check: true,
-};
+fn node() -> Circumstances<'static> {
+    Circumstances {
+        host: "node",
+        now_ms: 0,
+        dirs: &[],
+        uploads: std::path::Path::new(""),
+        own_uid: None,
+        can_check: true,
+    }
+}
 
 fn installed(name: &FunctionName) -> Installed {
     Installed {
@@ -118,8 +123,8 @@ fn equal_manifests_are_stored_once_and_shown_with_their_own_entry() {
     let [a, b] = ["a", "b"].map(|name| Arc::clone(&serving(name).manifest));
     assert!(Arc::ptr_eq(&a, &b));
     assert!(Arc::ptr_eq(
-        &registry.rules(&a, NODE.host),
-        &registry.rules(&b, NODE.host)
+        &registry.rules(&a, node().host),
+        &registry.rules(&b, node().host)
     ));
 }
 
@@ -166,7 +171,7 @@ async fn a_script_that_runs_as_it_is_there_waits_until_the_directories_are_quiet
     let (mut functions, _dir) = functions();
     functions.catalog_event(CatalogEvent::Changed(vec![candidate("x")]));
     let name = ask(&mut functions);
-    let change = functions.installed(1, installed(&name), |_| None, NODE);
+    let change = functions.installed(1, installed(&name), |_| None, node());
     let Some(Change::Installed(event, _)) = change else {
         panic!("{change:?}");
     };
@@ -220,7 +225,7 @@ async fn whoever_waits_for_a_scan_waits_for_what_it_saw() {
     assert!(matches!(changes[..], [Change::Rescanned]));
     assert!(!functions.wake_settled(false), "one is to be installed");
     let name = ask(&mut functions);
-    functions.installed(1, installed(&name), |_| None, NODE);
+    functions.installed(1, installed(&name), |_| None, node());
     assert!(!functions.wake_settled(true), "the configuration is not read");
     assert!(settled.try_recv().is_err());
     assert!(functions.wake_settled(false));
@@ -248,7 +253,7 @@ async fn a_problem_is_in_the_report_of_one_reload() {
     );
     functions.catalog_event(CatalogEvent::Changed(vec![candidate("x")]));
     ask(&mut functions);
-    functions.installed(1, installed(&name), |_| None, NODE);
+    functions.installed(1, installed(&name), |_| None, node());
     let report = functions.report(&before);
     assert_eq!((report.applied, report.still_invalid.len()), (vec![name.clone()], 0));
     let before = functions.versions_now();
@@ -304,7 +309,9 @@ async fn an_edit_of_a_function_without_routes_leaves_the_table_of_routes() {
         let verdict: Verdict = read_document(&document_of(&candidate.function, code)).unwrap();
         let manifest = verdict.manifest.clone();
         functions.registry.installed(candidate.clone(), &answer, verdict, None);
-        functions.routes.set(&candidate.function, manifest.as_ref());
+        functions
+            .routes
+            .set(&candidate.function, Author::Root, manifest.as_ref());
     };
     let paths = |functions: &mut Functions| functions.route_table(|_| None);
     const AT_X: &str = "# /// fnd\n# [[http]]\n# path = \"/x\"\n# auth = \"none\"\n# ///\necho\n";

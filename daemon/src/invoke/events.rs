@@ -2,10 +2,9 @@
 
 use super::refusal::rejected;
 use crate::buffers::Buffers;
-use crate::control::backend::{EventBackend, EventOutcome, NewEvent, NotPublished};
+use crate::control::backend::{EventBackend, EventOrigin, EventOutcome, NewEvent, NotPublished};
 use crate::http::request::{Request, short};
 use crate::http::response::{Answered, Refusal, internal, json, refuse, refuse_for_now};
-use fnd_core::access::Reach;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{BatchAccepted, EventAccepted};
 use fnd_core::data::Data;
@@ -50,7 +49,7 @@ impl Emitter {
 pub(crate) async fn accept(
     backend: &dyn EventBackend,
     buffers: &Arc<Buffers>,
-    reach: &Reach,
+    origin: EventOrigin,
     (request, body): (&Request, Data),
     (trace, emitter): (Option<Trace>, Option<Emitter>),
 ) -> Result<Answered, Refusal> {
@@ -90,7 +89,7 @@ pub(crate) async fn accept(
         depth,
         ..new_event(event, trace.as_ref(), (&body, held))
     });
-    let published = backend.publish(new.collect(), reach.clone()).await;
+    let published = backend.publish(new.collect(), origin).await;
     let published = published.map_err(|problem| not_published(problem, is_batch))?;
     let accepted = ids.into_iter().zip(published);
     let accepted: Vec<_> = accepted

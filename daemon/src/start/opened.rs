@@ -87,7 +87,8 @@ impl Opened {
             marks: places.run_dir.join("marks"),
         };
         let found = sender.clone();
-        let catalog = Catalog::start(catalog_places, connected.current.catalog_rules(), move |event| {
+        let rules = connected.current.catalog_rules(places.uploads());
+        let catalog = Catalog::start(catalog_places, rules, move |event| {
             let _ = found.send(Message::Catalog(event)); // fnd is stopping
         })?;
         Ok(Self {

@@ -5,16 +5,17 @@
 //! A wrong one is not remembered. An unknown user costs as much as a known one.
 
 use crate::clock::monotonic;
+use crate::http::connections::Owner;
 use argon2::{Algorithm, Params, Version};
 use fnd_core::triggers::credentials::{Argon2, Denied, Login, PasswordHash};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Logins that wait for the thread. Each may take a second, so that more would only wait in vain: they are refused.
+/// Logins that wait for the thread. Each may take a second, so that more would only wait in vain: they are refused. A caller
+/// with few logins takes the place of one with many, so that nobody locks out the others.
 const WAITING_MAX: usize = 16;
 /// How long a login that held is recognized.
 const REMEMBER: Duration = Duration::from_mins(5);
@@ -33,7 +34,7 @@ pub enum Refused {
 /// Verifies logins; clones share one thread, which ends when the last clone is dropped.
 #[derive(Clone)]
 pub struct Passwords {
-    jobs: SyncSender<Job>,
+    jobs: Arc<Ending>,
     verified: Arc<Mutex<Verified>>,
     /// Of this process, so that the marks say nothing to others.
     key: [u8; 32],
@@ -42,7 +43,98 @@ pub struct Passwords {
 struct Job {
     login: Login,
     mark: [u8; 32],
+    from: Owner,
     answer: oneshot::Sender<bool>,
+}
+
+/// The logins that wait.
+struct Jobs {
+    waiting: Mutex<Waiting>,
+    more: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    jobs: VecDeque<Job>,
+    /// The caller whose login was taken last.
+    last: Option<Owner>,
+    /// No more logins come.
+    is_over: bool,
+}
+
+impl Waiting {
+    /// Adds a login; where there is no room, in place of the newest one of the caller with the most.
+    fn add(&mut self, job: Job) -> Result<(), Refused> {
+        if self.is_over {
+            return Err(Refused::Busy);
+        }
+        self.jobs.retain(|waiting| !waiting.answer.is_closed());
+        if self.jobs.len() >= WAITING_MAX {
+            let count = |from: Owner| self.jobs.iter().filter(|job| job.from == from).count();
+            let greedy = self.jobs.iter().map(|job| job.from).max_by_key(|from| count(*from));
+            // With its new one a caller has no more than the other one has left.
+            let greedy = greedy.filter(|greedy| count(*greedy) > count(job.from) + 1);
+            let newest = greedy.and_then(|greedy| self.jobs.iter().rposition(|job| job.from == greedy));
+            // Its caller hears that too many wait.
+            drop(
+                newest
+                    .and_then(|newest| self.jobs.remove(newest))
+                    .ok_or(Refused::Busy)?,
+            );
+        }
+        self.jobs.push_back(job);
+        Ok(())
+    }
+
+    /// Takes the oldest login of another caller than the last one, or else the oldest.
+    fn take(&mut self) -> Option<Job> {
+        let other = self.jobs.iter().position(|job| Some(job.from) != self.last);
+        let job = self.jobs.remove(other.unwrap_or(0))?;
+        self.last = Some(job.from);
+        Some(job)
+    }
+}
+
+impl Jobs {
+    fn new() -> Self {
+        Self {
+            waiting: Mutex::default(),
+            more: Condvar::new(),
+        }
+    }
+
+    fn add(&self, job: Job) -> Result<(), Refused> {
+        lock(&self.waiting).add(job)?;
+        self.more.notify_one();
+        Ok(())
+    }
+
+    /// Waits for a login; nothing if no more come.
+    fn next(&self) -> Option<Job> {
+        let mut waiting = lock(&self.waiting);
+        loop {
+            if let Some(job) = waiting.take() {
+                return Some(job);
+            }
+            if waiting.is_over {
+                return None;
+            }
+            waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Ends the thread when the last clone of [`Passwords`] is dropped, and refuses all logins when the thread has panicked.
+struct Ending(Arc<Jobs>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let mut waiting = lock(&self.0.waiting);
+        waiting.is_over = true;
+        waiting.jobs.clear();
+        drop(waiting);
+        self.0.more.notify_one();
+    }
 }
 
 impl Passwords {
@@ -54,29 +146,37 @@ impl Passwords {
         let mut key = [0; 32];
         // 256 bytes and less are given whole (getrandom(2)).
         rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
-        let (jobs, waiting) = sync_channel(WAITING_MAX);
+        let jobs = Arc::new(Jobs::new());
+        let waiting = Arc::clone(&jobs);
         let verified = Arc::new(Mutex::new(Verified::default()));
         let own = Arc::clone(&verified);
-        std::thread::Builder::new()
-            .name("passwords".into())
-            .spawn(move || run(&waiting, &own))?;
-        Ok(Self { jobs, verified, key })
+        std::thread::Builder::new().name("passwords".into()).spawn(move || {
+            let _ending = Ending(Arc::clone(&waiting));
+            run(&waiting, &own);
+        })?;
+        Ok(Self {
+            jobs: Arc::new(Ending(jobs)),
+            verified,
+            key,
+        })
     }
 
-    /// Verifies a login.
+    /// Verifies a login of a caller.
     ///
     /// # Errors
     /// [`Refused`].
-    pub async fn check(&self, login: Login) -> Result<(), Refused> {
+    pub async fn check(&self, login: Login, from: Owner) -> Result<(), Refused> {
         let mark = login.mark(&self.key);
         if lock(&self.verified).has(&mark, monotonic()) {
             return Ok(());
         }
         let (answer, holds) = oneshot::channel();
-        // If the thread has ended by a panic, no login can be computed either.
-        self.jobs
-            .try_send(Job { login, mark, answer })
-            .map_err(|_| Refused::Busy)?;
+        self.jobs.0.add(Job {
+            login,
+            mark,
+            from,
+            answer,
+        })?;
         match holds.await {
             Ok(true) => Ok(()),
             Ok(false) => Err(Refused::Denied(Denied::WrongPassword)),
@@ -85,8 +185,11 @@ impl Passwords {
     }
 }
 
-fn run(waiting: &Receiver<Job>, verified: &Mutex<Verified>) {
-    while let Ok(Job { login, mark, answer }) = waiting.recv() {
+fn run(waiting: &Jobs, verified: &Mutex<Verified>) {
+    while let Some(Job {
+        login, mark, answer, ..
+    }) = waiting.next()
+    {
         // The caller has gone.
         if answer.is_closed() {
             continue;
@@ -101,8 +204,8 @@ fn run(waiting: &Receiver<Job>, verified: &Mutex<Verified>) {
     }
 }
 
-fn lock(verified: &Mutex<Verified>) -> std::sync::MutexGuard<'_, Verified> {
-    verified.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Computes the hash of each line of the user, also after one holds.
@@ -210,7 +313,11 @@ mod tests {
             ] {
                 // The second time without a hash.
                 for _ in 0..2 {
-                    assert_eq!(passwords.check(login(USERS, user, password)).await, Ok(()), "{user}");
+                    assert_eq!(
+                        passwords.check(login(USERS, user, password), Owner::Exempt).await,
+                        Ok(()),
+                        "{user}"
+                    );
                 }
             }
             for (user, password) in [
@@ -226,7 +333,11 @@ mod tests {
                 ("Empty", ""),
             ] {
                 for _ in 0..2 {
-                    assert_eq!(passwords.check(login(USERS, user, password)).await, WRONG, "{user}");
+                    assert_eq!(
+                        passwords.check(login(USERS, user, password), Owner::Exempt).await,
+                        WRONG,
+                        "{user}"
+                    );
                 }
             }
         });
@@ -239,11 +350,11 @@ mod tests {
         let (users, other) = USERS.split_once("new:").unwrap();
         let changed = users.replace("a:$2a$06$m0", "a:$2a$06$m1");
         runtime().block_on(async {
-            assert_eq!(passwords.check(login(users, "a", "a")).await, Ok(()));
-            assert_eq!(passwords.check(login(&changed, "a", "a")).await, WRONG);
+            assert_eq!(passwords.check(login(users, "a", "a"), Owner::Exempt).await, Ok(()));
+            assert_eq!(passwords.check(login(&changed, "a", "a"), Owner::Exempt).await, WRONG);
             let without = format!("new:{other}");
-            assert_eq!(passwords.check(login(&without, "a", "a")).await, WRONG);
-            assert_eq!(passwords.check(login(users, "a", "a")).await, Ok(()));
+            assert_eq!(passwords.check(login(&without, "a", "a"), Owner::Exempt).await, WRONG);
+            assert_eq!(passwords.check(login(users, "a", "a"), Owner::Exempt).await, Ok(()));
         });
     }
 
@@ -267,19 +378,23 @@ mod tests {
         assert_eq!(verified.0.len(), 1);
     }
 
+    fn address(n: u8) -> Owner {
+        Owner::of([192, 0, 2, n].into())
+    }
+
     #[test]
     fn logins_beyond_those_that_wait_are_refused() {
         // Nothing takes the jobs.
-        let (jobs, waiting) = sync_channel(WAITING_MAX);
+        let jobs = Arc::new(Jobs::new());
+        let waiting = Arc::clone(&jobs);
         let passwords = Passwords {
-            jobs,
+            jobs: Arc::new(Ending(jobs)),
             verified: Arc::default(),
             key: [7; 32],
         };
         {
-            let mut checks: Vec<_> = (0..=WAITING_MAX)
-                .map(|n| Box::pin(passwords.check(login(USERS, "a", &n.to_string()))))
-                .collect();
+            let check = |n: usize, from| Box::pin(passwords.check(login(USERS, "a", &n.to_string()), from));
+            let mut checks: Vec<_> = (0..=WAITING_MAX).map(|n| check(n, address(1))).collect();
             let last = checks.pop().unwrap();
             for check in &mut checks {
                 assert_eq!(check.now_or_never(), None);
@@ -291,5 +406,39 @@ mod tests {
         let verified = Mutex::default();
         run(&waiting, &verified);
         assert!(lock(&verified).0.is_empty());
+    }
+
+    /// One caller with many logins does not lock out the others.
+    #[test]
+    fn a_caller_with_few_logins_takes_the_place_of_one_with_many() {
+        let mut waiting = Waiting::default();
+        let mut answers = Vec::new();
+        let mut add = |waiting: &mut Waiting, from| {
+            let (answer, answered) = oneshot::channel();
+            let added = waiting.add(Job {
+                login: login(USERS, "a", "a"),
+                mark: [0; 32],
+                from,
+                answer,
+            });
+            answers.push(answered);
+            added
+        };
+        for _ in 0..WAITING_MAX {
+            assert_eq!(add(&mut waiting, address(1)), Ok(()));
+        }
+        assert_eq!(add(&mut waiting, address(1)), Err(Refused::Busy));
+        assert_eq!(add(&mut waiting, address(2)), Ok(()));
+        assert_eq!(add(&mut waiting, address(3)), Ok(()));
+        assert_eq!(waiting.jobs.len(), WAITING_MAX);
+        // They come next, not behind all of the first one.
+        let taken: Vec<_> = (0..4).map(|_| waiting.take().unwrap().from).collect();
+        assert_eq!(taken, [1, 2, 1, 3].map(address));
+        // Callers with equally many do not push each other out.
+        let mut waiting = Waiting::default();
+        for n in 0..WAITING_MAX {
+            assert_eq!(add(&mut waiting, address(u8::try_from(n).unwrap())), Ok(()));
+        }
+        assert_eq!(add(&mut waiting, address(99)), Err(Refused::Busy));
     }
 }

@@ -3,11 +3,16 @@
 
 use fnd_manifest::check::{Checked, Disk, Files, check, judge};
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::foreign::{self, yaml};
 use fnd_manifest::function::listing::{Entry, EntryKind};
 use fnd_wire::archive::{Format, Refusal};
 use fnd_wire::ids::FunctionName;
+use fnd_wire::naming::is_foreign;
 use fnd_wire::plan::JudgedFile;
 use std::path::Path;
+
+/// Most functions that an upload should not make and that are named.
+const OTHERS_MAX: usize = 10;
 
 /// The files of the disk, which never count as trusted: an uploaded manifest cannot grant itself more.
 struct Untrusted;
@@ -46,11 +51,15 @@ pub(crate) fn problems(
         return Vec::new();
     };
     let (staged, root) = (staged.display().to_string(), root.display().to_string());
-    let checked = check(&judge, &Untrusted, &staged);
-    let mut problems: Vec<Diagnostic> = checked.all().cloned().collect();
-    let is_it = checked.verdicts.iter().any(|verdict| verdict.function == *function);
-    if !is_it && !problems.iter().any(Diagnostic::is_error) {
-        problems.push(unclaimed(&checked));
+    let mut problems = others(function, &staged);
+    // Each function of a file is judged with all of it, so a file of many would cost much.
+    if problems.is_empty() {
+        let checked = check(&judge, &Untrusted, &staged);
+        problems.extend(checked.all().cloned());
+        let is_it = checked.verdicts.iter().any(|verdict| verdict.function == *function);
+        if !is_it && !problems.iter().any(Diagnostic::is_error) {
+            problems.push(unclaimed(&checked));
+        }
     }
     for problem in &mut problems {
         let texts = [problem.file.as_mut(), problem.help.as_mut(), Some(&mut problem.message)];
@@ -60,6 +69,36 @@ pub(crate) fn problems(
             .for_each(|text| *text = text.replace(&staged, &root));
     }
     problems
+}
+
+/// Returns the problems of a file that makes functions which it is not named for: its sender may perhaps not change them, and
+/// they would have no upload of their own.
+fn others(function: &FunctionName, staged: &str) -> Vec<Diagnostic> {
+    let directory = match function.group() {
+        Some(group) => format!("{staged}/{group}"),
+        None => staged.to_owned(),
+    };
+    let own = function.as_str().rsplit('/').next().unwrap_or_default();
+    let entries = Disk.list(&directory).unwrap_or_default().into_iter();
+    let names = entries.filter_map(|entry| String::from_utf8(entry.name).ok());
+    let mut problems = Vec::new();
+    for name in names.filter(|name| is_foreign(name)) {
+        let path = format!("{directory}/{name}");
+        let Ok(bytes) = Disk.read(&path, yaml::FILE_MAX + 1) else {
+            continue; // judging it says why
+        };
+        if let foreign::Listed::Functions(found) = foreign::listed(&path, &bytes) {
+            let others = found.iter().filter(|other| *other != own).take(OTHERS_MAX);
+            problems.extend(others.map(|other| another(function, other).in_file(&path)));
+        }
+    }
+    problems
+}
+
+fn another(function: &FunctionName, other: &str) -> Diagnostic {
+    let message = format!("the upload of `{function}` also makes the function `{other}`");
+    let help = format!("upload `{other}` by itself; `fndctl deploy FILE.yaml` uploads each function of a file");
+    Diagnostic::error("other-function", message).with_help(&help)
 }
 
 fn unclaimed(checked: &Checked) -> Diagnostic {

@@ -3,7 +3,7 @@
 //! An upload of `ops/backup` lives in `.staging/ops.backup`, which the catalog ignores:
 //!
 //! ```text
-//! new/          the new files                              ─┐ swap: the files in place go to old.part, which is renamed
+//! new/          the new files, and who sent them           ─┐ swap: the files in place go to old.part, which is renamed
 //! old.part/     files before them, not all of them yet      │ to old, and then the new ones go into their place
 //! old/          all files before them                      ─┘
 //! ```
@@ -12,9 +12,9 @@
 //! do after a kill: with `old`, the files in place are new ones; with `old.part`, they are those before.
 
 use fnd_wire::ids::FunctionName;
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The directory of uploads that are under way; its name begins with a dot, so it is no group.
@@ -32,11 +32,12 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    /// Makes the directory for an upload of a function; `root` is the directory of uploads.
+    /// Makes the directory for an upload of a function; `root` is the directory of uploads, `uploader` the user who sends it;
+    /// absent: the function is removed.
     ///
     /// # Errors
-    /// A directory cannot be made.
-    pub(crate) fn begin(root: &Path, function: &FunctionName) -> io::Result<Self> {
+    /// A directory or file cannot be made.
+    pub(crate) fn begin(root: &Path, function: &FunctionName, uploader: Option<u32>) -> io::Result<Self> {
         let staged = Self {
             root: root.to_owned(),
             function: function.clone(),
@@ -48,6 +49,12 @@ impl Staged {
         make(&staged.place, 0o700)?;
         make(&staged.place.join("new"), 0o700)?;
         make(&staged.files(), 0o700)?;
+        if let Some(uid) = uploader {
+            let path = staged.files().join(uploader_file(function));
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(path)?;
+            file.write_all(format!("{uid}\n").as_bytes())?;
+            file.sync_all()?;
+        }
         Ok(staged)
     }
 
@@ -147,13 +154,37 @@ impl Staged {
     }
 }
 
+/// Returns the name of the file that has the uid of a function's uploader. It begins with a dot, so it is no function, and
+/// is exchanged together with the files.
+fn uploader_file(function: &FunctionName) -> String {
+    let part = function.as_str().rsplit('/').next().unwrap_or_default();
+    format!(".{part}.uploader")
+}
+
+/// Returns the user who has uploaded the files of a function; absent: it was another fnd that did not remember it.
+pub(crate) fn uploader(root: &Path, function: &FunctionName) -> Option<u32> {
+    let path = in_group(root, function).join(uploader_file(function));
+    match fs::read_to_string(&path) {
+        Ok(text) => text.trim_end().parse().ok(),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => {
+            tracing::error!(
+                "failed to read who has uploaded `{function}`, in `{}`: {error}",
+                path.display()
+            );
+            None
+        }
+    }
+}
+
 /// Returns the files of a function that are in place in the directory of uploads.
 ///
 /// # Errors
 /// The directory cannot be read.
 pub(crate) fn in_place(root: &Path, function: &FunctionName) -> io::Result<Vec<PathBuf>> {
     let target = in_group(root, function);
-    let names = own(&target, function)?;
+    let mut names = own(&target, function)?;
+    names.retain(|name| !name.starts_with('.'));
     Ok(names.into_iter().map(|name| target.join(name)).collect())
 }
 
@@ -187,12 +218,17 @@ fn in_group(root: &Path, function: &FunctionName) -> PathBuf {
         .map_or_else(|| root.to_owned(), |group| root.join(group))
 }
 
-/// Returns the names of the files of a function in a directory: those with its name before the first dot.
+/// Returns the names of the files of a function in a directory: those with its name before the first dot, and the one with its
+/// uploader.
 fn own(target: &Path, function: &FunctionName) -> io::Result<Vec<String>> {
     let part = function.as_str().rsplit('/').next().unwrap_or_default();
     let mut found = names(target)?;
+    let uploader = uploader_file(function);
     found.retain(|name| {
         let path = target.join(name);
+        if *name == uploader {
+            return true;
+        }
         if name == part {
             // A directory without a manifest is a group.
             return !path.is_dir() || path.join("function.toml").exists();

@@ -414,7 +414,8 @@ impl<'d> Making<'_, 'd> {
                     keys.push(("auth", format!("basic:{name}").into(), Some(item.field())));
                 }
             }
-            None => keys.push(("auth", "none".into(), None)),
+            // As there, where the function may check a token itself.
+            None => keys.extend([("auth", "none".into(), None), ("authorization", true.into(), None)]),
         }
         if let Some(cors) = get("cors-enable")
             && cors.boolean(&mut self.report) == Some(true)

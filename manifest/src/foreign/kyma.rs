@@ -508,6 +508,8 @@ impl<'d> Making<'_, 'd> {
                 .map(|methods| ("methods", methods.toml(), Some(methods.field()))),
         );
         keys.push(("auth", "none".into(), None));
+        // As there, where the function may check a token itself.
+        keys.push(("authorization", true.into(), None));
         self.made.manifest.push("http", keys);
     }
 }

@@ -55,6 +55,21 @@ pub enum Listed {
     Broken,
 }
 
+impl Listed {
+    /// Returns what an upload of the function `name` may make of its file: that function and no other one, because its
+    /// sender may perhaps not change the others.
+    #[must_use]
+    pub fn of_upload(self, name: &str) -> Self {
+        match self {
+            Self::Functions(mut names) => {
+                names.retain(|found| found == name);
+                Self::Functions(names)
+            }
+            Self::Other | Self::Broken => self,
+        }
+    }
+}
+
 /// Finds the functions in a file. One without a name that fnd could have counts as a function of the file's own name, so
 /// that somebody hears of it.
 #[must_use]

@@ -14,6 +14,8 @@ pub const FILE_MAX: usize = 2 << 20;
 const DEPTH_MAX: usize = 32;
 /// Most values of a file, with those that aliases repeat.
 const NODES_MAX: usize = 200_000;
+/// Most entries of a map: some of what reads them takes a time that grows with the square of their number.
+const ENTRIES_MAX: usize = 1_000;
 /// Most documents in a file.
 const DOCUMENTS_MAX: usize = 1_000;
 /// Most aliases in a file.
@@ -190,6 +192,11 @@ impl<'de> Visitor<'de> for AnyVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Any, A::Error> {
         let mut entries = Vec::new();
         while let Some((key, value)) = map.next_entry::<Spanned<Key>, Spanned<Any>>()? {
+            if entries.len() >= ENTRIES_MAX {
+                return Err(serde::de::Error::custom(format_args!(
+                    "a map has more than {ENTRIES_MAX} entries"
+                )));
+            }
             // The place of an entry is its key: a text of several lines begins far from its name.
             let (at, value) = (at(key.referenced), value.value.0);
             entries.push((key.value.0, Node { at, value }));
@@ -275,6 +282,10 @@ mod tests {
             aliases.push_str(&format!("{two}: &{two} [{}]\n", vec![format!("*{one}"); 10].join(",")));
         }
         assert!(documents("f.yaml", aliases.as_bytes()).is_err());
+        let entries = |count: usize| (0..count).map(|n| format!("k{n}: 1\n")).collect::<String>();
+        assert!(documents("f.yaml", entries(ENTRIES_MAX).as_bytes()).is_ok());
+        let many = documents("f.yaml", entries(ENTRIES_MAX + 1).as_bytes()).unwrap_err();
+        assert!(many.message.contains("more than 1000 entries"), "{many:?}");
         let deep = "[".repeat(100_000);
         assert!(documents("f.yaml", deep.as_bytes()).is_err());
         let deep: String = (0..1000).map(|level| format!("{}a:\n", " ".repeat(level))).collect();

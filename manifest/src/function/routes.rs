@@ -63,6 +63,10 @@ pub(super) fn check(routes: &[HttpRoute], own: &Table, subject: &Subject<'_>, re
             let message = "`strip` is for programs that serve HTTP themselves (`mode = \"http\"`)".to_owned();
             wrong("strip", impossible, message, "remove it");
         }
+        if route.authorization && !route.auth.0.is_empty() {
+            let message = "`authorization` is for routes with `auth = \"none\"`: on this one, the header is the credential that fnd checks";
+            wrong("authorization", impossible, message.to_owned(), "remove it");
+        }
         if let Some(answer) = &route.answer {
             if !route.r#async {
                 let message = "`answer` has no effect without `async`: the function gives the answer itself".to_owned();

@@ -116,6 +116,7 @@ impl Judge {
                 compiled,
                 checkable,
                 says_on_load: own.contains_key("on_load"),
+                trusted: super::is_trusted(function),
                 diagnostics: report.problems,
             },
         }

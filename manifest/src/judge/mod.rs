@@ -87,6 +87,9 @@ pub struct Verdict {
     /// Whether the function's own manifest says whether it runs by itself.
     #[serde(default)]
     pub says_on_load: bool,
+    /// Whether root owns all of its files. Not so from the judge of an older fnd.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trusted: bool,
     /// The problems, in the order of the file. An error among them refuses the function.
     pub diagnostics: Vec<Diagnostic>,
 }

@@ -35,6 +35,7 @@ fn table() -> Routes {
             per: Per::All,
             response: Response::Result,
             strip: false,
+            authorization: false,
             fetches: false,
         };
         let function = format!("f{number}").parse().expect("a name");

@@ -1,6 +1,7 @@
 //! Credentials: who may call, and the one answer for all others.
 
 use super::*;
+use fnd_tests::require;
 use fnd_tests::wait::unix_ms;
 /// Returns the time in seconds since 1970.
 fn now() -> u64 {
@@ -154,18 +155,61 @@ fn a_password_is_checked_by_its_hash() {
 }
 
 #[test]
-fn credentials_that_fnd_has_checked_are_not_passed_on() {
+fn only_a_function_that_asks_for_it_gets_the_authorization_of_an_open_route() {
     let site = Site::start("", &[("tok", "t-1\n")]);
     let code = "printf '%s|%s' \"$HTTP_AUTHORIZATION\" \"$HTTP_X_GITLAB_TOKEN\"\n";
     let both = format!(
-        "{}{}",
+        "{}{}{}",
         route("/checked", "[\"token:tok\", \"gitlab:tok\"]", ""),
-        route("/open", "\"none\"", "")
+        route("/open", "\"none\"", ""),
+        route("/asks", "\"none\"", "authorization = true")
     );
     site.script("echo", code, &both);
     let headers = [("authorization", "Bearer t-1"), ("x-gitlab-token", "t-1")];
     assert_eq!(site.call("POST", "/checked", &headers, "").text(), "|");
-    assert_eq!(site.call("POST", "/open", &headers, "").text(), "Bearer t-1|t-1");
+    assert_eq!(site.call("POST", "/open", &headers, "").text(), "|t-1");
+    assert_eq!(site.call("POST", "/asks", &headers, "").text(), "Bearer t-1|t-1");
+    site.fnd.finish();
+}
+
+/// Saves a function that belongs to somebody else than root, complete at once.
+fn of_somebody_else(site: &Site, name: &str, text: &str) {
+    let part = site.fnd.path(&format!("{name}.part"));
+    fs::write(&part, text).unwrap();
+    std::os::unix::fs::chown(&part, Some(4321), Some(4321)).unwrap();
+    fs::rename(part, site.fnd.function_path(&format!("{name}.sh"))).unwrap();
+}
+
+/// Another author's more special path would get the requests of root's function, with their bodies and tokens.
+#[test]
+fn a_function_of_somebody_else_gets_no_request_that_is_meant_for_root() {
+    require!(root);
+    let site = Site::start("", &[("tok", "t-1\n")]);
+    let evil = |path: &str| {
+        format!(
+            "# /// fnd\n# on_load = false\n# [[http]]\n# path = \"{path}\"\n# auth = \"none\"\n# authorization = true\n# ///\necho \
+             evil\n"
+        )
+    };
+    let told = |name: &str| site.fnd.client().get(&format!("/v1/functions/{name}")).text();
+    let pay = |path: &str| site.call("POST", path, &[("authorization", "Bearer t-1")], "x");
+    // It comes first and serves, until root's function comes.
+    of_somebody_else(&site, "early", &evil("/pay/1"));
+    site.serves("early");
+    assert_eq!(pay("/pay/1").text().trim(), "evil");
+    site.script("pay", "echo root\n", &route("/pay/{order}", "\"token:tok\"", ""));
+    eventually("the route is root's", || told("early").contains("overlaps"));
+    assert_eq!(pay("/pay/1").text().trim(), "root");
+    // It comes later.
+    of_somebody_else(&site, "late", &evil("/{*rest}"));
+    eventually("it is refused", || told("late").contains("overlaps"));
+    assert_eq!(pay("/pay/2").text().trim(), "root");
+    // Other paths are free.
+    of_somebody_else(&site, "fine", &evil("/sale/1"));
+    site.serves("fine");
+    fs::remove_file(site.fnd.function_path("pay.sh")).unwrap();
+    fs::remove_file(site.fnd.function_path("pay.toml")).unwrap();
+    eventually("the path is free again", || pay("/pay/1").text().trim() == "evil");
     site.fnd.finish();
 }
 

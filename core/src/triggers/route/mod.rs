@@ -8,6 +8,7 @@
 //! - `conditions`: `when` and `idempotency`
 //! - `cors`: what pages of other origins may do
 //! - `forwarded`: the caller behind a proxy
+//! - `overlap`: routes that can get the same requests
 //! - `path`: the normal form of paths
 //! - `rate`: how many requests are accepted per time
 //! - `tree`: paths by segments
@@ -16,12 +17,14 @@ mod body;
 pub mod conditions;
 pub mod cors;
 pub mod forwarded;
+mod overlap;
 pub mod path;
 pub mod rate;
 #[cfg(test)]
 mod tests;
 mod tree;
 
+use crate::access::Author;
 use crate::recent::digest;
 use fnd_manifest::function::HttpRoute;
 use fnd_manifest::function::route::{Credential, Method, Scheme};
@@ -78,6 +81,15 @@ impl Route {
         path.get(..end).unwrap_or_default()
     }
 
+    /// Returns what is left of the path of a request without the segments of [`Self::prefix`]; the path is as it was sent,
+    /// where a segment may be longer than in the route, because its characters are escaped.
+    #[must_use]
+    pub fn rest<'p>(&self, raw_path: &'p str) -> &'p str {
+        let segments = self.prefix().matches('/').count();
+        let rest = raw_path.match_indices('/').nth(segments);
+        rest.and_then(|(at, _)| raw_path.get(at..)).unwrap_or("/")
+    }
+
     /// Says whether some credential covers the body.
     #[must_use]
     pub fn is_signed(&self) -> bool {
@@ -127,6 +139,8 @@ pub struct Conflict {
     pub host: Option<String>,
     /// What has the route.
     pub owner: Owner,
+    /// Whether it has the very same route, and not one that overlaps.
+    pub is_same: bool,
 }
 
 /// What has a route.
@@ -139,12 +153,35 @@ pub enum Owner {
 }
 
 /// Which function has which method, host and path. Two functions never have the same.
+///
+/// Root's functions come first: a function of another author gets no route that overlaps with one of theirs, so it neither
+/// takes their requests (with bodies and tokens) nor keeps them from having a route. Authors other than root must not do that to each
+/// other either; there the route that was there first stays.
 #[derive(Debug, Default)]
 pub struct Owners {
     /// Shape of the path of `[http] events`.
     events: Option<String>,
     owner: BTreeMap<Place, FunctionName>,
-    places: BTreeMap<FunctionName, BTreeSet<Place>>,
+    functions: BTreeMap<FunctionName, Owned>,
+    overlaps: overlap::Overlaps,
+}
+
+/// The routes of a function.
+#[derive(Debug)]
+struct Owned {
+    author: Author,
+    places: BTreeSet<Place>,
+    /// Hosts and shapes of all its routes, also of those that others have.
+    paths: Vec<(Option<String>, String)>,
+}
+
+/// What follows for other functions when one gets other routes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Whether a route has become free.
+    pub freed: bool,
+    /// Functions that lose a route to it.
+    pub displaced: BTreeSet<FunctionName>,
 }
 
 /// Host, shape of the path, and method.
@@ -171,43 +208,97 @@ impl Owners {
         self.events.as_ref().is_some_and(|events| *events == shape(&route.path))
     }
 
-    /// Returns the first route that `[http] events` or another function has already.
+    /// Returns the first route that `[http] events` or another function has already, or that overlaps with a route of
+    /// another author.
     #[must_use]
-    pub fn conflict(&self, function: &FunctionName, routes: &[HttpRoute]) -> Option<Conflict> {
+    pub fn conflict(&self, function: &FunctionName, author: Author, routes: &[HttpRoute]) -> Option<Conflict> {
         places(routes).find_map(|(place, route)| {
-            let owner = if self.is_of_events(route) {
-                Owner::Events
+            let (owner, is_same) = if self.is_of_events(route) {
+                (Owner::Events, true)
             } else {
-                Owner::Function(self.owner.get(&place).filter(|owner| *owner != function)?.clone())
+                let same = self.owner.get(&place).filter(|owner| *owner != function);
+                // Root's function gets it in any case.
+                let same = same.filter(|owner| author != Author::Root || self.author(owner) == Some(Author::Root));
+                let owner = same.or_else(|| self.overlapping(function, author, route))?;
+                (Owner::Function(owner.clone()), same.is_some())
             };
             Some(Conflict {
                 method: place.2,
                 path: route.path.clone(),
                 host: place.0,
                 owner,
+                is_same,
             })
         })
     }
 
-    /// Gives a function its routes in place of those that it had; routes of other functions stay with them. Returns
-    /// whether a route has become free.
-    pub fn set(&mut self, function: &FunctionName, routes: &[HttpRoute]) -> bool {
-        let before = self.places.remove(function).unwrap_or_default();
+    /// Says whether a route of a version that serves gets requests: it was free when the version was installed, but root's
+    /// functions and `[http] events` may have got it since. `author` is that of its function.
+    #[must_use]
+    pub fn serves(&self, author: Author, route: &HttpRoute) -> bool {
+        let mut overlapping = (author != Author::Root)
+            .then(|| self.overlaps.of(route))
+            .into_iter()
+            .flatten();
+        !self.is_of_events(route) && !overlapping.any(|other| self.author(other) == Some(Author::Root))
+    }
+
+    fn author(&self, function: &FunctionName) -> Option<Author> {
+        self.functions.get(function).map(|owned| owned.author)
+    }
+
+    /// Returns a function of another author whose route overlaps with one.
+    fn overlapping(&self, function: &FunctionName, author: Author, route: &HttpRoute) -> Option<&FunctionName> {
+        if author == Author::Root {
+            return None;
+        }
+        let mut others = self.overlaps.of(route).into_iter().filter(|other| *other != function);
+        others.find(|other| self.author(other).is_some_and(|other| other != author))
+    }
+
+    /// Gives a function its routes in place of those that it had. Routes of other functions stay with them, but those of
+    /// other authors do not stay if root is the author.
+    pub fn set(&mut self, function: &FunctionName, author: Author, routes: &[HttpRoute]) -> Moved {
+        let before = self.functions.remove(function);
+        let (before, paths) = before.map(|owned| (owned.places, owned.paths)).unwrap_or_default();
+        self.overlaps.remove(function, &paths);
         for place in &before {
             self.owner.remove(place);
         }
+        let mut moved = Moved::default();
+        if author == Author::Root {
+            let overlapping = routes.iter().flat_map(|route| self.overlaps.of(route));
+            let others = overlapping.filter(|other| self.author(other) != Some(Author::Root));
+            moved.displaced = others.cloned().collect();
+        }
         let mut own = BTreeSet::new();
         for (place, _) in places(routes) {
-            if !self.owner.contains_key(&place) {
-                self.owner.insert(place.clone(), function.clone());
+            let other = self.owner.get(&place).filter(|other| !moved.displaced.contains(*other));
+            if other.is_none() {
+                if let Some(other) = self.owner.insert(place.clone(), function.clone())
+                    && let Some(owned) = self.functions.get_mut(&other)
+                {
+                    owned.places.remove(&place);
+                }
                 own.insert(place);
             }
         }
-        let freed = !before.is_subset(&own);
-        if !own.is_empty() {
-            self.places.insert(function.clone(), own);
+        moved.freed = !before.is_subset(&own);
+        if !routes.is_empty() {
+            for route in routes {
+                self.overlaps.add(function, route);
+            }
+            let owned = Owned {
+                author,
+                places: own,
+                paths: routes
+                    .iter()
+                    .map(|route| (route.host.clone(), shape(&route.path)))
+                    .collect(),
+            };
+            self.functions.insert(function.clone(), owned);
         }
-        freed
+        moved
     }
 }
 

@@ -1,6 +1,7 @@
 //! The table of routes against a plain one.
 
 use super::*;
+use crate::access::Author;
 use fnd_manifest::function::route::{Credentials, Per, Response};
 use proptest::prelude::*;
 
@@ -19,6 +20,7 @@ fn entry(path: &str, methods: &[Method], auth: &[&str]) -> HttpRoute {
         per: Per::All,
         response: Response::Result,
         strip: false,
+        authorization: false,
         fetches: false,
     }
 }
@@ -142,24 +144,105 @@ fn a_route_keeps_its_identity_when_others_come() {
 }
 
 #[test]
+fn what_is_left_of_a_path_has_whole_segments() {
+    for (route, path, rest) in [
+        ("/files/{*rest}", "/files/a/b", "/a/b"),
+        ("/files/{*rest}", "/%66iles/a%2Fb", "/a%2Fb"),
+        ("/\u{e4} b/{*rest}", "/%C3%A4%20b/x", "/x"),
+        ("/\u{e4} b/{*rest}", "/%c3%a4%20b/x/", "/x/"),
+        ("/a/b/{id}/c", "/a/%62/7/c", "/7/c"),
+        ("/{*rest}", "/a/b", "/a/b"),
+        ("/files", "/files", "/"),
+        ("/files", "/%66%69les", "/"),
+        ("/", "/", "/"),
+    ] {
+        let route = Route::new((name("f"), entry(route, &[Method::Get], &[]), 0));
+        assert_eq!(route.rest(path), rest, "{path}");
+    }
+}
+
+#[test]
 fn two_functions_never_have_the_same_route() {
     let mut owners = Owners::default();
+    let root = Author::Root;
     let first = [entry("/u/{id}", &[Method::Get, Method::Put], &[])];
-    assert_eq!(owners.conflict(&name("first"), &first), None);
-    assert!(!owners.set(&name("first"), &first));
-    assert_eq!(owners.conflict(&name("first"), &first), None, "its own");
+    assert_eq!(owners.conflict(&name("first"), root, &first), None);
+    assert_eq!(owners.set(&name("first"), root, &first), Moved::default());
+    assert_eq!(owners.conflict(&name("first"), root, &first), None, "its own");
     let second = [entry("/u/{name}", &[Method::Post, Method::Put], &[])];
-    let conflict = owners.conflict(&name("second"), &second).unwrap();
+    let conflict = owners.conflict(&name("second"), root, &second).unwrap();
     assert_eq!(
         (conflict.method, conflict.path.as_str(), conflict.owner),
         (Method::Put, "/u/{name}", Owner::Function(name("first")))
     );
     let mut of_host = second.clone();
     of_host[0].host = Some("h".to_owned());
-    assert_eq!(owners.conflict(&name("second"), &of_host), None, "a host of its own");
-    assert!(!owners.set(&name("second"), &second), "nothing is freed");
-    assert!(owners.set(&name("first"), &[]));
-    assert_eq!(owners.conflict(&name("second"), &second), None, "it is free");
+    assert_eq!(
+        owners.conflict(&name("second"), root, &of_host),
+        None,
+        "a host of its own"
+    );
+    assert!(!owners.set(&name("second"), root, &second).freed, "nothing is freed");
+    assert!(owners.set(&name("first"), root, &[]).freed);
+    assert_eq!(owners.conflict(&name("second"), root, &second), None, "it is free");
+}
+
+/// One author's routes neither take the requests of another one nor keep them from being answered.
+#[test]
+fn routes_of_two_authors_do_not_overlap() {
+    const GET: &[Method] = &[Method::Get];
+    const POST: &[Method] = &[Method::Post];
+    let on = |host: Option<&str>, path: &str, methods: &[Method]| HttpRoute {
+        host: host.map(str::to_owned),
+        ..entry(path, methods, &[])
+    };
+    for (ours, theirs, overlaps) in [
+        (on(None, "/pay/{order}", POST), on(None, "/pay/1", POST), true),
+        (on(None, "/pay/{order}", POST), on(None, "/pay/{id}", GET), false),
+        // A path of its own hides the other methods: POST /pay/1 would be 405.
+        (on(None, "/pay/{order}", POST), on(None, "/pay/1", GET), true),
+        (on(None, "/pay/{*rest}", POST), on(None, "/pay/a/b", POST), true),
+        (on(None, "/pay/{*rest}", POST), on(None, "/pay", POST), false),
+        (on(None, "/pay/a/b", POST), on(None, "/{*rest}", POST), true),
+        (on(None, "/pay/{a}/x", POST), on(None, "/pay/y/{b}", POST), true),
+        (on(None, "/pay/{a}/x", POST), on(None, "/pay/y/z", POST), false),
+        (on(None, "/pay", POST), on(Some("h"), "/pay", POST), true),
+        (on(None, "/pay", POST), on(Some("h"), "/pay", GET), false),
+        (on(None, "/pay/{*rest}", POST), on(Some("h"), "/pay/1", GET), false),
+        (on(Some("h"), "/pay/{id}", POST), on(None, "/pay/1", POST), true),
+        (on(Some("h"), "/pay", POST), on(Some("i"), "/pay", POST), false),
+        (on(None, "/pay", GET), on(None, "/pay", &[Method::Head]), true),
+        (on(None, "/pay", POST), on(None, "/sale", POST), false),
+    ] {
+        let words = format!("{} {:?} {} {:?}", ours.path, ours.host, theirs.path, theirs.host);
+        let (ours, theirs) = ([ours], [theirs]);
+        let (us, them) = (name("ours"), name("theirs"));
+        for (one, two, is_refused) in [
+            (Author::Root, Author::User(7), overlaps),
+            (Author::User(7), Author::User(8), overlaps),
+            (Author::Root, Author::Unknown, overlaps),
+            (Author::User(7), Author::User(7), false),
+        ] {
+            let mut owners = Owners::default();
+            owners.set(&us, one, &ours);
+            let conflict = owners.conflict(&them, two, &theirs);
+            // Two functions with the very same route are refused in any case.
+            let is_refused = is_refused || conflict.as_ref().is_some_and(|conflict| conflict.is_same);
+            assert_eq!(conflict.is_some(), is_refused, "{words} {one:?} {two:?}");
+        }
+        // Root's function comes later: it gets its routes, and the other one loses them.
+        let mut owners = Owners::default();
+        owners.set(&them, Author::User(7), &theirs);
+        assert_eq!(owners.conflict(&us, Author::Root, &ours), None, "{words}");
+        let displaced = owners.set(&us, Author::Root, &ours).displaced;
+        assert_eq!(displaced.contains(&them), overlaps, "{words}");
+        assert_eq!(owners.serves(Author::User(7), &theirs[0]), !overlaps, "{words}");
+        assert!(owners.serves(Author::Root, &ours[0]), "{words}");
+        // When root's function is gone, the route is free again.
+        owners.set(&us, Author::Root, &[]);
+        assert!(owners.serves(Author::User(7), &theirs[0]), "{words}");
+        assert_eq!(owners.conflict(&name("third"), Author::User(7), &ours), None, "{words}");
+    }
 }
 
 #[test]
@@ -176,7 +259,7 @@ fn the_address_of_events_belongs_to_no_function() {
     ] {
         let mut route = entry(path, &[Method::Get], &[]);
         route.host = host.map(str::to_owned);
-        let conflict = owners.conflict(&name("f"), &[route]);
+        let conflict = owners.conflict(&name("f"), Author::Root, &[route]);
         assert_eq!(
             conflict.map(|conflict| conflict.owner),
             is_taken.then_some(Owner::Events),
@@ -185,7 +268,7 @@ fn the_address_of_events_belongs_to_no_function() {
     }
     assert!(owners.set_events(None));
     assert_eq!(
-        owners.conflict(&name("f"), &[entry("/in/abc", &[Method::Get], &[])]),
+        owners.conflict(&name("f"), Author::Root, &[entry("/in/abc", &[Method::Get], &[])]),
         None
     );
 }
@@ -235,6 +318,26 @@ fn pattern() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    /// Whatever path two routes have in common, they overlap; removing a route leaves nothing of it.
+    #[test]
+    fn routes_with_a_path_in_common_overlap(
+        one in pattern(),
+        two in pattern(),
+        paths in prop::collection::vec("(/(a|b|ab|c|)){1,5}", 1..20),
+    ) {
+        let mut owners = Owners::default();
+        let routes = |path: &str| [entry(path, &[Method::Get], &[])];
+        owners.set(&name("one"), Author::User(1), &routes(&one));
+        let conflict = owners.conflict(&name("two"), Author::User(2), &routes(&two));
+        let matches = |pattern: &String, path: &str| naive(std::slice::from_ref(pattern), path).is_some();
+        for path in &paths {
+            let both = matches(&one, path) && matches(&two, path);
+            prop_assert!(!both || conflict.is_some(), "{} and {} at {}", one, two, path);
+        }
+        owners.set(&name("one"), Author::User(1), &[]);
+        prop_assert_eq!(owners.conflict(&name("two"), Author::User(2), &routes(&two)), None);
+    }
+
     #[test]
     fn it_finds_what_a_plain_search_finds(
         mut patterns in prop::collection::vec(pattern(), 1..12),

@@ -16,12 +16,32 @@ pub trait EventBackend {
     /// Returns a fresh id.
     fn fresh_id(&self) -> InvocationId;
 
-    /// Queues an invocation for each function that takes one of the events and that the sender may operate, all in one
-    /// transaction. The result has one item for each event.
-    fn publish(&self, events: Vec<NewEvent>, reach: Reach) -> Pending<Result<Vec<Delivered>, NotPublished>>;
+    /// Queues an invocation for each function that takes one of the events, that the sender may operate, and whose author may
+    /// get events of this sender, all in one transaction. The result has one item for each event.
+    fn publish(&self, events: Vec<NewEvent>, from: EventOrigin) -> Pending<Result<Vec<Delivered>, NotPublished>>;
 
     /// Counts events.
     fn count_events(&self, outcome: EventOutcome, events: u64);
+}
+
+/// Who sends the events of a request.
+#[derive(Debug, Clone)]
+pub struct EventOrigin {
+    /// What the sender may do.
+    pub reach: Reach,
+    /// Who it is.
+    pub sender: EventSender,
+}
+
+/// Who sends events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventSender {
+    /// A user of the control socket.
+    User(u32),
+    /// A function.
+    Function(FunctionName),
+    /// A caller of the public listener.
+    Listener,
 }
 
 /// An event that came in a request.

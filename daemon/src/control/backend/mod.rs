@@ -35,7 +35,7 @@ mod streams;
 mod uploads;
 
 pub use answering::{Answering, Leaving};
-pub use events::{EventBackend, EventOutcome, NewEvent, NotPublished};
+pub use events::{EventBackend, EventOrigin, EventOutcome, EventSender, NewEvent, NotPublished};
 pub use functions::{Bounds, Changes, FunctionBackend, FunctionFilter, ReleaseChange};
 pub use invocations::{InvocationBackend, PassedOn, Repeated};
 pub use node::{Database, NodeBackend, Pieces};

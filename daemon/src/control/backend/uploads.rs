@@ -21,6 +21,8 @@ pub trait UploadBackend {
 pub struct Upload {
     /// The function.
     pub function: FunctionName,
+    /// The user who sends it: what its manifest asks for is what this user may ask for.
+    pub uploader: u32,
     /// How the files are in the body.
     pub(crate) form: Form,
     /// The body of the request.

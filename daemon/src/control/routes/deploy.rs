@@ -23,6 +23,7 @@ pub(super) async fn put(call: Call) -> Result<Answered, Refusal> {
     let body = call.read_body(UPLOAD_MAX, "the largest upload").await?;
     let upload = Upload {
         function: function.clone(),
+        uploader: call.uid,
         form,
         body,
         condition,

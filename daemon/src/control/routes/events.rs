@@ -4,7 +4,7 @@
 //! An event of a caller that may not operate every function reaches only the functions that it may operate: sending it
 //! an event runs a function, as invoking it does.
 
-use crate::control::backend::EventBackend;
+use crate::control::backend::{EventBackend, EventOrigin, EventSender};
 use crate::control::call::Call;
 use crate::http::headers::joined;
 use crate::http::response::{Answered, Refusal};
@@ -21,13 +21,13 @@ pub(super) async fn publish(call: Call) -> Result<Answered, Refusal> {
         .granted
         .as_ref()
         .map(|granted| granted.emitter(&call, trace.as_ref()));
+    let origin = EventOrigin {
+        reach: call.reach.clone(),
+        sender: match &call.granted {
+            Some(granted) => EventSender::Function(granted.function.clone()),
+            None => EventSender::User(call.uid),
+        },
+    };
     let sender = (trace, emitter.transpose()?);
-    accept(
-        backend,
-        &call.backend.buffers(),
-        &call.reach,
-        (&call.request, body),
-        sender,
-    )
-    .await
+    accept(backend, &call.backend.buffers(), origin, (&call.request, body), sender).await
 }

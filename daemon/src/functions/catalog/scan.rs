@@ -275,7 +275,7 @@ impl Scanner {
         let root = self.roots.get(usize::from(candidate.directory));
         let same = root.is_some_and(|root| {
             let again = known.by_event && written.is_writing(&root.path, candidate);
-            !again && signature(&root.path, candidate).is_ok_and(|now| now == *before)
+            !again && signature(&root.path, candidate, &self.rules).is_ok_and(|now| now == *before)
         });
         if same {
             known.by_event = false;

@@ -122,6 +122,9 @@ pub struct Rules {
     pub claims: Claims,
     /// Whether `[defaults] runtime` is set.
     pub default_runtime: bool,
+    /// The directory of uploads. A file there makes only the function that it is named for, and the files beside it are of
+    /// other uploads; empty: there is none.
+    pub uploads: PathBuf,
 }
 
 /// Most problems and unclaimed files that are kept of a directory: a problem is some 500 bytes, and any number of files
@@ -231,11 +234,14 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
     };
     // Nobody knows which functions an unreadable file has, so the whole directory counts as unreadable.
     let mut failed = None;
-    let foreign = |name: &str| {
-        functions_of(&path.join(name)).unwrap_or_else(|error| {
+    let uploads = is_of_uploads(path, group, rules);
+    let foreign = |name: &str| match functions_of(&path.join(name)) {
+        Ok(listed) if uploads => listed.of_upload(foreign::stem(name)),
+        Ok(listed) => listed,
+        Err(error) => {
             failed = Some(error);
             foreign::Listed::Other
-        })
+        }
     };
     let listed = listing(place, &entries, ask, foreign);
     if let Some(error) = failed {
@@ -254,7 +260,7 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
         {
             unknown.push((function.source.clone().into_bytes(), error));
         }
-        if !function.directory && is_foreign(&function.source) {
+        if !function.directory && is_foreign(&function.source) && !uploads {
             for (entry, metadata) in &items {
                 digest.add_foreign(entry, metadata);
             }
@@ -339,13 +345,19 @@ fn relative(group: Option<&str>, name: &str) -> String {
     group.map_or_else(|| name.to_owned(), |group| format!("{group}/{name}"))
 }
 
+/// Says whether a level is of the directory of uploads.
+fn is_of_uploads(path: &Path, group: Option<&str>, rules: &Rules) -> bool {
+    let root = if group.is_some() { path.parent() } else { Some(path) };
+    root == Some(&rules.uploads)
+}
+
 /// Returns the state of a candidate's files, as [`walk`] would return it.
-pub(super) fn signature(root: &Path, candidate: &Candidate) -> io::Result<Signature> {
+pub(super) fn signature(root: &Path, candidate: &Candidate, rules: &Rules) -> io::Result<Signature> {
     let mut digest = Digest::default();
     if candidate.directory_form {
         digest.tree(&root.join(&candidate.source), "", DEPTH_MAX)?;
     }
-    if !candidate.directory_form && is_foreign(&candidate.source) {
+    if !candidate.directory_form && is_foreign(&candidate.source) && root != rules.uploads {
         let place = candidate.source.rsplit_once('/').map_or("", |(group, _)| group);
         for (entry, metadata) in &items(&root.join(place))?.items {
             digest.add_foreign(entry, metadata);

@@ -3,6 +3,7 @@
 use super::lists::fill;
 use super::*;
 use crate::ledger::sweeper::Sweeper;
+use fnd_core::idempotency::IdempotencyKey;
 
 #[test]
 fn old_history_goes_but_not_what_matters() {
@@ -185,7 +186,7 @@ fn a_key_does_not_wait_for_others_to_gather() {
     let store = |key: Option<&str>| {
         Command::Store(Box::new(Accepted {
             durable: false,
-            key: key.map(Into::into),
+            key: key.map(|key| IdempotencyKey::stored(key.into())),
             ..accepted(1, "hello")
         }))
     };

@@ -4,6 +4,7 @@
 //! up to the largest that such a route takes, and then only the secrets of the matched route are tried.
 
 use super::Public;
+use crate::http::connections::Owner;
 use crate::http::request::Request;
 use crate::http::response::{Refusal, internal, refuse, refuse_for_now};
 use crate::triggers::passwords::Refused;
@@ -13,6 +14,7 @@ use fnd_core::triggers::credentials::{Denied, Headers, Proof, ReplayKey};
 use fnd_core::triggers::route::{Admits, Route};
 use fnd_manifest::function::route::Credential;
 use hyper::header::HeaderMap;
+use std::net::IpAddr;
 
 /// What admitted a caller.
 #[derive(Debug)]
@@ -80,8 +82,8 @@ impl Public {
     pub(super) async fn admitted(
         &self,
         request: &Request,
-        route: Option<&Route>,
-        admits: &Admits,
+        caller: Option<IpAddr>,
+        (route, admits): (Option<&Route>, &Admits),
     ) -> Result<(Admitted, Option<Data>), Refusal> {
         if route.map_or(admits.everybody, Route::is_open) {
             return Ok((Admitted::Open, None));
@@ -96,7 +98,7 @@ impl Public {
         // All of them are tried, so that the time does not depend on which one holds. The first one counts.
         let mut holder = None;
         for credential in &of_headers {
-            let holds = self.holds(request, credential).await?;
+            let holds = self.holds(request, caller, credential).await?;
             holder = holder.or(holds);
         }
         if let Some(holder) = holder {
@@ -121,7 +123,12 @@ impl Public {
     }
 
     /// Returns who has a credential of headers alone, if it holds.
-    async fn holds(&self, request: &Request, credential: &Credential) -> Result<Option<Holder>, Refusal> {
+    async fn holds(
+        &self,
+        request: &Request,
+        caller: Option<IpAddr>,
+        credential: &Credential,
+    ) -> Result<Option<Holder>, Refusal> {
         let headers = OfRequest(&request.parts.headers);
         let verified = self.verify(credential, &headers, &[]);
         let login = match verified {
@@ -130,7 +137,12 @@ impl Public {
             Err(_) => return Ok(None),
         };
         let holder = Holder::of(credential, Some(&login.user));
-        match self.listener.passwords.check(login).await {
+        match self
+            .listener
+            .passwords
+            .check(login, caller.map_or(Owner::Exempt, Owner::of))
+            .await
+        {
             Ok(()) => Ok(Some(holder)),
             Err(Refused::Denied(_)) => Ok(None),
             Err(Refused::Busy) => Err(refuse_for_now(

@@ -4,6 +4,7 @@ use super::admission::Admitted;
 use super::asked::Asked;
 use super::listener::Listener;
 use super::{Public, not_allowed, unauthorized};
+use crate::control::backend::{EventOrigin, EventSender};
 use crate::http::headers::joined;
 use crate::http::request::Request;
 use crate::http::response::{Answered, Refusal};
@@ -39,7 +40,7 @@ impl Public {
         admits: &Admits,
     ) -> Result<Answered, Refusal> {
         let admits = admits.with(route);
-        let (admitted, body) = match self.admitted(&request, Some(route), &admits).await {
+        let (admitted, body) = match self.admitted(&request, asked.caller, (Some(route), &admits)).await {
             Ok(admitted) => admitted,
             Err(refusal) if refusal.problem.status == StatusCode::UNAUTHORIZED.as_u16() => {
                 return Ok(unauthorized(&refusal, &admits));
@@ -58,8 +59,12 @@ impl Public {
             }
         };
         self.first_time(&admitted).await?;
+        let origin = EventOrigin {
+            reach: Reach::own(),
+            sender: EventSender::Listener,
+        };
         let trace = Trace::of(|name| joined(&request.parts.headers, name));
-        let answer = accept(&self.control, &buffers, &Reach::own(), (&request, body), (trace, None)).await;
+        let answer = accept(&self.control, &buffers, origin, (&request, body), (trace, None)).await;
         if let (Admitted::Once(_, replay), Err(_)) = (&admitted, &answer) {
             // Nothing was accepted, so the sender may try again with the same signature.
             self.listener.replays.forget(*replay);

@@ -137,7 +137,9 @@ impl Public {
         }
         let origin = request.parts.headers.get(ORIGIN).cloned();
         let admits = routes.admits(&asked.host);
-        let admitted = self.admitted(&request, route.map(|route| &***route), admits).await;
+        let admitted = self
+            .admitted(&request, asked.caller, (route.map(|route| &***route), admits))
+            .await;
         let (proof, body) = match admitted {
             Ok(admitted) => admitted,
             Err(refusal) if refusal.problem.status == StatusCode::UNAUTHORIZED.as_u16() => {

@@ -21,7 +21,7 @@ fn tree(root: &Path) -> Vec<String> {
 }
 
 fn staged(root: &Path, function: &str, files: &[(&str, &str)]) -> Staged {
-    let staged = Staged::begin(root, &name(function)).unwrap();
+    let staged = Staged::begin(root, &name(function), None).unwrap();
     for (file, content) in files {
         fs::write(staged.files().join(file), content).unwrap();
     }

@@ -1,14 +1,13 @@
 //! Its invocations: some that have ended, one that runs, one that cannot be read.
 
 use super::{BEGAN, BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, Fake, Hears, RUNNING, UNKNOWN, id, later, name};
-use fnd_core::access::Reach;
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
 use fnd_core::outcome::{Reason, Skip, State, Trigger};
 use fnd_core::record::{InvocationFilter, InvocationRecord, Response, RunResult};
 use fnd_core::supervisor::{Answer, Delivered, NotTaken, Rejection, ReplyTo, Submit, Taken};
 use fnd_daemon::control::backend::{
-    Answering, EventBackend, EventOutcome, Failure, InvocationBackend, NewEvent, NotPublished, PassedOn, Pending,
-    Repeated,
+    Answering, EventBackend, EventOrigin, EventOutcome, Failure, InvocationBackend, NewEvent, NotPublished, PassedOn,
+    Pending, Repeated,
 };
 use fnd_daemon::http::paced::Paced;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
@@ -87,10 +86,10 @@ impl EventBackend for Fake {
     }
 
     /// The type of an event says what becomes of it.
-    fn publish(&self, events: Vec<NewEvent>, reach: Reach) -> Pending<Result<Vec<Delivered>, NotPublished>> {
+    fn publish(&self, events: Vec<NewEvent>, origin: EventOrigin) -> Pending<Result<Vec<Delivered>, NotPublished>> {
         let published = events.iter().enumerate().map(|(event, new)| {
             let function = name("hello");
-            if !reach.operates(&function) {
+            if !origin.reach.operates(&function) {
                 return Ok(Delivered::default());
             }
             let why = "the data does not match `order.json`: `/id`: value is not of type \"integer\"".to_owned();

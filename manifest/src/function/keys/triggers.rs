@@ -62,6 +62,8 @@ keys! {
         response: Response = Word(Response::WORDS), default "result", example "cgi";
         /// Whether an HTTP function gets the path without the fixed beginning of the route's path.
         strip: bool = Bool, default false, example true;
+        /// Whether the function gets the header `Authorization`, where everybody may call (`auth = "none"`): callers may mean it for another route.
+        authorization: bool = Bool, default false, example true;
     } and {
         /// Whether a request has the function's code fetched again (`[source] hook`), and does not run the function.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -100,6 +102,7 @@ impl HttpRoute {
             per: Per::All,
             response: Response::Result,
             strip: false,
+            authorization: false,
             fetches: false,
         }
     }

@@ -82,6 +82,7 @@ fn routes_that_cannot_be() {
         route(&format!("{none}\nhost = \"Example.com:80\"")),
         route(&format!("{none}\nper = \"ip\"")),
         route(&format!("{none}\nstrip = true")),
+        route("auth = \"token:a\"\nauthorization = true"),
         route(&format!("{none}\nanswer = {{ status = 200 }}")),
         route(&format!(
             "{none}\nasync = true\nanswer = {{ status = 99, headers = {{ \"a\" = \"b\" }} }}"

@@ -282,6 +282,7 @@ impl Maker {
     fn credentials(&mut self) {
         let Some((scheme, value, field)) = self.rules.auth.take() else {
             self.route.push(("auth", Value::from("none"), None));
+            self.route.push(("authorization", Value::from(true), None));
             return;
         };
         let secret = format!("{}-hook", self.made.name);

@@ -15,6 +15,11 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with_uploads_in("elsewhere")
+    }
+
+    /// Returns a world in which the directory of uploads has this name; the scanner reads `f`.
+    fn with_uploads_in(uploads: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let runtime = |suffix: &str| RuntimeSummary {
             id: "r".into(),
@@ -29,6 +34,7 @@ impl World {
         let rules = Rules {
             claims,
             default_runtime: false,
+            uploads: dir.path().join(uploads),
         };
         fs::create_dir(dir.path().join("f")).unwrap();
         // Tests scan as another user, who must be able to enter the directory.
@@ -98,6 +104,24 @@ fn files_that_no_rule_claims_are_listed() {
     }
     let found = world.scan(1).unclaimed;
     assert_eq!((found.paths.len(), found.count()), (100, 123));
+}
+
+/// Otherwise who may upload one function could make, block or change those of others.
+#[test]
+fn an_uploaded_file_makes_only_the_function_that_it_is_named_for() {
+    let function =
+        |name: &str| format!("apiVersion: kubeless.io/v1beta1\nkind: Function\nmetadata: {{name: {name}}}\n");
+    let set = format!("{}---\n{}", function("mine"), function("theirs"));
+    let mut world = World::new();
+    world.write("web/mine.yaml", &set);
+    assert_eq!(names(&world.scan(3_000).changed), ["web/mine", "web/theirs"]);
+    let mut world = World::with_uploads_in("f");
+    world.write("web/mine.yaml", &set);
+    world.write("web/other.yaml", &function("theirs"));
+    assert_eq!(names(&world.scan(3_000).changed), ["web/mine"]);
+    // The files beside an upload are of other uploads: it does not depend on them.
+    world.write("web/other.yaml", "changed");
+    assert_eq!(names(&world.scan(6_000).changed), [""; 0]);
 }
 
 #[test]

@@ -76,6 +76,7 @@ impl World {
         let rules = Rules {
             claims,
             default_runtime: false,
+            uploads: std::path::PathBuf::new(),
         };
         let (sender, events) = unbounded_channel();
         let gate = Arc::new(Gate::default());
