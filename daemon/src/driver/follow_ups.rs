@@ -194,7 +194,10 @@ impl State {
                 at_once: false,
             }
         });
-        let calls = calls.collect::<Vec<_>>().into_iter().flat_map(|call| self.call(call).parts);
+        let calls = calls
+            .collect::<Vec<_>>()
+            .into_iter()
+            .flat_map(|call| self.call(call).parts);
         refused.into_iter().chain(calls).collect()
     }
 

@@ -1,8 +1,8 @@
 //! Reads the state that a starting daemon needs.
 
 use super::rows::{self, ATTEMPT, PAYLOAD, PAYLOAD_WIDTH, RECORD, UNFINISHED};
-use fnd_core::outcome::State;
 use fnd_core::idempotency::IdempotencyKey;
+use fnd_core::outcome::State;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, Unfinished};
 use fnd_core::release::Releases;
 use fnd_core::supervisor::Restored;
