@@ -37,6 +37,8 @@ words! {
         ForeignUnknown = "foreign-unknown",
         /// `[hooks]` or `[alert]` calls a function that does not exist.
         NoSuchFunction = "no-such-function",
+        /// `[hooks]` or `[alert]` calls a function that the author of the file may not operate.
+        NotOperated = "not-operated",
         /// A function is called about its own failures.
         AlertItself = "alert-itself",
         /// The hooks of a function are off, because they are part of a cycle.
@@ -87,6 +89,7 @@ impl Warning {
                 Shown::Counted
             }
             Self::NoSuchFunction
+            | Self::NotOperated
             | Self::AlertItself
             | Self::HookCycle
             | Self::PythonProject
@@ -119,6 +122,7 @@ impl Warning {
             | Self::ForeignUnknown
             // The function itself runs as it should; others are not called.
             | Self::NoSuchFunction
+            | Self::NotOperated
             | Self::AlertItself
             | Self::HookCycle
             // There is nothing that could run.

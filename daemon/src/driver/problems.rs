@@ -60,6 +60,7 @@ impl State {
         if self.supervisor.has_scanned() {
             let node = self.node.settings.settings.alert.call.as_ref();
             problems.extend(self.functions.call_problems(node));
+            problems.extend(self.refused_call_problems());
         }
         problems.extend(health.failing.map(|error| {
             let follows =

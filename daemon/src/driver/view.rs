@@ -5,6 +5,7 @@ use super::follow_ups::NOT_OPERATED;
 use crate::functions::registry::{Function, Serving};
 use crate::functions::releases::held_words;
 use crate::ledger::Free;
+use crate::report::problems::Problem;
 use crate::workers::listening::Listening;
 use crate::workers::usage;
 use fnd_core::api::{
@@ -16,6 +17,7 @@ use fnd_core::outcome::Class;
 use fnd_core::record::RunResult;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Manifest;
+use fnd_manifest::warning::Warning;
 use fnd_wire::frame::Containment;
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming::UPLOADS;
@@ -153,9 +155,27 @@ impl State {
             .map(|called| {
                 let message = format!("it does not call `{called}`: {NOT_OPERATED}");
                 let help = "give that user the role in `[[access]]`, or let root own the files (`chown root:root`)";
-                Diagnostic::warning("not-operated", message).with_help(help)
+                Diagnostic::warning(Warning::NotOperated, message).with_help(help)
             })
             .collect()
+    }
+
+    /// Returns the problems of calls that are not made because of who the author is.
+    pub(super) fn refused_call_problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for name in self.functions.of_others() {
+            let known = self.functions.registry.get(name);
+            let newest = known.and_then(|known| known.newest.as_ref());
+            for warning in newest.map_or_else(Vec::new, |newest| self.refused_calls(name, &newest.manifest)) {
+                let about = format!("{name} {}", warning.message);
+                problems.push(Problem::about(
+                    Warning::NotOperated.as_str(),
+                    about,
+                    format!("{name}: {}", warning.text()),
+                ));
+            }
+        }
+        problems
     }
 
     /// Returns all details of a function.

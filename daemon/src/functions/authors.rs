@@ -45,6 +45,11 @@ impl Functions {
         }
     }
 
+    /// Returns the functions of authors other than root.
+    pub(crate) fn of_others(&self) -> impl Iterator<Item = &FunctionName> {
+        self.authors.keys()
+    }
+
     /// Returns the author of a function that is there.
     pub(crate) fn author(&self, function: &FunctionName) -> Author {
         self.authors.get(function).copied().unwrap_or(Author::Root)

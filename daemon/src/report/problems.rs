@@ -36,6 +36,7 @@ pub(crate) const CODES: &[&str] = &[
     "no-runtimes",
     "no-such-function",
     "node-cannot-start",
+    "not-operated",
     "secret",
     "spawner-silent",
     "state-failing",
