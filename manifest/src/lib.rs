@@ -2,7 +2,7 @@
 //! is wrong with them.
 //!
 //! Bytes of files go in; plans for the spawner, documents for fnd and diagnostics come out. No clock, no randomness, no
-//! logging, no async. Only [`check::Disk`] opens files: `fnd --judge` has none.
+//! logging, no async. Only [`check::Disk`] and [`regular_file`] open files: `fnd --judge` has none.
 //!
 //! Files:
 //! - `check`: judges directories without a daemon
@@ -13,6 +13,7 @@
 //! - `function`: the keys of a function's manifest, resolved
 //! - `json_text`: JSON in the order in which it was written
 //! - `judge`: bytes of files in, plans and documents out
+//! - `regular_file`: opens what other people own, without waiting for them
 //! - `runtime`: descriptions of languages
 //! - `schema`: tables of keys, and the reader that checks files by them
 //! - `settings`: the keys of fnd.toml, resolved
@@ -29,6 +30,7 @@ pub mod foreign;
 pub mod function;
 pub mod json_text;
 pub mod judge;
+pub mod regular_file;
 pub mod runtime;
 pub mod schema;
 pub mod settings;

@@ -6,8 +6,8 @@ use crate::candidates;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use fnd_manifest::check::{Disk, Files as _};
+use fnd_manifest::regular_file;
 use fnd_wire::archive;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Most files of an archive that are listed.
@@ -44,7 +44,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         return Ok(Exit::Fine);
     }
     let read = |path: &PathBuf| {
-        fs::read(path)
+        regular_file::read(path)
             .map(|bytes| (path.clone(), bytes))
             .map_err(|error| refused("read", path, &error, asked))
     };

@@ -2,12 +2,12 @@
 
 use super::Files;
 use crate::function::listing::{Entry, EntryKind};
+use crate::regular_file;
 use fnd_unpack::{Sink, Stop, unpack};
 use fnd_wire::archive::{Format, Refusal, Why};
 use fnd_wire::form::Bytes;
 use fnd_wire::plan::{CODE_MAX, JudgedFile};
 use fnd_wire::unpack::Unpacked;
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -32,13 +32,9 @@ impl Files for Disk {
     }
 
     fn read(&self, path: &str, max: usize) -> Result<Vec<u8>, String> {
-        // Reading a FIFO would block.
-        if !matches!(self.kind(path)?, EntryKind::File { .. }) {
-            return Err("it is not a regular file".to_owned());
-        }
         let mut bytes = Vec::new();
         let limit = u64::try_from(max).unwrap_or(u64::MAX);
-        let file = File::open(path).map_err(|error| error.to_string())?;
+        let file = regular_file::open(path.as_ref()).map_err(|error| error.to_string())?;
         file.take(limit)
             .read_to_end(&mut bytes)
             .map_err(|error| error.to_string())?;
@@ -50,9 +46,7 @@ impl Files for Disk {
     }
 
     fn unpack(&self, path: &str, format: Format) -> Result<Vec<JudgedFile>, Refusal> {
-        let is_file = matches!(self.kind(path), Ok(EntryKind::File { .. })); // reading a FIFO would block
-        let opened = File::open(path).ok().filter(|_| is_file);
-        let mut archive = opened.ok_or(Why::Unreadable)?;
+        let mut archive = regular_file::open(path.as_ref()).map_err(|_| Why::Unreadable)?;
         let mut kept = Kept {
             files: Vec::new(),
             room: SHOWN_MAX,

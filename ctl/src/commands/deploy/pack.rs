@@ -8,6 +8,7 @@ use fnd_manifest::check::{Disk, Files as _};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::placed::Origins;
 use fnd_manifest::foreign::{Made, MadeFile};
+use fnd_manifest::regular_file;
 use fnd_wire::archive::{Format, SUFFIXES};
 use fnd_wire::ids::FunctionName;
 use std::fs;
@@ -342,7 +343,7 @@ impl Pack {
 
     fn file(&mut self, path: &Path, inside: &str, about: &fs::Metadata) -> Result<(), Failure> {
         self.count(about.len())?;
-        let bytes = fs::read(path).map_err(|error| failed("read", path, &error))?;
+        let bytes = regular_file::read(path).map_err(|error| failed("read", path, &error))?;
         let mode = if about.permissions().mode() & 0o111 == 0 {
             0o644
         } else {

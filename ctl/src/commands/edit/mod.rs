@@ -18,6 +18,7 @@ use crate::local::{self, Places};
 use editor::Answer;
 use fnd_manifest::check::{Disk, check};
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::regular_file;
 use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let asked = ("edit", args.function.as_str());
     let file = file(&source, args.manifest)?;
     save::may_replace(&file).map_err(|error| refused("write", &file, &error, asked))?;
-    let before = match fs::read(&file) {
+    let before = match regular_file::read(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         read => Some(read.map_err(|error| refused("read", &file, &error, asked))?),
     };
@@ -82,7 +83,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
                 return Ok(Exit::Fine);
             }
             Answer::Save => {
-                if fs::read(&file).ok() != before {
+                if regular_file::read(&file).ok() != before {
                     let kept = place.keep();
                     let message = format!("`{}` was changed by somebody else meanwhile", file.display());
                     let help = format!("your version is kept: `diff {} {}`", file.display(), kept.display());

@@ -3,7 +3,7 @@
 use super::places::Places;
 use crate::habits::quoted;
 use fnd_manifest::foreign::{Made, MadeFile};
-use std::fs::File;
+use fnd_manifest::regular_file;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -129,14 +129,10 @@ pub(crate) fn read(path: &str) -> Option<Vec<u8>> {
         return None;
     }
     let path = Path::new(path);
-    // Opening a FIFO would wait for a writer.
-    let size = path.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
+    let opened = regular_file::open(path).ok()?;
+    let size = opened.metadata().ok()?.len();
     let mut bytes = Vec::new();
-    File::open(path)
-        .ok()?
-        .take(SCRIPT_MAX + 1)
-        .read_to_end(&mut bytes)
-        .ok()?;
+    opened.take(SCRIPT_MAX + 1).read_to_end(&mut bytes).ok()?;
     (size <= SCRIPT_MAX && bytes.len() as u64 <= SCRIPT_MAX && bytes.starts_with(b"#!")).then_some(bytes)
 }
 

@@ -6,6 +6,7 @@ use super::subject::Subject;
 use super::unpacked;
 use crate::exit::Failure;
 use fnd_manifest::function::inline;
+use fnd_manifest::regular_file;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -120,8 +121,9 @@ fn set(table: &mut Table, name: &str, key: &str, value: &str) {
 /// # Errors
 /// A file cannot be read or written.
 pub(in crate::commands) fn file(from: &Path, to: &Path) -> io::Result<()> {
-    fs::copy(from, to)?;
-    let mode = fs::metadata(to)?.permissions().mode() & 0o755;
+    let mut opened = regular_file::open(from)?;
+    let mode = opened.metadata()?.permissions().mode() & 0o755;
+    io::copy(&mut opened, &mut fs::File::create(to)?)?;
     fs::set_permissions(to, fs::Permissions::from_mode(mode | 0o600))
 }
 

@@ -5,6 +5,7 @@ use crate::exit::Failure;
 use crate::output::parse;
 use fnd_core::api::{FunctionDetail, FunctionList};
 use fnd_manifest::foreign::find_secret;
+use fnd_manifest::regular_file;
 use fnd_wire::form::Bytes;
 use fnd_wire::kubernetes::{Found, Wanted};
 use fnd_wire::naming::is_foreign;
@@ -66,7 +67,7 @@ fn manifest_with(directory: &Path, name: &str) -> Option<PathBuf> {
     paths.sort();
     paths.into_iter().rev().find(|path| {
         let shown = path.display().to_string();
-        let bytes = is_foreign(&shown).then(|| std::fs::read(path).ok()).flatten();
+        let bytes = is_foreign(&shown).then(|| regular_file::read(path).ok()).flatten();
         bytes.is_some_and(|bytes| {
             let (name, files) = (name.to_owned(), vec![(shown, Bytes(bytes))]);
             matches!(find_secret(&Wanted { name, files }), Found::Value(_))

@@ -4,6 +4,7 @@
 use super::installed::Ground;
 use fnd_manifest::check::{Checked, Source};
 use fnd_manifest::diagnostic::{Diagnostic, EXCERPT_MAX, Place};
+use fnd_manifest::regular_file;
 use fnd_wire::plan::CODE_MAX;
 use std::path::Path;
 use std::process::Stdio;
@@ -71,7 +72,7 @@ fn files(source: &Source) -> Vec<(String, Vec<u8>)> {
     // A file of which only the beginning is known would look cut off.
     let unpacked = source.unpacked.iter().filter(|file| file.bytes.0.len() < CODE_MAX);
     let unpacked = unpacked.map(|file| (format!("{archive}/{}", file.path), file.bytes.0.clone()));
-    let read = |file: &String| Some((file.clone(), std::fs::read(file).ok()?));
+    let read = |file: &String| Some((file.clone(), regular_file::read(file.as_ref()).ok()?));
     let on_disk = source.files.iter().filter(|file| is_one(file)).filter_map(read);
     let in_archive = unpacked.filter(|(file, _)| is_one(file));
     on_disk.chain(in_archive).take(FILES_MAX).collect()

@@ -9,6 +9,7 @@ use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::{self, yaml};
 use fnd_manifest::function::forms::{self, Claims, FileForm};
 use fnd_manifest::function::listing::{Entry, EntryKind, Listed, Place, Question, listing};
+use fnd_manifest::regular_file;
 use fnd_manifest::warning::Warning;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::naming::is_foreign;
@@ -377,10 +378,10 @@ pub(super) fn signature(root: &Path, candidate: &Candidate, rules: &Rules) -> io
 fn answer(path: &Path, question: Question) -> io::Result<bool> {
     let mut head = Vec::new();
     let most = u64::try_from(question.bytes()).unwrap_or(u64::MAX);
-    match fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut head)) {
+    match regular_file::open(path).and_then(|file| file.take(most).read_to_end(&mut head)) {
         Ok(_) => Ok(question.answer(&head)),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(true),
-        Err(error) if is_absent(&error) => Ok(false),
+        Err(error) if is_absent(&error) || is_exchanged(&error) => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -389,8 +390,10 @@ fn answer(path: &Path, question: Question) -> io::Result<bool> {
 fn functions_of(path: &Path) -> io::Result<foreign::Listed> {
     let mut bytes = Vec::new();
     let most = u64::try_from(yaml::FILE_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    match fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
+    match regular_file::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
         Ok(_) => Ok(foreign::listed(&path.display().to_string(), &bytes)),
+        // The owner of one file must not put the whole directory in doubt: its functions stay as they were.
+        Err(error) if error.kind() == ErrorKind::WouldBlock || is_exchanged(&error) => Ok(foreign::Listed::Broken),
         Err(error) if error.kind() == ErrorKind::PermissionDenied || is_absent(&error) => Ok(foreign::Listed::Other),
         Err(error) => Err(error),
     }
@@ -451,6 +454,11 @@ fn item(path: &Path) -> io::Result<Option<(EntryKind, Metadata)>> {
         EntryKind::Other
     };
     Ok(Some((kind, metadata)))
+}
+
+/// Returns whether an error means that a regular file became something else after it was listed.
+fn is_exchanged(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::InvalidInput
 }
 
 /// Returns whether an error means that the file does not exist, not that it cannot be reached.
@@ -530,5 +538,24 @@ impl Digest {
             digest: self.hasher.finish(),
             newest_ms: self.newest_ms,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    #[test]
+    fn a_file_that_became_a_fifo_holds_up_no_scan() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["f.py", "f.yaml"] {
+            mkfifoat(CWD, directory.path().join(name), Mode::RUSR | Mode::WUSR).unwrap();
+        }
+        for question in [Question::IsProgram, Question::NamesSource] {
+            assert!(!answer(&directory.path().join("f.py"), question).unwrap());
+        }
+        let listed = functions_of(&directory.path().join("f.yaml")).unwrap();
+        assert!(matches!(listed, foreign::Listed::Broken));
     }
 }
