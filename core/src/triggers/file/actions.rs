@@ -15,6 +15,11 @@ impl Machine {
         let was_known = self.offers.running.contains(&invocation);
         self.resume(invocation);
         let Some(contents) = self.after.remove(&invocation) else {
+            // fnd may say an end twice: once from the ledger, and once when it records the end. While the acts of the first
+            // time are not over, nothing is settled: fnd would forget them, and a kill would lose them.
+            if self.settling.contains_key(&invocation) {
+                return;
+            }
             // Of an earlier watcher, whose files are all gone: nothing is left to be done.
             if !was_known {
                 self.outbox.say(FromWatcher::Settled(invocation));

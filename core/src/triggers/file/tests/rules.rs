@@ -1,6 +1,7 @@
 //! One rule a test.
 
 use super::super::machine::{Clock, DirectoryState, Event, Look};
+use super::super::message::{Ended, ToWatcher};
 use super::disk::DEVICE;
 use super::entry;
 use super::world::World;
@@ -352,6 +353,25 @@ fn an_act_waits_until_the_directory_is_there_and_scanned() {
     world.pass(SECOND);
     assert!(is_acted(&world));
     assert_eq!(world.machine.deadline(), None);
+}
+
+/// A watcher that starts hears of an end from the ledger, and again when fnd records the end.
+#[test]
+fn an_end_that_is_said_twice_is_settled_after_its_acts_only() {
+    let mut world = acting();
+    world.stop();
+    world.greet();
+    let id = world.running[0];
+    world.end(true);
+    world.message(ToWatcher::Ended(Ended { id, success: true }));
+    world.pass(SECOND);
+    assert_eq!(world.settled, [], "its file is still there");
+    // Killed before the act: the next watcher does it.
+    world.stop();
+    world.begin();
+    world.message(ToWatcher::Ended(Ended { id, success: true }));
+    world.pass(SECOND);
+    assert!(is_acted(&world));
 }
 
 #[test]

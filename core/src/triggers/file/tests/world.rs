@@ -69,7 +69,7 @@ impl World {
         self.machine.handle(at, event);
     }
 
-    fn message(&mut self, message: ToWatcher) {
+    pub(super) fn message(&mut self, message: ToWatcher) {
         self.handle(Event::Message(message));
     }
 
