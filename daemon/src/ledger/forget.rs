@@ -75,6 +75,8 @@ pub(super) struct Round {
     neighbours: Neighbours,
     /// Records that are not forgotten while the round makes room on the disk.
     pub(super) spare: Option<Spare>,
+    /// The last runs of functions that are kept only because there is no newer one. Without a name: of the one function.
+    pub(super) kept: Vec<(Option<FunctionName>, u128)>,
 }
 
 /// An estimate, by the last probes, of how many invocations of one function are adjacent in the history of all
@@ -132,6 +134,7 @@ impl Round {
             until: u128::MAX,
             neighbours: Neighbours::default(),
             spare: None,
+            kept: Vec::new(),
         }
     }
 
@@ -159,6 +162,8 @@ impl Round {
             let run = found[checked..].iter().take(most).take_while(|one| self.takes(one));
             let run: Vec<_> = run.map(|one| one.id).collect();
             if run.is_empty() {
+                let kept = found.get(checked).and_then(|one| self.keeps_last(one));
+                self.kept.extend(kept);
                 checked += 1;
                 continue;
             }
@@ -178,15 +183,25 @@ impl Round {
         })
     }
 
+    /// Returns a candidate that exceeds its bounds and is kept as the last run of its function.
+    fn keeps_last(&self, candidate: &Candidate) -> Option<(Option<FunctionName>, u128)> {
+        let last = (candidate.function.clone(), candidate.id);
+        // A step that failed is repeated.
+        let is_new = candidate.is_last && self.exceeds(candidate) && !self.kept.contains(&last);
+        is_new.then_some(last)
+    }
+
     fn takes(&self, candidate: &Candidate) -> bool {
         let is_spared = |spare: Spare| candidate.dead || candidate.has_key && candidate.id >= spare.keys_from;
+        candidate.has_ended && !candidate.is_last && !self.spare.is_some_and(is_spared) && self.exceeds(candidate)
+    }
+
+    fn exceeds(&self, candidate: &Candidate) -> bool {
         let bounds = match &self.scope {
             Scope::All | Scope::Of(_) => Some(&self.bounds),
             Scope::Each(all) => candidate.function.as_ref().and_then(|function| all.get(function)),
         };
-        candidate.goes
-            && !self.spare.is_some_and(is_spared)
-            && bounds.is_some_and(|bounds| bounds.take(candidate.id, candidate.failed))
+        bounds.is_some_and(|bounds| bounds.take(candidate.id, candidate.failed))
     }
 
     /// Forgets the first of these invocations, all of which may be forgotten: as many as are adjacent in the history of
@@ -234,8 +249,8 @@ pub(super) fn sql(scope: &Scope) -> String {
         Scope::Of(_) => ("INDEXED BY by_function", "function = ?3 AND"),
     };
     format!(
-        "SELECT id, {FAILED}, NOT ({UNFINISHED})
-            AND NOT EXISTS (SELECT 1 FROM function WHERE name = invocation.function AND last_invocation = invocation.id),
+        "SELECT id, {FAILED}, NOT ({UNFINISHED}),
+            EXISTS (SELECT 1 FROM function WHERE name = invocation.function AND last_invocation = invocation.id),
             dead IS 1, key IS NOT NULL, {function}
         FROM invocation {index} WHERE {which} id > ?1 AND id <= ?2 ORDER BY id LIMIT {CHECK_MAX}"
     )
@@ -244,8 +259,9 @@ pub(super) fn sql(scope: &Scope) -> String {
 struct Candidate {
     id: u128,
     failed: bool,
-    /// Whether the invocation may be forgotten at all.
-    goes: bool,
+    has_ended: bool,
+    /// Whether it is the last run of its function.
+    is_last: bool,
     dead: bool,
     has_key: bool,
     /// The function, if each function has its own bounds.
@@ -256,11 +272,12 @@ fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
     Ok(Candidate {
         id: u128::from_be_bytes(row.get(0)?),
         failed: row.get(1)?,
-        goes: row.get(2)?,
-        dead: row.get(3)?,
-        has_key: row.get(4)?,
-        function: match row.get_ref(5)?.as_str_or_null()? {
-            Some(_) => Some(super::rows::function(row, 5)?),
+        has_ended: row.get(2)?,
+        is_last: row.get(3)?,
+        dead: row.get(4)?,
+        has_key: row.get(5)?,
+        function: match row.get_ref(6)?.as_str_or_null()? {
+            Some(_) => Some(super::rows::function(row, 6)?),
             None => None,
         },
     })

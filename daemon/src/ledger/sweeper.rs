@@ -81,6 +81,8 @@ pub(super) struct Sweeper {
     /// Up to which invocation a function's history was checked: an older one is checked again only if it has ended
     /// since.
     passed: HashMap<FunctionName, u128>,
+    /// Functions whose last run exceeds what is kept: it goes when there is a newer one.
+    overdue: HashSet<FunctionName>,
     gathered: Vec<Gathered>,
     expiries: Expiries,
     /// Number of invocations that have ended; the same number at the last step; when it last changed.
@@ -126,6 +128,7 @@ impl Sweeper {
             ended: HashMap::new(),
             now_at: None,
             passed: HashMap::new(),
+            overdue: HashSet::new(),
             gathered: Vec::new(),
             expiries: Expiries::default(),
             total: 0,
@@ -226,7 +229,8 @@ impl Sweeper {
             let now_ms = (self.clock)().unix_ms;
             self.expiries.add(None, keep_for, time_of(id.0), now_ms);
         }
-        if since.count == due && self.waiting.insert(function.clone()) {
+        let is_due = since.count == due || self.overdue.remove(function);
+        if is_due && self.waiting.insert(function.clone()) {
             self.due.push(function.clone());
         }
     }

@@ -39,6 +39,7 @@ impl Sweeper {
         self.waiting.clear();
         self.due.clear();
         self.passed.clear();
+        self.overdue.clear();
         self.gathered.clear();
         self.expiries = Expiries::default();
         self.jobs = VecDeque::from([Job::Age, Job::Everybody(String::new())]);

@@ -80,6 +80,43 @@ fn history(db: &rusqlite::Connection, function: &str, count: u64, from: u64, unt
     format!("function = '{function}'")
 }
 
+/// Makes the newest invocation of a function its last run; returns it.
+fn newest_is_last(db: &rusqlite::Connection, function: &str) -> InvocationId {
+    let sql = "INSERT OR REPLACE INTO function (name, last_invocation, last_attempt)
+        SELECT function, max(id), 1 FROM invocation WHERE function = ?1 RETURNING last_invocation";
+    let id: [u8; 16] = db.query_row(sql, [function], |row| row.get(0)).unwrap();
+    InvocationId(u128::from_be_bytes(id))
+}
+
+#[test]
+fn the_last_run_of_a_function_goes_when_there_is_a_newer_one() {
+    let state = directory();
+    let db = crate::ledger::schema::open(&state.path().join(FILE)).unwrap();
+    let others = KeepOf {
+        keep_for: Duration::from_secs(120),
+        ..forever().others
+    };
+    let retention = Retention { others, ..forever() };
+    let first = history(&db, "f", 1, NOW, NOW + 1);
+    let old = newest_is_last(&db, "f");
+    let unix_ms = Arc::new(AtomicU64::new(NOW + 1));
+    let mut sweeper = Sweeper::with_clock(&db, retention, set(&unix_ms)).unwrap();
+    assert_eq!(forget_all(&db, &mut sweeper, false), 1);
+    unix_ms.store(NOW + 200_000, Ordering::Relaxed);
+    assert_eq!(forget_all(&db, &mut sweeper, false), 1, "its status shows it");
+    history(&db, "f", 1, NOW + 201_000, NOW + 201_001);
+    let new = newest_is_last(&db, "f");
+    sweeper.ended(&name("f"), new);
+    unix_ms.store(NOW + 203_000, Ordering::Relaxed);
+    assert_eq!(forget_all(&db, &mut sweeper, false), 1);
+    let left: Vec<u8> = db
+        .query_row(&format!("SELECT id FROM invocation WHERE {first}"), [], |row| {
+            row.get(0)
+        })
+        .unwrap();
+    assert_eq!((left, old < new), (new.0.to_be_bytes().to_vec(), true));
+}
+
 #[test]
 fn for_room_nothing_recent_goes_of_a_small_history_and_what_goes_is_counted() {
     let state = directory();
