@@ -7,6 +7,7 @@
 //! - `access`, `audit`: roles of people and groups for some functions; who did what
 //! - `alerts`, `hooks`: what follows an end, and a change
 //! - `answer_ends`: each way in which an answer ends
+//! - `answered`: what fnd has answered is stored, for every verb
 //! - `archives`: archives that are functions
 //! - `away`, `drop`, `versions`, `last_good`, `reload`: files, functions and configuration
 //! - `badinput`, `buffers`, `limits`, `shortage`: bounds
@@ -51,6 +52,7 @@
 mod access;
 mod alerts;
 mod answer_ends;
+mod answered;
 mod api;
 mod archives;
 mod asynchronous;

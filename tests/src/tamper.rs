@@ -10,6 +10,7 @@ use nix::unistd::Pid;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// The event that replaces a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub enum Fate {
     Kill,
     /// This error, without doing anything: `ENOSPC`.
     Error(&'static str),
+    /// It begins this much later.
+    Delay(Duration),
 }
 
 /// The calls that are replaced, and by what.
@@ -47,6 +50,7 @@ impl Tampering {
         let fate = match self.fate {
             Fate::Kill => "signal=KILL".to_owned(),
             Fate::Error(error) => format!("error={error}"),
+            Fate::Delay(time) => format!("delay_enter={}", time.as_micros()),
         };
         let mut words: Vec<String> = ["-f", "-qqq", "-o", "/dev/null"].map(str::to_owned).into();
         for path in &self.paths {

@@ -50,6 +50,9 @@ pub enum NotHeld {
     /// Going back to the release that serves.
     #[error("release {0} serves already")]
     Serves(String),
+    /// The ledger cannot store it.
+    #[error("the change could not be stored, so nothing was changed: {0}")]
+    NotStored(String),
     /// Nothing is held.
     #[error("no release of it is pinned, and it was not rolled back")]
     NothingHeld,

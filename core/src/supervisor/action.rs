@@ -15,6 +15,8 @@ use std::time::Duration;
 pub enum Action {
     /// Store a new invocation. If it is durable, `Stored` or `StoreFailed` must follow.
     Store(Box<Accepted>),
+    /// Store who called an invocation that an earlier fnd has accepted, unless the ledger knows it.
+    StoreCaller(Box<Accepted>),
     /// Store the shares of events, all in one transaction; `Published` or `PublishFailed` must follow.
     Publish(Box<Shares>),
     /// Store durably that the next attempt of a durable invocation begins, with the record as it will be then;
@@ -61,13 +63,9 @@ pub enum Action {
     /// change, since the attempt's end writes the file anyway. If the supervisor no longer knows the function, delete
     /// the file.
     Status(FunctionName),
-    /// Store whether a person disabled the function.
-    StoreEnabled {
-        /// The function.
-        function: FunctionName,
-        /// Whether it is enabled.
-        enabled: bool,
-    },
+    /// Follow that a person has enabled or disabled the function: its schedules and its watcher depend on it. That it is so
+    /// was stored before.
+    EnabledChanged(FunctionName),
     /// Write a notice to the journal.
     Notice(Notice),
     /// The drain is over: nothing runs any more, and every accepted request was answered. After a hand-over attempts

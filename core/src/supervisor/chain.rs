@@ -280,7 +280,7 @@ impl Supervisor {
             )
         };
         if !runs.any(|run| run.ending.as_ref().is_some_and(is_last)) {
-            self.end_all(now, id, Ending::Cancelled(why), out);
+            self.end_all(now, id, Ending::Cancelled(why.into()), out);
         }
     }
 

@@ -10,10 +10,13 @@ use super::verdict::{CALLERS_DEADLINE, Ending, deadline_words};
 use crate::outcome::{Exhausted, Reason, Skip};
 use fnd_wire::ids::InvocationId;
 
+/// Message of an invocation that somebody has cancelled.
+pub(super) const ON_REQUEST: &str = "cancelled on request";
+
 impl Supervisor {
     /// Cancels an invocation on request.
     pub(super) fn cancel(&mut self, now: Now, id: InvocationId, reply: ReplyTo, out: &mut Vec<Action>) {
-        let answer = if self.end_all(now, id, Ending::Cancelled("cancelled on request"), out) {
+        let answer = if self.end_all(now, id, Ending::Cancelled(ON_REQUEST.into()), out) {
             Answer::Done
         } else {
             Answer::NotFound

@@ -221,6 +221,8 @@ pub struct Restored {
     pub members: Vec<AdoptedMember>,
     /// Attempts of `adopted` and `members` with a stored end, or with a stored end of their invocation.
     pub ended: BTreeSet<(InvocationId, u32)>,
+    /// Invocations whose end somebody has asked for. Those that have ended are passed over.
+    pub cancelled: Vec<InvocationId>,
     /// Each function's last attempt, so that a status file written after a restart still shows it.
     pub last: Vec<LastAttempt>,
     /// When each function whose last attempt did not succeed last succeeded, Unix milliseconds; without an entry, the history

@@ -2,11 +2,13 @@
 
 use super::Supervisor;
 use super::action::{Action, Notice};
+use super::ending::ON_REQUEST;
 use super::event::{LAST_RESULT_MAX, Now, Restored};
 use super::function::{FunctionKey, Serving};
 use super::invocation::{Deadline, End, Invocation, Stage, Started};
 use super::submit::{on_mono, on_wall};
 use super::timers::Timer;
+use super::verdict::Ending;
 use crate::outcome::{Reason, State};
 use crate::record::{AttemptRecord, Unfinished, Usage};
 use crate::triggers::cause::Cause;
@@ -53,12 +55,16 @@ impl Supervisor {
             self.take_over(now, unfinished, going_on.contains(&id), out);
         }
         for adopted in adopted {
-            self.adopt(now, adopted);
+            self.adopt(now, adopted, out);
         }
         for member in members {
             self.adopt_member(now, member);
         }
         self.end_orphans(now, out);
+        for id in restored.cancelled {
+            // One of a worker that is being ended goes on ending.
+            self.end_all(now, id, Ending::Cancelled(ON_REQUEST.into()), out);
+        }
     }
 
     /// Adds an unfinished invocation. One that `goes_on` has a worker, which is adopted next.

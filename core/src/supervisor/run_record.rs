@@ -3,6 +3,7 @@
 use super::event::Now;
 use super::invocation::{Deadline, Invocation, Started};
 use super::submit::on_mono;
+use super::verdict::Ending;
 use super::worker::{Run, Worker};
 use crate::outcome::Trigger;
 use crate::triggers::cause::CallCause;
@@ -41,6 +42,9 @@ pub struct RunRecord {
     /// The function and the invocation that called it, if a function did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub called: Option<CallCause>,
+    /// Why the attempt is being ended, once fnd has ordered that; absent in a record of an older fnd.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ending: Option<Ending>,
 }
 
 /// The times of an attempt on the monotonic clock. The wall clock may be set while no fnd runs, so the next fnd counts
@@ -77,6 +81,7 @@ impl RunRecord {
             }),
             cgi: invocation.payload.is_cgi(),
             called: invocation.called().cloned(),
+            ending: run.ending.clone(),
         }
     }
 

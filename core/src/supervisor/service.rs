@@ -64,7 +64,7 @@ impl Supervisor {
             .flatten()
             .collect();
         for run in runs {
-            self.ask_to_end(now, run, Ending::Cancelled(why), out);
+            self.ask_to_end(now, run, Ending::Cancelled(why.into()), out);
         }
     }
 

@@ -444,7 +444,7 @@ impl Supervisor {
         let oldest = going_on.min_by_key(|(id, run)| (run.started.mono, *id));
         if let Some((worker, run)) = oldest {
             let run = run.invocation;
-            return self.ask_to_end(now, (worker, run), Ending::Cancelled(WHY), out);
+            return self.ask_to_end(now, (worker, run), Ending::Cancelled(WHY.into()), out);
         }
         // All running invocations are already ending: the oldest one that waits is given up instead.
         if let Some(oldest) = function

@@ -21,7 +21,7 @@ use super::run_record::{Origin, RunRecord};
 use super::timers::Timer;
 use super::verdict::Ending;
 use super::worker::{Phase, Run, Worker, WorkerKind};
-use crate::record::Payload;
+use crate::record::{Accepted, Payload};
 use crate::triggers::cause::Cause;
 use fnd_wire::frame::TermCause;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
@@ -91,6 +91,14 @@ impl Supervisor {
             run: RunRecord::of(worker, run, invocation),
             rules: Cow::Borrowed(&*worker.serving.rules),
         })
+    }
+
+    /// Returns the adoption record of a script that is being ended: the next fnd records why.
+    #[must_use]
+    pub fn record_of_ending(&self, id: WorkerId) -> Option<ScriptRecord<'_>> {
+        let worker = self.workers.get(&id)?;
+        let is_script = worker.member().is_none() && worker.runs.iter().any(|run| run.ending.is_some());
+        is_script.then(|| self.script_record(id))?
     }
 
     /// Returns the workers whose attempt has no stored end yet. The others are killed.
@@ -185,25 +193,67 @@ impl Supervisor {
         run.run(origin.started)
     }
 
+    /// Gives an adopted call the caller that its adoption record names. The ledger may know of the call only that it has
+    /// begun: its acceptance is stored a moment later, and the earlier fnd was killed before.
+    fn adopt_parent(&mut self, run: &RunRecord, function: &FunctionName, out: &mut Vec<Action>) {
+        let (Some(call), Some(invocation)) = (&run.called, self.invocations.get_mut(&run.invocation)) else {
+            return;
+        };
+        if invocation.durable {
+            return; // it was stored before it was accepted
+        }
+        let cause = Arc::new(Cause::Call(call.clone()));
+        if invocation.payload.cause.is_none() {
+            invocation.payload.cause = Some(Arc::clone(&cause));
+            self.waited.add(invocation);
+        }
+        out.push(Action::StoreCaller(Box::new(Accepted {
+            id: run.invocation,
+            function: function.clone(),
+            trigger: run.trigger,
+            accepted_ms: run.accepted_ms,
+            payload: Payload {
+                cause: Some(cause),
+                ..Payload::default()
+            },
+            durable: false,
+            load_key: None,
+            timeout_ms: None,
+            not_before_ms: None,
+            expires_ms: None,
+            deadline_ms: run.deadline_ms,
+            priority: 0,
+            key: None,
+            origin: None,
+            mark: None,
+            files: Vec::new(),
+        })));
+    }
+
     /// Adopts a worker as if this fnd had started it.
-    pub(super) fn adopt(&mut self, now: Now, adopted: Adopted) {
+    pub(super) fn adopt(&mut self, now: Now, adopted: Adopted, out: &mut Vec<Action>) {
         let Adopted {
             worker: id,
-            record,
+            mut record,
             age,
             termed,
             ended,
         } = adopted;
         let key = self.functions.find_or_add(&record.function);
+        let ordered = record.run.ending.take();
         let origin = Origin::new(&record.run, record.version, now, age);
         let started = origin.started;
         let mut run = self.go_on(now, (id, key), &origin);
+        self.adopt_parent(&record.run, &record.function, out);
         let deadline = origin.deadline(now).map(|deadline| deadline.at);
         let mut phase = Phase::Busy;
         if let Some((ago, cause)) = termed {
             let at = now.mono.saturating_sub(ago);
             let kill_at = at.saturating_add(record.rules.grace);
-            run.ending = Some(ending_of_term(cause, at, (run.timeout_at, deadline)));
+            run.ending = Some(match (cause, ordered.clone()) {
+                (TermCause::Asked, Some(ordered)) => ordered,
+                (cause, _) => ending_of_term(cause, at, (run.timeout_at, deadline)),
+            });
             phase = Phase::Terminating { kill_at };
         }
         if ended {
@@ -215,6 +265,7 @@ impl Supervisor {
         if let Some(at) = run.timeout_at {
             self.timers.arm(at, Timer::Attempt(id, run.invocation));
         }
+        let invocation = run.invocation;
         let worker = Worker {
             function: key,
             kind: WorkerKind::of_process(&record.rules.kind),
@@ -225,6 +276,10 @@ impl Supervisor {
             runs: vec![run],
         };
         self.insert_adopted_worker(id, worker);
+        // The earlier fnd was killed between the record and its SIGTERM.
+        if let Some(ordered) = ordered.filter(|_| phase == Phase::Busy) {
+            self.ask_to_end(now, (id, invocation), ordered, out);
+        }
     }
 
     /// Adds a worker of an earlier fnd to the books of its function and of the node.
@@ -286,13 +341,19 @@ pub(super) fn serving(id: u32, (version, load_key): (Version, Version), rules: C
     })
 }
 
-/// Returns why a worker got SIGTERM at an instant, as the fnd that sent it would have recorded it.
+/// Returns why a worker got SIGTERM at an instant, as the fnd that sent it would have recorded it. An fnd that asked for it
+/// has said the reason in the adoption record; only for an older fnd the instant decides.
 fn ending_of_term(cause: TermCause, at: Duration, (timeout, deadline): (Option<Duration>, Option<Duration>)) -> Ending {
     let due = |limit: Option<Duration>| limit.is_some_and(|limit| limit <= at.saturating_add(TERM_SLACK));
     match cause {
         TermCause::Stopped => Ending::Stopped,
-        TermCause::Asked | TermCause::TimeUp if due(timeout) => Ending::Timeout,
-        TermCause::Asked if !due(deadline) => Ending::Cancelled("cancelled before fnd was restarted"),
-        TermCause::Asked | TermCause::TimeUp => Ending::Deadline,
+        // The spawner has one limit for both, the earlier one.
+        TermCause::TimeUp if timeout.is_some_and(|timeout| deadline.is_none_or(|deadline| timeout <= deadline)) => {
+            Ending::Timeout
+        }
+        TermCause::TimeUp => Ending::Deadline,
+        TermCause::Asked if due(timeout) => Ending::Timeout,
+        TermCause::Asked if due(deadline) => Ending::Deadline,
+        TermCause::Asked => Ending::Cancelled("cancelled before fnd was restarted".into()),
     }
 }

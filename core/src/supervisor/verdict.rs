@@ -7,6 +7,8 @@ use super::worker::{Phase, Run, Worker};
 use crate::outcome::Reason;
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::units::{print_duration, spell_size};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// SIGTRAP and SIGABRT: a program that ends itself by them has printed why. V8 does so if its heap is full.
@@ -16,8 +18,9 @@ const ENDS_ITSELF: [u8; 2] = [5, 6];
 /// trace.
 const STRAGGLERS: &str = "processes that it left in the background were killed when it ended; `wait` waits for them";
 
-/// Why fnd ends an attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why fnd ends an attempt. The adoption record of a worker that is being ended has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Ending {
     /// The attempt's timeout was reached.
     Timeout,
@@ -26,7 +29,7 @@ pub(super) enum Ending {
     /// The time of the caller that waits for the invocation was over.
     CallersDeadline,
     /// Somebody cancelled it; contains the message.
-    Cancelled(&'static str),
+    Cancelled(Cow<'static, str>),
     /// fnd stops at once.
     Stopped,
     /// A service was not ready in time; contains the cause where it is known.
@@ -58,7 +61,7 @@ impl Ending {
             }
             Self::Deadline => deadline_words(Some(limits)),
             Self::CallersDeadline => CALLERS_DEADLINE.to_owned(),
-            Self::Cancelled(why) => (*why).to_owned(),
+            Self::Cancelled(why) => why.clone().into_owned(),
             Self::Stopped => "fnd was stopped during the attempt".to_owned(),
             Self::NotReady(why) => {
                 let limit = match &limits.kind {

@@ -187,7 +187,7 @@ impl Supervisor {
         }
     }
 
-    /// Enables or disables a function for a person.
+    /// Enables or disables a function for a person; the ledger has stored it.
     pub(super) fn set_enabled(
         &mut self,
         now: Now,
@@ -202,7 +202,7 @@ impl Supervisor {
         };
         if self.functions[key].disabled == enabled {
             self.functions[key].disabled = !enabled;
-            out.push(Action::StoreEnabled { function, enabled });
+            out.push(Action::EnabledChanged(function));
             self.flush_if_disabled(now, key, out);
             self.resume(now, key, out);
             self.announce(key, out);

@@ -4,7 +4,8 @@
 use super::Control;
 use super::deployable::not_removable;
 use crate::control::backend::{
-    Condition, Deployed, Failure, FunctionBackend as _, FunctionFilter, NotDone, Pending, Upload, UploadBackend,
+    Condition, Deployed, Failure, FunctionBackend as _, FunctionFilter, NotDone, NotStored, Pending, Upload,
+    UploadBackend,
 };
 use crate::driver::tasks::Owner;
 use crate::uploads::staging::{Staged, in_place};
@@ -105,8 +106,12 @@ impl Control {
             return Err(why);
         }
         // A caller that has the answer gets the new release, even if fnd is killed right afterwards.
-        self.stored().await;
-        blocking(move || staged.commit()).await?;
+        if let Err(NotStored(why)) = self.stored().await {
+            self.taken_back(&function, staged).await;
+            let words = format!("the new release could not be stored, so nothing was changed: {why}");
+            return Err(NotDone::Unavailable(words));
+        }
+        self.committed(&function, staged).await?;
         let detail = self.function(&function).ok_or(NotDone::NoFunction)?;
         let detail = Box::new(detail);
         Ok(if is_new {
@@ -157,6 +162,17 @@ impl Control {
                 VERDICT.as_secs()
             ))),
         }
+    }
+
+    /// Ends an upload for good. If the disk does not take that, the files before come back: the next start would put them
+    /// back in any case.
+    async fn committed(&self, function: &FunctionName, staged: Staged) -> Result<(), NotDone> {
+        let ends = staged.clone();
+        let ended = blocking(move || ends.commit()).await;
+        if ended.is_err() {
+            self.taken_back(function, staged).await;
+        }
+        ended
     }
 
     /// Puts the files before back into their place, and waits until they serve, or until the function is gone again.
@@ -228,7 +244,7 @@ impl Control {
             let _ = self.arrange(function, move || taken.take_back()).await; // `recover` tries again
             return Err(disk(error));
         }
-        blocking(move || staged.commit()).await?;
+        self.committed(function, staged).await?;
         let known = self.daemon.state.borrow().functions.registry.get(function).is_some();
         if known && serves.is_none() {
             let scanned = self.daemon.scan();

@@ -2,9 +2,11 @@
 
 use super::{Control, failure};
 use crate::control::backend::{
-    Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, Pending, ReleaseChange,
+    Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, NotStored, Pending, ReleaseChange,
 };
 use crate::driver::lists::PIECE;
+use crate::driver::tasks::Owner;
+use crate::ledger::Command;
 use crate::workers::usage::counters::Groups;
 use fnd_core::api::{
     FunctionDetail, FunctionStatus, InvocationView, ReleaseChanged, ReleaseFiles, ReleaseList, RouteList, RouteTest,
@@ -12,12 +14,13 @@ use fnd_core::api::{
 };
 use fnd_core::outcome::Trigger;
 use fnd_core::release::NotHeld;
-use fnd_core::supervisor::{Calling, Event, Rejection};
+use fnd_core::supervisor::{Answer, Calling, Event, Rejection};
 use fnd_core::trace::Trace;
 use fnd_manifest::function::{Manifest, Mode};
 use fnd_wire::ids::FunctionName;
 use std::rc::Rc;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 impl FunctionBackend for Control {
     fn functions(&self, filter: FunctionFilter) -> Pending<Vec<FunctionStatus>> {
@@ -121,10 +124,17 @@ impl FunctionBackend for Control {
         })
     }
 
-    fn pause_schedules(&self, name: &FunctionName, paused: bool) -> Option<bool> {
-        let mut state = self.settled();
-        state.supervisor.function(name)?;
-        Some(state.pause_schedules(name, paused))
+    fn pause_schedules(&self, name: &FunctionName, paused: bool) -> Pending<Result<Option<bool>, NotStored>> {
+        let (control, function) = (self.clone(), name.clone());
+        let (sender, receiver) = oneshot::channel();
+        // A task of its own, as in `answer_change`.
+        self.daemon.inbox.spawn(Owner::Caller, async move {
+            let _ = sender.send(control.pause(function, paused).await); // an error: the caller has left
+        });
+        Box::pin(async move {
+            let stopping = |_| Err(NotStored("fnd is stopping".into()));
+            receiver.await.unwrap_or_else(stopping)
+        })
     }
 
     fn releases(&self, name: &FunctionName) -> Result<ReleaseList, NotHeld> {
@@ -147,10 +157,23 @@ impl FunctionBackend for Control {
     }
 
     fn set_enabled(&self, name: &FunctionName, enabled: bool) -> Answering {
-        self.ask(|reply| Event::SetEnabled {
-            function: name.clone(),
-            enabled,
-            reply,
+        let (control, function) = (self.clone(), name.clone());
+        self.answer_change(async move {
+            if control.settled().supervisor.function(&function).is_some() {
+                let stored = control.store_change(vec![Command::StoreEnabled {
+                    function: function.clone(),
+                    enabled,
+                }]);
+                if stored.await.is_err() {
+                    return Some(Answer::StoreFailed);
+                }
+            }
+            let set = |reply| Event::SetEnabled {
+                function,
+                enabled,
+                reply,
+            };
+            control.ask_for_all(set).await.ok()
         })
     }
 
@@ -165,5 +188,24 @@ impl FunctionBackend for Control {
 
     fn watch(&self, filter: FunctionFilter) -> Changes {
         crate::backend::watch_functions::watch(&self.daemon, filter)
+    }
+}
+
+impl Control {
+    async fn pause(self, function: FunctionName, paused: bool) -> Result<Option<bool>, NotStored> {
+        let has_any = {
+            let state = self.settled();
+            if state.supervisor.function(&function).is_none() {
+                return Ok(None);
+            }
+            state.has_schedules(&function)
+        };
+        if has_any {
+            let name = function.clone();
+            self.store_change(vec![Command::StorePaused { function: name, paused }])
+                .await?;
+            self.settled().pause_schedules(&function, paused);
+        }
+        Ok(Some(has_any))
     }
 }

@@ -6,7 +6,7 @@
 //! acceptance.
 
 use crate::backend::{Control, failure};
-use crate::control::backend::{Answering, Failure, Leaving, Repeated};
+use crate::control::backend::{Answering, Failure, Leaving, NotStored, Repeated};
 use crate::driver::tasks::Owner;
 use crate::ledger::{Command, StoredInvocation};
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
@@ -175,17 +175,13 @@ impl Control {
         Ok(Repeated::Asked(function, answering))
     }
 
-    pub(crate) async fn discard_dead_letter(self, id: InvocationId) -> Result<bool, Failure> {
+    pub(crate) async fn discard_dead_letter(self, id: InvocationId) -> Result<Result<bool, NotStored>, Failure> {
         let is_dead = |stored: Option<StoredInvocation>| stored.is_some_and(|stored| stored.dead);
         if !is_dead(self.reader.stored_invocation(id).await.map_err(failure)?) {
-            return Ok(false);
+            return Ok(Ok(false));
         }
-        self.daemon.state.borrow().records.store(Command::DiscardDeadLetter(id));
-        // The read waits for the command before it.
-        if is_dead(self.reader.stored_invocation(id).await.map_err(failure)?) {
-            return Err(Failure("the key could not be stored; `fndctl status` says why".into()));
-        }
-        Ok(true)
+        let stored = self.store_change(vec![Command::DiscardDeadLetter(id)]).await;
+        Ok(stored.map(|()| true))
     }
 }
 

@@ -2,16 +2,16 @@
 
 use super::{Control, failure};
 use crate::control::backend::{
-    Answering, Failure, FunctionBackend as _, InvocationBackend, PassedOn, Pending, Repeated,
+    Answering, Failure, FunctionBackend as _, InvocationBackend, NotStored, PassedOn, Pending, Repeated,
 };
 use crate::driver::Daemon;
 use crate::http::paced::Paced;
-use crate::ledger;
+use crate::ledger::{self, Command};
 use crate::workers::http::Upload;
 use fnd_core::api::{AttemptView, DeadLetter, DeadLetterList, HookEnd, InvocationList, InvocationView, milliseconds};
-use fnd_core::outcome::Trigger;
-use fnd_core::record::{InvocationFilter, RunResult};
-use fnd_core::supervisor::{Event, Submit};
+use fnd_core::outcome::{State, Trigger};
+use fnd_core::record::{InvocationFilter, InvocationRecord, RunResult};
+use fnd_core::supervisor::{Answer, Event, Submit};
 use fnd_core::triggers::cause::Cause;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::header::HeaderValue;
@@ -57,7 +57,21 @@ impl InvocationBackend for Control {
     }
 
     fn cancel(&self, id: InvocationId) -> Answering {
-        self.ask(|reply| Event::Cancel { id, reply })
+        let live = self.settled().supervisor.invocation(id);
+        // The end of one that is not durable is its end in any case: no other fnd runs it again.
+        if live.is_none_or(|live| !live.durable) {
+            return self.ask_for_all(|reply| Event::Cancel { id, reply });
+        }
+        let control = self.clone();
+        self.answer_change(async move {
+            let stored = control.store_change(vec![Command::Cancel(id)]).await;
+            // The spawner keeps the order to end one that runs, and somebody who ends it may do so because the disk is full.
+            let runs = |live: InvocationRecord| live.state == State::Running;
+            if stored.is_err() && !control.settled().supervisor.invocation(id).is_some_and(runs) {
+                return Some(Answer::StoreFailed);
+            }
+            control.ask_for_all(|reply| Event::Cancel { id, reply }).await.ok()
+        })
     }
 
     fn invocation(&self, id: InvocationId) -> Pending<Result<Option<InvocationView>, Failure>> {
@@ -158,7 +172,7 @@ impl InvocationBackend for Control {
         Box::pin(async move { reader.dead_letter(id).await.map_err(failure) })
     }
 
-    fn drop_dead_letter(&self, id: InvocationId) -> Pending<Result<bool, Failure>> {
+    fn drop_dead_letter(&self, id: InvocationId) -> Pending<Result<Result<bool, NotStored>, Failure>> {
         Box::pin(self.clone().discard_dead_letter(id))
     }
 }

@@ -29,9 +29,10 @@ mod streams;
 mod watch_functions;
 
 use crate::audit::Audit;
-use crate::control::backend::{Answering, Failure, Leaving};
+use crate::control::backend::{Answering, Failure, Leaving, NotStored};
+use crate::driver::tasks::Owner;
 use crate::driver::{Daemon, State};
-use crate::ledger;
+use crate::ledger::{self, Command};
 use crate::state_store::StateStore;
 use fnd_core::supervisor::{Answer, Event, ReplyTo};
 use fnd_core::triggers::route::Routes;
@@ -62,15 +63,60 @@ pub struct Control {
     pub keys: crate::backend::idempotency::Keys,
 }
 
-/// How long a caller waits for a disk.
+/// How long a caller waits for the disk.
 const STORED: Duration = Duration::from_secs(10);
 
 impl Control {
     /// Waits until the ledger has stored what is known now, also which releases serve.
-    async fn stored(&self) {
-        let ledger = self.daemon.state.borrow().records.ledger.clone();
-        // An error: fnd is stopping.
-        let _ = tokio::task::spawn_blocking(move || ledger.flush(STORED)).await;
+    async fn stored(&self) -> Result<(), NotStored> {
+        let stored = tokio::time::timeout(STORED, self.store_change(Vec::new())).await;
+        stored.unwrap_or_else(|_| Err(NotStored("the disk does not respond".into())))
+    }
+
+    /// Waits until the ledger has the end of every run that was answered.
+    async fn ends_stored(&self) -> Result<(), Failure> {
+        let counted = self.settled().records.wait_for_output();
+        if let Some(counted) = counted {
+            let _ = tokio::time::timeout(STORED, counted).await; // such a record says later that its output is lost
+        }
+        self.stored().await.map_err(failure)
+    }
+
+    /// Has the ledger store a change, before it is made. A change that cannot be stored now is not kept for later.
+    fn store_change(&self, parts: Vec<Command>) -> impl Future<Output = Result<(), NotStored>> + use<> {
+        let mut state = self.settled();
+        let (stored, number) = state.callers.expect_change();
+        if state.records.ledger.submit(Command::Change { number, parts }).is_err() {
+            let why = "the disk is so far behind that the ledger takes nothing more";
+            state.callers.change_stored(number, Err(why.into()));
+        }
+        // Without a limit: a change that is given up here could still be stored.
+        async move {
+            match stored.await {
+                Ok(result) => result.map_err(NotStored),
+                Err(_) => Err(NotStored("fnd is stopping".into())),
+            }
+        }
+    }
+
+    /// Does a change that is stored before it is made, and then answers. If the caller leaves, the change still comes to its
+    /// end: otherwise the ledger would have another state than fnd.
+    fn answer_change(&self, change: impl Future<Output = Option<Answer>> + 'static) -> Answering {
+        let (sender, receiver) = oneshot::channel();
+        self.daemon.inbox.spawn(Owner::Caller, async move {
+            if let Some(answer) = change.await {
+                let _ = sender.send(answer); // an error: the caller has left
+            }
+        });
+        receiver.into()
+    }
+
+    /// Hands the supervisor an event, does everything that follows from it, and then returns its answer. So an answer to a
+    /// cancellation comes after the order to the spawner.
+    fn ask_for_all(&self, event: impl FnOnce(ReplyTo) -> Event) -> Answering {
+        let (receiver, reply) = self.daemon.state.borrow_mut().callers.expect_answer();
+        self.daemon.step(event(reply));
+        receiver.into()
     }
 
     /// Returns the state with nothing put off: the ledger has every record of what is over.

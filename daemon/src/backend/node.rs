@@ -44,7 +44,13 @@ impl NodeBackend for Control {
 
     fn backup(&self, of: Database) -> Pending<Result<(u64, Pieces), Failure>> {
         let state = self.logs.with_file_name("state");
-        Box::pin(crate::backend::backup::take(state, of))
+        let control = self.clone();
+        Box::pin(async move {
+            if of == Database::Ledger {
+                control.ends_stored().await?;
+            }
+            crate::backend::backup::take(state, of).await
+        })
     }
 
     fn audit(&self, entry: Entry) -> Option<Pending<()>> {

@@ -1,13 +1,16 @@
 //! Releases: the verbs wait until the release serves or cannot, and until the ledger has stored the hold.
 
 use super::Control;
-use crate::control::backend::{Pending, ReleaseChange};
+use crate::control::backend::{NotStored, Pending, ReleaseChange};
 use crate::driver::releases::Held;
+use crate::driver::tasks::Owner;
+use crate::ledger::Command;
 use fnd_core::api::{ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList};
 use fnd_core::release::{NotHeld, ReleaseState};
 use fnd_wire::frame::StoredFile;
 use fnd_wire::ids::{FunctionName, Version};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// How long a caller waits for a release that is tried; a worker that loads for longer fails its trial.
 const TRIAL: Duration = Duration::from_secs(40);
@@ -30,36 +33,53 @@ impl Control {
         name: &FunctionName,
         change: ReleaseChange,
     ) -> Pending<Result<ReleaseChanged, NotHeld>> {
+        let (control, name) = (self.clone(), name.clone());
+        let (sender, receiver) = oneshot::channel();
+        // A task of its own, as in `answer_change`.
+        self.daemon.inbox.spawn(Owner::Caller, async move {
+            let _ = sender.send(control.change_stored_release(&name, &change).await); // an error: the caller has left
+        });
         let control = self.clone();
-        let mut state = self.settled();
-        let at_once = |version, state| Ok(Held::Done(version, state));
-        let held = match change {
-            ReleaseChange::Hold(kind, release) => state.hold_release(name, kind, release.as_deref()),
-            ReleaseChange::EndHold => state.end_hold(name).and_then(|()| {
-                let serving = state.supervisor.function(name).and_then(|view| view.version);
-                at_once(serving, ReleaseState::Serving)
-            }),
-            ReleaseChange::Canary(percent) => state.try_canary(name, percent),
-            ReleaseChange::Promote => state.promote_canary(name),
-            ReleaseChange::StopCanary => {
-                let stopped = state.stop_canary(name);
-                stopped.and_then(|version| at_once(Some(version), ReleaseState::Waiting))
-            }
-        };
-        drop(state);
         Box::pin(async move {
+            let held = receiver.await.unwrap_or_else(|_| Err(stopping()));
             let (version, state) = match held? {
                 Held::Done(version, state) => (version, state),
                 Held::Asked(version, state, waiting) => match tokio::time::timeout(TRIAL, waiting).await {
                     Ok(Ok(Ok(version))) => (Some(version), state),
                     Ok(Ok(Err(why))) => return Err(NotHeld::Failed(why)),
-                    Ok(Err(_)) => return Err(NotHeld::Failed("fnd is stopping".to_owned())),
+                    Ok(Err(_)) => return Err(stopping()),
                     Err(_) => (Some(version), ReleaseState::Trying),
                 },
             };
-            control.stored().await;
+            control.stored().await.map_err(not_stored)?;
             Ok(ReleaseChanged { version, state })
         })
+    }
+
+    /// Stores what a change makes of the releases, and then makes it.
+    async fn change_stored_release(&self, name: &FunctionName, change: &ReleaseChange) -> Result<Held, NotHeld> {
+        let planned = self.settled().planned_releases(name, change)?;
+        let function = name.clone();
+        let stored = self.store_change(vec![Command::StoreReleases {
+            function,
+            releases: Some(planned),
+        }]);
+        stored.await.map_err(not_stored)?;
+        let mut state = self.settled();
+        let at_once = |version, state| Ok(Held::Done(version, state));
+        match change {
+            ReleaseChange::Hold(kind, release) => state.hold_release(name, *kind, release.as_deref()),
+            ReleaseChange::EndHold => state.end_hold(name).and_then(|()| {
+                let serving = state.supervisor.function(name).and_then(|view| view.version);
+                at_once(serving, ReleaseState::Serving)
+            }),
+            ReleaseChange::Canary(percent) => state.try_canary(name, *percent),
+            ReleaseChange::Promote => state.promote_canary(name),
+            ReleaseChange::StopCanary => {
+                let stopped = state.stop_canary(name);
+                stopped.and_then(|version| at_once(Some(version), ReleaseState::Waiting))
+            }
+        }
     }
 
     pub(super) fn read_release(&self, name: &FunctionName, release: &str) -> Pending<Result<ReleaseFiles, NotHeld>> {
@@ -78,6 +98,14 @@ impl Control {
             })
         })
     }
+}
+
+fn stopping() -> NotHeld {
+    NotHeld::Failed("fnd is stopping".to_owned())
+}
+
+fn not_stored(NotStored(why): NotStored) -> NotHeld {
+    NotHeld::NotStored(why.to_string())
 }
 
 fn shown(file: StoredFile) -> ReleaseFile {

@@ -19,6 +19,9 @@ pub(crate) struct Callers {
     pub(crate) connections: Rc<Connections>,
     replies: HashMap<ReplyTo, oneshot::Sender<Answer>>,
     last_reply: u64,
+    /// The callers whose changes are being stored.
+    changes: HashMap<u64, oneshot::Sender<Result<(), Arc<str>>>>,
+    last_change: u64,
     /// The callers that wait for the end of an invocation.
     ends: Ends,
     /// The callers that wait for the end of a drain; `None` once the drain is over.
@@ -35,6 +38,8 @@ impl Callers {
             connections,
             replies: HashMap::new(),
             last_reply: 0,
+            changes: HashMap::new(),
+            last_change: 0,
             ends: Ends::default(),
             drained: Some(Vec::new()),
             stops: false,
@@ -54,6 +59,21 @@ impl Callers {
     pub(crate) fn answer(&mut self, to: ReplyTo, answer: Answer) {
         if let Some(reply) = self.replies.remove(&to) {
             let _ = reply.send(answer); // an error: the caller has gone
+        }
+    }
+
+    /// Makes a place for the outcome of storing a change. Returns where it will arrive, and its number.
+    pub(crate) fn expect_change(&mut self) -> (oneshot::Receiver<Result<(), Arc<str>>>, u64) {
+        let (sender, receiver) = oneshot::channel();
+        self.last_change += 1;
+        self.changes.insert(self.last_change, sender);
+        (receiver, self.last_change)
+    }
+
+    /// Tells the caller of a change whether it is stored.
+    pub(crate) fn change_stored(&mut self, number: u64, result: Result<(), Arc<str>>) {
+        if let Some(waiting) = self.changes.remove(&number) {
+            let _ = waiting.send(result); // an error: fnd is stopping
         }
     }
 

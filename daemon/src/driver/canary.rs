@@ -15,14 +15,8 @@ impl State {
         if self.workers.welcome.protocol < PROTOCOL_RELEASES {
             return Err(NotHeld::OldSpawner);
         }
-        // Its own manifest says when it is promoted; that is read when its copy is installed.
-        let rules = CanaryRules {
-            percent,
-            promote_after_ms: None,
-            max_failures: 0,
-        };
         let releases = &mut self.functions.releases;
-        let version = releases.change(function, |releases| releases.try_canary(rules));
+        let version = releases.change(function, |releases| releases.try_canary(asked_canary(percent)));
         let version = version.map_err(NotHeld::NoRelease)?;
         let waiting = self.functions.releases.wait(function);
         self.store_releases();
@@ -142,5 +136,15 @@ impl State {
                 Err(why) => tracing::error!("{function}: its canary cannot be promoted: {why}"),
             }
         }
+    }
+}
+
+/// Returns the rules of a canary that a person begins. Its own manifest says when it is promoted; that is read when its copy
+/// is installed.
+pub(super) fn asked_canary(percent: u32) -> CanaryRules {
+    CanaryRules {
+        percent,
+        promote_after_ms: None,
+        max_failures: 0,
     }
 }

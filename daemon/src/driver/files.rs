@@ -8,8 +8,8 @@ use crate::triggers::files::talk::{self, Feed};
 use crate::triggers::files::{Next, Process, Wanted, directories, forgotten, offered, seen};
 use crate::workers::Asked;
 use crate::workers::adoption::{Ends, adoption_record};
-use fnd_core::outcome::{State as InvocationState, Trigger};
-use fnd_core::record::{InvocationRecord, Payload};
+use fnd_core::outcome::Trigger;
+use fnd_core::record::Payload;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{Event, Overlap, Submit};
 use fnd_core::triggers::file::memory::{FileMark, FileMemory};
@@ -295,13 +295,10 @@ impl State {
         self.tell_watcher(&function, message);
     }
 
-    /// Tells a watcher of the end of an invocation that its files started.
-    pub(super) fn files_ended(&mut self, record: &InvocationRecord) {
-        if record.trigger == Trigger::File && record.state.is_final() {
-            let success = record.state == InvocationState::Succeeded;
-            let ended = ToWatcher::Ended(Ended { id: record.id, success });
-            self.tell_watcher(&record.function, ended);
-        }
+    /// Tells a watcher of the end of an invocation that its files started. The ledger has it: the watcher acts on the files
+    /// next, and cannot take that back.
+    pub(super) fn files_ended(&mut self, function: &FunctionName, ended: Ended) {
+        self.tell_watcher(function, ToWatcher::Ended(ended));
     }
 
     fn remember(&mut self, function: &FunctionName, marks: Vec<FileMark>) {

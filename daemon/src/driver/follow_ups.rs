@@ -94,18 +94,32 @@ impl State {
         self.store_together(parts);
     }
 
-    /// Stores commands in one transaction. If the ledger has no room for them, the calls among them do not begin.
+    /// Stores commands in one transaction. If the ledger has no room for them, the calls among them do not begin: the end is
+    /// stored without them, and the next fnd makes them.
     pub(super) fn store_together(&mut self, parts: Vec<Command>) {
-        if let Err(Command::Together(parts)) = self.records.ledger.submit(Command::Together(parts)) {
-            for part in parts {
-                if let Command::Store(accepted) = part {
+        let Err(Command::Together(parts)) = self.records.ledger.submit(Command::Together(parts)) else {
+            return;
+        };
+        let mut kept = Vec::new();
+        for part in parts {
+            match part {
+                Command::Store(accepted) => {
                     tracing::error!(
-                        "the call of `{}` is lost: the ledger has no room for it",
+                        "the call of `{}` waits for the next start of fnd: the ledger has no room for it",
                         accepted.function
                     );
                     self.turn.follow_up.push_back(Event::StoreFailed(accepted.id));
                 }
+                Command::Record(_, ref record) | Command::Update(ref record) => {
+                    let id = record.id;
+                    kept.extend([part, Command::FollowLater(id)]);
+                }
+                // What was told, or what is decided, is so only together with the calls.
+                _ => {}
             }
+        }
+        if !kept.is_empty() {
+            self.records.store(Command::Together(kept));
         }
     }
 

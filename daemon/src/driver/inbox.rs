@@ -12,7 +12,7 @@ use fnd_core::quota::Measured;
 use fnd_core::record::RunResult;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
-use fnd_core::triggers::file::message::FromWatcher;
+use fnd_core::triggers::file::message::{Ended, FromWatcher};
 use fnd_wire::frame::Exited;
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::cell::Cell;
@@ -220,6 +220,15 @@ impl State {
                     Ok(()) => Event::Claimed(ids),
                     Err(_) => Event::ClaimFailed(ids),
                 });
+            }
+            Message::Stored(Acknowledged::Changed { number, result }) => {
+                if let Err(error) = &result {
+                    tracing::error!("failed to store a change that somebody has asked for: {error}");
+                }
+                self.callers.change_stored(number, result);
+            }
+            Message::Stored(Acknowledged::FilesEnded { function, id, success }) => {
+                self.files_ended(&function, Ended { id, success });
             }
             Message::Stored(Acknowledged::HealthChanged) => self.problems_changed(),
             // The spawner may forget the workers only now: until they are recorded, the next fnd would have to ask it

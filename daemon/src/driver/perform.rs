@@ -16,7 +16,7 @@ use fnd_core::record::InvocationRecord;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{Action, Event, Notice, SpawnOrder, Submit};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Release, Request, Spawn, is_shortage};
+use fnd_wire::frame::{AdoptionRecord, PROTOCOL_HANDLERS, Release, Request, Spawn, is_shortage};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use std::sync::Arc;
 
@@ -112,10 +112,7 @@ impl State {
             Action::CanaryFailed(function) => self.canary_failed(&function),
             Action::Stop(worker) => self.workers.stop(worker),
             Action::Forget(worker) => self.forget(worker),
-            Action::Term(worker) => {
-                self.workers.is_ending(worker);
-                self.workers.request(&Request::Term(worker), Vec::new());
-            }
+            Action::Term(worker) => self.terminate(worker),
             Action::Kill(worker) => {
                 self.workers.is_ending(worker);
                 self.workers.kill(worker);
@@ -135,6 +132,7 @@ impl State {
                     self.turn.follow_up.push_back(Event::StoreFailed(id));
                 }
             }
+            Action::StoreCaller(accepted) => self.records.store(Command::Store(accepted)),
             Action::Publish(shares) => {
                 let number = shares.number;
                 let since_ms = self.node.settings.settings.events.since_ms(shares.accepted_ms);
@@ -175,10 +173,9 @@ impl State {
                 self.store_end(Command::Update(record), parts);
             }
             Action::Follow(id, payload) => self.follow_ups.expect(id, *payload),
-            Action::StoreEnabled { function, enabled } => {
+            Action::EnabledChanged(function) => {
                 self.reschedule(&function);
                 self.rewatch(&function);
-                self.records.store(Command::StoreEnabled { function, enabled });
             }
             Action::Release { function, invocation } => {
                 self.workers
@@ -219,7 +216,6 @@ impl State {
                 .extend(CheckEnd::of(record, output, &self.node.places.state));
             self.workers.uploads.remove(&record.id);
             self.callers.ended(record.id);
-            self.files_ended(record);
         }
     }
 
@@ -313,6 +309,21 @@ impl State {
             };
             self.workers.asked.insert(number, Asked::Spawn(Box::new(starting)));
         }
+    }
+
+    /// Sends a worker SIGTERM. The spawner first gets the reason, which it keeps for the next fnd.
+    fn terminate(&mut self, worker: WorkerId) {
+        self.workers.is_ending(worker);
+        let protocol = self.workers.welcome.protocol;
+        if let Some(script) = self.supervisor.record_of_ending(worker) {
+            let record = Bytes(adoption::adoption_record(None, Some(script), protocol));
+            // A record that is too large stays as it was.
+            if protocol >= PROTOCOL_HANDLERS && !record.0.is_empty() {
+                let replaced = Request::AdoptionRecord(AdoptionRecord { worker, record });
+                self.workers.request(&replaced, Vec::new());
+            }
+        }
+        self.workers.request(&Request::Term(worker), Vec::new());
     }
 
     /// Releases what is kept for the next fnd about a worker that has ended.

@@ -8,7 +8,8 @@ use crate::output::Captured;
 use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{Action, AttemptOrder};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use tokio::sync::oneshot;
 
 /// An attempt of an invocation.
 pub(crate) type Key = (InvocationId, Attempt);
@@ -22,9 +23,14 @@ pub(crate) struct Records {
     awaited: Awaited,
 }
 
-/// Calls that have ended and whose output is not counted yet, and their records once there are any.
+/// Calls that have ended and whose output is not counted yet.
 #[derive(Debug, Default)]
-struct Awaited(HashMap<Key, Option<Ended>>);
+struct Awaited {
+    /// Their records, once there are any.
+    calls: HashMap<Key, Option<Ended>>,
+    /// Those who wait until the output of some of them is counted.
+    waiting: Vec<(HashSet<Key>, oneshot::Sender<()>)>,
+}
 
 impl Records {
     pub(crate) fn new(ledger: Writer) -> Self {
@@ -61,7 +67,7 @@ impl Records {
 
     /// Notes that the output of a call that has ended is still to be counted.
     pub(crate) fn await_output(&mut self, key: Key) {
-        self.awaited.0.insert(key, None);
+        self.awaited.calls.insert(key, None);
     }
 
     /// Keeps the record of a call until its output is counted. Returns it where there is nothing to wait for.
@@ -76,6 +82,12 @@ impl Records {
         Some(ended)
     }
 
+    /// Returns a receiver for the moment in which the records of all answered calls are on their way to the ledger; nothing
+    /// if they are.
+    pub(crate) fn wait_for_output(&mut self) -> Option<oneshot::Receiver<()>> {
+        self.awaited.wait()
+    }
+
     /// Returns the records that wait for their output, because a newer record of the invocation follows, or (without an
     /// invocation) because fnd ends.
     pub(crate) fn due(&mut self, invocation: Option<InvocationId>) -> Vec<Ended> {
@@ -85,11 +97,11 @@ impl Records {
 
 impl Awaited {
     fn has(&self, key: Key) -> bool {
-        self.0.contains_key(&key)
+        self.calls.contains_key(&key)
     }
 
     fn keep(&mut self, ended: Ended) -> Option<Ended> {
-        match self.0.get_mut(&(ended.0.invocation, ended.0.attempt)) {
+        match self.calls.get_mut(&(ended.0.invocation, ended.0.attempt)) {
             Some(kept @ None) => {
                 *kept = Some(ended);
                 None
@@ -99,7 +111,9 @@ impl Awaited {
     }
 
     fn counted(&mut self, key: Key, captured: &Captured) -> Option<Ended> {
-        let mut ended = self.0.remove(&key)??;
+        let found = self.calls.remove(&key)?;
+        self.is_over(key);
+        let mut ended = found?;
         let usage = &mut ended.0.usage;
         usage.stdout_bytes = captured.stdout_bytes;
         usage.stderr_bytes = captured.stderr_bytes;
@@ -108,12 +122,34 @@ impl Awaited {
     }
 
     fn due(&mut self, invocation: Option<InvocationId>) -> Vec<Ended> {
-        if self.0.is_empty() {
+        if self.calls.is_empty() {
             return Vec::new();
         }
         let of = |(id, _): &Key| invocation.is_none_or(|invocation| invocation == *id);
-        let due = self.0.extract_if(|key, _| of(key));
-        due.filter_map(|(_, ended)| ended).collect()
+        let due: Vec<_> = self.calls.extract_if(|key, _| of(key)).collect();
+        due.iter().for_each(|(key, _)| self.is_over(*key));
+        due.into_iter().filter_map(|(_, ended)| ended).collect()
+    }
+
+    /// Returns a receiver for the moment in which none of the present calls waits any more; nothing if none waits.
+    fn wait(&mut self) -> Option<oneshot::Receiver<()>> {
+        let keys: HashSet<Key> = self.calls.keys().copied().collect();
+        if keys.is_empty() {
+            return None;
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.push((keys, sender));
+        Some(receiver)
+    }
+
+    /// Tells those who waited for this call alone.
+    fn is_over(&mut self, key: Key) {
+        for (keys, _) in &mut self.waiting {
+            keys.remove(&key);
+        }
+        for (_, sender) in self.waiting.extract_if(.., |(keys, _)| keys.is_empty()) {
+            let _ = sender.send(()); // an error: the caller has left
+        }
     }
 }
 
@@ -142,7 +178,7 @@ mod tests {
         let mut awaited = Awaited::default();
         let (first, second) = ((InvocationId(1), Attempt(1)), (InvocationId(1), Attempt(2)));
         assert!(awaited.keep(ended(1, 1)).is_some(), "nothing was printed");
-        awaited.0.insert(first, None);
+        awaited.calls.insert(first, None);
         assert!(awaited.keep(ended(1, 1)).is_none());
         assert!(awaited.keep(ended(1, 2)).is_some());
         let captured = Captured {
@@ -155,10 +191,25 @@ mod tests {
     }
 
     #[test]
+    fn a_backup_waits_for_the_calls_that_were_answered_before_it() {
+        let mut awaited = Awaited::default();
+        assert!(awaited.wait().is_none());
+        let (first, second) = ((InvocationId(1), Attempt(1)), (InvocationId(2), Attempt(1)));
+        awaited.calls.insert(first, None);
+        awaited.calls.insert(second, None);
+        let mut waits = awaited.wait().unwrap();
+        awaited.calls.insert((InvocationId(3), Attempt(1)), None);
+        awaited.counted(first, &Captured::default());
+        assert!(waits.try_recv().is_err());
+        awaited.due(Some(second.0));
+        assert!(waits.try_recv().is_ok());
+    }
+
+    #[test]
     fn what_a_newer_record_follows_waits_no_longer() {
         let mut awaited = Awaited::default();
         for (id, number) in [(1, 1), (2, 1), (3, 1)] {
-            awaited.0.insert((InvocationId(id), Attempt(number)), None);
+            awaited.calls.insert((InvocationId(id), Attempt(number)), None);
         }
         assert!(awaited.keep(ended(1, 1)).is_none() && awaited.keep(ended(2, 1)).is_none());
         assert_eq!(

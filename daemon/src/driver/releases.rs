@@ -2,6 +2,8 @@
 //! serves or cannot be loaded.
 
 use super::State;
+use super::canary::asked_canary;
+use crate::control::backend::ReleaseChange;
 use crate::functions::releases::Outcome;
 use crate::ledger::Command;
 use crate::workers::Asked;
@@ -31,18 +33,9 @@ impl State {
         name: Option<&str>,
     ) -> Result<Held, NotHeld> {
         let releases = self.releases_of(function)?;
-        let chosen = match (name, kind) {
-            (Some(name), _) => releases.named(name),
-            (None, HoldKind::Rollback) => releases.one_before(),
-            (None, HoldKind::Pin) => releases.current(),
-        };
-        let version = chosen.map_err(NotHeld::NoRelease)?.version;
+        let version = held_version(releases, kind, name)?;
         let is_live = releases.is_live(version);
         let has_canary = releases.canary().is_some();
-        // A newer release may be on trial, or be tried again and again.
-        if is_live && kind == HoldKind::Rollback && !releases.wants_file() {
-            return Err(NotHeld::Serves(fnd_core::release::short(version)));
-        }
         if self.workers.welcome.protocol < PROTOCOL_RELEASES {
             return Err(NotHeld::OldSpawner);
         }
@@ -70,6 +63,32 @@ impl State {
         self.functions.want_copy(function, version);
         self.settle();
         Ok(Held::Asked(version, ReleaseState::Serving, waiting))
+    }
+
+    /// Returns what a change will make of the releases of a function, as JSON.
+    pub(crate) fn planned_releases(&self, function: &FunctionName, change: &ReleaseChange) -> Result<String, NotHeld> {
+        let mut releases = self.releases_of(function)?.clone();
+        let begins = !matches!(
+            change,
+            ReleaseChange::EndHold | ReleaseChange::Promote | ReleaseChange::StopCanary
+        );
+        if begins && self.workers.welcome.protocol < PROTOCOL_RELEASES {
+            return Err(NotHeld::OldSpawner);
+        }
+        let now_ms = self.clock.now().unix_ms;
+        let changed = match change {
+            ReleaseChange::Hold(kind, name) => {
+                let version = held_version(&releases, *kind, name.as_deref())?;
+                releases.hold_release(now_ms, *kind, version);
+                Ok(version)
+            }
+            ReleaseChange::EndHold if releases.end_hold() => return Ok(json(&releases)),
+            ReleaseChange::EndHold => return Err(NotHeld::NothingHeld),
+            ReleaseChange::Canary(percent) => releases.try_canary(asked_canary(*percent)),
+            ReleaseChange::Promote => releases.promote(),
+            ReleaseChange::StopCanary => releases.end_canary(now_ms, None),
+        };
+        changed.map(|_| json(&releases)).map_err(NotHeld::NoRelease)
     }
 
     /// Ends the hold of a function; then its file is installed, unless it serves.
@@ -192,4 +211,24 @@ impl State {
             self.records.store(Command::StoreReleases { function, releases });
         }
     }
+}
+
+/// Returns the release that a person holds. `name` is the beginning of its hash.
+fn held_version(releases: &Releases, kind: HoldKind, name: Option<&str>) -> Result<Version, NotHeld> {
+    let chosen = match (name, kind) {
+        (Some(name), _) => releases.named(name),
+        (None, HoldKind::Rollback) => releases.one_before(),
+        (None, HoldKind::Pin) => releases.current(),
+    };
+    let version = chosen.map_err(NotHeld::NoRelease)?.version;
+    // A newer release may be on trial, or be tried again and again.
+    if releases.is_live(version) && kind == HoldKind::Rollback && !releases.wants_file() {
+        return Err(NotHeld::Serves(fnd_core::release::short(version)));
+    }
+    Ok(version)
+}
+
+/// Returns releases as the ledger stores them: texts and numbers only, so that this cannot fail.
+fn json(releases: &Releases) -> String {
+    serde_json::to_string(releases).unwrap_or_default()
 }

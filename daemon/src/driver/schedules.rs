@@ -35,21 +35,18 @@ impl State {
         self.store_marks(gone);
     }
 
-    /// Pauses or resumes the schedules of a function. Returns whether the function has any.
-    pub(crate) fn pause_schedules(&mut self, function: &FunctionName, paused: bool) -> bool {
-        let has_any = self
-            .serving(function)
-            .is_some_and(|serving| !serving.manifest.schedule.is_empty());
-        if has_any && self.schedules.pause(function, paused) {
-            let function = function.clone();
-            self.records.store(Command::StorePaused {
-                function: function.clone(),
-                paused,
-            });
-            self.reschedule(&function);
-            self.report(ReportEvent::StatusChanged(&function));
+    /// Returns whether a function has schedules.
+    pub(crate) fn has_schedules(&self, function: &FunctionName) -> bool {
+        self.serving(function)
+            .is_some_and(|serving| !serving.manifest.schedule.is_empty())
+    }
+
+    /// Pauses or resumes the schedules of a function; the ledger has stored it.
+    pub(crate) fn pause_schedules(&mut self, function: &FunctionName, paused: bool) {
+        if self.schedules.pause(function, paused) {
+            self.reschedule(function);
+            self.report(ReportEvent::StatusChanged(function));
         }
-        has_any
     }
 
     /// Returns the schedules of a function, each with its next slots (`next` is their number).

@@ -3,6 +3,7 @@
 use super::notices::Notices;
 use super::retention::Retention;
 use fnd_core::data::Data;
+use fnd_core::outcome::Trigger;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{Delivered, EventShares, Shares};
 use fnd_core::triggers::file::memory::{FileMark, FileMemory};
@@ -67,6 +68,16 @@ pub enum Command {
     /// Commands that are stored in one transaction or not at all: the end of an invocation, and the invocations that
     /// follow it. They are kept for a retry together. They contain no further `Together`.
     Together(Vec<Command>),
+    /// A change that somebody has asked for and waits for: it is stored as a whole, or given up. Without parts it shows
+    /// that all earlier commands are stored.
+    Change {
+        /// The number of the acknowledgement.
+        number: u64,
+        /// They contain no further `Change`.
+        parts: Vec<Command>,
+    },
+    /// Somebody has asked for the end of this invocation: the next fnd ends it, if this one is killed before.
+    Cancel(InvocationId),
     /// What follows the end of this invocation is not known yet.
     FollowLater(InvocationId),
     /// What follows the end of this invocation is stored.
@@ -80,6 +91,11 @@ pub enum Command {
         /// The state as JSON.
         health: Option<String>,
     },
+}
+
+/// Returns whether a record is the end of a run that files have started.
+pub(super) fn is_end_of_files(record: &InvocationRecord) -> bool {
+    record.trigger == Trigger::File && record.state.is_final()
 }
 
 /// Roughly the memory of a mark of a file, with its path.
@@ -96,15 +112,17 @@ impl Command {
             | Self::StoreEnabled { .. }
             | Self::StoreMarks(_)
             | Self::StorePaused { .. }
-            | Self::DiscardDeadLetter(_) => true,
+            | Self::DiscardDeadLetter(_)
+            | Self::Change { .. }
+            | Self::Cancel(_) => true,
+            // The watcher deletes or moves the files next: a power cut must not leave a run without an end and without them.
+            Self::Record(_, record) | Self::Update(record) => is_end_of_files(record),
+            Self::Together(parts) => parts.first().is_some_and(Self::is_end_of_files),
             // If a power cut loses `StoreVersions`, an old version stays on the disk for longer; nothing else happens.
-            // Whoever waits for `StoreReleases` flushes the queue. What follows an end is lost together with the end, or not at all. What is remembered of files is found again.
-            Self::Record(..)
-            | Self::Update(_)
-            | Self::Files(_)
+            // Whoever waits for `StoreReleases` makes a `Change` of it. What follows an end is lost together with the end, or not at all. What is remembered of files is found again.
+            Self::Files(_)
             | Self::StoreVersions { .. }
             | Self::StoreReleases { .. }
-            | Self::Together(_)
             | Self::FollowLater(_)
             | Self::Followed(_)
             | Self::HookFailed(_)
@@ -112,10 +130,14 @@ impl Command {
         }
     }
 
-    /// Returns the commands of which this one consists: itself, or the parts of `Together`.
+    fn is_end_of_files(&self) -> bool {
+        matches!(self, Self::Record(_, record) | Self::Update(record) if is_end_of_files(record))
+    }
+
+    /// Returns the commands of which this one consists: itself, or the parts of `Together` or `Change`.
     pub(super) fn parts(&self) -> &[Self] {
         match self {
-            Self::Together(parts) => parts,
+            Self::Together(parts) | Self::Change { parts, .. } => parts,
             single => std::slice::from_ref(single),
         }
     }
@@ -161,10 +183,11 @@ impl Command {
             | Self::StorePaused { .. }
             | Self::FollowLater(_)
             | Self::Followed(_)
-            | Self::HookFailed(_) => 0,
+            | Self::HookFailed(_)
+            | Self::Cancel(_) => 0,
             Self::StoreAlert { health, .. } => health.as_ref().map_or(0, String::len),
             Self::StoreReleases { releases, .. } => releases.as_ref().map_or(0, String::len),
-            Self::Together(parts) => parts.iter().map(Self::size).sum(),
+            Self::Together(parts) | Self::Change { parts, .. } => parts.iter().map(Self::size).sum(),
             Self::StoreMarks(marks) => marks.marks.iter().map(|mark| mark.key.len() + 64).sum(),
             Self::Files(FileMemory::Marks(_, marks)) => FILE_MARK * marks.len(),
             Self::Files(_) => 0,
@@ -206,6 +229,22 @@ pub enum Acknowledged {
         ids: Vec<InvocationId>,
         /// Why they are not on disk; `Ok` if they are.
         result: Result<(), Arc<str>>,
+    },
+    /// A change that somebody waits for.
+    Changed {
+        /// Its number.
+        number: u64,
+        /// Why it is not on disk; `Ok` if it is.
+        result: Result<(), Arc<str>>,
+    },
+    /// The end of a run that files have started is on disk.
+    FilesEnded {
+        /// Its function.
+        function: FunctionName,
+        /// The run.
+        id: InvocationId,
+        /// Whether it succeeded.
+        success: bool,
     },
     /// [`Health`] has changed.
     HealthChanged,

@@ -7,6 +7,7 @@
 //!
 //! Files:
 //! - `age`: the time that decides which records are too old
+//! - `cancelled`: the invocations whose end somebody has asked for
 //! - `command`: the commands that the writer stores, and the bounded queue in front of it
 //! - `damage`: replaces a damaged database with a new one that has all readable rows, and keeps the damaged one under
 //!   another name
@@ -35,6 +36,7 @@
 //! - `writer`: the writer thread owns the writing connection
 
 mod age;
+mod cancelled;
 mod command;
 mod damage;
 mod dead;

@@ -1,5 +1,6 @@
 //! Reads the state that a starting daemon needs.
 
+use super::cancelled;
 use super::rows::{self, ATTEMPT, PAYLOAD, PAYLOAD_WIDTH, RECORD, UNFINISHED};
 use fnd_core::idempotency::IdempotencyKey;
 use fnd_core::outcome::State;
@@ -43,6 +44,7 @@ pub(super) fn restored(db: &Connection) -> Result<Restored> {
     let mut statement = db.prepare("SELECT name, runs, failures FROM function")?;
     let counts = statement.query_map([], |row| Ok((rows::function(row, 0)?, row.get(1)?, row.get(2)?)))?;
     restored.counts = counts.collect::<Result<_>>()?;
+    restored.cancelled = cancelled::all(db)?;
     Ok(restored)
 }
 

@@ -1,6 +1,7 @@
 //! The statements that store commands. Each command is idempotent: storing it twice gives the same rows as storing it
 //! once.
 
+use super::cancelled;
 use super::command::Command;
 use super::events::{self, Earlier};
 use super::files;
@@ -150,9 +151,10 @@ pub(super) fn apply<'a>(
             }
             Ok(())
         }
-        Command::Together(parts) => parts
+        Command::Together(parts) | Command::Change { parts, .. } => parts
             .iter()
             .try_for_each(|part| apply(db, (part, false), counts, earlier)),
+        Command::Cancel(id) => Ok(cancelled::store(db, *id)?),
         Command::FollowLater(id) => Ok(follow_later(db, *id)?),
         Command::Followed(id) => {
             let sql = "DELETE FROM unfollowed WHERE invocation = ?1";
@@ -193,7 +195,7 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
             timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent, request, priority,
             key, origin, cause)
         VALUES (?1, ?2, ?3, 'queued', ?4, ?5, 0, 0, '', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
-        ON CONFLICT (id) DO NOTHING";
+        ON CONFLICT (id) DO UPDATE SET cause = ifnull(cause, excluded.cause)";
     db.prepare_cached(sql)?.execute(params![
         id,
         accepted.function.as_str(),
@@ -325,6 +327,9 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
             .map(json),
         record.keeps_payload(),
     ])?;
+    if record.reason == Some(Reason::Cancelled) && record.state.is_final() {
+        cancelled::forget(db, record.id)?;
+    }
     match apart {
         Some(data) => put_body(db, record.id, "result", data)?,
         None if is_new => {}

@@ -128,16 +128,20 @@ impl Staged {
     /// Ends the upload: the new files stay, and those before are deleted.
     ///
     /// # Errors
-    /// A directory cannot be renamed or removed.
+    /// The directory cannot be renamed durably; then [`Self::take_back`] has to follow.
     pub(crate) fn commit(&self) -> io::Result<()> {
         let done = self
             .place
             .with_file_name(format!("{}{DONE}", self.function.file_form()));
         remove(&done)?;
         fs::rename(&self.place, &done)?;
-        sync(&self.root.join(STAGING))?;
-        self.tidy()?;
-        remove(&done)
+        if let Err(error) = sync(&self.root.join(STAGING)) {
+            let _ = fs::rename(&done, &self.place); // if it stays, the next start removes it
+            return Err(error);
+        }
+        // It is over. What cannot be removed now is removed by the next upload or the next start.
+        let _ = self.tidy().and_then(|()| remove(&done));
+        Ok(())
     }
 
     /// Removes an empty group, and makes what was moved durable.

@@ -317,7 +317,8 @@ fn word(action: &Action) -> Option<String> {
         Action::Notice(Notice::Unkillable { worker, .. }) => format!("unkillable {worker}"),
         Action::Notice(Notice::Defect(text)) => format!("defect {text}"),
         Action::CanaryFailed(_) => "canary failed".to_owned(),
-        Action::StoreEnabled { enabled, .. } => format!("store-enabled {enabled}"),
+        Action::EnabledChanged(_) => "enabled changed".to_owned(),
+        Action::StoreCaller(accepted) => format!("store caller of {}", accepted.id.0),
         Action::Drained => "drained".to_owned(),
         Action::Reply(to, answer) => {
             let what = match &**answer {

@@ -1,8 +1,8 @@
 //! Functions that call functions.
 
 use super::bench::*;
-use crate::outcome::{Reason, Trigger};
-use crate::record::Accepted;
+use crate::outcome::{Reason, State, Trigger};
+use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
 use crate::supervisor::{Action, Calling, Event, ReplyTo, Restored, Rules, Submit};
 use crate::trace::{Span, Trace};
 use crate::triggers::cause::{CallCause, Cause};
@@ -274,6 +274,47 @@ fn a_call_that_would_wait_for_itself_is_refused() {
     assert_eq!(b.call(("a", Some(1)), "a", 2), "note 2; spawn w2 a1 2");
 }
 
+/// An invocation of which only the table of begun attempts told the ledger.
+fn begun(function: &str, n: u128) -> Unfinished {
+    let accepted = Accepted {
+        id: id(n),
+        function: name(function),
+        trigger: Trigger::Function,
+        accepted_ms: EPOCH_MS,
+        payload: Payload::default(),
+        durable: false,
+        load_key: None,
+        timeout_ms: None,
+        not_before_ms: None,
+        expires_ms: None,
+        deadline_ms: None,
+        priority: 0,
+        key: None,
+        origin: None,
+        mark: None,
+        files: Vec::new(),
+    };
+    let record = InvocationRecord {
+        id: id(n),
+        function: name(function),
+        trigger: Trigger::Function,
+        durable: false,
+        state: State::Running,
+        accepted_ms: EPOCH_MS,
+        started_ms: Some(EPOCH_MS),
+        ended_ms: None,
+        attempts: 1,
+        polls: 0,
+        reason: None,
+        message: String::new(),
+        exhausted: None,
+        next_attempt_ms: None,
+        version: None,
+        result: None,
+    };
+    Unfinished { accepted, record }
+}
+
 #[test]
 fn an_adopted_call_still_ends_with_its_caller() {
     let mut b = bench(&several());
@@ -303,6 +344,16 @@ fn an_adopted_call_still_ends_with_its_caller() {
     }
     next.event(Event::Scanned { whole: true });
     assert_eq!(next.cancel(1), "term w1; term w2; reply 99: done");
+    // The ledger knows only that both have begun.
+    let mut next = Bench::new();
+    next.now = b.now;
+    let actions = next.restore(Restored {
+        unfinished: vec![begun("a", 1), begun("b", 2)],
+        adopted: vec![caller, called.clone()],
+        ..Restored::default()
+    });
+    assert_eq!(actions, "store caller of 2");
+    assert_eq!(next.cancel(1), "term w1; term w2; reply 99: done");
     // The caller ended while no fnd ran, and its end is stored.
     let mut next = Bench::new();
     next.now = b.now;
@@ -310,7 +361,7 @@ fn an_adopted_call_still_ends_with_its_caller() {
         adopted: vec![called],
         ..Restored::default()
     });
-    assert_eq!(actions, "term w2");
+    assert_eq!(actions, "store caller of 2; term w2");
 }
 
 #[test]

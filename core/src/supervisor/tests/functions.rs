@@ -51,7 +51,7 @@ fn a_content_waits_until_the_directories_are_quiet() {
     enable(&mut b, false);
     assert_eq!(
         enable(&mut b, true),
-        "store-enabled true; Disabled to Ready; reply 98: done"
+        "enabled changed; Disabled to Ready; reply 98: done"
     );
     assert_eq!(b.event(installed("f", 2, loading())), "");
     let held = || Event::Quiet([name("f")].into());
@@ -87,7 +87,7 @@ fn a_disabled_function_runs_by_itself_when_it_is_enabled() {
     assert_eq!(b.dropped(1, loading()), "");
     assert_eq!(
         enable(&mut b, true),
-        "store-enabled true; store 1001; Disabled to Ready; reply 98: done"
+        "enabled changed; store 1001; Disabled to Ready; reply 98: done"
     );
 }
 
@@ -130,13 +130,13 @@ fn disabling_skips_what_is_queued_and_lets_run_what_runs() {
     let mut b = Bench::with(rules);
     b.submit_stored(1);
     b.submit_stored(2);
-    let disabled = "store-enabled false; update 2 skipped skipped-disabled; Running to Disabled; reply 98: done";
+    let disabled = "enabled changed; update 2 skipped skipped-disabled; Running to Disabled; reply 98: done";
     assert_eq!(enable(&mut b, false), disabled);
     assert_eq!(enable(&mut b, false), "reply 98: done");
     assert_eq!(b.code(1, 1), "record exit-1: failed exit-1");
     assert_eq!(
         enable(&mut b, true),
-        "store-enabled true; Disabled to Ready; reply 98: done"
+        "enabled changed; Disabled to Ready; reply 98: done"
     );
 }
 
@@ -146,10 +146,10 @@ fn a_person_cannot_enable_what_the_manifest_disables() {
         enabled: false,
         ..rules()
     });
-    assert_eq!(enable(&mut b, false), "store-enabled false; reply 98: done");
+    assert_eq!(enable(&mut b, false), "enabled changed; reply 98: done");
     assert_eq!(
         enable(&mut b, true),
-        "store-enabled true; reply 98: invalid: its manifest says `enabled = false`"
+        "enabled changed; reply 98: invalid: its manifest says `enabled = false`"
     );
 }
 

@@ -228,6 +228,60 @@ fn a_worker_terminated_meanwhile_has_the_rest_of_its_grace() {
     assert_eq!(b.code(1, 7), "record interrupted: interrupted interrupted");
 }
 
+/// Returns the adoption record of a script that fnd has begun to end in this way.
+fn record_of_ending(begins: impl FnOnce(&mut Bench) -> String) -> ScriptRecord<'static> {
+    let mut b = Bench::with(retrying());
+    b.submit_stored(1);
+    b.spawned(1);
+    assert!(b.s.record_of_ending(WorkerId(1)).is_none());
+    assert!(begins(&mut b).contains("term w1"));
+    let text = serde_json::to_string(&b.s.record_of_ending(WorkerId(1)).unwrap()).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn timed_out(b: &mut Bench) -> String {
+    b.wait(secs(30))
+}
+
+fn cancelled(b: &mut Bench) -> String {
+    b.cancel(1)
+}
+
+/// The spawner measures the age of a worker from a later moment than fnd its timeout, on a busy machine by seconds.
+#[test]
+fn a_worker_ends_for_the_reason_of_the_order_whenever_that_came() {
+    type Begins = fn(&mut Bench) -> String;
+    let timeout = "record timeout: waiting timeout";
+    let cancel = "record cancelled: cancelled cancelled";
+    for (begins, age, end) in [
+        (timed_out as Begins, 25, timeout),
+        (timed_out, 31, timeout),
+        (cancelled, 25, cancel),
+        (cancelled, 31, cancel),
+    ] {
+        let mut worker = adopted(record_of_ending(begins));
+        (worker.age, worker.termed) = (secs(age), Some((secs(1), TermCause::Asked)));
+        let (mut b, actions) = next(vec![unfinished(State::Running, 1, true)], vec![worker]);
+        assert_eq!(actions, "");
+        b.event(installed("f", 1, retrying()));
+        assert_eq!(b.exited(exit(1, ExitStatus::Signal(9))), end, "{age} s");
+    }
+}
+
+#[test]
+fn an_order_to_end_that_was_cut_off_is_carried_out() {
+    for (begins, end) in [
+        (timed_out as fn(&mut Bench) -> String, "record timeout: waiting timeout"),
+        (cancelled, "record cancelled: cancelled cancelled"),
+    ] {
+        let worker = adopted(record_of_ending(begins));
+        let (mut b, actions) = next(vec![unfinished(State::Running, 1, true)], vec![worker]);
+        assert_eq!(actions, "term w1");
+        b.event(installed("f", 1, retrying()));
+        assert_eq!(b.exited(exit(1, ExitStatus::Signal(15))), end);
+    }
+}
+
 #[test]
 fn an_end_waits_for_its_function_and_says_when_it_was() {
     let (mut b, _) = next(

@@ -227,6 +227,13 @@ impl World {
             }
             Step::Enable { function, enabled } => {
                 let (function, reply) = (nth(function), self.reply());
+                // For a function that exists it is stored first.
+                let exists = self.s.function(&function).is_some();
+                if exists && enabled {
+                    self.disabled.remove(&function);
+                } else if exists {
+                    self.disabled.insert(function.clone());
+                }
                 self.handle(Event::SetEnabled {
                     function,
                     enabled,

@@ -75,6 +75,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         .unwrap_or(Path::new("/run/fnd"))
         .to_owned();
     let own = state.join("state");
+    // fnd reads its history when the records of all earlier ends are stored. Without an fnd there is nothing to wait for.
+    let _ = context.client.get("/v1/invocations?limit=1").await;
     let examined = examine(&Subject {
         path: &state,
         owner: &own,

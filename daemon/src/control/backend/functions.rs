@@ -1,6 +1,6 @@
 //! Requests of routes about functions.
 
-use super::{Answering, Failure, Pending};
+use super::{Answering, Failure, NotStored, Pending};
 use fnd_core::access::Reach;
 use fnd_core::api::{
     FunctionChange, FunctionDetail, FunctionStatus, ReleaseChanged, ReleaseFiles, ReleaseList, RouteList, RouteTest,
@@ -74,9 +74,9 @@ pub trait FunctionBackend {
     /// Returns the schedules of all functions or of one, each with `next` of its next slots.
     fn schedules(&self, function: Option<FunctionName>, next: usize) -> Pending<Result<ScheduleList, Failure>>;
 
-    /// Pauses the schedules of a function, or lets them go on. Returns whether it has any; nothing if there is no
-    /// function of that name.
-    fn pause_schedules(&self, name: &FunctionName, paused: bool) -> Option<bool>;
+    /// Pauses the schedules of a function, or lets them go on, once that is stored. Returns whether it has any; nothing if
+    /// there is no function of that name.
+    fn pause_schedules(&self, name: &FunctionName, paused: bool) -> Pending<Result<Option<bool>, NotStored>>;
 
     /// Returns the releases of a function.
     ///
@@ -94,7 +94,7 @@ pub trait FunctionBackend {
     /// Returns the files of a release.
     fn release_files(&self, name: &FunctionName, release: &str) -> Pending<Result<ReleaseFiles, NotHeld>>;
 
-    /// Enables or disables a function: `Answer::Done` or `Answer::NotFound`.
+    /// Enables or disables a function, once that is stored: `Answer::Done`, `Answer::NotFound` or `Answer::StoreFailed`.
     fn set_enabled(&self, name: &FunctionName, enabled: bool) -> Answering;
 
     /// Resolves when the function's status file contains all that has happened to the function so far.

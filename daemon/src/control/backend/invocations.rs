@@ -1,6 +1,6 @@
 //! Requests of routes about invocations: to run something, to wait for it, to read the history.
 
-use super::{Answering, Failure, Pending};
+use super::{Answering, Failure, NotStored, Pending};
 use crate::http::paced::Paced;
 use crate::http::passing::Headed;
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
@@ -20,7 +20,8 @@ pub trait InvocationBackend {
     /// Gives a request to run its id, passes it to the supervisor, and streams its body to a program that serves HTTP.
     fn pass(&self, submit: Submit, body: Paced, upgrade: Option<HeaderValue>) -> PassedOn;
 
-    /// Requests the end of an invocation: `Answer::Done` or `Answer::NotFound`.
+    /// Requests the end of an invocation: `Answer::Done` or `Answer::NotFound`. One that waits is not ended while that
+    /// cannot be stored (`Answer::StoreFailed`): the next fnd would run it.
     fn cancel(&self, id: InvocationId) -> Answering;
 
     /// Returns an invocation with its attempts, whether it is in memory or only in the history.
@@ -51,7 +52,7 @@ pub trait InvocationBackend {
 
     /// Removes an invocation from the dead letters, durably; returns whether it was one. Its record stays in the
     /// history.
-    fn drop_dead_letter(&self, id: InvocationId) -> Pending<Result<bool, Failure>>;
+    fn drop_dead_letter(&self, id: InvocationId) -> Pending<Result<Result<bool, NotStored>, Failure>>;
 }
 
 /// The result of a request whose body is passed on: the head of the answer, or the end of the run if there is no head.

@@ -44,6 +44,7 @@ pub use streams::{LogLines, LogQuery, StreamBackend};
 pub use uploads::{Condition, Deployed, NotDone, Upload, UploadBackend};
 
 use futures_util::future::LocalBoxFuture;
+use std::sync::Arc;
 
 /// The daemon behind the control socket.
 pub trait Backend:
@@ -64,3 +65,8 @@ pub type Pending<T> = LocalBoxFuture<'static, T>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Failure(pub String);
+
+/// Why a change was not made: it could not be stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotStored(pub Arc<str>);

@@ -1,7 +1,7 @@
 //! `POST /v1/invocations/ID/cancel`: requests the end of an invocation; the record shows when the end came.
 
 use crate::control::call::Call;
-use crate::control::refusal::{failed, no_invocation};
+use crate::control::refusal::{failed, no_invocation, not_changed};
 use crate::http::response::{Answered, Refusal, internal, json};
 use crate::invoke::answer::wait;
 use fnd_core::api::problem::Code;
@@ -27,6 +27,7 @@ pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
                 .in_invocation(id, view.reason)
                 .into())
         }
+        Answer::StoreFailed => Err(not_changed()),
         other => Err(internal("cancel", &format!("the supervisor answered {other:?}"))),
     }
 }

@@ -3,7 +3,7 @@
 use super::invocations::filter;
 use super::replay::of_repeated;
 use crate::control::call::Call;
-use crate::control::refusal::failed;
+use crate::control::refusal::{failed, not_stored};
 use crate::http::response::{Answered, Refusal, json, refuse};
 use fnd_core::api::Changed;
 use fnd_core::api::problem::Code;
@@ -39,7 +39,8 @@ pub(super) async fn discard(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let id = call.invocation()?;
     let was_there = call.backend.drop_dead_letter(id).await;
-    if !was_there.map_err(failed("write the history"))? {
+    let was_there = was_there.map_err(failed(READ))?;
+    if !was_there.map_err(|why| not_stored(&why))? {
         return Err(none(id));
     }
     json(&Changed {

@@ -1,6 +1,7 @@
 //! `POST /v1/functions/F/enable` and `disable`: the setting is kept across restarts.
 
 use crate::control::call::Call;
+use crate::control::refusal::not_changed;
 use crate::http::response::{Answered, Refusal, internal, json};
 use crate::invoke::answer::wait;
 use crate::invoke::refusal::no_function;
@@ -23,6 +24,7 @@ async fn set(call: Call, enabled: bool) -> Result<Answered, Refusal> {
             state: if enabled { "enabled" } else { "disabled" }.to_owned(),
         }),
         Answer::NotFound => Err(no_function(&function)),
+        Answer::StoreFailed => Err(not_changed()),
         other => Err(internal(
             "enable or disable",
             &format!("the supervisor answered {other:?}"),

@@ -4,7 +4,7 @@
 use crate::control::backend::ReleaseChange;
 use crate::control::call::Call;
 use crate::http::query::wrong;
-use crate::http::response::{Answered, Refusal, Refused, json};
+use crate::http::response::{AGAIN, Answered, Refusal, Refused, json};
 use crate::invoke::refusal::no_function;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{Problem, ReleaseFile};
@@ -95,7 +95,7 @@ fn refused(function: &FunctionName, why: &NotHeld) -> Refusal {
         | NotHeld::NothingHeld
         | NotHeld::Failed(_) => Code::Release,
         NotHeld::NoRelease(NoRelease::None | NoRelease::Unknown(_)) => Code::NotFound,
-        NotHeld::OldSpawner => Code::Unavailable,
+        NotHeld::OldSpawner | NotHeld::NotStored(_) => Code::Unavailable,
     };
     let problem = Problem::new(code, format!("`{function}`: {why}"));
     Box::new(Refused {
@@ -105,7 +105,7 @@ fn refused(function: &FunctionName, why: &NotHeld) -> Refusal {
         } else {
             problem.of(function)
         },
-        retry_after: None,
+        retry_after: matches!(why, NotHeld::NotStored(_)).then_some(AGAIN.as_secs()),
         allow: None,
     })
 }

@@ -1,7 +1,7 @@
 //! `GET /v1/schedules[?function=F&next=N]`; `POST /v1/functions/F/schedules/pause` and `resume`.
 
 use crate::control::call::Call;
-use crate::control::refusal::failed;
+use crate::control::refusal::{failed, not_stored};
 use crate::http::response::{Answered, Refusal, json, long_json, refuse};
 use crate::invoke::refusal::no_function;
 use fnd_core::api::Changed;
@@ -26,17 +26,18 @@ pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
 }
 
 pub(super) async fn pause(call: Call) -> Result<Answered, Refusal> {
-    set(&call, true)
+    set(call, true).await
 }
 
 pub(super) async fn resume(call: Call) -> Result<Answered, Refusal> {
-    set(&call, false)
+    set(call, false).await
 }
 
-fn set(call: &Call, paused: bool) -> Result<Answered, Refusal> {
+async fn set(call: Call, paused: bool) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let function = call.function()?;
-    match call.backend.pause_schedules(&function, paused) {
+    let changed = call.backend.pause_schedules(&function, paused).await;
+    match changed.map_err(|why| not_stored(&why))? {
         None => Err(no_function(&function)),
         Some(false) => Err(refuse(Code::BadRequest, format!("`{function}` has no schedule"))),
         Some(true) => json(&Changed {

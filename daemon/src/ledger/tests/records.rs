@@ -273,3 +273,59 @@ fn an_invocation_that_is_stored_twice_counts_once() {
         ledger.stop();
     }
 }
+
+/// Has a change stored; returns what became of it.
+fn change(ledger: &Ledger, parts: Vec<Command>) -> Result<(), Arc<str>> {
+    ledger.submit(Command::Change { number: 7, parts });
+    match ledger.acknowledged.recv_timeout(LIMIT).unwrap() {
+        Acknowledged::Changed { number: 7, result } => result,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_cancellation_is_stored_until_its_invocation_has_ended() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let all = [1, 2].map(|second| accepted(second, "hello"));
+    for one in &all {
+        ledger.store(one.clone()).unwrap();
+        change(&ledger, vec![Command::Cancel(one.id)]).unwrap();
+    }
+    ledger.stop();
+    let ledger = Ledger::open(state.path());
+    assert_eq!(ledger.opened.restored.cancelled, all.each_ref().map(|one| one.id));
+    // The second one ended by itself just before; the next cancellation forgets it.
+    end(&ledger, &all[0], Reason::Cancelled, None);
+    end(&ledger, &all[1], Reason::Ok, None);
+    let third = accepted(3, "hello");
+    ledger.store(third.clone()).unwrap();
+    change(&ledger, vec![Command::Cancel(third.id)]).unwrap();
+    ledger.stop();
+    assert_eq!(Ledger::open(state.path()).opened.restored.cancelled, [third.id]);
+}
+
+#[test]
+fn a_change_that_cannot_be_stored_is_refused_and_not_kept() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    ledger.store(accepted(1, "hello")).unwrap();
+    let away = state.path().join("away");
+    std::fs::rename(state.path().join(FILE), &away).unwrap();
+    let disable = || Command::StoreEnabled {
+        function: name("hello"),
+        enabled: false,
+    };
+    assert!(change(&ledger, vec![disable()]).is_err());
+    assert!(
+        change(&ledger, Vec::new()).is_err(),
+        "earlier commands may not be stored"
+    );
+    std::fs::rename(&away, state.path().join(FILE)).unwrap();
+    let begun = crate::clock::monotonic();
+    while change(&ledger, Vec::new()).is_err() {
+        assert!(begun.elapsed() < LIMIT);
+    }
+    ledger.stop();
+    assert_eq!(Ledger::open(state.path()).opened.restored.disabled, []);
+}

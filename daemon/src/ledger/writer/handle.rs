@@ -93,16 +93,16 @@ impl Writer {
 
     /// Accepts a command; never blocks.
     ///
-    /// A durable `Store` and a `Claim` are acknowledged later. Every other command is on disk (not synced) within 50
+    /// A durable `Store`, a `Claim` and a `Change` are acknowledged later. Every other command is on disk (not synced) within 50
     /// ms.
     ///
     /// # Errors
     /// Returns the command if the disk is so far behind that the queue is full, or after [`Writer::stop`]. A `Store` is
-    /// then not accepted and a `Claim` has failed. Any other command is lost from the history and counted in
+    /// then not accepted, and a `Claim` or a `Change` has failed. Any other command is lost from the history and counted in
     /// [`Health::lost`].
     pub fn submit(&self, command: Command) -> Result<(), Command> {
         self.queue.push(command).inspect_err(|command| {
-            if !matches!(command, Command::Store(_) | Command::Claim(_)) {
+            if !matches!(command, Command::Store(_) | Command::Claim(_) | Command::Change { .. }) {
                 self.queue.lose(1);
             }
         })

@@ -16,6 +16,7 @@ impl Thread {
     /// Acknowledges durable invocations, claims and recorded ends.
     pub(super) fn settle(&mut self, commands: &[Command], result: &Result<Earlier, Arc<str>>) {
         let (mut recorded, mut claimed) = (Vec::new(), Vec::new());
+        let outcome = || result.as_ref().map(|_| ()).map_err(Arc::clone);
         for (command, is_kept) in parts(commands) {
             if let Command::Record(attempt, _) = command {
                 // If the write failed, the command is retried, and the spawner keeps the end until then. The worker of
@@ -30,7 +31,7 @@ impl Thread {
                 Command::Store(accepted) if accepted.durable && (result.is_ok() || !is_kept) => {
                     (self.acknowledge)(Acknowledged::Stored {
                         id: accepted.id,
-                        result: result.as_ref().map(|_| ()).map_err(Arc::clone),
+                        result: outcome(),
                     });
                 }
                 Command::Publish { shares, .. } => self.settle_events(shares, result),
@@ -38,6 +39,13 @@ impl Thread {
                 Command::Record(_, record) | Command::Update(record) if record.state.is_final() => {
                     if result.is_ok() {
                         self.sweeper.ended(&record.function, record.id);
+                        if command::is_end_of_files(record) {
+                            (self.acknowledge)(Acknowledged::FilesEnded {
+                                function: record.function.clone(),
+                                id: record.id,
+                                success: record.state == State::Succeeded,
+                            });
+                        }
                     }
                 }
                 Command::Store(_)
@@ -51,6 +59,8 @@ impl Thread {
                 | Command::StoreVersions { .. }
                 | Command::StoreReleases { .. }
                 | Command::Together(_)
+                | Command::Change { .. }
+                | Command::Cancel(_)
                 | Command::FollowLater(_)
                 | Command::Followed(_)
                 | Command::HookFailed(_)
@@ -60,8 +70,16 @@ impl Thread {
         if !claimed.is_empty() {
             (self.acknowledge)(Acknowledged::Claimed {
                 ids: claimed,
-                result: result.as_ref().map(|_| ()).map_err(Arc::clone),
+                result: outcome(),
             });
+        }
+        for command in commands {
+            if let Command::Change { number, .. } = command {
+                (self.acknowledge)(Acknowledged::Changed {
+                    number: *number,
+                    result: outcome(),
+                });
+            }
         }
         self.forget(recorded);
     }
@@ -109,7 +127,7 @@ impl Thread {
         for command in commands {
             let is_kept = match &command {
                 Command::Store(accepted) => !accepted.durable,
-                Command::Publish { .. } | Command::Claim(_) => false,
+                Command::Publish { .. } | Command::Claim(_) | Command::Change { .. } => false,
                 _ => true,
             };
             if is_kept {
@@ -145,7 +163,7 @@ impl Thread {
 /// Returns all commands, each with whether it belongs to a `Together`, which is kept for a retry as a whole.
 fn parts(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
     commands.iter().flat_map(|command| {
-        let is_together = matches!(command, Command::Together(_));
+        let is_together = matches!(command, Command::Together(_)); // a `Change` is not kept
         command.parts().iter().map(move |part| (part, is_together))
     })
 }
@@ -153,7 +171,7 @@ fn parts(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
 /// Returns whether a command can change the number of dead letters.
 pub(super) fn changes_figures(command: &Command) -> bool {
     match command {
-        Command::Together(parts) => parts.iter().any(changes_figures),
+        Command::Together(parts) | Command::Change { parts, .. } => parts.iter().any(changes_figures),
         Command::Record(_, record) | Command::Update(record) => {
             matches!(record.state, State::Failed | State::Interrupted)
         }
@@ -167,6 +185,7 @@ pub(super) fn changes_figures(command: &Command) -> bool {
         | Command::StorePaused { .. }
         | Command::StoreVersions { .. }
         | Command::StoreReleases { .. }
+        | Command::Cancel(_)
         | Command::FollowLater(_)
         | Command::Followed(_)
         | Command::HookFailed(_)

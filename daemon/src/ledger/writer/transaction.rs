@@ -75,7 +75,8 @@ impl Thread {
     fn transact(&mut self, commands: &[Command], one_by_one: bool) -> Result<Written, StoreError> {
         let (mut refused, mut earlier) = (0, Earlier::new());
         let mut transaction = self.db.transaction()?;
-        if commands.is_empty() {
+        // Without a write the commit would sync nothing.
+        if commands.iter().all(|command| command.parts().is_empty()) {
             transaction.execute("UPDATE meta SET value = value", [])?;
         }
         let mut counts = Counts::default();
@@ -124,6 +125,8 @@ fn needed<'a>(commands: &[&'a Command]) -> impl Iterator<Item = (&'a Command, bo
         | Command::StoreVersions { .. }
         | Command::StoreReleases { .. }
         | Command::Together(_)
+        | Command::Change { .. }
+        | Command::Cancel(_)
         | Command::FollowLater(_)
         | Command::Followed(_)
         | Command::HookFailed(_)
@@ -163,6 +166,8 @@ fn needed<'a>(commands: &[&'a Command]) -> impl Iterator<Item = (&'a Command, bo
         | Command::StoreVersions { .. }
         | Command::StoreReleases { .. }
         | Command::Together(_)
+        | Command::Change { .. }
+        | Command::Cancel(_)
         | Command::FollowLater(_)
         | Command::Followed(_)
         | Command::HookFailed(_)

@@ -10,7 +10,7 @@ use fnd_core::outcome::{Reason, Trigger};
 use fnd_core::release::{HoldKind, NoRelease, NotHeld, ReleaseState};
 use fnd_core::supervisor::{Answer, FunctionState};
 use fnd_daemon::control::backend::{
-    Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, Pending, ReleaseChange,
+    Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, NotStored, Pending, ReleaseChange,
 };
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::{FunctionName, Version};
@@ -196,8 +196,8 @@ impl FunctionBackend for Fake {
         }))
     }
 
-    fn pause_schedules(&self, name: &FunctionName, _paused: bool) -> Option<bool> {
-        NAMES.contains(&name.as_str()).then(|| name.as_str() == NAMES[0])
+    fn pause_schedules(&self, name: &FunctionName, _paused: bool) -> Pending<Result<Option<bool>, NotStored>> {
+        later(Ok(NAMES.contains(&name.as_str()).then(|| name.as_str() == NAMES[0])))
     }
 
     fn route_list(&self) -> RouteList {

@@ -6,8 +6,8 @@ use fnd_core::outcome::{Reason, Skip, State, Trigger};
 use fnd_core::record::{InvocationFilter, InvocationRecord, Response, RunResult};
 use fnd_core::supervisor::{Answer, Delivered, NotTaken, Rejection, ReplyTo, Submit, Taken};
 use fnd_daemon::control::backend::{
-    Answering, EventBackend, EventOrigin, EventOutcome, Failure, InvocationBackend, NewEvent, NotPublished, PassedOn,
-    Pending, Repeated,
+    Answering, EventBackend, EventOrigin, EventOutcome, Failure, InvocationBackend, NewEvent, NotPublished, NotStored,
+    PassedOn, Pending, Repeated,
 };
 use fnd_daemon::http::paced::Paced;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
@@ -287,7 +287,7 @@ impl InvocationBackend for Fake {
         later(Ok(letter(wanted)))
     }
 
-    fn drop_dead_letter(&self, wanted: InvocationId) -> Pending<Result<bool, Failure>> {
-        later(Ok(wanted == id(FAILED)))
+    fn drop_dead_letter(&self, wanted: InvocationId) -> Pending<Result<Result<bool, NotStored>, Failure>> {
+        later(Ok(Ok(wanted == id(FAILED))))
     }
 }

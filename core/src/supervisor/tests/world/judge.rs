@@ -38,6 +38,9 @@ impl World {
                 let process = self.processes.get_mut(&worker).expect("SIGTERM to nobody");
                 assert!(process.started && process.term.is_none());
                 process.term = Some(self.now.mono);
+                if let Some(record) = self.s.record_of_ending(worker) {
+                    process.record = serde_json::to_string(&record).unwrap();
+                }
             }
             Action::Run(function) => self.requested.push(function),
             Action::Call(order) => self.call(&order),
@@ -88,18 +91,6 @@ impl World {
                     _ => {}
                 }
             }
-            Action::StoreEnabled {
-                function,
-                enabled: true,
-            } => {
-                self.disabled.remove(&function);
-            }
-            Action::StoreEnabled {
-                function,
-                enabled: false,
-            } => {
-                self.disabled.insert(function);
-            }
             Action::Release { invocation, .. } => {
                 assert!(self.ledger[&invocation].is_final(), "released while it may run again");
             }
@@ -112,7 +103,12 @@ impl World {
                 self.drained = true;
             }
             Action::Notice(Notice::Defect(text)) => panic!("{text}"),
-            Action::Notice(_) | Action::Status(_) | Action::Follow(..) | Action::CanaryFailed(_) => {}
+            Action::Notice(_)
+            | Action::Status(_)
+            | Action::Follow(..)
+            | Action::CanaryFailed(_)
+            | Action::EnabledChanged(_)
+            | Action::StoreCaller(_) => {}
         }
     }
 
