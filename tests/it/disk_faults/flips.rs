@@ -4,7 +4,7 @@
 use super::{check, queue, talking, talking_for};
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
-use fnd_tests::{Fnd, Setup, require, wait_until};
+use fnd_tests::{Fnd, Setup, require};
 use fnd_wire::ids::InvocationId;
 use nix::sys::signal::Signal;
 use std::fs;
