@@ -2,7 +2,7 @@
 
 use crate::runtimes;
 use crate::worker::{Answer, Call, Worker};
-use fnd_core::protocol::{FailureKind, WorkerMessage};
+use fnd_core::protocol::{FailureKind, WorkerMessage, cancel};
 
 /// A frame of a type no worker knows, which it may skip.
 fn optional_frame() -> Vec<u8> {
@@ -132,6 +132,48 @@ fn calls_wait_for_each_other_where_the_worker_reports_that_it_takes_several() {
         assert_eq!(answers, (1..=calls).collect::<Vec<_>>(), "{}", runtime.id);
         for _ in 0..3 {
             assert_eq!(worker.call(&Call::text("wait")).text(), "wait", "{}", runtime.id);
+        }
+    }
+}
+
+/// A1: one of several calls ends, the others and the worker go on.
+#[test]
+fn a_worker_that_knows_cancel_ends_one_call_and_answers_it() {
+    for runtime in runtimes::all() {
+        let Some(entry) = runtime.supports("cancel") else {
+            continue;
+        };
+        let (mut worker, ready) = Worker::serve(&runtime, &entry);
+        assert!(ready.cancel, "{}", runtime.id);
+        // The context in Go ends at the deadline, too.
+        let wait = Call {
+            deadline_ms: Some(4_000_000_000_000),
+            ..Call::text("wait")
+        };
+        let waiting = [(); 2].map(|()| worker.begin(&wait));
+        assert_eq!(worker.call(&Call::text("one")).text(), "one", "{}", runtime.id);
+        worker.send(&cancel(waiting[0]).joined());
+        assert_eq!(worker.answer().0, waiting[0], "{}", runtime.id);
+        assert_eq!(worker.call(&Call::text("two")).text(), "two", "{}", runtime.id);
+        // One that is over, and one that has not begun when it is cancelled.
+        worker.send(&cancel(waiting[0]).joined());
+        let late = worker.begin(&wait);
+        worker.send(&cancel(late).joined());
+        assert_eq!(worker.answer().0, late, "{}", runtime.id);
+        worker.send(&cancel(waiting[1]).joined());
+        assert_eq!(worker.answer().0, waiting[1], "{}", runtime.id);
+        worker.ask_to_stop();
+        assert_eq!(worker.exit_code(), Some(0), "{}", runtime.id);
+    }
+}
+
+#[test]
+fn a_worker_that_does_not_know_cancel_skips_it() {
+    for runtime in runtimes::all() {
+        let (mut worker, ready) = Worker::serve(&runtime, &runtime.function("echo").unwrap());
+        if !ready.cancel {
+            worker.send(&cancel(1).joined());
+            assert_eq!(worker.call(&Call::text("on")).text(), "on", "{}", runtime.id);
         }
     }
 }

@@ -198,7 +198,7 @@ impl Runtime {
 
     /// Returns the file of a function, or reports that the runtime does not have it.
     pub(crate) fn supports(&self, name: &str) -> Option<PathBuf> {
-        if name == "gate" && self.concurrency == Some(1) {
+        if ["gate", "cancel"].contains(&name) && self.concurrency == Some(1) {
             return None;
         }
         let found = self.function(name);

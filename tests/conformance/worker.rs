@@ -28,6 +28,8 @@ pub(crate) struct Call<'a> {
     pub(crate) content_type: Option<&'a str>,
     pub(crate) previous: Option<&'a str>,
     pub(crate) context: Option<Value>,
+    /// When the attempt ends; absent: a time of the past.
+    pub(crate) deadline_ms: Option<u64>,
     pub(crate) variables: Option<serde_json::Map<String, Value>>,
     pub(crate) request: Option<HttpRequest>,
 }
@@ -235,7 +237,7 @@ impl Worker {
             attempt: 2,
             poll: 3,
             trigger: "manual".into(),
-            deadline_ms: Some(1_790_000_000_000),
+            deadline_ms: call.deadline_ms.or(Some(1_790_000_000_000)),
             traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into(),
             content_type: call.content_type.map(Into::into),
             data: None,

@@ -13,7 +13,7 @@ mod tests;
 mod write;
 
 pub use read::{Decoder, ProtocolError};
-pub use write::{Message, invoke, stop};
+pub use write::{Message, cancel, invoke, stop};
 
 use crate::outcome::Reason;
 use crate::triggers::cause::Cause;
@@ -48,6 +48,7 @@ enum Kind {
     Error = 5,
     Log = 6,
     Stop = 7,
+    Cancel = 8,
 }
 
 /// A message from a worker.
@@ -93,6 +94,9 @@ pub struct Ready {
     /// Whether it wants the variables of a request ([`InvokeHead::variables`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub variables: bool,
+    /// Whether it ends a call that it is told to cancel, while its other calls go on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancel: bool,
 }
 
 /// Head of an Invoke. Lengths are those of the parts that follow.

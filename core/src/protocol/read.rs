@@ -337,7 +337,7 @@ fn worker_message(kind: Kind, call: u64, message: &[u8], result_max: u64) -> Res
         Kind::Ready | Kind::Result => Err(ProtocolError::Message(
             "it does not fit the call that it names".to_owned(),
         )),
-        Kind::Invoke | Kind::Body | Kind::Stop => Err(ProtocolError::Type(kind as u8)),
+        Kind::Invoke | Kind::Body | Kind::Stop | Kind::Cancel => Err(ProtocolError::Type(kind as u8)),
     }
 }
 

@@ -33,8 +33,14 @@ fn read(bytes: &[u8]) -> (Vec<WorkerMessage>, Option<ProtocolError>) {
 
 #[test]
 fn a_worker_says_that_it_is_ready() {
-    let (messages, error) = read(&frame(1, 0, 0, br#"{"protocol":1,"concurrency":8,"new":true}"#));
+    let (messages, error) = read(&frame(
+        1,
+        0,
+        0,
+        br#"{"protocol":1,"concurrency":8,"cancel":true,"new":true}"#,
+    ));
     let ready = Ready {
+        cancel: true,
         protocol: 1,
         concurrency: 8,
         port: None,

@@ -1,6 +1,6 @@
 //! Writes fnd's messages: cuts them into frames.
 
-use super::{FRAME_MAX, HEADER, InvokeHead, Kind, MORE};
+use super::{FRAME_MAX, HEADER, InvokeHead, Kind, MORE, OPTIONAL};
 use crate::data::Data;
 use bytes::Bytes;
 use std::io;
@@ -73,6 +73,12 @@ pub fn invoke(
 #[must_use]
 pub fn stop() -> Message {
     Message::Whole(whole(Kind::Stop, 0, &[]))
+}
+
+/// Returns a Cancel. A worker that does not know it skips it.
+#[must_use]
+pub fn cancel(call: u64) -> Message {
+    Message::Whole(header(0, (Kind::Cancel, OPTIONAL), call).to_vec())
 }
 
 /// Returns a message of less than [`FRAME_MAX`] bytes.

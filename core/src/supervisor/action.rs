@@ -28,8 +28,24 @@ pub enum Action {
     /// Submit an invocation of a service with trigger `load`, durable and without payload, because one of its processes
     /// is missing.
     Run(FunctionName),
-    /// Hand a call to a handler's worker; `Answered`, `Closed`, `Broken` or `Exited` must follow.
+    /// Hand a call to a handler's worker; `Answered`, `Closed`, `Broken` or `Exited` must follow,
+    /// or [`DropCall`](Self::DropCall).
     Call(Box<CallOrder>),
+    /// Tell a worker to end one call, or close the connection of its request; `Answered` should follow. A worker that does
+    /// not know the message skips it.
+    CancelCall {
+        /// The worker.
+        worker: WorkerId,
+        /// The call.
+        call: u64,
+    },
+    /// End the output of a call: its record follows, and its answer will be ignored.
+    DropCall {
+        /// The worker.
+        worker: WorkerId,
+        /// The call.
+        call: u64,
+    },
     /// Tell a handler's worker to finish and exit. Only between `Spawned` and `Exited`.
     Stop(WorkerId),
     /// Send SIGTERM to a worker's processes. Only between `Spawned` and `Exited`.

@@ -2,8 +2,10 @@
 
 use super::Supervisor;
 use super::action::Action;
+use super::calls::Answered;
 use super::event::{Exited, Now};
 use super::function::{FunctionKey, Serving};
+use super::rules::Rules;
 use super::timers::Timer;
 use super::verdict::Verdict;
 use super::words;
@@ -32,6 +34,24 @@ impl Ended {
             result,
             late: None,
         }
+    }
+
+    /// Returns the end of a call with this answer. If fnd was ending the call, the answer does not count.
+    pub(super) fn of_answer(rules: &Rules, run: &Run, answered: Answered) -> Self {
+        if run.ending.is_some() {
+            let verdict = Verdict::without_exit(rules, run, Reason::Interrupted, String::new());
+            return Self::of_call((verdict.reason, verdict.message), None);
+        }
+        let reason = match answered.reason {
+            Reason::ExecuteAgain if rules.poll.is_none() => Reason::Error,
+            reason => reason,
+        };
+        let message = if reason == Reason::Ok {
+            String::new()
+        } else {
+            words::of_code(rules, answered.message)
+        };
+        Self::of_call((reason, message), answered.result)
     }
 
     /// Returns the end of a call, whose resources cannot be told from those of its worker.

@@ -124,40 +124,39 @@ impl Supervisor {
             .iter()
             .position(|run| run.call.is_some_and(|(call, _)| call == answered.call));
         let Some(at) = at else {
+            if worker.is_dropped(answered.call) {
+                return;
+            }
             let message = format!("it answered call {}, which it did not have", answered.call);
             return self.broken(now, id, message, out);
         };
-        if worker.runs.get(at).is_none_or(|run| run.ending.is_some()) {
+        let is_ending = worker.runs.get(at).is_none_or(|run| run.ending.is_some());
+        if is_ending && worker.phase != Phase::Busy {
             // The answer is too late: the call ends with its worker.
             return;
         }
         let run = worker.runs.remove(at);
+        // The end of a request whose connection fnd has closed is no answer of the worker.
+        if let (false, WorkerKind::Member(member)) = (is_ending, &mut worker.kind) {
+            member.answered_at = Some(now.mono);
+        }
         let (function, serving, adopted) = (worker.function, Arc::clone(&worker.serving), worker.adopted);
         self.run_over(id, function, &run);
-        let reason = match answered.reason {
-            Reason::ExecuteAgain if serving.rules.poll.is_none() => Reason::Error,
-            reason => reason,
-        };
-        let message = if reason == Reason::Ok {
-            String::new()
-        } else {
-            words::of_code(&serving.rules, answered.message)
-        };
+        let ended = Ended::of_answer(&serving.rules, &run, answered);
         let done = Done {
             worker: Some(id),
             function,
             serving,
             run,
         };
-        if let Some((done, ended)) = self.keep_early(adopted, done, Ended::of_call((reason, message), answered.result))
-        {
+        if let Some((done, ended)) = self.keep_early(adopted, done, ended) {
             self.attempt_ended(now, done, ended, out);
         }
         self.after_call(now, id, out);
     }
 
     /// Decides after a call whether its worker takes further calls.
-    fn after_call(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+    pub(super) fn after_call(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };

@@ -172,6 +172,8 @@ pub enum Event {
         worker: WorkerId,
         /// Most calls it can have in flight.
         concurrency: u32,
+        /// Whether it can end one call while others go on.
+        cancels: bool,
     },
     /// A readiness probe of a worker failed. The reason is shown if the worker is not ready in time.
     NotReady {

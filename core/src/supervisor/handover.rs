@@ -11,7 +11,9 @@ use super::rules::Rules;
 use super::run_record::{Origin, RunRecord};
 use super::takeover::serving;
 use super::timers::Timer;
+use super::verdict::Ending;
 use super::worker::{Phase, Run, Worker, WorkerKind};
+use crate::outcome::Class;
 use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -33,6 +35,12 @@ pub struct MemberRecord<'a> {
     pub load_key: Version,
     /// Most calls in flight; absent while its code is not loaded.
     pub concurrency: Option<u32>,
+    /// Whether it can end one call while others go on; false in a record of an older fnd.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancels: bool,
+    /// The calls whose answers are to be ignored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<u64>,
     /// Number of calls served.
     pub served: u32,
     /// Whether the worker takes no more calls.
@@ -55,6 +63,9 @@ pub struct CallRecord {
     pub run: RunRecord,
     /// Whether the call waited for its worker to start.
     pub cold: bool,
+    /// Why fnd is ending the call: `timeout`, `deadline` or `cancelled`; absent if it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Class>,
 }
 
 /// A handler's worker of an earlier fnd. The worker goes on serving, or its exit follows.
@@ -88,6 +99,7 @@ impl Supervisor {
                 call,
                 run: RunRecord::of(worker, run, invocation),
                 cold,
+                ending: run.ending.as_ref().map(Ending::class),
             })
         });
         Some(MemberRecord {
@@ -96,6 +108,8 @@ impl Supervisor {
             version: worker.serving.version,
             load_key: worker.serving.load_key,
             concurrency: member.ready.then_some(member.concurrency),
+            cancels: member.cancels,
+            dropped: member.dropped.clone(),
             served: member.served,
             retiring: member.retiring,
             last_call: self.next_call,
@@ -145,6 +159,8 @@ impl Supervisor {
         }
         let member = Member {
             concurrency,
+            cancels: record.cancels,
+            dropped: record.dropped,
             served: record.served,
             ready: record.concurrency.is_some(),
             retiring: record.retiring,
@@ -179,6 +195,11 @@ impl Supervisor {
         let origin = Origin::new(&call.run, record.version, now, age);
         let mut run = self.go_on(now, (id, key), &origin);
         run.call = Some((call.call, call.cold));
+        if let Some(class) = call.ending {
+            // The grace starts anew.
+            run.ending = Some(Ending::of_class(class));
+            run.timeout_at = Some(now.mono.saturating_add(record.rules.grace));
+        }
         if let Some(at) = run.timeout_at {
             self.timers.arm(at, Timer::Attempt(id, run.invocation));
         }

@@ -19,6 +19,7 @@
 //! - `attempt`: starts attempts
 //! - `attempt_end`: ends attempts
 //! - `calls`: calls of ready workers, and their answers
+//! - `calls_ended`: ends one of several calls of a worker
 //! - `canary`: a release that gets a share of the calls
 //! - `chain`: functions that call functions
 //! - `claims`: work that is stored as begun before it begins
@@ -52,6 +53,7 @@ mod admission;
 mod attempt;
 mod attempt_end;
 mod calls;
+mod calls_ended;
 mod canary;
 mod chain;
 mod claims;
@@ -227,7 +229,11 @@ impl Supervisor {
             Event::NodeCannotStart { worker, message } => self.node_cannot_start(now, worker, &message, out),
             Event::SpawnerAnswers(answers) => self.spawner_answers(now, answers, out),
             Event::Exited(exited) => self.exited(now, &exited, out),
-            Event::WorkerReady { worker, concurrency } => self.worker_ready(now, worker, concurrency, out),
+            Event::WorkerReady {
+                worker,
+                concurrency,
+                cancels,
+            } => self.worker_ready(now, worker, (concurrency, cancels), out),
             Event::NotReady { worker, why } => self.not_ready_yet(worker, why),
             Event::LoadFailed { worker, message } => self.load_failed(now, worker, message, out),
             Event::Answered(answered) => self.answered(now, *answered, out),

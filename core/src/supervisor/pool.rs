@@ -24,6 +24,12 @@ pub(super) struct Member {
     pub(super) pool: Pool,
     /// Most calls in flight; known once the worker is ready.
     pub(super) concurrency: u32,
+    /// Whether the worker can end one call while others go on.
+    pub(super) cancels: bool,
+    /// Cancelled calls whose end is recorded, although their code may still run. Such a worker is retired.
+    pub(super) dropped: Vec<u64>,
+    /// When the worker last answered a call.
+    pub(super) answered_at: Option<std::time::Duration>,
     /// Number of calls served.
     pub(super) served: u32,
     /// Whether the worker's code is loaded.
@@ -46,6 +52,9 @@ impl Member {
         Self {
             pool,
             concurrency: 1,
+            cancels: false,
+            dropped: Vec::new(),
+            answered_at: None,
             served: 0,
             ready: false,
             cold: false,
@@ -280,7 +289,13 @@ impl Supervisor {
     }
 
     /// Handles a worker whose code is loaded.
-    pub(super) fn worker_ready(&mut self, now: Now, id: WorkerId, concurrency: u32, out: &mut Vec<Action>) {
+    pub(super) fn worker_ready(
+        &mut self,
+        now: Now,
+        id: WorkerId,
+        (concurrency, cancels): (u32, bool),
+        out: &mut Vec<Action>,
+    ) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
@@ -295,6 +310,8 @@ impl Supervisor {
         let (key, version) = (worker.function, worker.serving.version);
         if self.functions[key]
             .candidate
+        // A request to a program that serves HTTP ends with its connection.
+        member.cancels = cancels || worker.serving.rules.kind.http().is_some();
             .as_ref()
             .is_some_and(|candidate| candidate.worker == Some(id))
         {
@@ -397,8 +414,10 @@ impl Supervisor {
         if let Some(member) = worker.member_mut() {
             member.retiring = true;
         }
-        if let FunctionKind::Http(..) = worker.serving.rules.kind {
-            // An HTTP worker knows no stop message, and it has no calls now.
+        let is_http = matches!(worker.serving.rules.kind, FunctionKind::Http(..));
+        if is_http || worker.member().is_some_and(|member| !member.dropped.is_empty()) {
+            // An HTTP worker knows no stop message, and it has no calls now. A worker that was told to stop would first
+            // finish the calls that were dropped.
             return self.terminate(now, id, out);
         }
         let until = now.mono.saturating_add(worker.serving.rules.grace);

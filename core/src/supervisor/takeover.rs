@@ -19,7 +19,7 @@ use super::invocation::{Invocation, Stage};
 use super::rules::Rules;
 use super::run_record::{Origin, RunRecord};
 use super::timers::Timer;
-use super::verdict::Ending;
+use super::verdict::{CANCELLED_BEFORE, Ending};
 use super::worker::{Phase, Run, Worker, WorkerKind};
 use crate::record::{Accepted, Payload};
 use crate::triggers::cause::Cause;
@@ -354,6 +354,6 @@ fn ending_of_term(cause: TermCause, at: Duration, (timeout, deadline): (Option<D
         TermCause::TimeUp => Ending::Deadline,
         TermCause::Asked if due(timeout) => Ending::Timeout,
         TermCause::Asked if due(deadline) => Ending::Deadline,
-        TermCause::Asked => Ending::Cancelled("cancelled before fnd was restarted".into()),
+        TermCause::Asked => Ending::Cancelled(CANCELLED_BEFORE.into()),
     }
 }

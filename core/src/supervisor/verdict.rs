@@ -4,7 +4,7 @@ use super::event::{Exited, TooLarge};
 use super::rules::{FunctionKind, Rules};
 use super::words;
 use super::worker::{Phase, Run, Worker};
-use crate::outcome::Reason;
+use crate::outcome::{Class, Reason};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::units::{print_duration, spell_size};
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,20 @@ impl Ending {
         }
     }
 
+    /// Returns the class of the reason, by which the next fnd goes on with the end of a call.
+    pub(super) fn class(&self) -> Class {
+        self.reason().class()
+    }
+
+    /// Returns the end that an earlier fnd began.
+    pub(super) fn of_class(class: Class) -> Self {
+        match class {
+            Class::Timeout => Self::Timeout,
+            Class::Deadline => Self::Deadline,
+            _ => Self::Cancelled(CANCELLED_BEFORE.into()),
+        }
+    }
+
     /// Returns the message. People read it next to the reason, so the message does not repeat the reason.
     pub(super) fn words(&self, limits: &Rules, timeout: Option<Duration>) -> String {
         match self {
@@ -74,6 +88,9 @@ impl Ending {
         }
     }
 }
+
+/// The message of a cancel that an earlier fnd carried out.
+pub(super) const CANCELLED_BEFORE: &str = "cancelled before fnd was restarted";
 
 /// The message for the end of a caller's time.
 pub(super) const CALLERS_DEADLINE: &str = "the time of its caller, which waited for it, was over";

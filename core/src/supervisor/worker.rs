@@ -85,7 +85,8 @@ pub(super) struct Run {
     pub(super) started: Now,
     /// Timeout of the attempt: the manifest's, or a shorter one from the caller.
     pub(super) timeout: Option<Duration>,
-    /// Instant of the timeout, while its timer is armed.
+    /// When its timer is due, while that is armed: at the timeout, or at the end of the grace of a call that is ended
+    /// while others go on.
     pub(super) timeout_at: Option<Duration>,
     /// Why fnd ends the attempt; absent if it does not.
     pub(super) ending: Option<Ending>,
@@ -217,12 +218,18 @@ impl Supervisor {
         if first || matches!(ending, Ending::Cancelled(_)) {
             run.ending = Some(ending);
         }
-        if let Some(at) = run.timeout_at.take() {
+        // Later the timer is that of the grace.
+        if first && let Some(at) = run.timeout_at.take() {
             self.timers.disarm(at, Timer::Attempt(id, invocation));
         }
         // A worker that starts gets its SIGTERM once it is started, one that is ending has it. An idle one has no attempt.
         if first && matches!(worker.phase, Phase::Busy | Phase::Leaving { .. }) {
-            self.terminate(now, id, out);
+            let others_go_on = worker.phase == Phase::Busy && worker.runs.iter().any(|run| run.ending.is_none());
+            if others_go_on {
+                self.end_one_call(now, (id, invocation), out);
+            } else {
+                self.terminate(now, id, out);
+            }
         }
     }
 
@@ -247,6 +254,9 @@ impl Supervisor {
     pub(super) fn attempt_due(&mut self, now: Now, id: WorkerId, invocation: InvocationId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get(&id) else { return };
         let Some(run) = worker.run(invocation) else { return };
+        if run.ending.is_some() {
+            return self.call_overdue(now, (id, invocation), out);
+        }
         let message = Ending::Timeout.words(&worker.serving.rules, run.timeout);
         let retry = &worker.serving.rules.retry;
         let is_retried = retry.on.contains(&Class::Timeout)

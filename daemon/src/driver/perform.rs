@@ -110,6 +110,12 @@ impl State {
                 self.spin.message_follows(Next::Answer, self.callers.waiting());
             }
             Action::CanaryFailed(function) => self.canary_failed(&function),
+            Action::CancelCall { worker, call } => self.workers.cancel_call(worker, call),
+            Action::DropCall { worker, call } => {
+                if let Some(printed) = self.workers.end_call(worker, call) {
+                    self.records.await_output(printed);
+                }
+            }
             Action::Stop(worker) => self.workers.stop(worker),
             Action::Forget(worker) => self.forget(worker),
             Action::Term(worker) => self.terminate(worker),

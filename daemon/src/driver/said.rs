@@ -13,10 +13,14 @@ impl State {
     pub(super) fn handle_message(&mut self, worker: WorkerId, message: WorkerMessage) {
         match message {
             WorkerMessage::Ready(ready) => {
-                let concurrency = ready.concurrency;
+                let (concurrency, cancels) = (ready.concurrency, ready.cancel);
                 self.workers.give_variables(worker, ready.variables);
                 self.step(match self.workers.serves_at(worker, ready.port) {
-                    Ok(()) => Event::WorkerReady { worker, concurrency },
+                    Ok(()) => Event::WorkerReady {
+                        worker,
+                        concurrency,
+                        cancels,
+                    },
                     Err(message) => Event::Broken { worker, message },
                 });
             }

@@ -64,8 +64,38 @@ export function parsedBody(request, payload, data) {
   }
 }
 
-export const contextOf = (function (head, previous, call, name, wire, request) {
+/** Whether a call is cancelled. Most handlers use no signal, so it is made at the first use. */
+export class Cancellation {
+  #controller;
+  #isCancelled = false;
+
+  get signal() {
+    if (!this.#controller) {
+      this.#controller = new AbortController();
+      if (this.#isCancelled) this.#controller.abort();
+    }
+    return this.#controller.signal;
+  }
+
+  cancel() {
+    this.#isCancelled = true;
+    this.#controller?.abort();
+  }
+}
+
+const CANCELLATION = Symbol("cancellation");
+
+/** Not among the keys of a context, so that its JSON is as before. */
+const CONTEXT = {
+  get signal() {
+    return this[CANCELLATION]?.signal;
+  },
+};
+
+export const contextOf = (function (head, previous, call, name, wire, request, cancellation) {
   return {
+    __proto__: CONTEXT,
+    [CANCELLATION]: cancellation,
     "function-name": name,
     ...fixed,
     invocation: head.invocation,

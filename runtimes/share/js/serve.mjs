@@ -1,10 +1,10 @@
 // Loads a function and serves it (runtimes/PROTOCOL.md). Node and deno share this file.
 import { BadRequest, failure, fnd, loadFailure, result } from "./answer.mjs";
-import { contextOf, done, eventOf, parsedBody } from "./event.mjs";
+import { Cancellation, contextOf, done, eventOf, parsedBody } from "./event.mjs";
 import { find } from "./find.mjs";
 import { encode, host } from "./host.mjs";
 import { parts } from "./payload.mjs";
-import { ERROR, INVOKE, READY, STOP, Wire } from "./wire.mjs";
+import { CANCEL, ERROR, INVOKE, READY, STOP, Wire } from "./wire.mjs";
 
 // Calls that may be in flight at once; `[pool] concurrency` says how many fnd uses.
 const CONCURRENCY = 1000;
@@ -16,27 +16,32 @@ const NO_CALLBACK = "the third argument is `sendResponse(body, status, headers)`
  */
 export const serve = (async function (entry, open, load = (url) => import(url)) {
   globalThis.fnd = fnd;
-  let found, stopping = false, running = 0;
+  let found, stopping = false;
+  const running = new Map();
   const stopped = () => wire.end(() => host.exit(0));
   const wire = new Wire(open, (kind, call, content) => {
     if (kind === STOP) {
       stopping = true;
-      if (running === 0) stopped();
+      if (running.size === 0) stopped();
     } else if (kind === INVOKE) {
-      running++;
-      invoke(call, content).then(() => {
-        if (--running === 0 && stopping) stopped();
+      const cancellation = new Cancellation();
+      running.set(call, cancellation);
+      invoke(call, content, cancellation).then(() => {
+        running.delete(call);
+        if (running.size === 0 && stopping) stopped();
       });
+    } else if (kind === CANCEL) {
+      running.get(call)?.cancel();
     }
   }, () => host.exit(0));
 
-  async function invoke(call, content) {
+  async function invoke(call, content, cancellation) {
     try {
       const { head, payload, previous } = parts(content);
       const made = eventOf(head, payload);
       try {
         if (found.parsed) made.request.body = parsedBody(made.request, payload, made.event.data);
-        const context = contextOf(head, previous, call, found.name, wire, made.request);
+        const context = contextOf(head, previous, call, found.name, wire, made.request, cancellation);
         wire.result(call, ...await answer(found, made, context));
       } finally {
         done(made.request);
@@ -58,7 +63,7 @@ export const serve = (async function (entry, open, load = (url) => import(url)) 
     return;
   }
   await rehearse();
-  wire.json(0, READY, { protocol: 1, concurrency: CONCURRENCY });
+  wire.json(0, READY, { protocol: 1, concurrency: CONCURRENCY, cancel: true });
 });
 
 /** Calls the handler and returns its answer: what it returned, or what it wrote. */

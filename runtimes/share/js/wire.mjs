@@ -2,7 +2,7 @@
 // Node and deno share this file.
 import { encode, encodeInto } from "./host.mjs";
 
-export const READY = 1, INVOKE = 2, BODY = 3, RESULT = 4, ERROR = 5, LOG = 6, STOP = 7;
+export const READY = 1, INVOKE = 2, BODY = 3, RESULT = 4, ERROR = 5, LOG = 6, STOP = 7, CANCEL = 8;
 const FRAME_MAX = 256 << 10, HEADER = 16, MORE = 1, OPTIONAL = 2, WORD = 2 ** 32;
 /** Bytes are read and written through buffers of this size; what is larger gets a buffer of its own. */
 export const BUFFER = 64 << 10;
@@ -83,7 +83,7 @@ export class Wire {
   }
 
   #frame(kind, flags, call, content) {
-    if (kind !== INVOKE && kind !== BODY && kind !== STOP) {
+    if (kind !== INVOKE && kind !== BODY && kind !== STOP && kind !== CANCEL) {
       if (flags & OPTIONAL) return;
       throw new Error(`fnd sent a frame of type ${kind}`);
     }

@@ -2,6 +2,7 @@
 //!
 //! Files:
 //! - `answers`: what is returned reaches the caller
+//! - `cancel`: one of several calls of a worker is cancelled
 //! - `broken`: workers that break
 //! - `edit`: new versions while calls come
 //! - `foreign`: functions of other systems
@@ -15,6 +16,7 @@
 
 mod answers;
 mod broken;
+mod cancel;
 mod edit;
 mod foreign;
 mod interpreter;

@@ -170,3 +170,35 @@ fn what_never_is_ready_says_why() {
     }
     fnd.finish();
 }
+
+/// A1: as if its caller had left.
+#[test]
+fn a_cancelled_request_is_closed_and_the_others_of_its_worker_go_on() {
+    let fnd = Fnd::start();
+    let manifest = format!("[pool]\nmax = 1\nconcurrency = 8\n[http_server]\n{}", gated(&fnd));
+    fnd.install("f.py", &manifest, SERVER);
+    let pid = get(&fnd, "f", "/pid").text();
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..3).map(|_| scope.spawn(|| get(&fnd, "f", "/gate"))).collect();
+        let running: Vec<String> = wait_until("the requests to run", PATIENCE, || {
+            let list = fnd.client().get("/v1/invocations?function=f&state=running");
+            let list = list.json::<serde_json::Value>();
+            let ids = list["invocations"].as_array()?.iter();
+            let ids: Vec<String> = ids.filter_map(|one| Some(one["id"].as_str()?.to_owned())).collect();
+            (ids.len() == 3).then_some(ids)
+        });
+        let _ = fnd.ctl(&["cancel", &running[0]]).expect_code(0);
+        let view = fnd.wait_end(fnd_wire::ids::InvocationId::parse(&running[0]).unwrap());
+        assert_eq!(
+            (reason(&view).as_str(), view.message.as_str()),
+            ("cancelled", "cancelled on request")
+        );
+        super::open(&fnd);
+        let mut answers: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
+        answers.retain(|answer| answer.status == 200);
+        assert_eq!(answers.len(), 2);
+        assert!(answers.iter().all(|answer| answer.text() == pid));
+    });
+    assert_eq!(get(&fnd, "f", "/pid").text(), pid, "the worker goes on");
+    fnd.finish();
+}

@@ -303,6 +303,8 @@ fn word(action: &Action) -> Option<String> {
                 order.worker, order.call, run.attempt.0, run.invocation.0
             )
         }
+        Action::CancelCall { worker, call } => format!("cancel {worker} #{call}"),
+        Action::DropCall { worker, call } => format!("drop {worker} #{call}"),
         Action::Stop(worker) => format!("stop {worker}"),
         Action::Term(worker) => format!("term {worker}"),
         Action::Kill(worker) => format!("kill {worker}"),

@@ -55,6 +55,7 @@ fn ready(b: &mut Bench, worker: u64) -> String {
     b.event(Event::WorkerReady {
         worker: WorkerId(worker),
         concurrency: 1,
+        cancels: false,
     })
 }
 

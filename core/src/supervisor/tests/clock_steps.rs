@@ -43,7 +43,11 @@ fn a_call_keeps_its_timeout() {
         let mut b = Bench::with(handler());
         b.submit(1);
         b.spawned(1);
-        let ready = |worker| Event::WorkerReady { worker, concurrency: 2 };
+        let ready = |worker| Event::WorkerReady {
+            worker,
+            concurrency: 2,
+            cancels: false,
+        };
         assert_eq!(b.event(ready(WorkerId(1))), "call w1 #1 a1 1");
         b.event(Event::Answered(Box::new(crate::supervisor::Answered {
             worker: WorkerId(1),

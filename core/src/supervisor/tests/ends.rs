@@ -457,7 +457,11 @@ fn only_what_ran_as_a_process_of_its_own_has_temporary_files_to_release() {
     handler.submit(1);
     handler.spawned(1);
     let worker = WorkerId(1);
-    handler.event(Event::WorkerReady { worker, concurrency: 1 });
+    handler.event(Event::WorkerReady {
+        worker,
+        concurrency: 1,
+        cancels: false,
+    });
     handler.event(Event::Answered(Box::new(Answered {
         worker,
         call: 1,

@@ -3,6 +3,7 @@
 //! Files:
 //! - `bench`: events in, actions out as words
 //! - `books`: the books of a queue
+//! - `calls_ended`: one of several calls of a worker ends
 //! - `canary`: a release that gets a share of the calls
 //! - `chain`: functions that call functions
 //! - `claims`: claimed before it begins
@@ -25,6 +26,7 @@
 
 mod bench;
 mod books;
+mod calls_ended;
 mod canary;
 mod chain;
 mod claims;

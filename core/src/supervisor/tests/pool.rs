@@ -36,7 +36,11 @@ impl Bench {
         self.spawned(worker);
         let concurrency = 100;
         let worker = WorkerId(worker);
-        self.event(Event::WorkerReady { worker, concurrency })
+        self.event(Event::WorkerReady {
+            worker,
+            concurrency,
+            cancels: false,
+        })
     }
 
     pub(super) fn answer(&mut self, worker: u64, call: u64, reason: Reason) -> String {
@@ -123,31 +127,6 @@ fn a_fresh_worker_does_not_start_beside_a_call_where_the_next_has_one() {
     assert_eq!(b.submit(2), "note 2; call w3 #2 a1 2");
     let end = b.answer(3, 2, Reason::Ok);
     assert_eq!(end, "record ok: succeeded ok; reply 2: succeeded ok; stop w3; spawn w4");
-}
-
-#[test]
-fn a_timeout_ends_the_worker_and_what_else_it_had_is_interrupted() {
-    let rules = Rules {
-        timeout: Some(secs(3)),
-        ..handler(Pool {
-            concurrency: 2,
-            most: 1,
-            ..pool()
-        })
-    };
-    let mut b = Bench::with(rules);
-    b.submit(1);
-    b.ready(1);
-    b.wait(secs(2));
-    assert_eq!(b.submit(2), "note 2; call w1 #2 a1 2");
-    let timeout = "term w1; reply 1: it did not end within 3s (limits.timeout)";
-    assert_eq!(b.wait(secs(1)), timeout);
-    // A late answer changes nothing.
-    assert_eq!(b.answer(1, 1, Reason::Ok), "");
-    let end = b.exited(exit(1, Signal(15)));
-    let expected = "record timeout: failed timeout; record interrupted: interrupted interrupted; \
-                    reply 2: interrupted interrupted; forget w1";
-    assert_eq!(end, expected);
 }
 
 #[test]

@@ -162,6 +162,10 @@ fn one_that_is_not_ready_in_time_is_ended_and_says_why() {
     b.submit_requested(2);
     b.spawned(2);
     let (worker, concurrency) = (WorkerId(2), 1);
-    b.event(Event::WorkerReady { worker, concurrency });
+    b.event(Event::WorkerReady {
+        worker,
+        concurrency,
+        cancels: false,
+    });
     assert_eq!(b.wait(secs(1000)), "");
 }

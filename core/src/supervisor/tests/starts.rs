@@ -176,7 +176,11 @@ fn a_handler_and_a_version_on_trial_are_started_again() {
     assert_eq!(b.no_room(1), "");
     assert_eq!(b.wait(secs(1)), "spawn w2");
     b.spawned(2);
-    let ready = |worker| Event::WorkerReady { worker, concurrency: 1 };
+    let ready = |worker| Event::WorkerReady {
+        worker,
+        concurrency: 1,
+        cancels: false,
+    };
     assert_eq!(b.event(ready(WorkerId(2))), "call w2 #1 a1 1");
     assert_eq!(b.event(installed("f", 2, handler())), "spawn w3");
     b.no_room(3);

@@ -57,6 +57,8 @@ struct Process {
     /// For a handler: most calls at once; absent before it is ready.
     ready: Option<usize>,
     calls: BTreeMap<u64, InvocationId>,
+    /// The calls that it was told to end, and when.
+    cancelled: BTreeMap<u64, Duration>,
     served: u32,
     stopped: bool,
     /// Whether it broke the protocol, so that it may be killed at once.

@@ -181,6 +181,19 @@ impl Workers {
         }
     }
 
+    /// Ends one call of a worker: tells the worker, or closes the connection of its request.
+    pub(crate) fn cancel_call(&mut self, worker: WorkerId, call: u64) {
+        let attached = self.attached.get(&worker);
+        let Some(member) = attached.and_then(|attached| attached.member.as_ref()) else {
+            return;
+        };
+        if let Some(server) = &member.server {
+            server.close_request(call);
+        } else if let Some(talk) = &member.talk {
+            talk.conversation.send(protocol::cancel(call));
+        }
+    }
+
     /// Asks a worker to finish and exit.
     pub(crate) fn stop(&mut self, worker: WorkerId) {
         let attached = self.attached.get(&worker);

@@ -1,6 +1,7 @@
 //! One call of a worker that serves HTTP: its request, its answer, and how it ended.
 
 use super::address::Address;
+use super::closable::RequestCloser;
 use super::exchange::{self, ExchangeError, Sent};
 use super::{DEATH_SHOWS, DEATH_SHOWS_LATER, Server, Upload};
 use crate::driver::inbox::{Inbox, Input};
@@ -123,6 +124,7 @@ pub(super) fn head(attempt: &AttemptOrder, now_ms: u64) -> Result<Request<Bytes>
 
 /// A call that is being made.
 pub(super) struct Task {
+    pub(super) closer: Arc<RequestCloser>,
     pub(super) inbox: Inbox,
     pub(super) worker: WorkerId,
     pub(super) call: u64,
@@ -160,15 +162,24 @@ impl Task {
     /// Makes the call and reports how it ended.
     pub(super) async fn run(self, open: Open, request: Result<Request<Bytes>, String>, upload: Option<Option<Upload>>) {
         let mut afterwards = Afterwards::Nothing;
-        let sent = match (request, upload) {
-            (Err(why), _) => Err(ExchangeError::Worker(why)),
-            (Ok(request), None) => self.keep(&open.0, signed(&open.0, request)).await,
-            (Ok(_), Some(None)) => Err(ExchangeError::Caller),
-            (Ok(request), Some(Some(upload))) => {
-                let request = signed(&open.0, request);
-                self.pass(&open.0, request, upload, &mut afterwards).await
+        let exchanged = async {
+            match (request, upload) {
+                (Err(why), _) => Err(ExchangeError::Worker(why)),
+                (Ok(request), None) => self.keep(&open.0, signed(&open.0, request)).await,
+                (Ok(_), Some(None)) => Err(ExchangeError::Caller),
+                (Ok(request), Some(Some(upload))) => {
+                    let request = signed(&open.0, request);
+                    self.pass(&open.0, request, upload, &mut afterwards).await
+                }
             }
         };
+        // The rest of an exchange that is dropped is the connection, which is closed then.
+        let sent = tokio::select! {
+            biased;
+            () = self.closer.closed() => Err(ExchangeError::Closed),
+            sent = exchanged => sent,
+        };
+        open.0.closers.borrow_mut().remove(&self.call);
         let (how, result) = match sent {
             Ok(outcome) => outcome,
             Err(ExchangeError::Worker(why)) => {
@@ -190,6 +201,10 @@ impl Task {
                 let why = "the body of the request came too slowly".to_owned();
                 ((Reason::Cancelled, why), None)
             }
+            Err(ExchangeError::Closed) => {
+                afterwards = Afterwards::Nothing;
+                ((Reason::Cancelled, "fnd closed the connection".to_owned()), None)
+            }
             Err(ExchangeError::Caller) => ((Reason::Cancelled, "the caller closed the connection".to_owned()), None),
         };
         self.inbox.input(Input::Answered(self.worker, self.call, how, result));
@@ -198,7 +213,8 @@ impl Task {
     }
 
     async fn send(&self, server: &Server, request: Request<Sent>) -> Result<Response<Incoming>, ExchangeError> {
-        exchange::send(&self.inbox, (self.worker, &reached(server)?), request).await
+        let to = (self.worker, &reached(server)?);
+        exchange::send(&self.inbox, to, Arc::clone(&self.closer), request).await
     }
 
     /// Sends a request whose body is there, and keeps the whole answer.
@@ -254,7 +270,7 @@ impl Task {
                 let refused = match error {
                     ExchangeError::TooLarge => Some(Headed::TooLarge(self.invocation)),
                     ExchangeError::TooSlow => Some(Headed::TooSlow(self.invocation)),
-                    ExchangeError::Worker(_) | ExchangeError::Caller => None,
+                    ExchangeError::Worker(_) | ExchangeError::Caller | ExchangeError::Closed => None,
                 };
                 if let Some(refused) = refused {
                     let _ = answer.send(refused); // an error: the caller has gone

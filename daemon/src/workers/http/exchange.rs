@@ -5,6 +5,7 @@
 //! would fail that request, and connecting on the same machine takes less than a tenth of a millisecond.
 
 use super::address::Address;
+use super::closable::{Closable, RequestCloser};
 use super::key::WorkerKey;
 use crate::driver::inbox::Inbox;
 use crate::driver::tasks::Owner;
@@ -22,6 +23,7 @@ use hyper_util::rt::TokioIo;
 use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -43,6 +45,8 @@ pub enum ExchangeError {
     TooSlow,
     /// The caller that sent the body, or waited for the answer, is gone.
     Caller,
+    /// fnd has closed the connection, because it ends the call.
+    Closed,
 }
 
 impl From<BodyError> for ExchangeError {
@@ -129,12 +133,14 @@ impl Body for Sent {
 pub(crate) async fn send(
     inbox: &Inbox,
     (worker, address): (WorkerId, &Address),
+    closer: Arc<RequestCloser>,
     mut request: Request<Sent>,
 ) -> Result<Response<Incoming>, ExchangeError> {
     let stream = address
         .connect()
         .await
         .map_err(|error| ExchangeError::Worker(address.refused(&error)))?;
+    let stream = Closable::new(stream, closer);
     let asks_upgrade = request.headers().contains_key(UPGRADE);
     if !asks_upgrade {
         request
@@ -201,12 +207,12 @@ pub(crate) async fn probe(
     if let Some(key) = key {
         key.put(request.headers_mut());
     }
-    match tokio::time::timeout(PROBE_MAX, send(inbox, (worker, address), request)).await {
+    match tokio::time::timeout(PROBE_MAX, send(inbox, (worker, address), Arc::default(), request)).await {
         Err(_) => Err(format!("`{path}` does not answer")),
         Ok(Ok(answer)) if answer.status().is_success() || answer.status().is_redirection() => Ok(()),
         Ok(Ok(answer)) => Err(format!("`{path}` answered {}", answer.status())),
         Ok(Err(ExchangeError::Worker(why))) => Err(why),
-        Ok(Err(ExchangeError::TooLarge | ExchangeError::TooSlow | ExchangeError::Caller)) => {
+        Ok(Err(ExchangeError::TooLarge | ExchangeError::TooSlow | ExchangeError::Caller | ExchangeError::Closed)) => {
             Err(format!("no request was sent to `{path}`"))
         }
     }

@@ -8,6 +8,7 @@
 //! Files:
 //! - `address`: the address of a worker that serves HTTP: a port of the loopback, or a Unix socket in a directory of
 //!   its own
+//! - `closable`: a connection that fnd can close while its request is answered
 //! - `call`: one call: its request, its answer, and how it ended
 //! - `endpoint`: the endpoint of a worker that serves HTTP
 //! - `exchange`: sends one request to a worker that serves HTTP and receives the answer
@@ -16,6 +17,7 @@
 
 pub mod address;
 mod call;
+mod closable;
 pub mod endpoint;
 pub mod exchange;
 pub mod key;
@@ -28,6 +30,7 @@ use crate::http::passing::Headed;
 use crate::workers::Workers;
 use crate::workers::http::address::Address;
 use crate::workers::http::call::EXIT_WAIT;
+use crate::workers::http::closable::RequestCloser;
 use crate::workers::http::endpoint::Endpoint;
 use crate::workers::http::key::WorkerKey;
 use fnd_core::supervisor::{CallOrder, FunctionKind, Rules};
@@ -36,9 +39,11 @@ use fnd_wire::frame::Exited;
 use fnd_wire::ids::WorkerId;
 use hyper::header::HeaderValue;
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
@@ -76,6 +81,8 @@ pub(crate) struct Server {
     endpoint: RefCell<Endpoint>,
     /// How many requests are being answered.
     open: Cell<usize>,
+    /// Closes the connections of requests that are being answered, by call.
+    closers: RefCell<HashMap<u64, Arc<RequestCloser>>>,
     /// Whether the worker has ended. Also signals each change of `open`.
     ended: watch::Sender<bool>,
     /// Whether fnd has begun to end the worker.
@@ -98,6 +105,7 @@ impl Server {
             user,
             endpoint: RefCell::new(endpoint),
             open: Cell::new(0),
+            closers: RefCell::default(),
             ended: watch::channel(false).0,
             is_ending: Cell::new(false),
         })
@@ -106,6 +114,13 @@ impl Server {
     /// Returns the address and key.
     pub(crate) fn endpoint(&self) -> Endpoint {
         self.endpoint.borrow().clone()
+    }
+
+    /// Closes the connection of a request, as if its caller had left.
+    pub(crate) fn close_request(&self, call: u64) {
+        if let Some(closer) = self.closers.borrow_mut().remove(&call) {
+            closer.close();
+        }
     }
 
     /// Returns whether no request is being answered.
@@ -263,7 +278,10 @@ impl Workers {
     /// Sends a call as a request.
     pub(super) fn ask_server(&mut self, order: &CallOrder, server: Rc<Server>) {
         let upload = self.uploads.remove(&order.attempt.invocation);
+        let closer = Arc::<RequestCloser>::default();
+        server.closers.borrow_mut().insert(order.call, Arc::clone(&closer));
         let task = call::Task {
+            closer,
             inbox: self.inbox.clone(),
             worker: order.worker,
             call: order.call,

@@ -42,7 +42,11 @@ pub(super) async fn probe(
             Ok(()) => {
                 // Only `pool.concurrency` bounds the worker: it cannot be asked how many calls it takes.
                 let concurrency = u32::MAX;
-                inbox.input(Input::Event(Event::WorkerReady { worker, concurrency }));
+                inbox.input(Input::Event(Event::WorkerReady {
+                    worker,
+                    concurrency,
+                    cancels: false,
+                }));
                 return;
             }
             Err(why) if why != reported => {

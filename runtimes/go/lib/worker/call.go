@@ -53,7 +53,7 @@ type call struct {
 }
 
 // newCall reads an Invoke. The error is one of the caller: a payload that is not what it says.
-func newCall(content []byte, log functions.Logger, name string) (*call, error) {
+func newCall(ends context.Context, content []byte, log functions.Logger, name string) (*call, error) {
 	var head head
 	size := 4 + int(binary.LittleEndian.Uint32(content))
 	if err := json.Unmarshal(content[4:size], &head); err != nil {
@@ -84,7 +84,6 @@ func newCall(content []byte, log functions.Logger, name string) (*call, error) {
 			return nil, err
 		}
 	}
-	ends := context.Background()
 	if head.Deadline != 0 {
 		ends, made.cancel = context.WithDeadline(ends, time.UnixMilli(head.Deadline))
 	}

@@ -2,6 +2,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,8 +35,9 @@ func Serve(name string, handler Handler) {
 		debug.SetMemoryLimit(limit / 10 * 9)
 	}
 	wire := newWire()
-	wire.send(0, ready, []byte(fmt.Sprintf(`{"protocol":1,"concurrency":%d}`, concurrency)))
+	wire.send(0, ready, []byte(fmt.Sprintf(`{"protocol":1,"concurrency":%d,"cancel":true}`, concurrency)))
 	var running sync.WaitGroup
+	calls := calls{ends: map[uint64]context.CancelFunc{}}
 	for {
 		message, err := wire.next()
 		switch {
@@ -47,24 +49,55 @@ func Serve(name string, handler Handler) {
 		case message.kind == stop:
 			running.Wait()
 			os.Exit(0)
+		case message.kind == cancel:
+			calls.cancel(message.call)
+			continue
 		}
 		running.Add(1)
+		ends := calls.begin(message.call)
 		go func() {
 			defer running.Done()
-			kind, content := answer(wire, name, handler, message)
+			// Ends the context, too.
+			defer calls.cancel(message.call)
+			kind, content := answer(ends, wire, name, handler, message)
 			wire.send(message.call, kind, content)
 		}()
 	}
 }
 
+// calls has the calls that run.
+type calls struct {
+	changing sync.Mutex
+	ends     map[uint64]context.CancelFunc
+}
+
+// begin returns the context of a call that begins.
+func (calls *calls) begin(call uint64) context.Context {
+	ends, cancel := context.WithCancel(context.Background())
+	calls.changing.Lock()
+	defer calls.changing.Unlock()
+	calls.ends[call] = cancel
+	return ends
+}
+
+// cancel ends the context of a call. The call goes on until its handler returns.
+func (calls *calls) cancel(call uint64) {
+	calls.changing.Lock()
+	defer calls.changing.Unlock()
+	if cancel, running := calls.ends[call]; running {
+		cancel()
+		delete(calls.ends, call)
+	}
+}
+
 // answer calls the handler, and returns the type and the content of the answer.
-func answer(wire *wire, name string, handler Handler, message message) (kind uint8, content []byte) {
+func answer(ends context.Context, wire *wire, name string, handler Handler, message message) (kind uint8, content []byte) {
 	defer func() {
 		if value := recover(); value != nil {
 			kind, content = failure, panicked(value)
 		}
 	}()
-	call, err := newCall(message.content, logger{wire, message.call}, name)
+	call, err := newCall(ends, message.content, logger{wire, message.call}, name)
 	if err != nil {
 		return failure, fail(err)
 	}

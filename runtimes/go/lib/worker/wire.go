@@ -12,7 +12,7 @@ import (
 
 // Types and flags of frames.
 const (
-	ready, invoke, body, result, failure, record, stop = 1, 2, 3, 4, 5, 6, 7
+	ready, invoke, body, result, failure, record, stop, cancel = 1, 2, 3, 4, 5, 6, 7, 8
 
 	more, optional = 1, 2
 	frameMax       = 256 << 10
@@ -57,7 +57,7 @@ func (wire *wire) next() (message, error) {
 		if _, err := io.ReadFull(wire.reader, content); err != nil {
 			return message{}, io.EOF
 		}
-		if kind != invoke && kind != body && kind != stop {
+		if kind != invoke && kind != body && kind != stop && kind != cancel {
 			if flags&optional == 0 {
 				return message{}, errors.New("fnd sent a frame of an unknown type")
 			}

@@ -4,7 +4,7 @@ import asyncio
 
 from .answer import flush, result
 from .run import failed, parts
-from .wire import READY, RESULT, STOP
+from .wire import CANCEL, READY, RESULT, STOP
 
 CONCURRENCY = 1000
 
@@ -13,8 +13,8 @@ class Server:
     def __init__(self, wire, handler):
         self.wire, self.handler = wire, handler
         self.loop = asyncio.get_running_loop()
-        # The loop keeps only weak references to its tasks.
-        self.calls = set()
+        # By number. The loop keeps only weak references to its tasks.
+        self.calls = {}
         self.over = self.loop.create_future()
 
     def readable(self):
@@ -26,14 +26,21 @@ class Server:
         while message is not None:
             if message[0] == STOP:
                 self.stop()
+            elif message[0] == CANCEL:
+                self.cancel(message[1])
             else:
-                task = self.loop.create_task(self.call(message))
-                self.calls.add(task)
-                task.add_done_callback(self.calls.discard)
+                self.calls[message[1]] = self.loop.create_task(self.call(message))
             message = self.wire.next()
         if not alive:
             self.calls.clear()
             self.stop()
+
+    def cancel(self, call):
+        """Raises `CancelledError` where the handler waits. The call ends when the handler has ended."""
+        task = self.calls.get(call)
+        if task is not None:
+            # A task that is cancelled before its first step would end without an answer.
+            self.loop.call_soon(task.cancel)
 
     def stop(self):
         self.loop.remove_reader(3)
@@ -44,23 +51,30 @@ class Server:
         _, call, content = message
         handler = self.handler
         try:
+            answer = await self.answer(handler, call, content)
+        finally:
+            self.calls.pop(call, None)
+        flush()
+        self.wire.send(*answer)
+
+    async def answer(self, handler, call, content):
+        try:
             value = await handler.function(*handler.arguments(handler, self.wire, call, *parts(content)))
-            answer = (call, RESULT, *result(value))
+            return (call, RESULT, *result(value))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            answer = failed(call, error)
-        flush()
-        self.wire.send(*answer)
+            return failed(call, error)
 
 
 async def main(wire, handler):
     server = Server(wire, handler)
     server.loop.add_reader(3, server.readable)
-    wire.send(0, READY, b'{"protocol":1,"concurrency":%d}' % CONCURRENCY)
+    wire.cancels = True
+    wire.send(0, READY, b'{"protocol":1,"concurrency":%d,"cancel":true}' % CONCURRENCY)
     await server.over
     if server.calls:
-        await asyncio.wait(server.calls)
+        await asyncio.wait(server.calls.values())
 
 
 def serve(wire, handler):

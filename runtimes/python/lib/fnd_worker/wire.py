@@ -8,7 +8,7 @@ try:
 except ImportError:
     from struct import Struct
 
-READY, INVOKE, BODY, RESULT, ERROR, LOG, STOP = range(1, 8)
+READY, INVOKE, BODY, RESULT, ERROR, LOG, STOP, CANCEL = range(1, 9)
 FRAME_MAX = 256 << 10
 MORE, OPTIONAL = 1, 2
 HEADER = Struct("<IBBHQ")
@@ -25,6 +25,8 @@ class Wire:
         os.set_inheritable(descriptor, False)
         os.set_blocking(descriptor, True)
         self.descriptor, self.socket = descriptor, None
+        # Whether Cancel is a message here; else it is skipped.
+        self.cancels = False
         self.buffer = bytearray(BUFFER)
         self.view = memoryview(self.buffer)
         self.start = self.end = 0
@@ -92,7 +94,7 @@ class Wire:
                     return None
                 self.start = begin + length
                 content = self.view[begin : self.start].tobytes()
-            if kind == INVOKE and not flags & MORE or kind == STOP:
+            if kind == INVOKE and not flags & MORE or kind == STOP or kind == CANCEL and self.cancels:
                 return kind, call, content
             message = self.partial(kind, flags, call, content)
             if message:

@@ -116,7 +116,12 @@ impl World {
             let concurrency = 1 + u32::from(which % 3);
             let most = process.order.rules.kind.pool().unwrap().concurrency;
             process.ready = Some(concurrency.min(most).try_into().unwrap());
-            self.handle(Event::WorkerReady { worker, concurrency });
+            let cancels = which.is_multiple_of(2);
+            self.handle(Event::WorkerReady {
+                worker,
+                concurrency,
+                cancels,
+            });
         } else {
             process.broken = true;
             let message = "no such module".to_owned();
@@ -132,7 +137,9 @@ impl World {
         let calls: Vec<_> = calls.collect();
         let Some(at) = choose(which, calls.len()) else { return };
         let (worker, call) = calls[at];
-        self.processes.get_mut(&worker).unwrap().calls.remove(&call);
+        let process = self.processes.get_mut(&worker).unwrap();
+        process.calls.remove(&call);
+        process.cancelled.remove(&call);
         self.handle(answered(worker, call, reason));
     }
 }

@@ -44,12 +44,24 @@ impl World {
             }
             Action::Run(function) => self.requested.push(function),
             Action::Call(order) => self.call(&order),
+            Action::CancelCall { worker, call } => {
+                let now = self.now.mono;
+                let process = self.processes.get_mut(&worker).expect("a cancel to nobody");
+                assert!(process.calls.contains_key(&call) && process.term.is_none() && !process.killed);
+                assert!(process.cancelled.insert(call, now).is_none(), "cancelled twice");
+            }
+            Action::DropCall { worker, call } => {
+                let process = self.processes.get_mut(&worker).expect("a call of nobody");
+                assert!(process.calls.contains_key(&call));
+                process.cancelled.remove(&call);
+            }
             Action::Stop(worker) => self.stop(worker),
             Action::Forget(worker) => assert!(!self.processes.contains_key(&worker)),
             Action::Kill(worker) => {
                 let process = self.processes.get_mut(&worker).expect("SIGKILL to nobody");
                 assert!(process.started && !process.killed);
-                let grace_over = process.term.is_some_and(|at| at + process.grace <= self.now.mono);
+                let mut asked = process.cancelled.values().copied().chain(process.term);
+                let grace_over = asked.any(|at| at + process.grace <= self.now.mono);
                 assert!(
                     self.stopping || grace_over || process.broken,
                     "killed before its grace was over"
@@ -155,6 +167,7 @@ impl World {
             killed: false,
             ready: None,
             calls: BTreeMap::new(),
+            cancelled: BTreeMap::new(),
             served: 0,
             stopped: false,
             broken: false,

@@ -1,0 +1,7 @@
+import asyncio
+
+
+async def handler(event, context):
+    if event["data"] == "wait":
+        await asyncio.Event().wait()
+    return event["data"]
