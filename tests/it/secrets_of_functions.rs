@@ -2,6 +2,7 @@
 
 use super::secrets::{child_of, files_with, in_memory, processes_with, secret};
 use fnd_tests::{Fnd, require, wait_until};
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
@@ -157,4 +158,49 @@ fn a_task_of_keptn_and_a_service_binding_work() {
         "{listed}"
     );
     fnd.finish();
+}
+
+/// A handler that answers which release it is, and with which value it began.
+fn release(n: u32, keys: &str) -> String {
+    format!(
+        "# /// fnd\n# secrets = {{ DB = \"db\" }}\n{keys}# ///\nimport os\n\
+         VALUE = open(os.environ['CREDENTIALS_DIRECTORY'] + '/DB').read()\n\
+         def handler(event, context):\n    return '{n} ' + VALUE\n"
+    )
+}
+
+/// The answers of some calls, without doubles.
+fn answers(fnd: &Fnd) -> BTreeSet<String> {
+    let answer = |_| fnd.invoke("f", "null").text().trim_matches('"').to_owned();
+    (0..8).map(answer).collect()
+}
+
+/// W6: a key that was revoked is not used any more, whatever release a call gets.
+#[test]
+fn a_new_value_reaches_the_release_that_serves_and_its_canary() {
+    require!(root, cgroup);
+    for pinned in [false, true] {
+        let fnd = Fnd::start();
+        let _ = secret(&fnd, &["set", "db"], CANARY).expect_code(0);
+        fnd.drop_file("f.py", &release(1, ""));
+        let _ = fnd.wait_ready("f");
+        let both = |value: &str| BTreeSet::from([format!("1 {value}"), format!("2 {value}")]);
+        if pinned {
+            let _ = fnd.ctl(&["pin", "f"]).expect_code(0);
+            fnd.drop_file("f.py", &release(2, ""));
+            wait_until("the edit to wait behind the pin", PATIENCE, || {
+                fnd.ctl(&["canary", "f", "--percent", "50"]).code.eq(&0).then_some(())
+            });
+        } else {
+            fnd.drop_file("f.py", &release(2, "# [release]\n# canary = \"50%\"\n"));
+        }
+        wait_until("the canary to get calls", PATIENCE, || {
+            (answers(&fnd) == both(CANARY)).then_some(())
+        });
+        let _ = secret(&fnd, &["set", "db", "--force"], ROTATED).expect_code(0);
+        wait_until("the new value in both", PATIENCE, || {
+            (answers(&fnd) == both(ROTATED)).then_some(())
+        });
+        fnd.finish();
+    }
 }

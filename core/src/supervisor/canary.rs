@@ -77,6 +77,15 @@ impl Function {
         self.canary.as_deref().filter(|canary| canary.is_due())
     }
 
+    /// Returns the version on trial that is to replace the one that serves and has the same content: a secret, an
+    /// interpreter or a setting has changed.
+    fn renewal(&mut self) -> Option<&mut Candidate> {
+        let content = self.serving().map(|serving| serving.load_key);
+        let candidate = self.candidate.as_deref_mut()?;
+        let is_renewal = candidate.canary.is_none() && Some(candidate.serving.load_key) == content;
+        is_renewal.then_some(candidate)
+    }
+
     /// Returns the worker that takes the next call.
     pub(super) fn next_free(&self) -> Option<WorkerId> {
         let canary = self.due_canary().and_then(|canary| canary.free.last());
@@ -152,8 +161,14 @@ impl Supervisor {
             self.refuse_trial(now, key);
             return self.line_up(now, key);
         }
-        self.give_up_candidate(now, key, out);
         self.end_canary(now, key, out);
+        let function = &mut self.functions[key];
+        if let Some(renewed) = function.renewal() {
+            // The release that serves needs the new secret or interpreter no less than its canary.
+            renewed.behind = Some((serving, percent));
+            return;
+        }
+        self.give_up_candidate(now, key, out);
         let function = &mut self.functions[key];
         function.error = self.node.refusal(&serving.rules).map(Into::into);
         if function.error.is_some() {
@@ -178,6 +193,8 @@ impl Supervisor {
         if on_trial.is_some_and(|candidate| candidate.canary.is_some()) {
             self.give_up_candidate(now, key, out);
             self.functions[key].error = None;
+        } else if let Some(candidate) = &mut self.functions[key].candidate {
+            candidate.behind = None;
         }
         self.end_canary(now, key, out);
         out.push(Action::Status(name.clone()));

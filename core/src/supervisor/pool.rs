@@ -79,6 +79,8 @@ pub(super) struct Candidate {
     pub(super) failures: u32,
     /// The share of the calls that it is to get; absent: it is to serve.
     pub(super) canary: Option<u32>,
+    /// A canary that came while the version that serves was being renewed; it is tried afterwards.
+    pub(super) behind: Option<(Arc<Serving>, u32)>,
     /// When the next trial starts: the cause (a missing package, a file that is not there yet) may be gone by then.
     pub(super) again: Option<Now>,
 }
@@ -93,6 +95,7 @@ impl Candidate {
             error: None,
             failures: 0,
             canary: None,
+            behind: None,
             again: None,
         }
     }
@@ -307,11 +310,11 @@ impl Supervisor {
         };
         member.ready = true;
         member.concurrency = concurrency.min(member.pool.concurrency).max(1);
+        // A request to a program that serves HTTP ends with its connection.
+        member.cancels = cancels || worker.serving.rules.kind.http().is_some();
         let (key, version) = (worker.function, worker.serving.version);
         if self.functions[key]
             .candidate
-        // A request to a program that serves HTTP ends with its connection.
-        member.cancels = cancels || worker.serving.rules.kind.http().is_some();
             .as_ref()
             .is_some_and(|candidate| candidate.worker == Some(id))
         {
@@ -539,6 +542,13 @@ impl Supervisor {
             return;
         }
         function.presence = Presence::Serving(Arc::clone(&candidate.serving));
+        if let Some((canary, percent)) = candidate.behind {
+            function.candidate = Some(Box::new(Candidate {
+                canary: Some(percent),
+                ..Candidate::new(canary)
+            }));
+            self.refuse_trial(now, key);
+        }
         self.retire_all(now, key, Some(&candidate.serving), out);
     }
 }

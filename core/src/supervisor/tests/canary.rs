@@ -240,3 +240,58 @@ fn the_end_of_a_canary_does_not_end_the_trial_of_a_newer_version() {
     b.ready(3);
     assert_eq!(versions(&b), (3, None));
 }
+
+/// A content of `f` that is installed as another version, because a secret has changed.
+fn renewed(content: u8, version: u8) -> Box<Installed> {
+    Box::new(Installed {
+        function: name("f"),
+        id: FunctionId(7),
+        version: Version([version; 32]),
+        load_key: Version([content; 32]),
+        load_id: id(1000 + u128::from(version)),
+        rules: handler(pool()).into(),
+    })
+}
+
+/// W6: a new secret reaches the release that serves and its canary, in whichever order they are installed.
+#[test]
+fn a_new_secret_reaches_the_release_that_serves_and_its_canary() {
+    let percent = 50;
+    for canary_first in [true, false] {
+        let mut b = with_canary(percent);
+        let canary = || Event::Canary {
+            installed: renewed(2, 12),
+            percent,
+        };
+        if canary_first {
+            b.event(canary());
+        }
+        b.event(Event::Installed(renewed(1, 11)));
+        b.event(canary());
+        let mut started: u64 = 2;
+        for version in [11, 12] {
+            let trial = b.s.function(&name("f")).unwrap().trial.unwrap();
+            assert_eq!(trial.version, Version([version; 32]), "canary first: {canary_first}");
+            // A worker of a trial that was given up ends meanwhile.
+            if canary_first && version == 11 {
+                started += 1;
+                b.spawned(started);
+                b.code(started, 0);
+            }
+            started += 1;
+            b.ready(started);
+        }
+        assert_eq!(versions(&b), (11, Some((12, 0, 0))));
+    }
+}
+
+#[test]
+fn new_code_gives_a_trial_up_for_its_canary() {
+    let mut b = with_canary(50);
+    b.event(installed("f", 3, handler(pool())));
+    b.event(canary(4, 50, handler(pool())));
+    assert_eq!(
+        b.s.function(&name("f")).unwrap().trial.unwrap().version,
+        Version([4; 32])
+    );
+}
