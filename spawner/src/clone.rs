@@ -136,9 +136,9 @@ pub fn start(exec: &Exec, place: Place<'_>) -> Result<Child, CloneError> {
     arguments.stack = stack.as_mut_ptr() as u64;
     arguments.stack_size = STACK as u64;
     let result = vfork_clone(&arguments, &order);
-    let not_cloned =
-        |error: io::Error| CloneError { shortage: shortage(&error), ..format!("failed to clone: {error}").into() };
-    let child = taken(result, &pidfd).map_err(not_cloned)?;
+    let failed_clone =
+        |error: io::Error| CloneError { shortage: not_cloned(&error), ..format!("failed to clone: {error}").into() };
+    let child = taken(result, &pidfd).map_err(failed_clone)?;
     let in_time = wait_until_executed(&order, &child);
     drop(stack);
     let failed = order.failed.get();
@@ -179,6 +179,17 @@ fn wait_until_executed(order: &Order<'_>, child: &Child) -> bool {
 /// Returns the error's number if it means that the machine has run out of something; else 0.
 pub fn shortage(error: &io::Error) -> u32 {
     error.raw_os_error().filter(|_| fnd_wire::frame::is_shortage(error)).map_or(0, i32::cast_unsigned)
+}
+
+/// The same for `clone3` into a leaf, which somebody else may have removed.
+fn not_cloned(error: &io::Error) -> u32 {
+    let gone = Errno::from_io_error(error).filter(|errno| is_group_gone(*errno));
+    gone.map_or_else(|| shortage(error), |errno| errno.raw_os_error().cast_unsigned())
+}
+
+/// Returns whether an error means that a cgroup does not exist any more.
+pub fn is_group_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NODEV)
 }
 
 /// Copies this process, into a cgroup if one is given; `namespaces` are `CLONE_NEW*` flags. The copy runs `body`, exits

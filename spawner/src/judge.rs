@@ -86,6 +86,11 @@ impl Judge {
         Some(self.deadline).filter(|_| !self.asked.is_empty())
     }
 
+    /// Gives the judge this much more time: the spawner did not run meanwhile.
+    pub fn wait_longer(&mut self, pause: Duration) {
+        self.deadline += pause;
+    }
+
     /// Returns the message with the last settings that the judge accepted.
     pub fn settings(&self) -> Option<&[u8]> {
         self.settings.as_deref()

@@ -70,3 +70,24 @@ fn a_start_is_made_ready_after_the_run_before_and_goes_with_the_function() {
     until("the function's cgroup to be gone", || !group.exists());
     until("its result file to be gone", || !state.join("spare/result.0").exists());
 }
+
+/// R7: the start waits at fnd and begins later, in a cgroup that is there.
+#[test]
+fn a_start_whose_cgroup_somebody_removed_is_the_nodes_fault() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let installed = harness.install("again.sh", SCRIPT, "");
+    let first = harness.run(&installed, None, &[]);
+    until("the leaf of a run that ended to be gone", || !leaf(&first).exists());
+    assert_eq!(harness.release(&installed, InvocationId(1)), Reply::Done);
+    fs::remove_dir(leaf(&first).with_file_name("w2")).unwrap();
+    let (worker, number) = harness.order(&installed, None, &[]);
+    match harness.answer(number).0 {
+        Reply::NodeCannotStart(failed) => assert_eq!(failed.worker.0, worker),
+        other => panic!("{other:?}"),
+    }
+    let again = harness.run(&installed, None, &[]);
+    assert_eq!(again.exited.status, ExitStatus::Code(0), "{}", again.stderr);
+}

@@ -140,6 +140,11 @@ impl Helpers {
         }
     }
 
+    /// Gives all helpers this much more time: the spawner did not run meanwhile, and perhaps they did not either.
+    pub(super) fn wait_longer(&mut self, pause: Duration) {
+        self.running.values_mut().for_each(|helper| helper.ends_at += pause);
+    }
+
     /// Returns when [`enforce`](Self::enforce) is due.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.running.values().filter(|helper| !helper.killed).map(|helper| helper.ends_at).min()

@@ -76,6 +76,8 @@ const SYNC_AFTER: Duration = Duration::from_secs(3);
 /// Extra time after a worker's deadline in which a connected fnd may end the worker itself: fnd may be busy, and knows
 /// best why the worker is ended.
 const FNDS_TURN: Duration = Duration::from_secs(1);
+/// If a turn of the loop begins this late, the spawner was stopped or had no CPU time: what it waits for gets the time again.
+const OWN_PAUSE: Duration = Duration::from_secs(1);
 /// How long the spawner waits at its start or end for all processes to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a new fnd waits for starts that are under way.
@@ -250,8 +252,14 @@ impl Spawner {
     }
 
     fn serve(&mut self) -> io::Result<()> {
+        let mut due = now();
         loop {
             let now = now();
+            let pause = now.saturating_sub(due);
+            if pause >= OWN_PAUSE {
+                self.judge.wait_longer(pause);
+                self.helpers.wait_longer(pause);
+            }
             self.workers.tick(now);
             let mut out = Outbox::new();
             self.workers.overdue(now, &mut out);
@@ -299,6 +307,7 @@ impl Spawner {
                 self.workers.enforce_at(),
             ];
             let timeout = deadlines.into_iter().flatten().min().map(|at| at.saturating_sub(now));
+            due = timeout.map_or(Duration::MAX, |timeout| now + timeout);
             for token in self.poller.wait(timeout)? {
                 self.handle(token);
             }

@@ -42,6 +42,7 @@ impl Workers {
         }
         match child {
             Some(child) if why.is_empty() => {
+                self.hangs.remove(&worker.function);
                 for signal in std::mem::take(&mut worker.early) {
                     worker.signal(&child, signal, self.host.containment);
                 }
@@ -100,6 +101,12 @@ impl Workers {
     }
 
     pub(super) fn launcher_ended(&mut self, number: u64, out: &mut Outbox) {
+        self.end_launcher(number, &"the function's launcher ended unexpectedly".into(), out);
+    }
+
+    /// Kills a launcher: the starts that it did not answer fail. It gets a signal, since a launcher that hangs reads no
+    /// order.
+    pub(super) fn end_launcher(&mut self, number: u64, why: &NoStart, out: &mut Outbox) {
         let Some(launcher) = self.launchers.remove(&number) else { return };
         // The launcher may be broken or hang. It is killed first, so that no process starts after the children are
         // dead.
@@ -112,7 +119,7 @@ impl Workers {
         let lost: Vec<(u64, u32)> = self.workers.iter().filter_map(starting).collect();
         for (id, request) in lost {
             self.make_room();
-            self.failed(id, request, "the function's launcher ended unexpectedly".into(), out);
+            self.failed(id, request, NoStart { why: why.why.clone(), shortage: why.shortage }, out);
         }
         let function = launcher.function;
         if !self.launchers.values().any(|other| other.function == function) {

@@ -53,7 +53,7 @@ use fnd_wire::mask::Masks;
 use fnd_wire::plan::{Plan, Policy, User};
 use fnd_wire::sandbox::Profile;
 use held::Handover;
-use overdue::Leaving;
+use overdue::{Leaving, Silence};
 use ready::Ready;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -158,7 +158,7 @@ struct Launcher {
     idle_since: Duration,
     /// Number of unanswered orders, and since when the launcher has been silent.
     owes: usize,
-    heard: Duration,
+    silence: Silence,
     retired: bool,
     /// Whether the launcher got the order to end.
     stopping: bool,
@@ -216,6 +216,8 @@ pub struct Workers {
     /// File of the exits of an earlier spawner, until all of them are acknowledged.
     kept: Option<PathBuf>,
     /// Cgroups of attempts whose end is reported next; then they are removed.
+    /// How many starts of a function in a row hung.
+    hangs: HashMap<FunctionId, u32>,
     emptied: Vec<(u64, Leaf)>,
     /// Cgroups of ended attempts that could not be removed yet.
     leaving: Vec<Leaving>,
@@ -246,6 +248,7 @@ impl Workers {
             emptied: Vec::new(),
             leaving: Vec::new(),
             sockets: Vec::new(),
+            hangs: HashMap::new(),
             fnd: (0, 0),
             aside: Vec::new(),
             slack: Duration::ZERO,

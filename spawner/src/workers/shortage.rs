@@ -32,6 +32,9 @@ impl From<&str> for NoStart {
 /// Adds the name of the failed step to an error, and whether the machine has run out of something.
 pub(super) trait Tried<T> {
     fn tried(self, what: &str) -> Result<T, NoStart>;
+
+    /// The same for a step in the function's cgroup: only somebody who removed that can make it fail so.
+    fn tried_in_group(self, what: &str) -> Result<T, NoStart>;
 }
 
 impl<T> Tried<T> for io::Result<T> {
@@ -40,6 +43,12 @@ impl<T> Tried<T> for io::Result<T> {
             why: format!("failed to {what}: {error}"),
             shortage: Errno::from_io_error(&error).filter(|_| is_shortage(&error)),
         })
+    }
+
+    fn tried_in_group(self, what: &str) -> Result<T, NoStart> {
+        let gone = |error: &io::Error| Errno::from_io_error(error).filter(|errno| clone::is_group_gone(*errno));
+        let errno = self.as_ref().err().and_then(gone);
+        self.tried(what).map_err(|NoStart { why, shortage }| NoStart { why, shortage: shortage.or(errno) })
     }
 }
 

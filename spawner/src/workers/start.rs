@@ -75,7 +75,7 @@ impl Workers {
         let owner = launcher.identity.as_ref();
         let active = self.active.get_mut(&spawn.function).ok_or("the function is not active")?;
         let Ready { leaf, pipes: [(out_read, out_write), (error_read, error_write)], result, .. } =
-            active.take_ready(&mut self.leaves, owner).tried("create the attempt's cgroup and pipes")?;
+            active.take_ready(&mut self.leaves, owner).tried_in_group("create the attempt's cgroup and pipes")?;
         let (leaf, leaf_dir) = leaf.unzip();
         let before = active.group.as_ref().map(Group::counters).unwrap_or_default();
         let connects = !watch && sockets::connects(&launcher.plan);
@@ -236,7 +236,7 @@ impl Workers {
             crate::log!("function {name}: failed to bound its TMPDIR: {error}");
         }
         if !self.active.contains_key(&function) {
-            let active = self.activate(function, &file_form, poller).tried("create the function's cgroup")?;
+            let active = self.activate(function, &file_form, poller).tried_in_group("create the function's cgroup")?;
             self.active.insert(function, active);
         }
         let group = self.active.get(&function).and_then(|active| active.group.as_ref());
@@ -286,7 +286,7 @@ impl Workers {
             live: 0,
             idle_since,
             owes: 0,
-            heard: idle_since,
+            silence: Silence::default(),
             retired: false,
             stopping: false,
         };
