@@ -113,6 +113,7 @@ impl State {
                     self.builds.forget(&Waiter { function, copy });
                 }
                 let was_check = self.checks.was_asked(request);
+                let is_over = !matches!(judged, Judged::NeedsBuild(_)) && !was_check;
                 let change = match judged {
                     Judged::NeedsBuild(needs) if was_check && needs.build.function == checker() => {
                         self.needs_check(request, *needs);
@@ -131,6 +132,9 @@ impl State {
                         None
                     }
                     Judged::Installed(installed, tree) => {
+                        if !copy {
+                            self.builds.failed.remove(&about);
+                        }
                         if was_check {
                             let nothing = "(not started): there is nothing to check";
                             self.functions.installer.checks.cannot(&about, nothing);
@@ -161,6 +165,9 @@ impl State {
                         .get(&about)
                         .and_then(|known| known.findings.source.as_ref());
                     let every_s = source.and_then(|source| source.every_s);
+                    if is_over {
+                        self.functions.sources.no_poll(&about);
+                    }
                     self.functions.sources.judged(&about, every_s, self.clock.now().mono);
                 }
                 if let Some(change) = change {
@@ -200,7 +207,8 @@ impl State {
             self.functions.installer.try_again(mono);
             self.settle();
         }
-        for function in self.functions.sources.due(mono) {
+        let builds = &self.builds;
+        for function in self.functions.sources.due(mono, |function| builds.is_waiting(function)) {
             self.functions.want_file(&function);
             self.settle();
         }

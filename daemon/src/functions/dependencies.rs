@@ -12,7 +12,8 @@ use fnd_wire::frame::{Problem, Refused};
 
 impl Functions {
     /// Notes that a function waits for its dependencies. Returns what is to be installed once they are there.
-    pub(crate) fn waits_for_build(&mut self, request: u32, document: &Bytes) -> Option<Candidate> {
+    /// With `keeps_error`, what is wrong with the code before stays until the other code is there.
+    pub(crate) fn waits_for_build(&mut self, request: u32, document: &Bytes, keeps_error: bool) -> Option<Candidate> {
         let candidate = self.installer.answered(request)?;
         if candidate.copy().is_some() {
             return Some(candidate);
@@ -20,7 +21,11 @@ impl Functions {
         self.installer.is_final(&candidate.function);
         let verdict = read_document::<Verdict>(document)
             .inspect_err(|error| tracing::error!("the verdict on `{}` cannot be read: {error}", candidate.function));
-        self.registry.waits(candidate.clone(), verdict.ok()?);
+        if keeps_error {
+            self.registry.waits_as_before(candidate.clone(), verdict.ok()?);
+        } else {
+            self.registry.waits(candidate.clone(), verdict.ok()?);
+        }
         // Until then the release serves that served last, also if fnd was started meanwhile.
         self.decide_refused(&candidate.function);
         Some(candidate)

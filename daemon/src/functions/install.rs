@@ -102,13 +102,20 @@ impl Functions {
         match event {
             CatalogEvent::Changed(mut candidates) => {
                 self.quiet = false;
+                candidates
+                    .iter()
+                    .for_each(|candidate| self.sources.no_poll(&candidate.function));
                 // Of two functions with one route, the one that has served before keeps it.
                 candidates.sort_by_key(|candidate| !self.versions.is_known(&candidate.function));
                 self.installer.want(candidates);
             }
             CatalogEvent::Secrets(names) => {
                 self.quiet = false;
-                self.installer.want(self.registry.with_secrets(&names));
+                let candidates = self.registry.with_secrets(&names);
+                candidates
+                    .iter()
+                    .for_each(|candidate| self.sources.no_poll(&candidate.function));
+                self.installer.want(candidates);
             }
             CatalogEvent::Removed(names) => {
                 // A project may be taken apart: its functions are held until all of it is gone.
@@ -226,6 +233,15 @@ impl Functions {
             }
         } else {
             let next = self.decide_file(&candidate, (&installed, &verdict), node.now_ms);
+            // A version that could not be loaded has its own times of another trial.
+            let known = self.registry.get(&name);
+            let is_same = known.is_some_and(|known| {
+                let newest = known.newest.as_ref().map(|newest| newest.version);
+                newest == Some(installed.version) && known.findings.error.is_none()
+            });
+            if next == Next::Serve && is_same && self.sources.is_poll(&name) {
+                return None;
+            }
             if let Next::Hold(_) | Next::First(_) = next {
                 self.registry.waits(candidate, verdict);
                 let version = installed.version;
@@ -299,9 +315,16 @@ impl Functions {
         } else {
             self.installer.refused(candidate.clone(), mono)
         };
+        let before = self
+            .registry
+            .get(&function)
+            .and_then(|known| known.findings.error.clone());
         let error = self.registry.refused(candidate, refused, verdict);
         self.decide_refused(&function);
-        Some(self.change_refused(function, error, !known))
+        // Code that was fetched again and is refused again is no news.
+        let is_same = self.sources.is_poll(&function) && before.as_ref() == Some(&error);
+        let is_news = !known && !is_same;
+        Some(self.change_refused(function, error, is_news))
     }
 
     /// Handles the answer that an installation failed for a reason outside of the files.

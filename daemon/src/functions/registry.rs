@@ -415,12 +415,21 @@ impl Registry {
 
     /// Stores the file of a function whose version may not serve now; the serving version goes on. Why its code could not be
     /// fetched stays until it is fetched: it is tried again and again, which is no news.
-    pub fn waits(&mut self, candidate: Candidate, mut verdict: Verdict) {
+    pub fn waits(&mut self, candidate: Candidate, verdict: Verdict) {
+        let is_fetched = verdict.to_fetch().is_some();
+        self.waits_with(candidate, verdict, |known| is_fetched && known.is_unfetched());
+    }
+
+    /// The same for code that is fetched again only because it was time: every error stays until that is over.
+    pub fn waits_as_before(&mut self, candidate: Candidate, verdict: Verdict) {
+        self.waits_with(candidate, verdict, |known| known.findings.error.is_some());
+    }
+
+    fn waits_with(&mut self, candidate: Candidate, mut verdict: Verdict, keeps_error: impl FnOnce(&Function) -> bool) {
         let interpreters = self.alike.interpreters.share(std::mem::take(&mut verdict.interpreters));
         let known = self.all.remove(&candidate.function);
         let lasting = known.as_deref().map(Function::lasting);
-        let is_fetched = verdict.to_fetch().is_some();
-        let failed = known.as_ref().filter(|known| is_fetched && known.is_unfetched());
+        let failed = known.as_ref().filter(|known| keeps_error(known));
         let error = failed.and_then(|known| {
             verdict.diagnostics.clone_from(&known.findings.diagnostics);
             known.findings.error.clone()
@@ -468,6 +477,8 @@ impl Registry {
         let error = first.map_or_else(|| "it was refused without a reason".to_owned(), Diagnostic::line);
         let known = self.all.remove(&candidate.function);
         let lasting = known.as_deref().map(Function::lasting);
+        // Its code is asked for again: another commit may be good.
+        let source = known.as_ref().and_then(|known| known.findings.source.clone());
         let (newest, before, canary) = known
             .map(|known| (known.newest, known.before, known.canary))
             .unwrap_or_default();
@@ -485,6 +496,7 @@ impl Registry {
                 findings: Findings {
                     diagnostics,
                     error: error_line,
+                    source,
                     ..Findings::default()
                 }
                 .into(),

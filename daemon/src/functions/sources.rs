@@ -2,7 +2,7 @@
 //! no clock.
 
 use fnd_wire::ids::FunctionName;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 /// The functions with a source.
@@ -15,6 +15,8 @@ pub(crate) struct Sources {
     /// Those that are fetched again by their next installation, however new their code is; and whether the spawner was asked
     /// for it since. An answer to an earlier request is not the one that a person waits for.
     asked: HashMap<FunctionName, bool>,
+    /// Those that are being installed again only because it was time: the same code as before is no news.
+    polled: HashSet<FunctionName>,
     /// The name of the code that was fetched last: `commit 1f2e3d`.
     fetched: HashMap<FunctionName, String>,
 }
@@ -42,6 +44,7 @@ impl Sources {
     pub(crate) fn remove(&mut self, function: &FunctionName) {
         self.unschedule(function);
         self.asked.remove(function);
+        self.polled.remove(function);
         self.fetched.remove(function);
     }
 
@@ -60,8 +63,9 @@ impl Sources {
         self.next = self.scheduled.values().map(|scheduled| scheduled.at).min();
     }
 
-    /// Returns the functions to install again now; each is due again after its pause.
-    pub(crate) fn due(&mut self, mono: Duration) -> Vec<FunctionName> {
+    /// Returns the functions to install again now; each is due again after its pause. One that `is_busy`, because the code
+    /// that was fetched before is still being installed, is left out: else a pause shorter than that would never let it end.
+    pub(crate) fn due(&mut self, mono: Duration, is_busy: impl Fn(&FunctionName) -> bool) -> Vec<FunctionName> {
         if self.next.is_none_or(|next| next > mono) {
             return Vec::new();
         }
@@ -70,13 +74,25 @@ impl Sources {
             scheduled.at = mono + scheduled.every;
             function.clone()
         });
-        let due = due.collect();
+        let due: Vec<_> = due.filter(|function| !is_busy(function)).collect();
         self.count();
+        self.polled.extend(due.iter().cloned());
         due
+    }
+
+    /// Returns whether a function is being installed again only because it was time.
+    pub(crate) fn is_poll(&self, function: &FunctionName) -> bool {
+        self.polled.contains(function)
+    }
+
+    /// Notes that a function is installed because somebody wants it, or that a poll of it is over.
+    pub(crate) fn no_poll(&mut self, function: &FunctionName) {
+        self.polled.remove(function);
     }
 
     /// Has a function fetched by its next installation that is answered.
     pub(crate) fn ask(&mut self, function: &FunctionName) {
+        self.polled.remove(function);
         self.asked.insert(function.clone(), false);
     }
 
@@ -119,11 +135,18 @@ mod tests {
         let at = Duration::from_secs;
         let function = FunctionName::new("shop").unwrap();
         let mut sources = Sources::default();
-        assert_eq!((sources.next_due(), sources.due(at(9)).len()), (None, 0));
+        let free = |_: &FunctionName| false;
+        assert_eq!((sources.next_due(), sources.due(at(9), free).len()), (None, 0));
         sources.judged(&function, Some(60), at(5));
-        assert_eq!((sources.next_due(), sources.due(at(64)).len()), (Some(at(65)), 0));
-        assert_eq!(sources.due(at(70)).as_slice(), std::slice::from_ref(&function));
+        assert_eq!((sources.next_due(), sources.due(at(64), free).len()), (Some(at(65)), 0));
+        assert!(!sources.is_poll(&function));
+        assert_eq!(sources.due(at(70), free).as_slice(), std::slice::from_ref(&function));
         assert_eq!(sources.next_due(), Some(at(130)));
+        assert!(sources.is_poll(&function));
+        sources.ask(&function);
+        assert!(!sources.is_poll(&function), "a person wants it");
+        assert_eq!(sources.due(at(130), |_| true), [], "it is still being installed");
+        assert_eq!((sources.next_due(), sources.is_poll(&function)), (Some(at(190)), false));
         sources.judged(&function, None, at(71));
         assert_eq!(sources.next_due(), None);
     }

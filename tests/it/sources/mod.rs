@@ -225,6 +225,45 @@ fn a_repository_that_is_away_is_one_problem_until_it_is_back() {
     fnd.finish();
 }
 
+/// A2: only another commit or a person has packages installed again that could not be installed.
+#[test]
+fn packages_that_cannot_be_installed_are_one_problem_until_another_commit_comes() {
+    require!(root, cgroup);
+    let repository = Repository::new();
+    repository.write("main.py", &says("good"));
+    repository.commit();
+    let fnd = Fnd::start();
+    let path = repository.path();
+    fnd.drop_file(
+        "shop/function.toml",
+        &format!("[source]\ngit = \"{path}\"\nevery = \"1s\"\n"),
+    );
+    answers(&fnd, "shop", "good");
+    repository.write("requirements.txt", "./no-such-package\n");
+    repository.commit();
+    let error = error_with(&fnd, "shop", "dependencies failed");
+    let builds = |state: State| {
+        let all = fnd.history("fnd-build");
+        all.iter().filter(|build| build.state == state).count()
+    };
+    let fetched = builds(State::Succeeded);
+    wait_until("more polls", PATIENCE, || {
+        let shown = fnd.function("shop").unwrap().error;
+        assert_eq!(shown.as_ref(), Some(&error), "the problem is not over");
+        (builds(State::Succeeded) >= fetched + 3).then_some(())
+    });
+    assert_eq!(builds(State::Failed), 1, "they are not installed again");
+    assert_eq!(fnd.log().matches("shop  was refused").count(), 1, "{}", fnd.log());
+    let _ = fnd.ctl(&["build", "shop"]);
+    assert_eq!(builds(State::Failed), 2, "a person asks");
+    repository.write("main.py", &says("better"));
+    repository.git(&["rm", "-q", "requirements.txt"]);
+    repository.commit();
+    answers(&fnd, "shop", "better");
+    assert_eq!(fnd.function("shop").unwrap().error, None);
+    fnd.finish();
+}
+
 #[test]
 fn a_manifest_with_a_source_says_its_mistakes_where_they_are() {
     require!(root, cgroup);

@@ -16,6 +16,7 @@ use crate::functions::install::Change;
 use crate::workers::Asked;
 use fnd_core::builds::{Order, Waiter};
 use fnd_core::supervisor::Event;
+use fnd_wire::form::Bytes;
 use fnd_wire::frame::{NeedsBuild, PROTOCOL_BUILDS, PROTOCOL_LANES, Prune, Request};
 use fnd_wire::ids::FunctionName;
 use tokio::sync::oneshot;
@@ -29,11 +30,19 @@ impl State {
             document,
             build,
         } = needs;
-        let Some(candidate) = self.functions.waits_for_build(request, &document) else {
-            return;
-        };
         let tree = build.version;
         let task = Task::of(&document);
+        let is_poll = self.functions.sources.is_poll(&function);
+        let failed = self.builds.failed.get(&function);
+        if let Some((_, why)) = failed.filter(|(failed, _)| is_poll && *failed == tree) {
+            let why = why.clone();
+            return self.is_as_before(request, &document, &why);
+        }
+        // What is wrong with the code that was fetched before is wrong until other code is there.
+        let keeps_error = is_poll && task == Task::Fetch;
+        let Some(candidate) = self.functions.waits_for_build(request, &document, keeps_error) else {
+            return;
+        };
         if task == Task::Install {
             let tree = fnd_core::release::short(tree);
             tracing::info!("{function}  waits for its dependencies {tree}");
@@ -53,10 +62,11 @@ impl State {
             document,
             since_ms: self.clock.now().unix_ms,
             task,
+            tree,
         };
         self.builds.waiting.insert(waiter.clone(), waiting);
         let known = self.functions.registry.get(&function);
-        let is_news = !waiter.copy && known.is_none_or(|known| !known.is_unfetched());
+        let is_news = !waiter.copy && !keeps_error && known.is_none_or(|known| !known.is_unfetched());
         self.builds.books.allow(self.lanes());
         let orders = self.builds.books.want(waiter, tree, first);
         self.builds.note();
@@ -64,6 +74,20 @@ impl State {
             self.step(Event::Building(function));
         }
         self.build_orders(orders);
+    }
+
+    /// Handles code that was fetched again and is the code whose dependencies could not be installed: they are not tried again
+    /// until a person asks, or other code is there.
+    fn is_as_before(&mut self, request: u32, document: &Bytes, why: &str) {
+        let Some(candidate) = self.functions.installer.answered(request) else {
+            return;
+        };
+        self.functions.sources.no_poll(&candidate.function);
+        let dirs = &self.workers.welcome.functions_dirs;
+        let change = self.functions.build_failed(candidate, document, why, dirs);
+        if let Some(change) = change {
+            self.changed(change);
+        }
     }
 
     /// Handles the answer that there is a tree, or why there is none.
@@ -114,8 +138,16 @@ impl State {
                         };
                         let dirs = &self.workers.welcome.functions_dirs;
                         let Waiting {
-                            candidate, document, ..
+                            candidate,
+                            document,
+                            task,
+                            tree,
+                            ..
                         } = waiting;
+                        // Fetching is tried again with each poll: the server may be back.
+                        if task != Task::Fetch && !waiter.copy {
+                            self.builds.failed.insert(waiter.function, (tree, why.clone()));
+                        }
                         let change = self.functions.build_failed(candidate, &document, &why, dirs);
                         if let Some(change) = change {
                             self.changed(change);
@@ -209,6 +241,7 @@ impl State {
         }
         if matches!(change, Change::Removed(_)) {
             self.builds.last.remove(function);
+            self.builds.failed.remove(function);
             for copy in [false, true] {
                 let function = function.clone();
                 self.builds.forget(&Waiter { function, copy });

@@ -25,6 +25,8 @@ const LINES: usize = 5;
 pub(crate) struct WaitingBuilds {
     pub(super) books: Builds,
     pub(super) waiting: HashMap<Waiter, Waiting>,
+    /// The last tree of a function's file that could not be built, and why.
+    pub(in crate::driver) failed: HashMap<FunctionName, (Version, String)>,
     /// The newest build of each function.
     pub(super) last: HashMap<FunctionName, InvocationId>,
     /// The builds that made trees, since fnd started.
@@ -46,6 +48,7 @@ pub(super) struct Waiting {
     pub(super) document: Bytes,
     pub(super) since_ms: u64,
     pub(super) task: Task,
+    pub(super) tree: Version,
 }
 
 /// The work of a build.
@@ -102,6 +105,12 @@ impl WaitingBuilds {
         let function = function.clone();
         let waiting = self.waiting.get(&Waiter { function, copy: false });
         waiting.is_some_and(|waiting| waiting.task == Task::Fetch)
+    }
+
+    /// Returns whether the file of a function waits for a build.
+    pub(in crate::driver) fn is_waiting(&self, function: &FunctionName) -> bool {
+        let function = function.clone();
+        self.waiting.contains_key(&Waiter { function, copy: false })
     }
 
     /// Says that the file of a function waits for its dependencies, if it does.
