@@ -602,3 +602,33 @@ fn a_backup_has_uploads() {
     let detail: serde_json::Value = other.client().get(&path("hello")).json();
     assert_eq!(detail["uploaded"], true);
 }
+
+/// A6: a drain starts no worker, so a trial would never end.
+#[test]
+fn an_upload_during_a_drain_is_refused_at_once() {
+    require!(root, cgroup);
+    let fnd = Fnd::start();
+    let gate = fnd.shared_directory("gate").join("open");
+    let handler = |n: u32| format!("def handler(event, context):\n    return {n}\n");
+    let file = fnd.path("f.py");
+    fs::write(&file, handler(1)).unwrap();
+    let deploy = ["deploy", file.to_str().unwrap()];
+    let _ = fnd.ctl(&deploy).expect_code(0);
+    let waits = format!("while [ ! -e {} ]; do sleep 0.02; done\n", gate.display());
+    fnd.install("waits.sh", "on_load = false\n", &waits);
+    let _ = fnd.ctl(&["invoke", "waits", "--async"]).expect_code(0);
+    thread::scope(|scope| {
+        let drained = scope.spawn(|| fnd.ctl(&["drain"]));
+        wait_until("the drain", PATIENCE, || {
+            (fnd.status().state.as_str() == "draining").then_some(())
+        });
+        fs::write(&file, handler(2)).unwrap();
+        let refused = fnd.ctl(&deploy).expect_code(7);
+        assert!(refused.stderr.contains("fnd is draining"), "{refused}");
+        let _ = fnd.ctl(&["drain", "--cancel"]).expect_code(0);
+        fs::write(&gate, "").unwrap();
+        drop(drained.join().unwrap());
+    });
+    assert_eq!(fnd.invoke("f", "null").text().trim(), "1", "nothing was changed");
+    fnd.finish();
+}

@@ -77,6 +77,7 @@ impl Control {
 
     async fn deployed(self, upload: Upload) -> Result<Deployed, NotDone> {
         let function = upload.function.clone();
+        self.loads_code()?;
         let is_new = self.may_change(&function, upload.condition)?;
         self.is_read()?;
         let root = self.uploads();
@@ -197,8 +198,10 @@ impl Control {
             ..FunctionFilter::default()
         };
         let mut changes = self.watch(filter);
+        let drains = Rc::clone(&self.daemon.drains);
         let trial = async {
             loop {
+                self.loads_code()?;
                 // The begin of a canary is no change that the others see.
                 let canary = self.daemon.state.borrow_mut().functions.releases.wait(function);
                 let newer = self.daemon.state.borrow().newer(function);
@@ -218,6 +221,8 @@ impl Control {
                         }
                     }
                     _ = canary => {}
+                    // No worker starts any more, so that the trial would never end.
+                    () = drains.notified() => {}
                 }
             }
         };

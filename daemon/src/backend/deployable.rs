@@ -34,6 +34,18 @@ impl Control {
         )))
     }
 
+    /// Checks that fnd starts workers, without which it cannot try new code.
+    pub(super) fn loads_code(&self) -> Result<(), NotDone> {
+        if self.daemon.state.borrow().supervisor.is_draining() {
+            return Err(NotDone::Unavailable(
+                "fnd is draining and starts nothing, so that new code cannot be tried: nothing was changed; deploy it when the \
+                 drain is over (`fndctl drain --cancel` cancels it)"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
     /// Checks what the caller requires of the version that serves.
     pub(super) fn meets(&self, function: &FunctionName, condition: Condition) -> Result<(), NotDone> {
         let state = self.daemon.state.borrow();

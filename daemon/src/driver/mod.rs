@@ -210,6 +210,8 @@ pub struct Daemon {
     pub(crate) changed: Rc<Notify>,
     /// Something was put off, see [`Turn::is_put_off`].
     pub(crate) put_off: Notify,
+    /// fnd begins to drain or to stop; wakes all that wait.
+    pub(crate) drains: Rc<Notify>,
     /// The way in for tasks and threads, which also starts tasks.
     pub(crate) inbox: Inbox,
 }
@@ -266,6 +268,7 @@ impl Daemon {
                 inbox,
                 changed,
                 put_off: Notify::new(),
+                drains: Rc::default(),
             }
         })
     }

@@ -85,6 +85,7 @@ impl Daemon {
     fn wind_down(&self, event: Event) -> oneshot::Receiver<bool> {
         let drained = self.state.borrow_mut().callers.wait_for_drain();
         self.step(event);
+        self.drains.notify_waiters();
         drained
     }
 }
