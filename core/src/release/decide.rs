@@ -206,6 +206,14 @@ impl Releases {
         was_first && (self.hold.is_some() || self.wants_file())
     }
 
+    /// Returns whether content of the file may not serve before its syntax is checked: another release serves now, and this
+    /// content has not. Where nothing serves, there is nothing to protect, and the calls would find no function.
+    #[must_use]
+    pub fn is_checked_first(&self, content: Version) -> bool {
+        let has_served = |release: &Release| release.served && release.load_key == content;
+        self.live && self.serving.is_some() && !self.list.iter().any(has_served)
+    }
+
     /// Returns whether the file is to be installed, because no hold is in force and something else serves.
     #[must_use]
     pub fn wants_file(&self) -> bool {

@@ -577,3 +577,26 @@ fn a_restart_with_the_same_file_changes_nothing_that_is_stored() {
     later.file_installed(3, (version(1, 0), key(1)), ("f.sh", Tried::default()));
     assert!(!later.is_stored_like(&releases));
 }
+
+/// R11: after a kill, the release that served last may be gone.
+#[test]
+fn content_is_checked_first_only_where_another_release_serves() {
+    let (old, new) = (
+        (Version([1; 32]), Version([1; 32])),
+        (Version([2; 32]), Version([2; 32])),
+    );
+    let mut releases = Releases::default();
+    assert!(!releases.is_checked_first(old.1), "nothing has ever served");
+    releases.file_installed(1, old, ("f.py", Tried::default()));
+    releases.serves(old.0);
+    assert!(releases.is_checked_first(new.1) && !releases.is_checked_first(old.1));
+    let stored = serde_json::to_string(&releases).unwrap();
+    let mut restarted: Releases = serde_json::from_str(&stored).unwrap();
+    restarted.file_installed(2, new, ("f.py", Tried::default()));
+    assert!(
+        !restarted.is_checked_first(new.1),
+        "a check would leave callers without the function"
+    );
+    restarted.serves(old.0);
+    assert!(restarted.is_checked_first(new.1), "the release before serves meanwhile");
+}

@@ -165,7 +165,13 @@ impl State {
     /// Lets the spawner delete the versions of `fnd-check` that are not needed any more, once none is.
     fn prune_checks(&mut self) {
         let keep = self.functions.installer.checks.needed();
-        if !keep.is_empty() {
+        // The spawner may have made the version of a check that it was asked for, and its answer is on the way. An answer about
+        // files that have changed since is dropped.
+        let installer = &self.functions.installer;
+        self.checks
+            .asked
+            .retain(|request| installer.candidate(*request).is_some());
+        if !keep.is_empty() || !self.checks.asked.is_empty() {
             return;
         }
         self.checks.versions.clear();

@@ -71,15 +71,10 @@ impl Functions {
         }
     }
 
-    /// Says whether a version of a file may not serve before its check is over: another one has served, and its content has
-    /// not. Without an earlier release there is nothing to protect, and the first scan of many files would take long.
+    /// Says whether a version of a file may not serve before its check is over.
     fn is_checked_first(&self, function: &FunctionName, verdict: &Verdict, installed: &Installed) -> bool {
-        let Some(releases) = self.releases.get(function).filter(|_| verdict.checkable) else {
-            return false;
-        };
-        let mut list = releases.list().iter();
-        let has_served = list.any(|release| release.served && release.load_key == installed.load_key);
-        releases.serving().is_some() && !has_served
+        let releases = self.releases.get(function).filter(|_| verdict.checkable);
+        releases.is_some_and(|releases| releases.is_checked_first(installed.load_key))
     }
 
     /// Refuses a file whose code is wrong; its serving version goes on.
