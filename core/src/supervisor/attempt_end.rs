@@ -207,7 +207,13 @@ impl Supervisor {
         self.end_unwaited(now, run.invocation, out);
         let at_once = (Duration::ZERO, now.mono.saturating_sub(run.started.mono));
         let (ago, lasted) = late.unwrap_or(at_once);
-        let ago_ms = u64::try_from(ago.as_millis()).unwrap_or(u64::MAX);
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        // fnd hears late of an end that the spawner made; how long the attempt lasted is known exactly.
+        let ended_ms = now.unix_ms.saturating_sub(millis(ago));
+        let ended_ms = match late {
+            Some(_) => ended_ms.min(run.started.unix_ms.saturating_add(millis(lasted))),
+            None => ended_ms,
+        };
         let record = AttemptRecord {
             invocation: run.invocation,
             function: self.functions[function].name.clone(),
@@ -216,7 +222,7 @@ impl Supervisor {
             worker,
             version: Some(serving.version),
             started_ms: run.started.unix_ms,
-            ended_ms: now.unix_ms.saturating_sub(ago_ms).max(run.started.unix_ms),
+            ended_ms: ended_ms.max(run.started.unix_ms),
             duration_us: u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX),
             reason: verdict.reason,
             message: verdict.message,

@@ -225,7 +225,7 @@ fn what_the_spawner_ended_for_its_time_has_timed_out() {
     let mut b = Bench::with(rules());
     b.submit(1);
     b.spawned(1);
-    b.now.mono += secs(200);
+    b.now = b.now.after(secs(200));
     let exited = crate::supervisor::Exited {
         late: Some((Duration::ZERO, secs(181))),
         ..exit(1, ExitStatus::Signal(15))
@@ -234,4 +234,9 @@ fn what_the_spawner_ended_for_its_time_has_timed_out() {
         b.exited(exited),
         "record timeout: failed timeout; reply 1: failed timeout"
     );
+    let ended = b.last.iter().find_map(|action| match action {
+        crate::supervisor::Action::Record(attempt, _) => Some(attempt.ended_ms),
+        _ => None,
+    });
+    assert_eq!(ended, Some(EPOCH_MS + 181_000), "not when fnd heard of it");
 }
