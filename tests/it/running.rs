@@ -308,3 +308,17 @@ fn files_that_a_function_makes_have_the_modes_of_its_umask() {
     }
     fnd.finish();
 }
+
+/// Somebody cleans the run directory up. A socket of systemd is not fnd's.
+#[test]
+fn a_control_socket_that_was_removed_comes_back() {
+    let fnd = Fnd::start();
+    for _ in 0..2 {
+        std::fs::remove_file(fnd.socket()).unwrap();
+        wait_until("the control socket", PATIENCE, || {
+            fnd.ctl(&["status"]).code.eq(&0).then_some(())
+        });
+    }
+    assert!(fnd.log().contains("was removed; it is made again"));
+    fnd.finish();
+}

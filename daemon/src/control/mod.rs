@@ -15,6 +15,7 @@
 //! - `condition`: the headers `If-Match` and `If-None-Match`
 //! - `function_sockets`: the sockets of functions that may do something here
 //! - `granted`: what a function may do at its socket
+//! - `kept_socket`: makes the socket again when somebody removes it
 //! - `limits`: the limits of the control socket; `http/limits.rs` has those of every server
 //! - `listen`: the socket itself
 //! - `peer`: identifies the peer of a connection, and decides its role
@@ -27,6 +28,7 @@ mod call;
 mod condition;
 pub(crate) mod function_sockets;
 mod granted;
+pub(crate) mod kept_socket;
 pub mod limits;
 pub mod listen;
 pub mod peer;

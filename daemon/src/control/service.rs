@@ -7,6 +7,7 @@ use super::routes;
 use crate::buffers::Buffers;
 use crate::http::connections::{Connection, Connections, Full, Owner};
 use crate::http::limits::Limits;
+use crate::http::listen::Listeners;
 use crate::http::listen::socket::Accepted;
 use crate::http::response::{Answered, Refusal, refuse_for_now};
 use crate::http::server::{self, Service, Stop};
@@ -17,13 +18,12 @@ use hyper::body::Incoming;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use tokio::net::UnixListener;
 
 /// Returns a future that serves the API until it is stopped, and the handle that stops it. `access` may change
 /// meanwhile; a connection keeps the roles that it had when it was made. The future must run where tasks can be
 /// [spawned locally](tokio::task::spawn_local).
 pub fn serve(
-    listener: UnixListener,
+    listeners: impl Into<Listeners>,
     backend: Rc<dyn Backend>,
     access: Rc<RefCell<Access>>,
 ) -> (impl Future<Output = ()>, Stop) {
@@ -34,7 +34,7 @@ pub fn serve(
         connections,
         buffers,
     };
-    server::serve("the control socket".to_owned(), listener.into(), api)
+    server::serve("the control socket".to_owned(), listeners.into(), api)
 }
 
 struct ControlApi {

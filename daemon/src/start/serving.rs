@@ -23,6 +23,7 @@ use crate::functions::Functions;
 use crate::functions::catalog::Versions;
 use crate::http::connections::Connections;
 use crate::http::limits::LAST_WORDS;
+use crate::http::listen::Listeners;
 use crate::ledger::{self, LastRun};
 use crate::quotas::Measurements;
 use crate::report::Reporter;
@@ -225,9 +226,15 @@ async fn supervise(
 ) -> anyhow::Result<()> {
     let access = Rc::clone(&daemon.state.borrow().node.settings.access);
     let sockets = systemd::sockets()?;
-    let listener = match sockets.control {
-        Some(listener) => listener,
-        None => control::listen::bind(&places.run_dir.join("control.sock"), None)?,
+    let listener: Listeners = match sockets.control {
+        Some(listener) => listener.into(),
+        None => {
+            let path = places.run_dir.join("control.sock");
+            let listeners: Listeners = control::listen::bind(&path, None)?.into();
+            let kept = control::kept_socket::keep(path, listeners.clone());
+            daemon.inbox.spawn(Owner::Fnd("the control socket"), kept);
+            listeners
+        }
     };
     let public = Rc::clone(&daemon.state.borrow().listener);
     public.inherit(sockets.http);

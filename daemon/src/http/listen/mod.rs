@@ -154,6 +154,12 @@ impl Listeners {
         Ok(())
     }
 
+    /// Replaces all sockets that were added, which nobody can reach any more, by this one.
+    pub(crate) fn replace(&self, listener: UnixListener) {
+        self.0.open.borrow_mut().clear();
+        self.add(None, Listening::Unix(listener));
+    }
+
     /// Listens on these addresses, and on those that were inherited. An address that stays keeps its socket. Returns
     /// those that could not be used; the others serve. The same addresses may be applied again. Must run in a runtime.
     pub fn apply(&self, addresses: &[Address]) -> Vec<Unbound> {
