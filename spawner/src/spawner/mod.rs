@@ -43,7 +43,7 @@ use crate::sockets;
 use crate::source::Sources;
 use crate::uids::{self, Uids};
 use crate::vault::{NoSecret, Vault};
-use crate::workers::{Host, NoStart, Outbox, Program, Workers};
+use crate::workers::{Host, NoStart, Outbox, Program, TMP, Workers};
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{
     Containment, ExitStatus, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, PROTOCOL_SECRETS,

@@ -358,7 +358,7 @@ impl Spawner {
         policy::shim(&plan, &host.myself, facts).map_err(|problem| vec![problem])?;
         for (limit, why) in host.missing().iter().filter(|(limit, _)| plan.limits.asked.contains(limit)) {
             let message = format!("the limit `{limit}` can't be enforced here: {why}");
-            if !self.args.best_effort && !policy.best_effort_limits {
+            if !self.args.best_effort && !policy.best_effort_limits && limit != TMP {
                 return Err(one(message, GO_ON));
             }
             warnings.push(problem(shown, message, "the limit is not in force"));

@@ -74,6 +74,9 @@ const IDLE: Duration = Duration::from_secs(10);
 /// counts when it kills.
 const OOM_AGAIN: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
+/// The limit of which a part, the size of `/tmp`, is enforced everywhere: a function that sets it is not refused.
+pub const TMP: &str = "tmp";
+
 /// Answers and reports for fnd: the request that is answered (0: none), the reply, its descriptors.
 pub type Outbox = Vec<(u32, Reply, Vec<OwnedFd>)>;
 
@@ -128,6 +131,10 @@ impl Host {
             let why = "fnd-spawner may not create ipc namespaces, so functions share System V memory and semaphores";
             missing.push(("ipc".to_owned(), why.to_owned()));
         }
+        if !self.private_mounts {
+            let why = "fnd-spawner has no mount namespace of its own (`--private-mounts`, as in its unit), so only the disk bounds `$TMPDIR`";
+            missing.push((TMP.to_owned(), why.to_owned()));
+        }
         missing.extend(self.lacking.0.iter().map(|(layer, why)| ((*layer).to_owned(), why.clone())));
         missing
     }
@@ -156,7 +163,7 @@ struct Launcher {
     child: Child,
     live: usize,
     idle_since: Duration,
-    /// Number of unanswered orders, and since when the launcher has been silent.
+    /// Number of unanswered orders, and for how long the launcher has been silent.
     owes: usize,
     silence: Silence,
     retired: bool,
@@ -209,6 +216,8 @@ pub struct Workers {
     active: HashMap<FunctionId, Active>,
     /// The secrets and service bindings of installed versions.
     given: HashMap<(FunctionId, Version), Gathered>,
+    /// How many starts of a function in a row hung.
+    hangs: HashMap<FunctionId, u32>,
     launcher_count: u64,
     next: u64,
     /// Number of leaves that were made.
@@ -216,8 +225,6 @@ pub struct Workers {
     /// File of the exits of an earlier spawner, until all of them are acknowledged.
     kept: Option<PathBuf>,
     /// Cgroups of attempts whose end is reported next; then they are removed.
-    /// How many starts of a function in a row hung.
-    hangs: HashMap<FunctionId, u32>,
     emptied: Vec<(u64, Leaf)>,
     /// Cgroups of ended attempts that could not be removed yet.
     leaving: Vec<Leaving>,
@@ -241,6 +248,7 @@ impl Workers {
             workers: BTreeMap::new(),
             active: HashMap::new(),
             given: HashMap::new(),
+            hangs: HashMap::new(),
             launcher_count: 0,
             next: 1,
             leaves: 0,
@@ -248,7 +256,6 @@ impl Workers {
             emptied: Vec::new(),
             leaving: Vec::new(),
             sockets: Vec::new(),
-            hangs: HashMap::new(),
             fnd: (0, 0),
             aside: Vec::new(),
             slack: Duration::ZERO,
