@@ -2,7 +2,7 @@
 
 use crate::commands::{
     audit, backup, binding, build, bundle, canary, cancel, cat, completion, config, dead_letters, deploy, diff, doctor,
-    drain, edit, emit, enable, events, explain, history, import, invoke, kubeless, list, log_level, logs, new,
+    drain, edit, emit, enable, events, explain, history, home, import, invoke, kubeless, list, log_level, logs, new,
     releases, reload, remove, replay, report, restore, result, routes, run, runtimes, schedules, schema, secret, show,
     sizes, state, status, top, validate, verify, version, wait,
 };
@@ -227,6 +227,8 @@ pub(crate) enum Verb {
     /// Remove uploaded functions.
     #[command(aliases = ["rm", "delete"])]
     Remove(Lazy<remove::Args>),
+    /// List the homes that a function has had, and hand one over.
+    Home(Lazy<home::Args>),
     /// Write a new function that runs and explains itself; needs no daemon.
     New(Lazy<new::Args>),
     /// Write functions that do what files for other systems say; needs no daemon.

@@ -253,7 +253,7 @@ fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
     }
     if format == Format::Name && !prints_table(verb) && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
         let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `emit`, `history`, `audit`, `dead-letters`, \
-                       `releases`, `runtimes`, `schedules`, `secret`, `binding`, `state` and `sizes` have it";
+                       `releases`, `runtimes`, `schedules`, `secret`, `binding`, `state`, `home` and `sizes` have it";
         return Err(Failure::usage(message));
     }
     Ok(())
@@ -281,6 +281,7 @@ fn prints_table(verb: &Verb) -> bool {
             | Verb::Binding(_)
             | Verb::State(_)
             | Verb::Sizes(_)
+            | Verb::Home(_)
     )
 }
 
@@ -316,6 +317,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Canary(Lazy(args)) => c::canary::run(context, args).await,
         Verb::Build(Lazy(args)) => c::build::run(context, args).await,
         Verb::Diff(Lazy(args)) => c::diff::run(context, args).await,
+        Verb::Home(Lazy(args)) => c::home::run(context, args).await,
         Verb::Deploy(Lazy(args)) => c::deploy::run(context, args).await,
         Verb::Remove(Lazy(args)) => c::remove::run(context, args).await,
         Verb::New(Lazy(args)) => c::new::run(context, &args),

@@ -236,6 +236,10 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
         "This machine cannot enforce the limit, and `best_effort_limits` accepts that.",
     ),
     (
+        "home-set-aside",
+        "The files of the function belong to another owner than before, so it has another user and an empty home. `fndctl home` lists its homes and hands one over.",
+    ),
+    (
         "no-such-function",
         "`[hooks]` or `[alert]` names a function that does not exist: nobody is told.",
     ),

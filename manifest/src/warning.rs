@@ -25,6 +25,8 @@ words! {
         EachSecond = "each-second",
         /// A limit that this machine cannot enforce.
         NotEnforced = "not-enforced",
+        /// The files belong to another owner than before, so the function has another home.
+        HomeSetAside = "home-set-aside",
         /// One interpreter runs all versions of a language.
         UncheckedVersion = "unchecked-version",
         /// The interpreter has another version than the manifest names.
@@ -92,6 +94,7 @@ impl Warning {
             | Self::NotOperated
             | Self::AlertItself
             | Self::HookCycle
+            | Self::HomeSetAside
             | Self::PythonProject
             | Self::Shadowed
             | Self::UnknownRuntime => Shown::Node,
@@ -111,6 +114,8 @@ impl Warning {
             // A setting has no effect; the code is the one that was saved.
             | Self::Pointless
             | Self::NotEnforced
+            // The code is the one that was saved; it finds an empty home.
+            | Self::HomeSetAside
             // A schedule has no first run that could wait.
             | Self::EachSecond
             // Without an answer to the question whether it is the right version, waiting would have no end.

@@ -15,6 +15,7 @@
 //! - `claim`: which function a file belongs to
 //! - `clock`: the only reader of the clock
 //! - `clone`: makes child processes
+//! - `closing`: connections that a helper closes
 //! - `contain`: an init for each attempt where there is no cgroup
 //! - `credentials`: secrets and service bindings of functions
 //! - `decrypter`: has secrets beside functions decrypted, or found in YAML
@@ -22,6 +23,7 @@
 //! - `facts`: what is known of directories and interpreters for a moment
 //! - `foreign`: files of other systems, for the child that makes functions of them
 //! - `grants`: users and groups that a function may have
+//! - `homes`: the homes that a function does not use any more
 //! - `install`: reads, judges and copies a function
 //! - `judge`: talks to `fnd --judge`
 //! - `launcher`: a process in a function's cgroup that starts its workers
@@ -54,6 +56,7 @@ pub mod cgroup;
 pub mod claim;
 pub mod clock;
 pub mod clone;
+pub mod closing;
 pub mod contain;
 pub mod credentials;
 pub mod decrypter;
@@ -61,6 +64,7 @@ pub mod environment;
 pub mod facts;
 pub mod foreign;
 pub mod grants;
+pub mod homes;
 pub mod install;
 pub mod judge;
 pub mod launcher;

@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 /// The empty directories of a function's last invocation, kept for the next one. For a new inode ext4 checks all inodes
 /// that were deleted in the last minutes; under load this takes longer than the rest of a start.
 const SPARE: &str = "spare";
+/// The file beside a version that names its user, if the home of that user has the uid in its name.
+pub const USER: &str = "user";
 /// The result file that is made in the spare directory before a start; those of other attempts count from 1.
 const SPARE_RESULT: &str = "result.0";
 
@@ -57,6 +59,8 @@ pub struct AttemptFiles {
     pub result: PathBuf,
     /// The result file, open for reading.
     pub result_file: File,
+    /// What another user has left of this invocation: the function had other files when it began. To be emptied and removed.
+    pub others: Option<PathBuf>,
     previous: PathBuf,
 }
 
@@ -165,8 +169,9 @@ impl Places {
     /// [`SWEPT_MAX`], and how many there are in all.
     pub fn left_behind(&self, functions: &BTreeSet<String>) -> (Vec<String>, u32) {
         let dirs = ["home", "cache"].map(|name| names(&self.state.join(name)));
-        let unlisted = dirs.into_iter().flatten().filter(|name| !functions.contains(name) && !is_own(name));
-        let unlisted: BTreeSet<String> = unlisted.collect();
+        let function = |name: String| name.split_once('~').map(|(name, _)| name.to_owned()).unwrap_or(name);
+        let all = dirs.into_iter().flatten().map(function);
+        let unlisted: BTreeSet<String> = all.filter(|name| !functions.contains(name) && !is_own(name)).collect();
         let count = u32::try_from(unlisted.len()).unwrap_or(u32::MAX);
         (unlisted.into_iter().take(SWEPT_MAX).collect(), count)
     }
@@ -202,6 +207,15 @@ impl Places {
         make(&dir, 0o710)?;
         let Some((fnd, group)) = fnd_and_group else { return Ok(()) };
         std::os::unix::fs::lchown(&dir, Some(fnd), Some(group))
+    }
+
+    /// Returns the directories of a function whose user has its uid in the name of its home ([`uids`](crate::uids)), if it
+    /// has; the function is named by its file form.
+    pub fn of_user(&self, function: &str, apart: Option<u32>) -> FunctionPlaces {
+        let places = self.of(function);
+        let Some(uid) = apart else { return places };
+        let [home, cache] = ["home", "cache"].map(|name| self.state.join(name).join(format!("{function}~{uid}")));
+        FunctionPlaces { home, cache, ..places }
     }
 
     /// Returns the directories of a function, named by its file form.
@@ -290,22 +304,36 @@ impl FunctionPlaces {
     ) -> io::Result<AttemptFiles> {
         let (dir, tmp) = (self.invocation(id), self.invocation(id).join("tmp"));
         let previous = dir.join("previous");
+        let mut others = None;
         // The rename fails if there is no spare directory, or if this invocation has its own directory already, which
         // is not empty.
         match (fs::rename(self.tmp.join(SPARE), &dir), spare) {
             (Ok(()), Some(result_file)) => {
-                return Ok(AttemptFiles { tmp, result: dir.join(SPARE_RESULT), result_file, previous });
+                return Ok(AttemptFiles { tmp, result: dir.join(SPARE_RESULT), result_file, others: None, previous });
             }
             (Ok(()), None) => {}
             (Err(_), _) => {
                 make(&dir, 0o711)?;
+                others = self.without_others(&tmp, worker, owner)?;
                 make(&tmp, 0o700)?;
             }
         }
         own(&tmp, owner)?;
         let result = dir.join(format!("result.{worker}"));
         let result_file = make_result(&result, owner)?;
-        Ok(AttemptFiles { tmp, result, result_file, previous })
+        Ok(AttemptFiles { tmp, result, result_file, others, previous })
+    }
+
+    /// Moves the `TMPDIR` of an earlier attempt that had another user out of the invocation's directory, and returns where
+    /// it is then.
+    fn without_others(&self, tmp: &Path, worker: u64, owner: Option<&Identity>) -> io::Result<Option<PathBuf>> {
+        let is_others = |meta: fs::Metadata| owner.is_some_and(|owner| ![0, owner.uid].contains(&meta.uid()));
+        if !fs::symlink_metadata(tmp).is_ok_and(is_others) {
+            return Ok(None);
+        }
+        let aside = self.tmp.join(format!("others-{worker}-{}", crate::clock::unix_ms()));
+        fs::rename(tmp, &aside)?;
+        Ok(Some(aside))
     }
 
     /// Makes the result file of the next attempt in the spare directory, and gives that directory to the function's user.
@@ -342,6 +370,11 @@ impl FunctionPlaces {
         mode.and_then(|()| fs::rename(&dir, self.tmp.join(SPARE))).is_ok()
             || gone(fs::remove_dir(&tmp)) && gone(fs::remove_dir(&dir))
     }
+}
+
+/// Returns the user of the version in a directory, if the home of that user has the uid in its name.
+pub fn user_of(version: &Path) -> Option<u32> {
+    fs::read_to_string(version.join(USER)).ok()?.parse().ok()
 }
 
 /// Makes a result file in a directory of root, and returns it open for reading only, as fnd gets it.

@@ -6,7 +6,7 @@ use crate::sandbox::identity::Identity;
 use crate::sandbox::mounts;
 use fnd_wire::frame::Problem;
 use fnd_wire::plan::{Plan, Policy, User};
-use fnd_wire::sandbox::Sandbox;
+use fnd_wire::sandbox::{Profile, Sandbox};
 use fnd_wire::trust::{self, refusal};
 use nix::unistd::{Group, Uid, User as Account};
 use rustix::process::Gid;
@@ -172,8 +172,9 @@ pub fn shim(plan: &Plan, myself: &Myself, facts: &Facts) -> Result<(), Problem> 
     }
 }
 
-/// The sandbox of a function, and the directories that are shown to every function.
-type Shown<'a> = (&'a Sandbox, &'a [PathBuf], &'a Facts);
+/// The sandbox of a function, the directories that are shown to every function, and those with the code of all functions, which
+/// profile strict hides.
+type Shown<'a> = (&'a Sandbox, [&'a [PathBuf]; 2], &'a Facts);
 
 /// Checks that a function sees its interpreter: profile strict hides some places.
 ///
@@ -184,14 +185,15 @@ pub fn visible(shown: Shown<'_>, file: &str, interpreter: &Interpreter) -> Resul
     [&interpreter.given, &interpreter.real].into_iter().try_for_each(|path| visible_at(shown, file, path))
 }
 
-fn visible_at((sandbox, tools, facts): Shown<'_>, file: &str, interpreter: &str) -> Result<(), Problem> {
+fn visible_at((sandbox, [tools, code], facts): Shown<'_>, file: &str, interpreter: &str) -> Result<(), Problem> {
     let path = Path::new(interpreter);
     let above = |named: &&Path| path.starts_with(named);
     let real = |named: &String| facts.real(named.as_ref()).ok();
     let shown = sandbox.read_only.iter().chain(&sandbox.read_write).filter_map(real);
     let shown: Vec<_> = shown.chain(tools.iter().cloned()).collect();
     let hidden = mounts::hidden_by(sandbox.profile).map(PathBuf::from);
-    let hidden: Vec<_> = hidden.chain(sandbox.hide.iter().filter_map(real)).collect();
+    let code = code.iter().filter(|_| sandbox.profile == Profile::Strict).cloned();
+    let hidden: Vec<_> = hidden.chain(code).chain(sandbox.hide.iter().filter_map(real)).collect();
     let inner = |path: &&Path| path.components().count();
     // Of two that lie in each other, the inner one counts.
     let shown = shown.iter().map(PathBuf::as_path).filter(above).max_by_key(inner);

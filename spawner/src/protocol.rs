@@ -79,7 +79,7 @@ impl Channel {
                 Err(Errno::AGAIN | Errno::INTR) => break,
                 Err(error) => {
                     // The peer will not take the rest.
-                    self.waiting.clear();
+                    self.unwanted.extend(self.waiting.drain(..).flat_map(|(_, descriptors)| descriptors));
                     return Err(error.into());
                 }
             }
@@ -94,6 +94,7 @@ impl Channel {
 
     /// Returns the socket and the unwanted descriptors.
     pub fn into_descriptors(mut self) -> Vec<OwnedFd> {
+        self.unwanted.extend(self.waiting.drain(..).flat_map(|(_, descriptors)| descriptors));
         self.unwanted.push(self.socket);
         self.unwanted
     }

@@ -1,40 +1,110 @@
-//! Keeps the number and the user of each function in `STATE/spawner/uids`: one line `UID NAME SUM` for each function;
-//! lines are only ever appended.
+//! Keeps the number and the users of each function in `STATE/spawner/uids`; lines are only ever appended.
 //!
-//! A function's [`FunctionId`] is its line number. A user is never given to another function, so files that a function
-//! left behind can't come to belong to another one. `SUM` is the beginning of the SHA-256 of the text before it; lines
-//! of the first release have none. If the table lost lines, the owners of the homes replace them: a function gets the
+//! A line is `UID NAME SUM`, or `UID NAME @OWNER SUM`: the first user that a function got. Its home is `home/NAME`. A function
+//! whose files belong to another owner than before is another program with the same name: it gets the line
+//! `UID NAME ~OWNER SUM`, and the home `home/NAME~UID`. So what one owner's code has left in a home is never read by code of
+//! another owner, and nothing is lost. `= UID NAME @OWNER SUM` says who owns a user of a table that an earlier fnd wrote.
+//!
+//! A function's [`FunctionId`] is the number of its first line. A user is never given to another function, so files that a
+//! function left behind can't come to belong to another one. `SUM` is the beginning of the SHA-256 of the text before it;
+//! lines of the first release have none. If the table lost lines, the owners of the homes replace them: a function gets the
 //! uid of its home's owner.
 
 use crate::log::Failed as _;
+use crate::policy::problem;
+use fnd_wire::frame::Problem;
 use fnd_wire::ids::{FunctionId, FunctionName};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+
+/// The owner of a function's files: `root`, `uploads`, or the uids of the others who own some of them, `1000+1001`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner(String);
+
+impl Owner {
+    /// Returns the owner of uploads.
+    pub fn uploads() -> Self {
+        Self("uploads".to_owned())
+    }
+
+    /// Returns the owner of files of these users other than root; without any they are root's.
+    pub fn of(authors: &BTreeSet<u32>) -> Self {
+        if authors.is_empty() {
+            return Self("root".to_owned());
+        }
+        Self(authors.iter().map(u32::to_string).collect::<Vec<_>>().join("+"))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let is_fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '+';
+        (!text.is_empty() && text.chars().all(is_fine)).then(|| Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_uids = self.0.starts_with(|c: char| c.is_ascii_digit());
+        write!(f, "{}{}", if is_uids { "uid " } else { "" }, self.0)
+    }
+}
+
+/// A user of a function.
+#[derive(Debug, Clone)]
+struct Line {
+    uid: u32,
+    name: FunctionName,
+    /// Absent: an earlier fnd wrote the line.
+    owner: Option<Owner>,
+    /// Whether its home has the uid in its name.
+    apart: bool,
+}
+
+/// The user that a function gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Assigned {
+    /// The function's number.
+    pub id: FunctionId,
+    /// Its uid.
+    pub uid: u32,
+    /// Whether its home has the uid in its name.
+    pub apart: bool,
+}
+
+/// A directory in `home`: its owner, the function that its name is of, and whether the name has a uid, too.
+pub type Home = (u32, Option<FunctionName>, bool);
 
 /// The table.
 #[derive(Debug)]
 pub struct Uids {
     file: File,
-    lines: Vec<(u32, FunctionName)>,
-    /// The index of each function's first line.
-    index: HashMap<FunctionName, usize>,
-    /// Owners of homes that are not in the table, with the function's name if the home's name is that of a function.
-    homes: Vec<(u32, Option<FunctionName>)>,
+    /// None: the line was damaged. It keeps its number, so that the others do.
+    lines: Vec<Option<Line>>,
+    /// The indices of each function's lines.
+    index: HashMap<FunctionName, Vec<usize>>,
+    /// Homes that are not in the table.
+    homes: Vec<Home>,
     unsynced: bool,
+    /// Which lines were damaged when it was opened, for people.
+    pub damaged: Option<Problem>,
 }
 
-/// Returns the owners of the homes in a directory, without those of root.
-pub fn owners(homes: &Path) -> Vec<(u32, Option<FunctionName>)> {
+/// Returns the homes in a directory, without those of root.
+pub fn owners(homes: &Path) -> Vec<Home> {
     let owner = |entry: std::fs::DirEntry| {
         let uid = entry.metadata().ok()?.uid();
+        let name = entry.file_name();
+        let (name, apart) = match name.to_str().unwrap_or_default().split_once('~') {
+            Some((name, _)) => (name.to_owned(), true),
+            None => (name.to_str().unwrap_or_default().to_owned(), false),
+        };
         // No part of a name has a dot, so the first dot separates group and name.
-        let name = entry.file_name().to_str().and_then(|name| FunctionName::new(&name.replacen('.', "/", 1)).ok());
-        (uid != 0).then_some((uid, name))
+        (uid != 0).then_some((uid, FunctionName::new(&name.replacen('.', "/", 1)).ok(), apart))
     };
     std::fs::read_dir(homes).into_iter().flatten().flatten().filter_map(owner).collect()
 }
@@ -45,10 +115,50 @@ fn sum(line: &str) -> String {
     Sha256::digest(line).iter().take(4).fold("#".to_owned(), |sum, byte| format!("{sum}{byte:02x}"))
 }
 
+/// The meaning of a line.
+enum Entry {
+    User(Line),
+    /// The user belongs to this owner.
+    Owned(u32, FunctionName, Owner),
+    /// It was damaged before.
+    Lost,
+}
+
+/// The text of a line that replaces a damaged one.
+const LOST: &str = "-";
+
+fn parse(line: &str) -> Option<Entry> {
+    let (body, has_sum) = match line.rsplit_once(' ') {
+        Some((body, found)) if found == sum(body) => (body, true),
+        _ => (line, false), // of the first release
+    };
+    let words: Vec<&str> = body.split(' ').collect();
+    let user = |uid: &str, name| Some((uid.parse().ok()?, FunctionName::new(name).ok()?));
+    match (words.as_slice(), has_sum) {
+        ([uid, name], _) => {
+            let (uid, name) = user(uid, name)?;
+            Some(Entry::User(Line { uid, name, owner: None, apart: false }))
+        }
+        ([LOST], true) => Some(Entry::Lost),
+        (["=", uid, name, owner], true) => {
+            let (uid, name) = user(uid, name)?;
+            Some(Entry::Owned(uid, name, Owner::parse(owner.strip_prefix('@')?)?))
+        }
+        ([uid, name, owner], true) => {
+            let (uid, name) = user(uid, name)?;
+            let apart = owner.starts_with('~');
+            let owner = Some(Owner::parse(owner.strip_prefix(['@', '~'])?)?);
+            Some(Entry::User(Line { uid, name, owner, apart }))
+        }
+        _ => None,
+    }
+}
+
 impl Uids {
     /// Opens the table, or makes one, and locks it: only one spawner may use a state directory.
     ///
-    /// A last line without line end was cut by a crash before anything used the line; the spawner removes it.
+    /// A last line without line end was cut by a crash before anything used the line; the spawner removes it. If other
+    /// lines are damaged, the file is kept beside the table, and the table goes on without these lines.
     ///
     /// # Errors
     /// Why it can't be used, for people.
@@ -58,83 +168,143 @@ impl Uids {
         let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path).failed(&read)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| format!("another fnd-spawner uses `{shown}`; stop it, or use another --state"))?;
-        let text = std::io::read_to_string(&file).failed(&read)?;
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        file.set_len(whole as u64).failed(&read)?;
-        let mut table = Self { file, lines: Vec::new(), index: HashMap::new(), homes: Vec::new(), unsynced: false };
-        for (index, line) in text.get(..whole).unwrap_or_default().lines().enumerate() {
-            let entry = || {
-                let (uid, name) = line.split_once(' ')?;
-                let name = match name.split_once(' ') {
-                    None => name,
-                    Some((name, found)) => Some(name).filter(|_| found == sum(&format!("{uid} {name}")))?,
-                };
-                Some((uid.parse().ok()?, FunctionName::new(name).ok()?))
-            };
-            let wrong = || {
-                let remedy =
-                    "restore it from a backup, or remove it: fnd then takes the uids from the owners of the homes";
-                format!("line {} of `{shown}` is damaged; {remedy}", index + 1)
-            };
-            table.push(entry().ok_or_else(wrong)?);
+        let mut bytes = Vec::new();
+        (&file).read_to_end(&mut bytes).failed(&read)?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let mut table =
+            Self { file, lines: Vec::new(), index: HashMap::new(), homes: Vec::new(), unsynced: false, damaged: None };
+        let (mut sound, mut damaged) = (Vec::new(), Vec::new());
+        for (number, line) in (1..).zip(bytes.get(..whole).unwrap_or_default().split_inclusive(|byte| *byte == b'\n')) {
+            let entry = str::from_utf8(line).ok().and_then(|line| parse(line.strip_suffix('\n')?));
+            match &entry {
+                Some(_) => sound.extend_from_slice(line),
+                None => {
+                    sound.extend_from_slice(format!("{LOST} {}\n", sum(LOST)).as_bytes());
+                    damaged.push(number);
+                }
+            }
+            table.add(entry.unwrap_or(Entry::Lost));
+        }
+        if damaged.is_empty() {
+            table.file.set_len(whole as u64).failed(&read)?;
+        } else {
+            let (file, problem) = replaced(path, &sound, &damaged)?;
+            (table.file, table.damaged) = (file, Some(problem));
         }
         Ok(table)
     }
 
-    fn push(&mut self, line: (u32, FunctionName)) {
-        self.index.entry(line.1.clone()).or_insert(self.lines.len());
-        self.lines.push(line);
+    fn add(&mut self, entry: Entry) {
+        match entry {
+            Entry::User(line) => {
+                self.index.entry(line.name.clone()).or_default().push(self.lines.len());
+                self.lines.push(Some(line));
+            }
+            Entry::Owned(uid, name, owner) => {
+                let of_name = self.index.get(&name).into_iter().flatten();
+                let owned = of_name.filter_map(|index| self.lines.get(*index)?.as_ref().map(|line| (*index, line.uid)));
+                let found = owned.into_iter().find(|(_, known)| *known == uid).map(|(index, _)| index);
+                if let Some(Some(line)) = found.and_then(|index| self.lines.get_mut(index)) {
+                    line.owner = Some(owner);
+                }
+            }
+            Entry::Lost => self.lines.push(None),
+        }
     }
 
-    /// Adds the owners of homes that are not in the table; for others the table decides.
-    pub fn with_homes(mut self, homes: Vec<(u32, Option<FunctionName>)>) -> Self {
-        let known = |uid: u32, lines: &[(u32, FunctionName)]| lines.iter().any(|(known, _)| *known == uid);
-        self.homes = homes.into_iter().filter(|(uid, _)| !known(*uid, &self.lines)).collect();
+    /// Adds the homes whose owners are not in the table; for others the table decides.
+    pub fn with_homes(mut self, homes: Vec<Home>) -> Self {
+        self.homes = homes.into_iter().filter(|(uid, ..)| !self.users().any(|line| line.uid == *uid)).collect();
         self
     }
 
-    /// Returns number and uid of a function, and assigns them if it has none; call [`sync`](Self::sync) before their
-    /// first use. `range` is inclusive; absent: everything runs as `own`.
+    fn users(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().flatten()
+    }
+
+    /// Returns the users of a function, in the order in which it got them.
+    fn of(&self, name: &FunctionName) -> impl Iterator<Item = &Line> {
+        self.index.get(name).into_iter().flatten().filter_map(|index| self.lines.get(*index)?.as_ref())
+    }
+
+    /// Returns number and uid of a function whose files have this owner (absent: it does not matter), and assigns them if
+    /// it has none; call [`sync`](Self::sync) before their first use. `range` is inclusive; absent: everything runs as
+    /// `own`.
     ///
     /// # Errors
     /// If no uid is left, if the function's uid is outside the range, or from writing.
     pub fn assign(
         &mut self,
         name: &FunctionName,
+        owner: Option<&Owner>,
         range: Option<(u32, u32)>,
         own: u32,
-    ) -> Result<(FunctionId, u32), String> {
-        if let Some((id, (uid, _))) = self.id(name).and_then(|id| Some((id, self.get(id)?))) {
-            return match range {
-                None => Ok((id, own)),
-                Some((first, last)) if !(first..=last).contains(&uid) => Err(format!(
-                    "its uid {uid} is outside `[users] range` {first} to {last}; restore the old range, or restore the uid table"
-                )),
-                Some(_) => Ok((id, uid)),
+    ) -> Result<Assigned, String> {
+        let owner = owner.filter(|_| range.is_some());
+        let is_owners = |line: &&Line| owner.is_none() || line.owner.as_ref() == owner;
+        // The first owner after an upgrade is the one that there was before.
+        let unowned = |line: &&Line| line.owner.is_none();
+        let found = self.of(name).find(is_owners).or_else(|| self.of(name).find(unowned)).cloned();
+        if let Some(line) = found {
+            let uid = match range {
+                None => own,
+                Some((first, last)) if !(first..=last).contains(&line.uid) => {
+                    return Err(format!(
+                        "its uid {} is outside `[users] range` {first} to {last}; restore the old range, or restore the uid table",
+                        line.uid
+                    ));
+                }
+                Some(_) => line.uid,
             };
+            if let Some(owner) = owner.filter(|_| line.owner.is_none()) {
+                self.append(&format!("= {uid} {name} @{}", owner.0))?;
+                self.add(Entry::Owned(uid, name.clone(), owner.clone()));
+            }
+            let id = self.id(name).ok_or("its number is lost")?;
+            return Ok(Assigned { id, uid, apart: line.apart });
         }
+        let of_name = |known: &Option<FunctionName>| known.as_ref() == Some(name);
+        // Then nobody knows which of them has left what is in `home/NAME`.
+        let has_others =
+            self.of(name).next().is_some() || self.homes.iter().any(|(_, known, apart)| *apart && of_name(known));
         let uid = match range {
             None => own,
             Some((first, last)) => {
                 let within = |uid: &u32| (first..=last).contains(uid);
-                let home = self.homes.iter().find(|(uid, known)| known.as_ref() == Some(name) && within(uid));
-                let homes = self.homes.iter().map(|(uid, _)| *uid);
-                let used = self.lines.iter().map(|(uid, _)| *uid).chain(homes).filter(within).max();
+                let fits = |(uid, known, _): &&Home| !has_others && of_name(known) && within(uid);
+                let home = self.homes.iter().find(fits).map(|(uid, ..)| *uid);
+                let homes = self.homes.iter().map(|(uid, ..)| *uid);
+                let used = self.users().map(|line| line.uid).chain(homes).filter(within).max();
                 let next = used.map_or(Some(first), |used| used.checked_add(1));
                 let full = || format!("no uid is left in `[users] range` {first} to {last}; make it larger");
-                home.map(|(uid, _)| *uid).or(next.filter(|next| *next <= last)).ok_or_else(full)?
+                home.or(next.filter(|next| *next <= last)).ok_or_else(full)?
             }
         };
-        self.homes.retain(|(taken, _)| *taken != uid);
+        let line = Line { uid, name: name.clone(), owner: owner.cloned(), apart: has_others };
+        let of = |owner: &Owner| format!(" {}{}", if line.apart { '~' } else { '@' }, owner.0);
+        self.append(&format!("{uid} {name}{}", line.owner.as_ref().map(of).unwrap_or_default()))?;
+        self.homes.retain(|(taken, ..)| *taken != uid);
+        self.add(Entry::User(line));
+        let id = self.id(name).ok_or("its number is lost")?;
+        Ok(Assigned { id, uid, apart: has_others })
+    }
+
+    /// Returns the user that a stored version of a function had: its copy and what it has written belong to that user.
+    pub fn again(&self, name: &FunctionName, apart: Option<u32>, range: Option<(u32, u32)>) -> Option<Assigned> {
+        let (first, last) = range?;
+        let is_it = |line: &&Line| if line.apart { apart == Some(line.uid) } else { apart.is_none() };
+        let line = self.of(name).find(is_it).filter(|line| (first..=last).contains(&line.uid))?;
+        Some(Assigned { id: self.id(name)?, uid: line.uid, apart: line.apart })
+    }
+
+    fn append(&mut self, line: &str) -> Result<(), String> {
         let end = self.file.metadata().failed("read the size of the uid table")?.len();
         // If a full disk lets only part of a line through, this part would become the beginning of the next line.
-        let cut = |_: &std::io::Error| drop(self.file.set_len(end));
-        let line = format!("{uid} {name}");
-        let line = format!("{line} {}\n", sum(&line));
+        let cut = |_: &io::Error| drop(self.file.set_len(end));
+        let line = format!("{line} {}\n", sum(line));
         (&self.file).write_all(line.as_bytes()).inspect_err(cut).failed("append to the uid table")?;
         self.unsynced = true;
-        self.push((uid, name.clone()));
-        Ok((FunctionId(u32::try_from(self.lines.len()).unwrap_or(u32::MAX)), uid))
+        Ok(())
     }
 
     /// Writes assigned numbers to the disk. Call it before a file belongs to a new user, since a number must not be
@@ -150,17 +320,56 @@ impl Uids {
         Ok(())
     }
 
-    /// Returns the uid and the name of the function with a number.
+    /// Returns the first uid and the name of the function with a number.
     pub fn get(&self, id: FunctionId) -> Option<(u32, &FunctionName)> {
         let index = usize::try_from(id.0).ok()?.checked_sub(1)?;
-        self.lines.get(index).map(|(uid, name)| (*uid, name))
+        self.lines.get(index)?.as_ref().map(|line| (line.uid, &line.name))
+    }
+
+    /// Returns whether a function has a user with this uid.
+    pub fn has(&self, name: &FunctionName, uid: u32) -> bool {
+        self.of(name).any(|line| line.uid == uid)
+    }
+
+    /// Returns a function's users but this one: uid, owner of the files that had it, and whether its home has the uid in
+    /// its name.
+    pub fn others(&self, name: &FunctionName, uid: u32) -> impl Iterator<Item = (u32, Option<&Owner>, bool)> {
+        self.of(name).filter(move |line| line.uid != uid).map(|line| (line.uid, line.owner.as_ref(), line.apart))
     }
 
     /// Returns the number of a function.
     pub fn id(&self, name: &FunctionName) -> Option<FunctionId> {
-        let index = self.index.get(name)?;
+        let index = self.index.get(name)?.first()?;
         u32::try_from(index + 1).ok().map(FunctionId)
     }
+}
+
+/// Keeps a damaged table beside the new one, which has these bytes; returns the new one, locked, and
+/// what people have to know.
+fn replaced(path: &Path, sound: &[u8], damaged: &[usize]) -> Result<(File, Problem), String> {
+    let kept = path.with_extension(format!("damaged-{}", crate::clock::unix_ms()));
+    let fresh = path.with_extension("new");
+    let write = || {
+        std::fs::hard_link(path, &kept)?;
+        let _ = std::fs::remove_file(&fresh); // of a start that was killed
+        let file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&fresh)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        (&file).write_all(sound)?;
+        file.sync_all()?;
+        std::fs::rename(&fresh, path)?;
+        File::open(path.parent().unwrap_or(path))?.sync_all()?;
+        Ok::<_, io::Error>(file)
+    };
+    let file = write().failed(&format!("set the damaged uid table `{}` aside", path.display()))?;
+    let lines = damaged.iter().take(20).map(usize::to_string).collect::<Vec<_>>().join(", ");
+    let message = format!(
+        "{} lines of the table of users were damaged ({lines}): functions that were in them get the users of their homes' owners",
+        damaged.len()
+    );
+    let help =
+        format!("compare with the damaged table, `{}`; `fndctl verify` finds homes of other users", kept.display());
+    crate::log!("`{}`: {message}; {help}", path.display());
+    Ok((file, problem(&path.display().to_string(), message, help)))
 }
 
 #[cfg(test)]
@@ -175,11 +384,11 @@ mod tests {
         let path = std::env::var_os(TABLE).expect("run by a test of this file");
         let mut uids = Uids::open(path.as_ref()).unwrap();
         let name = |n: u32| FunctionName::new(&format!("a-function-{n}")).unwrap();
-        let full = (0..100).find_map(|n| uids.assign(&name(n), Some((70_000, 71_000)), 0).err());
+        let full = (0..100).find_map(|n| uids.assign(&name(n), None, Some((70_000, 71_000)), 0).err());
         assert!(full.unwrap().contains("append to the uid table"));
         use rustix::process::{Resource, Rlimit, setrlimit};
         setrlimit(Resource::Fsize, Rlimit { current: None, maximum: None }).unwrap();
-        uids.assign(&name(200), Some((70_000, 71_000)), 0).unwrap();
+        uids.assign(&name(200), None, Some((70_000, 71_000)), 0).unwrap();
     }
 
     #[test]
@@ -196,57 +405,91 @@ mod tests {
             .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let uids = Uids::open(&path).unwrap();
-        let (last, name) = uids.lines.last().unwrap();
-        assert_eq!((*last as usize, name.as_str()), (70_000 + uids.lines.len() - 1, "a-function-200"));
+        let last = uids.lines.last().unwrap().as_ref().unwrap();
+        assert_eq!((last.uid as usize, last.name.as_str()), (70_000 + uids.lines.len() - 1, "a-function-200"));
+    }
+
+    const RANGE: Option<(u32, u32)> = Some((70_000, 70_100));
+
+    fn name(name: &str) -> FunctionName {
+        FunctionName::new(name).unwrap()
+    }
+
+    fn owner(text: &str) -> Owner {
+        Owner::parse(text).unwrap()
+    }
+
+    /// Returns the files that a damaged table was kept as, and removes them.
+    fn kept(path: &Path) -> Vec<Vec<u8>> {
+        let entries = std::fs::read_dir(path.parent().unwrap()).unwrap().flatten().map(|entry| entry.path());
+        let kept = entries.filter(|entry| entry.to_str().unwrap().contains("uids.damaged-"));
+        kept.map(|path| (std::fs::read(&path).unwrap(), std::fs::remove_file(path).unwrap()).0).collect()
     }
 
     #[test]
-    fn a_flipped_byte_is_found() {
+    fn a_damaged_line_is_lost_and_the_others_stay() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("uids");
         let mut uids = Uids::open(&path).unwrap();
-        for name in ["a", "ops/b", "c"] {
-            uids.assign(&FunctionName::new(name).unwrap(), Some((70_000, 70_100)), 0).unwrap();
+        let names = ["a", "ops/b", "c"];
+        for function in names {
+            uids.assign(&name(function), Some(&owner("root")), RANGE, 0).unwrap();
         }
         drop(uids);
         let whole = std::fs::read(&path).unwrap();
         for at in 0..whole.len() - 1 {
-            for bit in 0..8 {
-                let mut damaged = whole.clone();
-                damaged[at] ^= 1 << bit;
-                std::fs::write(&path, &damaged).unwrap();
-                let error = Uids::open(&path).expect_err("it was damaged");
-                assert!(error.contains(path.to_str().unwrap()), "byte {at} bit {bit}: {error}");
-                assert_eq!(std::fs::read(&path).unwrap(), damaged, "what is refused is not touched");
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1 << (at % 8);
+            std::fs::write(&path, &damaged).unwrap();
+            let uids = Uids::open(&path).unwrap();
+            assert_eq!(kept(&path), [damaged], "byte {at}");
+            assert!(uids.damaged.as_ref().is_some_and(|problem| problem.message.contains("damaged")), "byte {at}");
+            let own = whole[..at].iter().filter(|byte| **byte == b'\n').count();
+            let hit = |index: usize| index == own || whole[at] == b'\n' && index == own + 1;
+            for (index, function) in names.iter().enumerate() {
+                let known = uids.of(&name(function)).map(|line| line.uid).next();
+                let expected = u32::try_from(70_000 + index).unwrap();
+                assert_eq!(known, Some(expected).filter(|_| !hit(index)), "byte {at}: {function}");
             }
+            drop(uids);
+            // The damage is reported once: the table is sound now, and the next line is read again.
+            let mut again = Uids::open(&path).unwrap();
+            assert!(kept(&path).is_empty(), "byte {at}");
+            let new = again.assign(&name("new"), Some(&owner("root")), RANGE, 0).unwrap();
+            assert!(new.uid > 70_000);
         }
     }
 
     #[test]
-    fn a_flipped_byte_of_an_old_line_is_found_or_changes_its_own_line_only() {
+    fn a_table_of_any_bytes_stops_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("uids");
+        std::fs::write(&path, b"70000 a\n\xff\xfe\x00\n70002 c\n").unwrap();
+        let homes = vec![(70_000, Some(name("a")), false), (70_001, Some(name("b")), false)];
+        let mut uids = Uids::open(&path).unwrap().with_homes(homes);
+        for (function, expected) in [("a", (1, 70_000)), ("c", (3, 70_002)), ("b", (4, 70_001)), ("d", (5, 70_003))] {
+            let Assigned { id, uid, apart } = uids.assign(&name(function), Some(&owner("root")), RANGE, 0).unwrap();
+            assert_eq!((id.0, uid, apart), (expected.0, expected.1, false), "{function}");
+        }
+        assert_eq!(uids.get(FunctionId(2)), None, "the lost line keeps its number");
+    }
+
+    #[test]
+    fn a_flipped_byte_of_an_old_line_changes_its_own_line_only() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("uids");
         let whole = b"70000 a\n70001 ops/b\n70002 c\n";
         for at in 0..whole.len() {
-            for bit in 0..8 {
-                let mut damaged = whole.to_vec();
-                damaged[at] ^= 1 << bit;
-                std::fs::write(&path, &damaged).unwrap();
-                let own = whole[..at].iter().filter(|byte| **byte == b'\n').count();
-                let uids = match Uids::open(&path) {
-                    Ok(uids) => uids,
-                    Err(error) => {
-                        assert!(error.contains(path.to_str().unwrap()), "{error}");
-                        assert_eq!(std::fs::read(&path).unwrap(), damaged, "what is refused is not touched");
-                        continue;
-                    }
-                };
-                let names = ["a", "ops/b", "c"];
-                for (index, name) in names.iter().enumerate().filter(|(index, _)| *index != own) {
-                    let entry = uids.lines[index].clone();
-                    let number = usize::try_from(entry.0).unwrap();
-                    assert_eq!((number, entry.1.as_str()), (70_000 + index, *name), "byte {at} bit {bit}");
-                }
+            let mut damaged = whole.to_vec();
+            damaged[at] ^= 1 << (at % 8);
+            std::fs::write(&path, &damaged).unwrap();
+            let own = whole[..at].iter().filter(|byte| **byte == b'\n').count();
+            let uids = Uids::open(&path).unwrap();
+            kept(&path);
+            let hit = |index: usize| index == own || whole[at] == b'\n' && index == own + 1;
+            for (index, function) in ["a", "ops/b", "c"].iter().enumerate().filter(|(index, _)| !hit(*index)) {
+                let known: Vec<u32> = uids.of(&name(function)).map(|line| line.uid).collect();
+                assert!(known.contains(&u32::try_from(70_000 + index).unwrap()), "byte {at}: {function}");
             }
         }
     }
@@ -254,36 +497,82 @@ mod tests {
     #[test]
     fn what_the_table_lost_is_taken_from_the_homes() {
         let dir = tempfile::tempdir().unwrap();
-        let name = |name: &str| FunctionName::new(name).unwrap();
-        let homes = vec![(73, Some(name("ops/b"))), (75, None), (12, Some(name("c"))), (70, Some(name("stranger")))];
+        let homes = vec![
+            (73, Some(name("ops/b")), false),
+            (75, None, false),
+            (12, Some(name("c")), false),
+            (70, Some(name("stranger")), false),
+            // Two owners had this name, and the table does not say any more who had which.
+            (76, Some(name("two")), false),
+            (77, Some(name("two")), true),
+        ];
         std::fs::write(dir.path().join("uids"), "70 a\n").unwrap();
         let mut uids = Uids::open(&dir.path().join("uids")).unwrap().with_homes(homes);
-        let mut uid = |name: &FunctionName| uids.assign(name, Some((70, 90)), 0).unwrap().1;
-        for (function, expected) in [("a", 70), ("new", 76), ("ops/b", 73), ("c", 77), ("stranger", 78)] {
-            assert_eq!(uid(&name(function)), expected, "{function}");
+        let mut uid = |name: &FunctionName| {
+            let assigned = uids.assign(name, Some(&owner("root")), Some((70, 90)), 0).unwrap();
+            (assigned.uid, assigned.apart)
+        };
+        let expected =
+            [("a", 70, false), ("new", 78, false), ("ops/b", 73, false), ("c", 79, false), ("stranger", 80, false)];
+        for (function, number, apart) in expected.into_iter().chain([("two", 81, true)]) {
+            assert_eq!(uid(&name(function)), (number, apart), "{function}");
         }
+    }
+
+    #[test]
+    fn each_owner_of_a_name_has_a_user_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("uids");
+        // An earlier fnd wrote the first line: its first owner now is the one that it had.
+        std::fs::write(&path, "70000 f\n70001 g\n").unwrap();
+        let [root, author, uploads] = [owner("root"), owner("1000"), Owner::uploads()];
+        let steps = [
+            ("f", &author, 70_000, false),
+            ("f", &root, 70_002, true),
+            ("g", &root, 70_001, false),
+            ("f", &uploads, 70_003, true),
+            ("f", &root, 70_002, true),
+            ("f", &author, 70_000, false),
+        ];
+        for _ in 0..2 {
+            let mut uids = Uids::open(&path).unwrap();
+            for (function, owner, uid, apart) in steps {
+                let id = FunctionId(if function == "f" { 1 } else { 2 });
+                let assigned = uids.assign(&name(function), Some(owner), RANGE, 0).unwrap();
+                assert_eq!(assigned, Assigned { id, uid, apart }, "{function} of {owner}");
+            }
+            assert!(uids.has(&name("f"), 70_003) && !uids.has(&name("f"), 70_001));
+            let others: Vec<u32> = uids.others(&name("f"), 70_002).map(|(uid, ..)| uid).collect();
+            assert_eq!(others, [70_000, 70_003]);
+            assert_eq!(uids.again(&name("f"), Some(70_003), RANGE).unwrap().uid, 70_003);
+            assert_eq!(uids.again(&name("f"), None, RANGE).unwrap().uid, 70_000);
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().map(|line| line.split_once(" #").map_or(line, |(line, _)| line)).collect();
+        let expected =
+            ["70000 f", "70001 g", "= 70000 f @1000", "70002 f ~root", "= 70001 g @root", "70003 f ~uploads"];
+        assert_eq!(lines, expected, "what is known is not written again");
+        assert_eq!(Owner::of(&BTreeSet::from([1001, 1000])).to_string(), "uid 1000+1001");
     }
 
     #[test]
     fn numbers_stay_and_a_torn_line_is_forgotten() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("uids");
-        let (a, b) = (FunctionName::new("a").unwrap(), FunctionName::new("ops/b").unwrap());
+        let (a, b) = (name("a"), name("ops/b"));
+        let assigned = |id, uid| Assigned { id: FunctionId(id), uid, apart: false };
         let mut uids = Uids::open(&path).unwrap();
-        assert_eq!(uids.assign(&a, Some((70, 71)), 0).unwrap(), (FunctionId(1), 70));
+        assert_eq!(uids.assign(&a, None, Some((70, 71)), 0).unwrap(), assigned(1, 70));
         assert!(Uids::open(&path).unwrap_err().contains("another fnd-spawner"));
         drop(uids);
         std::fs::write(&path, "70 a\n71 op").unwrap();
         let mut uids = Uids::open(&path).unwrap();
-        assert_eq!(uids.assign(&b, Some((70, 71)), 0).unwrap(), (FunctionId(2), 71));
-        assert_eq!(uids.assign(&a, Some((70, 71)), 0).unwrap(), (FunctionId(1), 70));
-        let full = uids.assign(&FunctionName::new("c").unwrap(), Some((70, 71)), 0).unwrap_err();
+        assert_eq!(uids.assign(&b, None, Some((70, 71)), 0).unwrap(), assigned(2, 71));
+        assert_eq!(uids.assign(&a, None, Some((70, 71)), 0).unwrap(), assigned(1, 70));
+        let full = uids.assign(&name("c"), None, Some((70, 71)), 0).unwrap_err();
         assert!(full.contains("no uid is left"), "{full}");
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text, format!("70 a\n71 ops/b {}\n", sum("71 ops/b")), "old lines stay as they are");
         assert_eq!(uids.get(FunctionId(0)), None);
-        drop(uids);
-        std::fs::write(&path, "x a\n").unwrap();
-        assert!(Uids::open(&path).unwrap_err().contains("line 1 of"));
     }
 }

@@ -5,10 +5,10 @@ mod common;
 
 use common::{Harness, Options, Outcome, is_root, privileged, root, until};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Install, Installed, Reply, Request, Spawn, Sweep};
+use fnd_wire::frame::{AdoptionRecord, Install, Installed, Reply, Request, Spawn, Sweep};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::fs::{self, File, Permissions};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
 use std::path::Path;
 use std::process::Command;
@@ -422,6 +422,18 @@ fn lingering() -> (OwnedFd, std::net::TcpStream) {
     (socket.into(), peer)
 }
 
+/// A connection in which a descriptor waits that nobody receives.
+fn connection_with(descriptor: OwnedFd) -> OwnedFd {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [descriptor.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    sendmsg(&ours, &[std::io::IoSlice::new(b"x")], &mut control, SendFlags::empty()).unwrap();
+    theirs.into()
+}
+
 #[test]
 fn closing_what_fnd_passed_does_not_hold_up_the_loop() {
     let mut harness = Harness::with(&Options { listen: true, ..Options::default() });
@@ -431,9 +443,20 @@ fn closing_what_fnd_passed_does_not_hold_up_the_loop() {
     let go_on = || signal(spawner, rustix::process::Signal::CONT);
     // The spawner is stopped until the copy here is closed, so that it has the last one. The frames may have no
     // descriptor.
-    for request in [Request::Term(WorkerId(1 << 40)), Request::Reload] {
-        let (socket, peer) = lingering();
+    let record = || AdoptionRecord { worker: WorkerId(1 << 40), record: Bytes::default() };
+    let cases = [
+        (Request::Term(WorkerId(1 << 40)), false),
+        (Request::Reload, false),
+        // A connection may be passed, and such a socket may wait in it.
+        (Request::Term(WorkerId(1 << 40)), true),
+        (Request::AdoptionRecord(record()), true),
+    ];
+    for (request, is_inside) in cases {
+        let (mut socket, peer) = lingering();
         peers.push(peer);
+        if is_inside {
+            socket = connection_with(socket);
+        }
         stop();
         harness.send(&request, vec![socket]);
         go_on();
@@ -538,6 +561,51 @@ fn a_lost_uid_table_gives_no_home_to_a_stranger() {
     let mut uid = |name: &str| installed(&mut harness, install(0, name, &format!("{name}.sh"), None, false)).uid;
     let uids = [uid("new"), uid("kept"), uid("ops/tool"), uid("named")];
     assert_eq!(uids.map(|uid| uid - harness.users.first()), [13, 3, 9, 14]);
+}
+
+/// The attack: the author plants files in the home, in the cache and in the `TMPDIR` of a retry, and the file is given to
+/// root afterwards.
+#[test]
+fn code_of_another_owner_finds_nothing_that_the_one_before_has_left() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let text = "cd $HOME; ls -A . $TMPDIR $CACHE_DIRECTORY; id -u; touch $HOME/planted $TMPDIR/planted $CACHE_DIRECTORY/planted";
+    let file = harness.write("f.sh", text);
+    let own = |uid: u32| lchown(&file, Some(uid), Some(uid)).unwrap();
+    let request = || install(0, "f", "f.sh", None, false);
+    let runs = |harness: &mut Harness, installed: &Installed| {
+        let (worker, number) = harness.order_in(installed, InvocationId(7), (None, None), &[]);
+        let run = harness.finish(worker, number);
+        assert_eq!(run.stderr, "");
+        run.stdout.matches("planted").count()
+    };
+    own(12_001);
+    let author = installed(&mut harness, request());
+    assert_eq!(runs(&mut harness, &author), 0);
+    assert_eq!(runs(&mut harness, &author), 3, "it finds its own files");
+    own(0);
+    let root = installed(&mut harness, request());
+    assert_eq!((root.id, root.uid != author.uid, root.version != author.version), (author.id, true, true));
+    let warning = root.warnings.first().expect("it says so");
+    assert!(warning.message.contains("belong to root and belonged to uid 12001 before"), "{}", warning.message);
+    assert!(warning.help.contains(&format!("fndctl home f --take {}", author.uid)), "{}", warning.help);
+    assert_eq!(runs(&mut harness, &root), 0, "nothing of the author's is there");
+    // The version before goes on as the user that it had, until root's serves.
+    assert_eq!(runs(&mut harness, &author), 2, "its `TMPDIR` was root's meanwhile");
+    let home = harness.path(&format!("state/home/f~{}", root.uid));
+    assert_eq!(fs::metadata(home).unwrap().uid(), root.uid);
+    let aside = || fs::read_dir(harness.path("state/tmp/f")).unwrap().flatten();
+    until("what the others have left is removed", || {
+        !aside().any(|entry| entry.file_name().to_string_lossy().starts_with("others-"))
+    });
+    own(12_001);
+    assert_eq!(installed(&mut harness, request()).version, author.version, "each owner has its own again");
+    own(12_002);
+    let third = installed(&mut harness, request());
+    assert!(![author.uid, root.uid].contains(&third.uid) && third.warnings.len() == 2, "{:?}", third.warnings);
+    assert_eq!(harness.release(&author, InvocationId(7)), Reply::Done);
 }
 
 #[test]

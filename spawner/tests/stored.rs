@@ -114,11 +114,14 @@ fn a_copy_is_trusted_as_its_source_was_and_asks_for_no_user_that_the_file_gave_u
     let before = fs::read(&origin).unwrap();
     assert_eq!(again(&mut harness, "f", &strangers).version, strangers.version);
     assert_eq!(fs::read(&origin).unwrap(), before);
-    // The same files, now root's: the copy follows the files.
+    // The same files, now root's: another version, since code of root gets nothing that a stranger's code has left.
     std::os::unix::fs::chown(harness.path("functions/f.sh"), Some(0), None).unwrap();
     let Outcome::Installed(roots) = harness.try_install("f.sh", Some("f.toml")) else { panic!() };
-    assert_eq!(roots.version, strangers.version);
-    assert_ne!(fs::read(&origin).unwrap(), before);
+    assert_eq!((roots.version == strangers.version, roots.load_key), (false, strangers.load_key));
+    assert_eq!(fs::read(&origin).unwrap(), before);
+    let kept = again(&mut harness, "f", &roots);
+    assert_eq!((kept.version, kept.uid), (roots.version, roots.uid), "a copy has the user that it had");
+    assert!(refused(&mut harness, "f", &strangers.version).contains("belongs to somebody else now"));
 
     // A copy of the stranger's files is no copy of root's.
     harness.write("s.sh", "echo");

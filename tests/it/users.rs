@@ -1,7 +1,9 @@
 //! Two instances of fnd on one machine never have the same users.
 
 use fnd_tests::users::Users;
-use fnd_tests::{Fnd, require};
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, require, wait_until};
+use std::fs;
 
 #[test]
 fn an_instance_whose_users_another_one_has_does_not_start() {
@@ -29,4 +31,64 @@ fn an_instance_whose_users_another_one_has_does_not_start() {
     one.crash();
     two.launch();
     two.finish();
+}
+
+/// What an author has planted in a home does not run with root's rights after `chown root`, and root decides who gets it.
+#[test]
+fn a_file_of_another_owner_has_an_empty_home_until_root_hands_the_one_before_over() {
+    require!(root);
+    let fnd = Fnd::start();
+    let file = fnd.path("functions/keys.sh");
+    let code =
+        "# /// fnd\n# on_load = false\n# ///\nls -A $HOME; touch $HOME/planted; id -u >&2; echo $PYTHONNOUSERSITE\n";
+    fnd.drop_file("keys.sh", code);
+    std::os::unix::fs::lchown(&file, Some(12_001), None).unwrap();
+    fnd.ctl(&["reload"]).expect_code(0);
+    let uid = || fnd.ctl(&["show", "keys", "-o", "json"]).expect_code(0).json()["uid"].as_u64();
+    fnd.wait_ready("keys");
+    assert_eq!(fnd.run("keys", "").0.text().trim(), "1");
+    assert_eq!(fnd.run("keys", "").0.text().trim(), "planted\n1");
+    let author = uid().unwrap();
+    let problem = || {
+        fnd.status()
+            .problems
+            .into_iter()
+            .find(|problem| problem.contains("is set aside"))
+    };
+    assert_eq!(problem(), None);
+    std::os::unix::fs::lchown(&file, Some(0), None).unwrap();
+    fnd.ctl(&["reload"]).expect_code(0);
+    wait_until("root's version to serve", PATIENCE, || {
+        (uid() != Some(author)).then_some(())
+    });
+    assert_eq!(
+        fnd.run("keys", "").0.text().trim(),
+        "1",
+        "root's code finds nothing of the author's"
+    );
+    let said = problem().expect("status says so");
+    assert!(said.contains(&format!("fndctl home keys --take {author}")), "{said}");
+    let homes = fnd.ctl(&["home", "keys", "-o", "json"]).expect_code(0).json();
+    let owners: Vec<_> = homes["homes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|home| home["owner"].clone())
+        .collect();
+    assert_eq!(owners, ["12001", "root"]);
+    let take = ["home", "keys", "--take", &author.to_string()];
+    let refused = fnd.ctl(&take).expect_code(1);
+    assert!(
+        refused.stderr.contains("both homes have `planted`"),
+        "{}",
+        refused.stderr
+    );
+    fs::rename(
+        fnd.path("state/home/keys/planted"),
+        fnd.path("state/home/keys/looked-at"),
+    )
+    .unwrap();
+    fnd.ctl(&take).expect_code(0);
+    assert_eq!(fnd.run("keys", "").0.text().trim(), "looked-at\nplanted\n1");
+    fnd.finish();
 }

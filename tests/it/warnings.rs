@@ -126,6 +126,7 @@ fn made_by(kind: Warning) -> Made {
         Warning::NoFunction => Made::Files(&[("notes.md", "# notes\n")], "notes.md"),
         Warning::UnknownRuntime => Made::Configured("names the runtime `klingon`, which does not exist"),
         Warning::NotOperated => Made::Elsewhere("authors: it needs files of another user"),
+        Warning::HomeSetAside => Made::Elsewhere("users: it needs files that get another owner"),
         Warning::NotEnforced => Made::Elsewhere("units: it needs a machine that cannot enforce a limit"),
         Warning::Shadowed => Made::Elsewhere("deploy: it needs a second functions directory"),
         Warning::OtherVersion => Made::Elsewhere("validate::a_version_that_is_not_the_installed_one"),

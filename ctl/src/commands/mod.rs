@@ -10,6 +10,7 @@
 //! - `build`: the dependencies of a function
 //! - `releases`, `canary`, `diff`: the releases of a function
 //! - `deploy`, `remove`: uploaded functions
+//! - `home`: the homes of a function, one for each owner of its files
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
 //! - `kubeless`: the command line of Kubeless
 //! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
@@ -58,6 +59,7 @@ mod examine;
 pub(crate) mod explain;
 mod filter;
 pub(crate) mod history;
+pub(crate) mod home;
 pub(crate) mod import;
 mod interpreters;
 pub(crate) mod invoke;

@@ -4,6 +4,7 @@ use super::State;
 use crate::report::problems::{Problem, of_forgetting};
 use crate::workers::silence::start_problems;
 use fnd_core::report::ReportEvent;
+use fnd_manifest::warning::Warning;
 
 impl State {
     /// Returns an error if fnd cannot run functions.
@@ -90,6 +91,18 @@ impl State {
             };
             let text = format!("the {code} `{name}` is not read: {why}; {follows}; then `fndctl reload`");
             Problem::about(code, name, text)
+        }));
+        let installed = self.functions.registry.iter();
+        problems.extend(installed.flat_map(|(name, function)| {
+            let aside = function
+                .findings
+                .diagnostics
+                .iter()
+                .filter(|warning| warning.kind() == Some(Warning::HomeSetAside));
+            aside.map(|warning| {
+                let text = format!("`{name}`: {}", warning.line());
+                Problem::about("home-set-aside", text.clone(), text)
+            })
         }));
         problems.extend(self.watchers.problems().map(|(function, problem)| {
             let text = format!("`{function}`: {problem}");

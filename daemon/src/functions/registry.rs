@@ -8,7 +8,7 @@ use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::function::Manifest;
 use fnd_manifest::judge::{Origin, Verdict};
 use fnd_manifest::warning::{Shown, Warning};
-use fnd_wire::frame::{Installed, Problem, Refused};
+use fnd_wire::frame::{Installed, Problem, Refused, SET_ASIDE};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
 use fnd_wire::plan::{is_builder, is_own};
 use fnd_wire::units;
@@ -323,10 +323,16 @@ impl Registry {
     ) -> Option<&Serving> {
         let interpreters = self.alike.interpreters.share(verdict.interpreters.clone());
         let mut diagnostics = verdict.diagnostics.clone();
-        // The spawner warns of nothing else.
-        let limits = installed.warnings.iter().cloned();
-        diagnostics.extend(limits.map(|problem| {
-            let warning = Diagnostic::warning(Warning::NotEnforced, problem.message);
+        // The spawner warns of homes and of limits only.
+        let warnings = installed.warnings.iter().cloned();
+        diagnostics.extend(warnings.map(|problem| {
+            let is_home = problem.message.contains(SET_ASIDE);
+            let kind = if is_home {
+                Warning::HomeSetAside
+            } else {
+                Warning::NotEnforced
+            };
+            let warning = Diagnostic::warning(kind, problem.message);
             warning.in_file(&problem.file).with_help(problem.help)
         }));
         let serving = Box::new(self.version(installed, &verdict)?);

@@ -30,6 +30,7 @@ pub(crate) const CODES: &[&str] = &[
     "history-incomplete",
     "history-lost",
     "history-set-aside",
+    "home-set-aside",
     "hook-cycle",
     "http-listener",
     "metrics",

@@ -19,23 +19,25 @@ pub use large::{read_report, write_report};
 use crate::credentials::Gathered;
 use crate::facts::Facts;
 use crate::grants::{self, Stamps};
-use crate::places::Places;
+use crate::places::{self, Places};
 use crate::policy::{Interpreter, problem};
 use crate::source::{Kind, Opened, Sources};
 use crate::trees;
+use crate::uids::Owner;
 use fnd_wire::archive::{BYTES_MAX, Format};
 use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::{Install, Origin, Problem, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming;
 use fnd_wire::plan::{
-    Build, CHECK, CODE_MAX, COMPLETE, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan, TREE_SIZE, trust_of_builder,
+    Build, CHECK, CODE_MAX, COMPLETE, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan, TREE_SIZE, is_own,
+    trust_of_builder,
 };
 use fnd_wire::sandbox::Sandbox;
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::RawFd;
@@ -132,6 +134,10 @@ pub struct Snapshot {
     pub trusted: bool,
     /// Owner of the code file or directory.
     pub owner: u32,
+    /// The users other than root who own some of the files.
+    authors: BTreeSet<u32>,
+    /// Its user, if the home of that user has the uid in its name; known when it is installed.
+    pub apart: Cell<Option<u32>>,
     /// Path of the source, for people.
     pub shown: String,
     /// The state of manifest and code file when they were read.
@@ -178,6 +184,8 @@ impl Snapshot {
             install,
             trusted: true,
             owner: 0,
+            authors: BTreeSet::new(),
+            apart: Cell::new(None),
             shown: String::new(),
             stamps: Stamps::new(),
             purpose: Purpose::Install,
@@ -204,10 +212,10 @@ impl Snapshot {
     /// The mistake in the request or in the manifest.
     pub fn new(request: u32, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
         let stored = (install.directory == STORED).then(|| stored::version(install, sources, &staging)).transpose()?;
-        let mut stamps = Stamps::new();
+        let (mut stamps, mut authors) = (Stamps::new(), BTreeSet::new());
         let manifest = match &stored {
             Some((_, origin)) => origin.manifest.clone(),
-            None => reading::manifest(install, sources, &mut stamps)?,
+            None => reading::manifest(install, sources, &mut stamps, &mut authors)?,
         };
         let stored_source = stored.as_ref().and_then(|(sources, _)| trees::linked(sources.dirs.first()?, "source"));
         let origin = stored.as_ref().map(|(_, origin)| origin);
@@ -222,7 +230,8 @@ impl Snapshot {
             (snapshot.trusted, snapshot.owner, snapshot.shown) = (origin.trusted, origin.owner, origin.shown.clone());
         }
         snapshot.pending = VecDeque::from([(String::new(), kind)]);
-        (snapshot.stamps, snapshot.manifest) = (stamps, manifest);
+        (snapshot.stamps, snapshot.manifest, snapshot.authors) = (stamps, manifest, authors);
+        snapshot.apart.set(stored.as_ref().and_then(|(sources, _)| places::user_of(sources.dirs.first()?)));
         (snapshot.source, snapshot.stored) = (stored_source, stored);
         Ok(snapshot)
     }
@@ -259,6 +268,21 @@ impl Snapshot {
         (snapshot.trusted, snapshot.owner, snapshot.shown) = (self.trusted, self.owner, self.shown.clone());
         snapshot.files = files;
         Ok(snapshot)
+    }
+
+    /// Returns who owns the files: what their code leaves in a home is for code of the same owner only. None: the function
+    /// is one of fnd's own.
+    pub fn owner(&self, sources: &Sources) -> Option<Owner> {
+        if is_own(self.install.function.as_str()) {
+            return None;
+        }
+        let is_upload = sources.dirs.get(usize::from(self.install.directory)) == Some(&sources.uploads);
+        Some(match &self.stored {
+            _ if is_upload => Owner::uploads(),
+            Some((_, origin)) if !origin.trusted => Owner::of(&BTreeSet::from([origin.owner])),
+            Some(_) => Owner::of(&BTreeSet::new()),
+            None => Owner::of(&self.authors),
+        })
     }
 
     /// Returns whether part of the function is in the staging directory; storing and removing it may then take long.

@@ -34,6 +34,9 @@ impl Snapshot {
             let Some((relative, kind)) = self.pending.pop_front() else { break };
             let opened = self.open(sources, &relative, kind)?;
             self.trusted &= opened.trusted;
+            if !opened.trusted && self.stored.is_none() {
+                self.authors.insert(opened.meta.uid());
+            }
             if relative.is_empty() && self.stored.is_none() {
                 (self.owner, self.shown) = (opened.meta.uid(), opened.shown.clone());
             }
@@ -154,11 +157,15 @@ pub(super) fn manifest(
     install: &Install,
     sources: &Sources,
     stamps: &mut Stamps,
+    authors: &mut BTreeSet<u32>,
 ) -> Result<Option<JudgedFile>, Problem> {
     let own = install.directory_form.then(|| format!("{}/function.toml", install.source));
     let Some(path) = sources.claim(install)?.or(own) else { return Ok(None) };
     let opened = sources.open(install.directory, &path, Kind::File)?;
     stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
+    if !opened.trusted {
+        authors.insert(opened.meta.uid());
+    }
     opened.judged(MANIFEST_MAX).map(Some)
 }
 

@@ -1,7 +1,6 @@
 //! Names a version by its hash, and copies code and plan to their place.
 
 use super::*;
-use crate::places;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -33,6 +32,8 @@ impl Snapshot {
         add(&mut digest, interpreter.real.as_bytes());
         interpreter.seal.iter().for_each(|part| add(&mut digest, &part.to_le_bytes()));
         gets.iter().flatten().for_each(|part| add(&mut digest, &part.0));
+        // The same content is another version for another owner: the copy is readable for its user only.
+        self.apart.get().iter().for_each(|uid| add(&mut digest, format!("user {uid}").as_bytes()));
         (Version(digest.finalize().into()), load_key)
     }
 
@@ -74,7 +75,8 @@ impl Snapshot {
         let plan = &planned.0;
         let dirs = places.of(&plan.function.file_form());
         let target = dirs.version(version);
-        let beside = [("plan", planned.to_wire()), ("origin", self.origin(plan).to_wire())];
+        let mut beside = vec![("plan", planned.to_wire()), ("origin", self.origin(plan).to_wire())];
+        beside.extend(self.apart.get().map(|uid| (places::USER, uid.to_string().into_bytes())));
         if !self.is_stored(&target, plan, group) {
             places::make(&dirs.versions, 0o711)
                 .or_else(|_| places.restore().and_then(|()| places::make(&dirs.versions, 0o711)))?;

@@ -56,7 +56,8 @@ impl Spawner {
         self.profile = if trusted { profile } else { Profile::Strict };
         self.policy = Some(policy);
         self.configured = true;
-        let read = SettingsRead { document, problems: Vec::new(), applied: true };
+        let problems = self.uids.damaged.clone().into_iter().collect();
+        let read = SettingsRead { document, problems, applied: true };
         self.reply(request, &Reply::Settings(read), Vec::new());
         match refused {
             Some(refused) => self.reply(request, &Reply::Settings(refused), Vec::new()),

@@ -23,6 +23,7 @@ use crate::args::{Args, SocketSource};
 use crate::build_homes::BuildHomes;
 use crate::cgroup::{self, Tree};
 use crate::clock::{self, now};
+use crate::closing;
 use crate::facts::Facts;
 use crate::grants::Grants;
 use crate::install::{self, Progress, Snapshot};
@@ -164,6 +165,7 @@ impl Spawner {
         let host = Host {
             fnd: fnd.clone(),
             places,
+            functions: args.functions.clone(),
             tree,
             containment,
             own_ipc: crate::contain::own_ipc(),
@@ -267,6 +269,7 @@ impl Spawner {
             self.workers.enforce(now, if self.connection.is_some() { FNDS_TURN } else { Duration::ZERO });
             self.answer_hello();
             self.judge_some();
+            self.helpers.close(closing::dropped());
             if self.sync_at.is_some_and(|at| now >= at) {
                 self.sync_at = None;
                 self.sync();

@@ -1,6 +1,7 @@
 //! Talks with fnd: connections, requests, replies.
 
 use super::*;
+use crate::closing::Connection;
 use crate::install::Purpose;
 use crate::trees;
 use fnd_wire::frame::SealIn;
@@ -102,7 +103,12 @@ impl Spawner {
         VecDeque::new()
     }
 
-    fn request(&mut self, number: u32, request: Request, mut descriptors: VecDeque<OwnedFd>) {
+    fn request(&mut self, number: u32, request: Request, descriptors: VecDeque<OwnedFd>) {
+        let (connections, descriptors): (VecDeque<_>, VecDeque<_>) =
+            descriptors.into_iter().partition(Passed::is_connection);
+        // Also those that nobody uses are closed elsewhere.
+        let connections: Vec<Connection> = connections.into_iter().map(Connection::from).collect();
+        let mut connections = connections.into_iter();
         if !self.welcomed && !matches!(request, Request::Hello(_)) {
             return self.failed(number, "the first request must be Hello".to_owned());
         }
@@ -164,8 +170,7 @@ impl Spawner {
             Request::Ping => {}
             Request::Secret(asked) => return self.secret(number, &asked),
             Request::AdoptionRecord(record) => {
-                let connection = descriptors.pop_front().filter(Passed::is_connection);
-                self.workers.set_record(record, connection);
+                self.workers.set_record(record, connections.next());
             }
             Request::Kill(worker) => self.workers.signal(worker, rustix::process::Signal::KILL),
         }

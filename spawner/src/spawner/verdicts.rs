@@ -3,7 +3,9 @@
 use super::*;
 use crate::credentials::Gathered;
 use crate::grants::{Claimed, Rights};
+use crate::homes;
 use crate::install::{Planned, Purpose, Work};
+use crate::uids::Assigned;
 use fnd_wire::frame::InstalledWithTree;
 use fnd_wire::plan::{
     Credentials, FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, Plan, is_builder,
@@ -380,14 +382,24 @@ impl Spawner {
             return Err(one(message, "remove the setting from `[sandbox]` of the manifest, or use another machine"));
         }
         let tools: Vec<_> = host.tools(facts).collect();
-        policy::visible((&sandbox, &tools, facts), shown, &interpreter).map_err(|problem| vec![problem])?;
+        let code: Vec<_> = host.functions.iter().filter_map(|dir| facts.real(dir).ok()).collect();
+        policy::visible((&sandbox, [&tools, &code], facts), shown, &interpreter).map_err(|problem| vec![problem])?;
         let range = host.myself.root().then_some(policy.uid_range);
-        let assigned = self.uids.assign(function, range, host.myself.uid);
-        let (id, uid) = assigned.map_err(|why| one(why, "check `[users]` in fnd.toml"))?;
+        let owner = snapshot.owner(&self.sources);
+        let again =
+            snapshot.is_stored_version().then(|| self.uids.again(function, snapshot.apart.get(), range)).flatten();
+        let assigned = again.map_or_else(|| self.uids.assign(function, owner.as_ref(), range, host.myself.uid), Ok);
+        let Assigned { id, uid, apart } = assigned.map_err(|why| one(why, "check `[users]` in fnd.toml"))?;
+        snapshot.apart.set(apart.then_some(uid));
+        let dirs = host.places.of_user(&function.file_form(), snapshot.apart.get());
+        if range.is_some() {
+            warnings.extend(homes::set_aside((function, uid), owner.as_ref(), (&self.uids, &host.places), shown));
+            host.forget_names(function, self.uids.others(function, uid).map(|(other, ..)| other));
+        }
         let granted = policy::identity(&plan, uid, policy, snapshot.trusted, &host.myself);
         let (identity, _) =
             granted.map_err(|why| one(why, "remove `user` and `groups` from the manifest, or allow them"))?;
-        drop(host.name(&plan, uid)); // so that people can use it before the first start
+        drop(host.name(&plan, uid, &dirs.home)); // so that people can use it before the first start
         let (version, load_key) = snapshot.versions(&plan.runtime, &interpreter, [secrets, tree]);
         // The stored plan holds only the chosen interpreter, by the path that is executed.
         plan.interpreters = Some(interpreter.given.clone()).filter(|given| !given.is_empty()).into_iter().collect();

@@ -27,7 +27,7 @@ pub(super) struct Handover {
     pub(super) ends: Vec<OwnedFd>,
     /// fnd's end of a handler's socket, or the socket at which the handler's worker connects. Unread data in it is lost
     /// when the spawner ends; the calls concerned are then interrupted.
-    pub(super) channel: Option<OwnedFd>,
+    pub(super) channel: Option<Connection>,
     /// When the start was ordered.
     pub(super) began: Duration,
     /// When the worker's time is up.
@@ -69,7 +69,7 @@ impl Workers {
     }
 
     /// Replaces a worker's adoption record, and its socket by the connection that fnd accepted there.
-    pub fn set_record(&mut self, AdoptionRecord { worker, record }: AdoptionRecord, connection: Option<OwnedFd>) {
+    pub fn set_record(&mut self, AdoptionRecord { worker, record }: AdoptionRecord, connection: Option<Connection>) {
         let before = self.workers.get(&worker.0).map_or(0, |worker| worker.handover.record.0.len());
         let fits = record.0.len() <= RECORD_MAX && self.records_len() - before + record.0.len() <= RECORDS_MAX;
         if let Some(worker) = self.workers.get_mut(&worker.0).filter(|_| fits) {
@@ -238,7 +238,7 @@ impl Worker {
             .ends
             .iter()
             .chain(kill)
-            .chain(&self.handover.channel)
+            .chain(self.handover.channel.as_ref().and_then(Connection::descriptor))
             .map(OwnedFd::try_clone)
             .collect::<io::Result<_>>()
             .unwrap_or_default()

@@ -27,6 +27,7 @@ mod view;
 use crate::cgroup::{self, Counters, Group, Leaf, Tree};
 use crate::clock::now;
 use crate::clone::{self, Child, Exec};
+use crate::closing::Connection;
 use crate::contain::Report;
 use crate::credentials::{self, Gathered};
 use crate::environment;
@@ -37,7 +38,7 @@ use crate::launcher::{self, Answer, Order, Spec};
 use crate::log::Failed as _;
 use crate::names::Names;
 use crate::passed::Passed;
-use crate::places::{FunctionPlaces, Places};
+use crate::places::{self, FunctionPlaces, Places};
 use crate::policy::{self, Myself};
 use crate::poller::{NUMBER_MAX, Poller, Token};
 use crate::protocol::{Channel, Frame};
@@ -86,6 +87,8 @@ pub struct Host {
     pub fnd: PathBuf,
     /// Directories.
     pub places: Places,
+    /// The functions directories.
+    pub functions: Vec<PathBuf>,
     /// cgroups, if they can be used.
     pub tree: Option<Tree>,
     /// How process trees are contained.
@@ -112,9 +115,16 @@ pub struct Host {
 
 impl Host {
     /// Returns the name on the machine of the user that a plan gets, if this is the function's own user.
-    pub fn name(&self, plan: &Plan, uid: u32) -> Option<String> {
+    pub fn name(&self, plan: &Plan, uid: u32, home: &Path) -> Option<String> {
         let names = self.names.as_ref().filter(|_| plan.user == User::Own)?;
-        names.give(&plan.function, uid, &self.places.of(&plan.function.file_form()).home)
+        names.give(&plan.function, uid, home)
+    }
+
+    /// Removes the names of the users that a function had before: its name on the machine is that of its newest user.
+    pub fn forget_names(&self, function: &FunctionName, users: impl Iterator<Item = u32>) {
+        if let Some(names) = &self.names {
+            users.for_each(|uid| names.remove(function, uid));
+        }
     }
 
     /// Returns the directories that every function sees: those of runtimes, and `interpreters` beside each of them.

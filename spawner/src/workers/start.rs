@@ -54,8 +54,10 @@ impl Workers {
             if wanted { descriptors.pop_front().filter(fits).map(Some).ok_or(missing) } else { Ok(None) }
         };
         let (input, previous) = (take(spawn.input, true)?, take(spawn.previous, false)?);
-        let who = (spawn.function, uid, name);
-        let dirs = self.host.places.of(&name.file_form());
+        let apart = user_of(&self.host.places, uids, name, &spawn.version)?;
+        let uid = apart.unwrap_or(uid);
+        let who = (spawn.function, (uid, apart), name);
+        let dirs = self.host.places.of_user(&name.file_form(), apart);
         let are_there = dirs.are_there();
         if !are_there {
             self.retire(spawn.function, None); // the sandbox of a launcher shows the directories that are gone
@@ -84,6 +86,7 @@ impl Workers {
             let made = if are_there { Ok(()) } else { self.host.places.prepare_again(&dirs, owner) };
             let made = made.and_then(|()| dirs.for_attempt(spawn.invocation, id, owner, result));
             let files = made.tried("create the attempt's files")?;
+            self.sockets.extend(files.others.clone()); // both are emptied with the rights of their owner, and removed
             if let Some(previous) = previous {
                 let path = files
                     .give_previous(previous, launcher.plan.limits.result, owner)
@@ -153,7 +156,8 @@ impl Workers {
         let (ends, channel, ready, aside) = sent?;
         let began = now();
         let until = (spawn.lasts_ms > 0).then(|| began + Duration::from_millis(spawn.lasts_ms));
-        let handover = Handover { channel, ..Handover::new(spawn.record, ends, (began, until)) };
+        let handover =
+            Handover { channel: channel.map(Connection::from), ..Handover::new(spawn.record, ends, (began, until)) };
         let stage = Stage::Starting { request };
         let given = self.given.get(&(spawn.function, spawn.version)).filter(|_| !watch);
         let masks = given.map(|given| given.head.masks.clone()).unwrap_or_default();
@@ -205,14 +209,14 @@ impl Workers {
 
     pub(super) fn launch(
         &mut self,
-        who: (FunctionId, u32, &FunctionName),
+        who: (FunctionId, (u32, Option<u32>), &FunctionName),
         (version, watch): (Version, bool),
         (policy, grants): (&Policy, &Grants),
         poller: &Poller,
     ) -> Result<u64, NoStart> {
-        let (function, uid, name) = who;
+        let (function, (uid, apart), name) = who;
         let file_form = name.file_form();
-        let dirs = self.host.places.of(&file_form);
+        let dirs = self.host.places.of_user(&file_form, apart);
         let dir = dirs.version(&version);
         let bytes = fs::read(dir.join("plan")).tried(&format!("read the installed version {version}"))?;
         let read = Planned::from_wire(&bytes).failed(&format!("read the plan of version {version}"))?;
@@ -226,7 +230,7 @@ impl Workers {
         // The manifest's owner was checked when the version was installed; the rest may have changed since.
         grants.check(&plan)?;
         let (identity, user) = policy::identity(&plan, uid, policy, true, &self.host.myself)?;
-        let user = self.host.name(&plan, uid).unwrap_or(user);
+        let user = self.host.name(&plan, uid, &dirs.home).unwrap_or(user);
         self.host.places.prepare_again(&dirs, identity.as_ref()).tried("create the function's directories")?;
         // As much as for /tmp; what a run writes to `FND_RESULT` lies there, too.
         let size = sandbox.tmp.saturating_add(plan.limits.result.saturating_mul(2));
@@ -311,6 +315,17 @@ impl Workers {
         }
         active.group = Some(group);
         Ok(active)
+    }
+}
+
+/// Returns the user of a version, if the home of that user has the uid in its name.
+///
+/// # Errors
+/// If the table of users lost that user.
+fn user_of(places: &Places, uids: &Uids, name: &FunctionName, version: &Version) -> Result<Option<u32>, String> {
+    match places::user_of(&places.of(&name.file_form()).version(version)) {
+        Some(uid) if !uids.has(name, uid) => Err(format!("its uid {uid} is not in the uid table; reload fnd")),
+        user => Ok(user),
     }
 }
 

@@ -28,12 +28,33 @@ impl Host {
         let identity = identity.unwrap_or(&own);
         Some(View {
             root: self.places.root(),
-            own: vec![self.places.state.clone(), self.places.run.clone()],
+            own: unseen([&self.places.state, &self.places.run], &self.functions),
             runs: Some(dirs.tmp.clone()).filter(|_| self.private_mounts),
             shown: read.chain(write.into_iter().map(|path| (path, Use::Write))).collect(),
             accounts: Accounts::of(sandbox.profile, user, identity, &plan.groups, &dirs.home),
             sandbox,
             given: None,
         })
+    }
+}
+
+/// Returns the directories that no function sees: fnd's own, and those with the code of all functions. A function's own code is
+/// a copy elsewhere.
+fn unseen(own: [&PathBuf; 2], functions: &[PathBuf]) -> Vec<PathBuf> {
+    let functions = functions.iter().filter_map(|dir| fs::canonicalize(dir).ok());
+    // Without the root directory nothing would be there.
+    own.into_iter().cloned().chain(functions.filter(|dir| dir.parent().is_some())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directories_of_functions_are_hidden_wherever_they_are() {
+        let [state, run] = ["/var/lib/fnd", "/run/fnd"].map(PathBuf::from);
+        let functions = ["/usr/lib/../lib", "/", "/nowhere"].map(PathBuf::from);
+        let lib = fs::canonicalize("/usr/lib").unwrap();
+        assert_eq!(unseen([&state, &run], &functions), [state.clone(), run.clone(), lib]);
     }
 }

@@ -6,6 +6,9 @@ use super::*;
 pub const SECRET_MAX: u64 = 64 * 1024;
 /// Largest file of `[http] tls` in bytes.
 pub const TLS_FILE_MAX: u64 = 1 << 20;
+/// Part of the warning in [`Installed::warnings`] that a function does not use a home that it has had before: its files belong to
+/// another owner now. A problem of the node says so, too.
+pub const SET_ASIDE: &str = "the home from before is set aside";
 /// Largest number of names in [`Swept`].
 pub const SWEPT_MAX: usize = 100;
 

@@ -1,7 +1,7 @@
 //! Names of variables: which ones functions have, and which ones fnd may set.
 
 /// Variables that every function has unless its runtime or manifest sets them, as templates.
-pub const ALWAYS: [(&str, &str); 14] = [
+pub const ALWAYS: [(&str, &str); 15] = [
     ("PATH", "/usr/local/bin:/usr/bin:/bin"),
     ("HOME", "{state}"),
     ("USER", "{user}"),
@@ -16,6 +16,8 @@ pub const ALWAYS: [(&str, &str); 14] = [
     ("SERVICE_BINDING_ROOT", "{bindings}"),
     ("FND_RESULT", "{result}"),
     ("SCRIPT", "{entry}"),
+    // Python would run what earlier code has left below HOME (`usercustomize.py`) before a program begins.
+    ("PYTHONNOUSERSITE", "1"),
 ];
 
 /// Variables that a handler's worker has in addition, with the names and meanings of Kubeless (`runtimes/PROTOCOL.md`).

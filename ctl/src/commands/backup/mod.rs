@@ -162,7 +162,7 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
         }
         archive.end_file()?;
     }
-    archive.add_if_there("home", &state.join("home"))?;
+    archive.add_homes("home", &state.join("home"))?;
     archive.add_if_there("uids", &state.join("spawner/uids"))?;
     let (entries, bytes, left_out) = archive.finish()?;
     Ok(BackupTaken {

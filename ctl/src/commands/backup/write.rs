@@ -2,8 +2,13 @@
 
 use super::failed;
 use crate::exit::{Exit, Failure};
+use rustix::fs::{CWD, Dir, Mode, OFlags, openat, readlinkat};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Write};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use tar::{Builder, EntryType, Header};
@@ -13,10 +18,33 @@ const PIECE: usize = 256 << 10;
 /// Archives consist of blocks of this many bytes.
 const BLOCK: u64 = 512;
 
+/// Most levels of directories, each with two descriptors.
+const DEPTH_MAX: u32 = 100;
+/// Longest name in the archive: `restore` could not open a longer one.
+const NAME_MAX: usize = 3_500;
+/// Most files that are named as left out; any number of them may be.
+const LEFT_OUT_MAX: usize = 1_000;
+/// A file of at least this size of which less than a quarter is on the disk is left out: `truncate -s 1T` costs its owner
+/// nothing, and would fill the disk of the backup.
+const SPARSE_MIN: u64 = 64 << 20;
+
+/// A file that was found.
+struct Found<'a> {
+    /// Its name in the archive.
+    name: &'a str,
+    path: &'a Path,
+    /// The user whose home it lies in, if it lies in one.
+    owner: Option<u32>,
+    /// How many more levels of directories are added.
+    depth: u32,
+}
+
 pub(super) struct Archive<W: Write> {
     builder: Builder<Counted<W>>,
     entries: u64,
     left_out: Vec<String>,
+    /// How many files were left out.
+    not_added: usize,
     /// Bytes of the current file that are not written yet.
     missing: u64,
     /// Bytes that fill the last block of the current file.
@@ -29,6 +57,7 @@ impl<W: Write> Archive<W> {
             builder: Builder::new(Counted { to, bytes: 0 }),
             entries: 0,
             left_out: Vec::new(),
+            not_added: 0,
             missing: 0,
             padding: 0,
         }
@@ -36,83 +65,176 @@ impl<W: Write> Archive<W> {
 
     /// Adds a file, or a directory with everything in it, if it is there.
     pub(super) fn add_if_there(&mut self, name: &str, path: &Path) -> Result<(), Failure> {
-        match std::fs::symlink_metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(failed("read", path, &error)),
-            Ok(about) => self.add(name, path, &about),
+        self.add_below(
+            CWD,
+            path.as_os_str(),
+            &Found {
+                name,
+                path,
+                owner: None,
+                depth: DEPTH_MAX,
+            },
+        )
+    }
+
+    /// Adds the homes of functions, if they are there. A function may change everything in its home at any time.
+    pub(super) fn add_homes(&mut self, name: &str, homes: &Path) -> Result<(), Failure> {
+        match std::fs::symlink_metadata(homes) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            about => self.header(
+                name,
+                EntryType::Directory,
+                0,
+                &about.map_err(|error| failed("read", homes, &error))?,
+            )?,
         }
+        for home in sorted(homes)? {
+            let (Some(text), path) = (home.to_str(), homes.join(&home)) else {
+                continue;
+            };
+            let Ok(about) = std::fs::symlink_metadata(&path) else {
+                continue;
+            };
+            let (name, owner) = (format!("{name}/{text}"), Some(about.uid()));
+            self.add_below(
+                CWD,
+                path.as_os_str(),
+                &Found {
+                    name: &name,
+                    path: &path,
+                    owner,
+                    depth: DEPTH_MAX,
+                },
+            )?;
+        }
+        Ok(())
     }
 
     /// Notes that the archive does not have a file.
     pub(super) fn leave_out(&mut self, path: &Path, why: &str) {
-        self.left_out.push(format!("left out: `{}` {why}", path.display()));
+        self.not_added += 1;
+        if self.left_out.len() < LEFT_OUT_MAX {
+            self.left_out.push(format!("left out: `{}` {why}", path.display()));
+        }
     }
 
-    fn add(&mut self, name: &str, path: &Path, about: &Metadata) -> Result<(), Failure> {
+    /// Adds what a directory has by a name. Every step opens one name of an open directory, and follows no link: so whoever
+    /// exchanges a directory of theirs for a link leads nowhere.
+    fn add_below(&mut self, directory: impl AsFd, name: &OsStr, found: &Found<'_>) -> Result<(), Failure> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(directory, name, flags, Mode::empty()) {
+            // A file that a function removed meanwhile is skipped.
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => self.unread(found, &errno.into()),
+            Ok(file) => self.add(&file.into(), found),
+        }
+    }
+
+    /// A file that cannot be read is left out: its owner could keep everybody from having a backup. Only a user who lacks the
+    /// right to read the files has to know that nothing is complete.
+    fn unread(&mut self, found: &Found<'_>, error: &io::Error) -> Result<(), Failure> {
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            return Err(failed("read", found.path, error));
+        }
+        self.leave_out(found.path, &format!("cannot be read: {error}"));
+        Ok(())
+    }
+
+    fn add(&mut self, file: &File, found: &Found<'_>) -> Result<(), Failure> {
+        let about = match file.metadata() {
+            Ok(about) => about,
+            Err(error) => return self.unread(found, &error),
+        };
         let kind = about.file_type();
-        if kind.is_dir() {
-            self.header(name, EntryType::Directory, 0, about)?;
-            let mut names = Vec::new();
-            for entry in std::fs::read_dir(path).map_err(|error| failed("read", path, &error))? {
-                names.push(entry.map_err(|error| failed("read", path, &error))?.file_name());
-            }
-            names.sort();
-            for below in names {
-                let Some(text) = below.to_str() else {
-                    self.left_out.push(format!(
-                        "left out: the name of `{}` is not UTF-8",
-                        path.join(&below).display()
-                    ));
-                    continue;
-                };
-                // A file that a function removed meanwhile is skipped.
-                self.add_if_there(&format!("{name}/{text}"), &path.join(text))?;
-            }
+        if found.name.len() > NAME_MAX {
+            self.leave_out(found.path, "has too long a path");
             return Ok(());
+        }
+        if kind.is_dir() {
+            return self.add_directory(file, &about, found);
         }
         if kind.is_symlink() {
-            let target = std::fs::read_link(path).map_err(|error| failed("read", path, &error))?;
-            let mut header = header(EntryType::Symlink, 0, about);
-            self.entries += 1;
-            return self
-                .builder
-                .append_link(&mut header, name, target)
-                .map_err(|error| unwritten(&error));
-        }
-        if !kind.is_file() {
-            let what = if kind.is_socket() {
-                "socket"
-            } else if kind.is_fifo() {
-                "pipe"
-            } else {
-                "device"
+            let target = match readlinkat(file, c"", Vec::new()) {
+                Ok(target) => target,
+                Err(errno) => return self.unread(found, &errno.into()),
             };
-            self.leave_out(path, &format!("is a {what}"));
+            let mut header = header(EntryType::Symlink, 0, &about);
+            self.entries += 1;
+            let target = OsStr::from_bytes(target.as_bytes());
+            let added = self.builder.append_link(&mut header, found.name, target);
+            return added.map_err(|error| unwritten(&error));
+        }
+        if let Some(why) = unfit(&about, found.owner) {
+            self.leave_out(found.path, &why);
             return Ok(());
         }
-        // A function may replace the file by a link or a pipe at any time: no link is followed, and the open does not
-        // wait.
-        let mut options = File::options();
-        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        let mut file = match options.read(true).custom_flags(flags).open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            opened => opened.map_err(|error| failed("read", path, &error))?,
+        // The file that was looked at, whatever its name means by now. A lease on it makes nobody wait.
+        let known = format!("/proc/self/fd/{}", file.as_raw_fd());
+        match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(known) {
+            Ok(opened) => self.add_file(opened, &about, found),
+            Err(error) => self.unread(found, &error),
+        }
+    }
+
+    fn add_directory(&mut self, directory: &File, about: &Metadata, found: &Found<'_>) -> Result<(), Failure> {
+        let Some(depth) = found.depth.checked_sub(1) else {
+            self.leave_out(found.path, &format!("lies more than {DEPTH_MAX} levels deep"));
+            return Ok(());
         };
-        let about = file.metadata().map_err(|error| failed("read", path, &error))?;
-        self.header(name, EntryType::Regular, about.len(), &about)?;
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let names = openat(directory, c".", flags, Mode::empty()).and_then(|opened| names(&opened));
+        let names = match names {
+            Ok(names) => names,
+            Err(errno) => return self.unread(found, &errno.into()),
+        };
+        self.header(found.name, EntryType::Directory, 0, about)?;
+        for below in names {
+            let path = found.path.join(&below);
+            let Some(text) = below.to_str() else {
+                self.leave_out(&path, "has a name that is not UTF-8");
+                continue;
+            };
+            let name = format!("{}/{text}", found.name);
+            self.add_below(
+                directory,
+                &below,
+                &Found {
+                    name: &name,
+                    path: &path,
+                    depth,
+                    ..*found
+                },
+            )?;
+        }
+        Ok(())
+    }
+
+    fn add_file(&mut self, mut file: File, about: &Metadata, found: &Found<'_>) -> Result<(), Failure> {
+        self.header(found.name, EntryType::Regular, about.len(), about)?;
         (self.missing, self.padding) = (about.len(), padding(about.len()));
         let mut bytes = vec![0; PIECE];
         while self.missing > 0 {
-            let count = file.read(&mut bytes).map_err(|error| failed("read", path, &error))?;
+            let count = match file.read(&mut bytes) {
+                Err(error) => {
+                    self.leave_out(
+                        found.path,
+                        &format!("cannot be read to its end, which is zeros now: {error}"),
+                    );
+                    0
+                }
+                Ok(count) => count,
+            };
             // A file that grows keeps its first length; one that shrinks is filled with zeros.
             let most = usize::try_from(self.missing).unwrap_or(usize::MAX).min(PIECE);
-            let count = if count == 0 {
+            if count == 0 {
                 bytes.fill(0);
-                most
-            } else {
-                count.min(most)
-            };
-            self.piece(&bytes[..count])?;
+                while self.missing > 0 {
+                    let most = usize::try_from(self.missing).unwrap_or(usize::MAX).min(PIECE);
+                    self.piece(&bytes[..most])?;
+                }
+                break;
+            }
+            self.piece(&bytes[..count.min(most)])?;
         }
         self.end_file()
     }
@@ -162,10 +284,63 @@ impl<W: Write> Archive<W> {
     }
 
     /// Ends the archive. Returns the number of entries, the bytes, and what was left out.
-    pub(super) fn finish(self) -> Result<(u64, u64, Vec<String>), Failure> {
+    pub(super) fn finish(mut self) -> Result<(u64, u64, Vec<String>), Failure> {
+        if let Some(more) = self.not_added.checked_sub(LEFT_OUT_MAX).filter(|more| *more > 0) {
+            self.left_out.push(format!("left out: {more} more"));
+        }
         let mut to = self.builder.into_inner().map_err(|error| unwritten(&error))?;
         to.flush().map_err(|error| unwritten(&error))?;
         Ok((self.entries, to.bytes, self.left_out))
+    }
+}
+
+/// Returns why a file that is neither a directory nor a link is left out.
+fn unfit(about: &Metadata, home_of: Option<u32>) -> Option<String> {
+    let kind = about.file_type();
+    if !kind.is_file() {
+        let what = match () {
+            () if kind.is_socket() => "socket",
+            () if kind.is_fifo() => "pipe",
+            () => "device",
+        };
+        return Some(format!("is a {what}"));
+    }
+    // Where the machine allows it (`fs.protected_hardlinks = 0`), a function can give a file that it may not read a name in
+    // its home.
+    if home_of.is_some_and(|owner| about.uid() != owner) && about.nlink() > 1 {
+        return Some(format!(
+            "belongs to the user {} and has another name elsewhere",
+            about.uid()
+        ));
+    }
+    let stored = about.blocks().saturating_mul(512);
+    (about.len() >= SPARSE_MIN && stored < about.len() / 4).then(|| {
+        format!(
+            "is sparse: {} bytes, of which {stored} are on the disk; copy it with `cp --sparse=always`",
+            about.len()
+        )
+    })
+}
+
+/// Returns the names in an open directory, sorted.
+fn names(directory: &OwnedFd) -> Result<Vec<OsString>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if !matches!(name.as_slice(), b"." | b"..") {
+            names.push(OsString::from_vec(name));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Returns the names in a directory, sorted; none if it is not there.
+fn sorted(path: &Path) -> Result<Vec<OsString>, Failure> {
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match openat(CWD, path, flags, Mode::empty()).and_then(|opened| names(&opened)) {
+        Err(Errno::NOENT) => Ok(Vec::new()),
+        read => read.map_err(|errno| failed("read", path, &errno.into())),
     }
 }
 
@@ -203,5 +378,73 @@ impl<W: Write> Write for Counted<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{lchown, symlink};
+
+    /// Returns the names in an archive of a home, and what was left out.
+    fn archived(homes: &Path) -> (Vec<String>, String, u64) {
+        let mut bytes = Vec::new();
+        let mut archive = Archive::new(&mut bytes);
+        archive.add_homes("home", homes).unwrap();
+        let (_, size, left_out) = archive.finish().unwrap();
+        let mut read = tar::Archive::new(bytes.as_slice());
+        let name = |entry: io::Result<tar::Entry<'_, &[u8]>>| entry.unwrap().path().unwrap().display().to_string();
+        (read.entries().unwrap().map(name).collect(), left_out.join("\n"), size)
+    }
+
+    /// What a function can do to the backup that root makes of its home.
+    #[test]
+    fn a_home_cannot_lead_the_backup_elsewhere_nor_fill_the_disk_nor_end_it() {
+        let root = tempfile::tempdir().unwrap();
+        let homes = root.path().join("homes");
+        let home = homes.join("f");
+        fs::create_dir_all(home.join("inner")).unwrap();
+        fs::write(home.join("kept"), "x").unwrap();
+        let secrets = root.path().join("secrets");
+        fs::create_dir(&secrets).unwrap();
+        fs::write(secrets.join("key"), "secret").unwrap();
+        symlink(&secrets, home.join("link")).unwrap();
+        File::create(home.join("huge")).unwrap().set_len(2 << 30).unwrap();
+        rustix::fs::mkfifoat(CWD, home.join("fifo"), Mode::RUSR).unwrap();
+        // Deeper than a path can be long.
+        let mut at: OwnedFd = File::open(&home).unwrap().into();
+        for _ in 0..150 {
+            let name = "d".repeat(200);
+            rustix::fs::mkdirat(&at, &*name, Mode::RWXU).unwrap();
+            at = openat(&at, &*name, OFlags::DIRECTORY, Mode::empty()).unwrap();
+        }
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            fs::hard_link(secrets.join("key"), home.join("theirs")).unwrap();
+            ["", "kept", "inner"]
+                .iter()
+                .for_each(|name| lchown(home.join(name), Some(12_001), None).unwrap());
+        }
+        let (names, left_out, size) = archived(&homes);
+        let short: Vec<&str> = names
+            .iter()
+            .map(String::as_str)
+            .filter(|name| !name.contains("ddd"))
+            .collect();
+        assert_eq!(short, ["home", "home/f", "home/f/inner", "home/f/kept", "home/f/link"]);
+        for what in ["huge` is sparse", "fifo` is a pipe", "has too long a path"] {
+            assert!(left_out.contains(what), "{what}: {left_out}");
+        }
+        assert_eq!(
+            left_out.contains("theirs` belongs to the user 0"),
+            is_root,
+            "{left_out}"
+        );
+        assert!(size < 1 << 20, "{size}");
+        // The directory that `home` names is exchanged for a link: nothing behind it is read.
+        fs::remove_dir(home.join("inner")).unwrap();
+        symlink(&secrets, home.join("inner")).unwrap();
+        assert!(!archived(&homes).0.iter().any(|name| name.contains("key")));
     }
 }

@@ -106,7 +106,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Returns the state directory of the daemon, if it answers.
-async fn state_directory(context: &Context) -> Option<PathBuf> {
+pub(super) async fn state_directory(context: &Context) -> Option<PathBuf> {
     let reply = context.client.get("/v1/status").await.ok()?;
     let node: NodeStatus = serde_json::from_slice(&reply.body).ok()?;
     Some(node.places?.state.into())

@@ -70,17 +70,21 @@ pub(super) fn of_text(text: &str) -> Table {
     table
 }
 
-/// Parses lines `UID NAME`; other programs may use the rest of a line.
+/// Parses the lines of `spawner/uids`: `UID NAME`, and maybe `@OWNER`, or `~OWNER` for a user whose home has the uid in its
+/// name. Lines that begin with `=` say the owner of a user, lines that begin with `-` were damaged; neither has a user.
 fn read(text: &str, table: &mut Table) {
     let mut numbers = BTreeMap::new();
     let mut owners: BTreeMap<u32, String> = BTreeMap::new();
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
     let lines: Vec<_> = text.get(..whole).unwrap_or_default().lines().collect();
+    let lines: Vec<_> = lines.into_iter().filter(|line| !line.starts_with(['=', '-'])).collect();
     let parse = |line: &str| {
         let mut words = line.split(' ');
         let number: u32 = words.next()?.parse().ok()?;
         let name = fnd_wire::ids::FunctionName::new(words.next()?).ok()?;
-        Some((number, name.as_str().replace('/', ".")))
+        let name = name.as_str().replace('/', ".");
+        let apart = words.next().is_some_and(|owner| owner.starts_with('~'));
+        Some((number, if apart { format!("{name}~{number}") } else { name }))
     };
     let all: Vec<_> = lines.iter().map(|line| parse(line)).collect();
     // Under `--user` all functions have the uid of the person.
@@ -185,6 +189,11 @@ mod tests {
             ["ok 2 functions have a user, and 2 directories belong to them"]
         );
         assert_eq!(check("1000 a\n1000 b\n", &[("a", 1000)]).len(), 1, "a person's own fnd");
+        let owners = "70000 a #1\n= 70000 a @1000 #2\n- #3\n70001 a ~root #4\n";
+        assert_eq!(
+            check(owners, &[("a", 70000), ("a~70001", 70001)]),
+            ["ok 2 functions have a user, and 2 directories belong to them"]
+        );
         assert_eq!(
             check(fine, &[("a", 33)])[0],
             "ok 2 functions have a user, and 1 directory belongs to them",

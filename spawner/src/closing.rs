@@ -1,0 +1,53 @@
+//! Closes connections elsewhere: a connection can hold sockets that somebody has sent and nobody has received. The kernel closes
+//! those with it, and closing one waits as long as its owner likes (`SO_LINGER`, socket(7)).
+
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+
+thread_local! {
+    static DROPPED: RefCell<Vec<OwnedFd>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A connection to a process that nobody trusts. Dropping it closes nothing: [`dropped`] returns the descriptor, for a helper.
+#[derive(Debug)]
+pub struct Connection(Option<OwnedFd>);
+
+impl From<OwnedFd> for Connection {
+    fn from(descriptor: OwnedFd) -> Self {
+        Self(Some(descriptor))
+    }
+}
+
+impl Connection {
+    /// Returns the descriptor; none only while it is dropped.
+    pub fn descriptor(&self) -> Option<&OwnedFd> {
+        self.0.as_ref()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        DROPPED.with_borrow_mut(|all| all.extend(self.0.take()));
+    }
+}
+
+/// Returns the descriptors of the connections that were dropped since the last call.
+pub fn dropped() -> Vec<OwnedFd> {
+    DROPPED.take()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::{AsFd as _, AsRawFd as _};
+
+    #[test]
+    fn a_dropped_connection_is_still_open() {
+        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let number = one.as_raw_fd();
+        drop(Connection::from(OwnedFd::from(one)));
+        let left = dropped();
+        assert_eq!(left.iter().map(|fd| fd.as_raw_fd()).collect::<Vec<_>>(), [number]);
+        assert!(rustix::io::fcntl_getfd(left.first().unwrap().as_fd()).is_ok() && dropped().is_empty());
+    }
+}
