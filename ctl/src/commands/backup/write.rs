@@ -298,10 +298,12 @@ impl<W: Write> Archive<W> {
 fn unfit(about: &Metadata, home_of: Option<u32>) -> Option<String> {
     let kind = about.file_type();
     if !kind.is_file() {
-        let what = match () {
-            () if kind.is_socket() => "socket",
-            () if kind.is_fifo() => "pipe",
-            () => "device",
+        let what = if kind.is_socket() {
+            "socket"
+        } else if kind.is_fifo() {
+            "pipe"
+        } else {
+            "device"
         };
         return Some(format!("is a {what}"));
     }
