@@ -17,16 +17,26 @@
 use procfs::process::{MMPermissions, MMapPath, Process};
 use rustix::mm::{Advice, madvise};
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Block size, in bytes, from which [`freed`] counts.
+/// Bytes that were [freed] together after which memory is given back.
 const LARGE: u64 = 1 << 20;
 
-/// The time from a start, or from the first large block that is freed after one, until memory is given back.
+/// Bytes that an invocation which has ended leaves free, in many small blocks: its entry in the books, its events and its record.
+pub(crate) const INVOCATION: u64 = 2 << 10;
+
+/// The time from a start until memory is given back, and the time in which less than [`LARGE`] is freed where fnd is at rest.
 const AT_REST: Duration = Duration::from_secs(10);
 
+/// How many times [`AT_REST`] memory is kept at most where fnd is not at rest.
+const KEPT_MAX: u32 = 6;
+
 static FREED: Notify = Notify::const_new();
+
+/// Bytes that were freed since memory was given back.
+static FREED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Sets the bounds of fnd itself, to be called before there are threads. The allocator takes none above 32 MiB.
 pub(crate) fn set_bounds() {
@@ -57,19 +67,33 @@ fn set(bound: i32) {
     }
 }
 
-/// Says that a block of this many bytes was freed, or is about to be; from any thread.
+/// Says that this many bytes were freed, or are about to be; from any thread. Small blocks count together: a thousand of them
+/// are as much as a large one.
 pub(crate) fn freed(bytes: u64) {
-    if bytes >= LARGE {
+    let before = FREED_BYTES.fetch_add(bytes, Ordering::Relaxed);
+    if before < LARGE && before.saturating_add(bytes) >= LARGE {
         FREED.notify_one();
     }
 }
 
-/// Gives memory back when a start has come to rest, and then some seconds after large blocks were [freed].
+/// Gives memory back some seconds after a start, and then when fnd comes to rest after much was [freed]. While fnd is busy, it
+/// needs the memory again.
 pub(crate) async fn give_back_at_rest() -> Infallible {
+    tokio::time::sleep(AT_REST).await;
     loop {
-        tokio::time::sleep(AT_REST).await;
+        FREED_BYTES.store(0, Ordering::Relaxed);
         give_back();
-        FREED.notified().await;
+        // A notice may be left of what was given back.
+        while FREED_BYTES.load(Ordering::Relaxed) < LARGE {
+            FREED.notified().await;
+        }
+        for _ in 0..KEPT_MAX {
+            let before = FREED_BYTES.load(Ordering::Relaxed);
+            tokio::time::sleep(AT_REST).await;
+            if FREED_BYTES.load(Ordering::Relaxed).saturating_sub(before) < LARGE {
+                break;
+            }
+        }
     }
 }
 
@@ -124,6 +148,42 @@ mod tests {
         let behind = vec![1; 100_000];
         freed(std::hint::black_box(blocks)[0].len() as u64);
         behind
+    }
+
+    /// Uses 16 MiB in small blocks, as a backlog does, and says that they are free. Returns what lies behind them.
+    fn use_some_small() -> Vec<u8> {
+        let blocks: Vec<_> = (0..4096_u32).map(|_| vec![1_u8; 4 << 10]).collect();
+        let behind = vec![1; 100_000];
+        let blocks = std::hint::black_box(blocks);
+        blocks.iter().for_each(|block| freed(block.len() as u64));
+        behind
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_small_blocks_are_given_back_as_large_ones() {
+        set_bounds();
+        let before = own_mib();
+        let uses = async {
+            for _ in 0..2 {
+                let _behind = use_some_small();
+                assert!(own_mib() > before + 10, "{before} MiB, then {}", own_mib());
+                tokio::time::sleep(AT_REST + Duration::from_secs(1)).await;
+                assert!(own_mib() < before + 5, "{before} MiB, then {}", own_mib());
+            }
+            // While it is busy, the memory is kept, but not for ever.
+            let begun = tokio::time::Instant::now();
+            let _behind = use_some_small();
+            while own_mib() > before + 5 {
+                freed(LARGE);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                assert!(begun.elapsed() <= AT_REST * (KEPT_MAX + 1), "{} MiB", own_mib());
+            }
+            assert!(begun.elapsed() > AT_REST * 2);
+        };
+        tokio::select! {
+            () = uses => {}
+            never = give_back_at_rest() => match never {}
+        }
     }
 
     #[tokio::test(start_paused = true)]

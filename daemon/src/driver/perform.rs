@@ -5,6 +5,7 @@ use super::builds::BuildEnd;
 use super::checks::CheckEnd;
 use super::records::Ended;
 use super::spin::Next;
+use crate::allocator;
 use crate::ledger::Command;
 use crate::output::Meta;
 use crate::workers::adoption;
@@ -152,6 +153,7 @@ impl State {
                 }
             }
             Action::Record(attempt, record) => {
+                allocator::freed(allocator::INVOCATION);
                 if let Some((attempt, record)) = self.records.keep((attempt, record)) {
                     self.record_due(Some(record.id));
                     let output = self.worker_output(attempt.worker);
@@ -164,6 +166,7 @@ impl State {
                 self.records.store(Command::Update(record));
             }
             Action::Update(record) => {
+                allocator::freed(allocator::INVOCATION);
                 self.record_due(Some(record.id));
                 if record.state.is_final() {
                     self.report(ReportEvent::EndedWaiting(&record));
