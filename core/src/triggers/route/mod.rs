@@ -326,6 +326,8 @@ pub struct Admits {
     pub everybody: bool,
     /// The credentials of headers alone that some route accepts.
     pub credentials: BTreeSet<Credential>,
+    /// The credentials that cover the body.
+    pub signatures: BTreeSet<Credential>,
     /// The largest body of a route whose credential covers the body; absent: there is no such route.
     pub signed_body: Option<u64>,
 }
@@ -349,13 +351,14 @@ impl Admits {
 
     fn add(&mut self, route: &Route) {
         self.everybody |= route.is_open();
-        let of_headers = route
-            .entry
-            .auth
-            .0
-            .iter()
-            .filter(|credential| !credential.scheme.signs());
-        self.credentials.extend(of_headers.cloned());
+        for credential in &route.entry.auth.0 {
+            let kind = if credential.scheme.signs() {
+                &mut self.signatures
+            } else {
+                &mut self.credentials
+            };
+            kind.insert(credential.clone());
+        }
         if route.is_signed() {
             self.signed_body = self.signed_body.max(Some(route.body));
         }
@@ -364,6 +367,7 @@ impl Admits {
     fn join(&mut self, other: &Self) {
         self.everybody |= other.everybody;
         self.credentials.extend(other.credentials.iter().cloned());
+        self.signatures.extend(other.signatures.iter().cloned());
         self.signed_body = self.signed_body.max(other.signed_body);
     }
 }

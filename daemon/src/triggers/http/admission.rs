@@ -1,7 +1,8 @@
 //! Who may call: credentials in headers first, then those that cover the body.
 //!
 //! A caller without a credential learns nothing about routes. So on a host with signed routes every path takes a body,
-//! up to the largest that such a route takes, and then only the secrets of the matched route are tried.
+//! up to the largest that such a route takes, if the request has the headers of some signature; and then only the secrets of the
+//! matched route are tried.
 
 use super::Public;
 use crate::http::connections::Owner;
@@ -107,6 +108,9 @@ impl Public {
         let Some(limit) = admits.signed_body else {
             return Err(self.denied());
         };
+        if !self.may_be_signed(request, admits) {
+            return Err(self.denied());
+        }
         let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
         let body = request.read_body(&buffers, limit, "limits.body").await?;
         let bytes = match body.bytes() {
@@ -120,6 +124,19 @@ impl Public {
             }
             None => Err(self.denied()),
         }
+    }
+
+    /// Returns whether a request has the headers of a signature that some route of the host takes: otherwise its body, which
+    /// proves nothing, need not be read. All of the host's schemes count, not the route's: the answer would tell else which
+    /// paths are routes.
+    fn may_be_signed(&self, request: &Request, admits: &Admits) -> bool {
+        let headers = OfRequest(&request.parts.headers);
+        let mut signed = admits.signatures.iter();
+        signed.any(|credential| {
+            let lacks =
+                |why: &Denied| matches!(why, Denied::Missing(_) | Denied::Repeated(_) | Denied::Malformed { .. });
+            !self.verify(credential, &headers, &[]).is_err_and(|why| lacks(&why))
+        })
     }
 
     /// Returns who has a credential of headers alone, if it holds.
