@@ -20,7 +20,7 @@ fn a_script_gets_its_user_environment_input_and_result_and_nothing_else() {
     let run = harness.run(&installed, Some(b"payload\n"), &[("FND_FUNCTION", "hello"), ("DATA", "{}")]);
     assert_eq!(run.exited.status, ExitStatus::Code(3), "{}", run.stderr);
     let lines: Vec<&str> = run.stdout.lines().collect();
-    assert_eq!(lines[..3], [installed.uid.to_string().as_str(), "0077", "payload"]);
+    assert_eq!(lines[..3], [installed.uid.to_string().as_str(), "0022", "payload"]);
     assert_eq!(installed.uid, harness.users.first());
     for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
         assert!(lines.contains(&format!("{set}:\t0000000000000000").as_str()), "{set} in {lines:?}");

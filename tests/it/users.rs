@@ -43,7 +43,7 @@ fn a_file_of_another_owner_has_an_empty_home_until_root_hands_the_one_before_ove
         "# /// fnd\n# on_load = false\n# ///\nls -A $HOME; touch $HOME/planted; id -u >&2; echo $PYTHONNOUSERSITE\n";
     fnd.drop_file("keys.sh", code);
     std::os::unix::fs::lchown(&file, Some(12_001), None).unwrap();
-    fnd.ctl(&["reload"]).expect_code(0);
+    let _ = fnd.ctl(&["reload"]).expect_code(0);
     let uid = || fnd.ctl(&["show", "keys", "-o", "json"]).expect_code(0).json()["uid"].as_u64();
     fnd.wait_ready("keys");
     assert_eq!(fnd.run("keys", "").0.text().trim(), "1");
@@ -57,7 +57,7 @@ fn a_file_of_another_owner_has_an_empty_home_until_root_hands_the_one_before_ove
     };
     assert_eq!(problem(), None);
     std::os::unix::fs::lchown(&file, Some(0), None).unwrap();
-    fnd.ctl(&["reload"]).expect_code(0);
+    let _ = fnd.ctl(&["reload"]).expect_code(0);
     wait_until("root's version to serve", PATIENCE, || {
         (uid() != Some(author)).then_some(())
     });
@@ -88,7 +88,7 @@ fn a_file_of_another_owner_has_an_empty_home_until_root_hands_the_one_before_ove
         fnd.path("state/home/keys/looked-at"),
     )
     .unwrap();
-    fnd.ctl(&take).expect_code(0);
+    let _ = fnd.ctl(&take).expect_code(0);
     assert_eq!(fnd.run("keys", "").0.text().trim(), "looked-at\nplanted\n1");
     fnd.finish();
 }

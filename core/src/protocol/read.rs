@@ -126,6 +126,16 @@ impl Decoder {
         }
     }
 
+    /// Returns the call of the large result whose content comes next, and its size.
+    #[must_use]
+    pub fn large(&self) -> Option<(u64, usize)> {
+        let call = self.filling?.call;
+        match self.partial.get(&call) {
+            Some(Partial::Result(begun)) => Some((call, begun.data.len())),
+            Some(Partial::Joined(..)) | None => None,
+        }
+    }
+
     /// Says that the next `count` bytes are in their [`Decoder::space`].
     pub fn filled(&mut self, count: usize) {
         if let Some(filling) = &mut self.filling

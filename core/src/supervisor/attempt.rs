@@ -61,6 +61,7 @@ impl Supervisor {
             serving,
             started: now,
             phase: Phase::Starting,
+            ended_at: None,
             adopted: false,
             runs: vec![run],
         };

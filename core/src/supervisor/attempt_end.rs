@@ -9,7 +9,7 @@ use super::rules::Rules;
 use super::timers::Timer;
 use super::verdict::Verdict;
 use super::words;
-use super::worker::{Readiness, Run, Worker, WorkerKind};
+use super::worker::{Phase, Readiness, Run, Worker, WorkerKind};
 use crate::outcome::Reason;
 use crate::record::{AttemptRecord, RunResult, Usage};
 use fnd_wire::ids::WorkerId;
@@ -81,6 +81,20 @@ pub(super) struct Done {
 }
 
 impl Supervisor {
+    /// Handles a worker that has ended, and whose end is reported later. An unknown worker has ended with its spawner.
+    pub(super) fn ends_later(&mut self, now: Now, id: WorkerId) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        worker.ended_at.get_or_insert(now.mono);
+        for run in &mut worker.runs {
+            if let Some(at) = run.timeout_at.take() {
+                self.timers.disarm(at, Timer::Attempt(id, run.invocation));
+            }
+        }
+        self.enter(id, Phase::Over);
+    }
+
     /// Handles a worker that ended and whose leaf is empty. An unknown worker ended twice, or with its spawner.
     pub(super) fn exited(&mut self, now: Now, exited: &Exited, out: &mut Vec<Action>) {
         let id = exited.worker;
@@ -96,7 +110,10 @@ impl Supervisor {
         if let Some((_, lasted)) = exited.late.filter(|_| !adopted) {
             self.ended_by_spawner(&mut worker, lasted);
         }
+        let ended_at = worker.ended_at;
         for run in std::mem::take(&mut worker.runs) {
+            let since = |at: Duration| (now.mono.saturating_sub(at), at.saturating_sub(run.started.mono));
+            let late = exited.late.or_else(|| ended_at.map(since));
             let invocation = self.invocations.get(&run.invocation);
             let asks_for_result = invocation.is_some_and(|invocation| {
                 let cause = invocation.payload.cause.as_deref();
@@ -104,7 +121,7 @@ impl Supervisor {
             });
             let verdict = Verdict::of(&worker.serving.rules, (&run, asks_for_result), exited);
             let ended = Ended {
-                late: exited.late,
+                late,
                 ..Ended::new(verdict, exited.usage, exited.result.clone())
             };
             let (function, serving) = (worker.function, Arc::clone(&worker.serving));

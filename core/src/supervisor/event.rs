@@ -164,6 +164,9 @@ pub enum Event {
     },
     /// The spawner has been silent for too long (`false`), or answers again (`true`).
     SpawnerAnswers(bool),
+    /// A worker has ended, and its end will be reported when there is room for its result. From now on no limit of time
+    /// counts for it.
+    EndsLater(WorkerId),
     /// A worker ended and its leaf is empty.
     Exited(Box<Exited>),
     /// A handler's worker has loaded its code.

@@ -11,9 +11,7 @@ use super::rules::Rules;
 use super::run_record::{Origin, RunRecord};
 use super::takeover::serving;
 use super::timers::Timer;
-use super::verdict::Ending;
 use super::worker::{Phase, Run, Worker, WorkerKind};
-use crate::outcome::Class;
 use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -63,9 +61,6 @@ pub struct CallRecord {
     pub run: RunRecord,
     /// Whether the call waited for its worker to start.
     pub cold: bool,
-    /// Why fnd is ending the call: `timeout`, `deadline` or `cancelled`; absent if it is not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ending: Option<Class>,
 }
 
 /// A handler's worker of an earlier fnd. The worker goes on serving, or its exit follows.
@@ -99,7 +94,6 @@ impl Supervisor {
                 call,
                 run: RunRecord::of(worker, run, invocation),
                 cold,
-                ending: run.ending.as_ref().map(Ending::class),
             })
         });
         Some(MemberRecord {
@@ -174,6 +168,7 @@ impl Supervisor {
                 unix_ms: now.unix_ms,
             },
             phase,
+            ended_at: None,
             adopted: true,
             runs,
             kind: WorkerKind::Member(Box::new(member)),
@@ -195,9 +190,9 @@ impl Supervisor {
         let origin = Origin::new(&call.run, record.version, now, age);
         let mut run = self.go_on(now, (id, key), &origin);
         run.call = Some((call.call, call.cold));
-        if let Some(class) = call.ending {
+        if let Some(ending) = &call.run.ending {
             // The grace starts anew.
-            run.ending = Some(Ending::of_class(class));
+            run.ending = Some(ending.clone());
             run.timeout_at = Some(now.mono.saturating_add(record.rules.grace));
         }
         if let Some(at) = run.timeout_at {

@@ -228,6 +228,7 @@ impl Supervisor {
             Event::SpawnFailed { worker, message } => self.spawn_failed(now, worker, message, out),
             Event::NodeCannotStart { worker, message } => self.node_cannot_start(now, worker, &message, out),
             Event::SpawnerAnswers(answers) => self.spawner_answers(now, answers, out),
+            Event::EndsLater(worker) => self.ends_later(now, worker),
             Event::Exited(exited) => self.exited(now, &exited, out),
             Event::WorkerReady {
                 worker,

@@ -272,6 +272,7 @@ impl Supervisor {
             serving,
             started: now,
             phase: Phase::Starting,
+            ended_at: None,
             adopted: false,
             runs: Vec::new(),
             kind: WorkerKind::Member(Box::new(member)),

@@ -272,6 +272,7 @@ impl Supervisor {
             serving: serving(record.id, (record.version, record.load_key), record.rules),
             started,
             phase,
+            ended_at: None,
             adopted: true,
             runs: vec![run],
         };

@@ -4,7 +4,7 @@ use super::event::{Exited, TooLarge};
 use super::rules::{FunctionKind, Rules};
 use super::words;
 use super::worker::{Phase, Run, Worker};
-use crate::outcome::{Class, Reason};
+use crate::outcome::Reason;
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::units::{print_duration, spell_size};
 use serde::{Deserialize, Serialize};
@@ -44,20 +44,6 @@ impl Ending {
             Self::Cancelled(_) => Reason::Cancelled,
             Self::Stopped => Reason::Interrupted,
             Self::NotReady(_) => Reason::Load,
-        }
-    }
-
-    /// Returns the class of the reason, by which the next fnd goes on with the end of a call.
-    pub(super) fn class(&self) -> Class {
-        self.reason().class()
-    }
-
-    /// Returns the end that an earlier fnd began.
-    pub(super) fn of_class(class: Class) -> Self {
-        match class {
-            Class::Timeout => Self::Timeout,
-            Class::Deadline => Self::Deadline,
-            _ => Self::Cancelled(CANCELLED_BEFORE.into()),
         }
     }
 

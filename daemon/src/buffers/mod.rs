@@ -10,13 +10,17 @@
 //!
 //! Files:
 //! - `gather`: a body that comes piece by piece
+//! - `transit`: results on their way to their places
 //! - `overflow`: the file that holds the bytes for which the budget has no room
 
 mod gather;
 mod overflow;
+mod transit;
 
 pub use gather::Gathering;
 pub use overflow::Kept;
+pub use transit::Reservation;
+pub(crate) use transit::SMALL;
 
 use crate::allocator;
 use bytes::Bytes;
@@ -28,6 +32,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use transit::Transit;
 
 /// Answers up to this size are not counted: there are at most as many as connections.
 pub const UNCOUNTED: usize = 16 << 10;
@@ -39,6 +44,7 @@ pub struct Buffers {
     held: AtomicU64,
     refused: AtomicU64,
     overflow: Overflow,
+    transit: Transit,
     /// Whether the problem "memory does not suffice" is reported.
     full: AtomicBool,
     changed: OnceLock<Changed>,
@@ -99,6 +105,24 @@ impl AsRef<[u8]> for CountedAnswer {
     }
 }
 
+/// A result in memory that counts until its bytes are gone.
+struct CountedResult {
+    bytes: Bytes,
+    permit: Permit,
+}
+
+impl AsRef<[u8]> for CountedResult {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for CountedResult {
+    fn drop(&mut self) {
+        self.permit.of.transit.end(&self.bytes);
+    }
+}
+
 /// The place of an answer until it is read.
 #[derive(Debug)]
 pub enum Answer {
@@ -117,6 +141,7 @@ impl Buffers {
             held: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             overflow: Overflow::new(directory),
+            transit: Transit::new(max),
             full: AtomicBool::new(false),
             changed: OnceLock::new(),
         })
@@ -125,6 +150,7 @@ impl Buffers {
     /// Changes the budget. Bytes that are already held stay where they are.
     pub fn resize(&self, max: u64) {
         self.max.store(max, Ordering::Relaxed);
+        self.transit.resize(max);
     }
 
     /// Returns how many bytes are held in memory, and how many in the file.
@@ -207,6 +233,32 @@ impl Buffers {
         self.take(bytes, if is_alone { max } else { max - max / 4 })
     }
 
+    /// Returns room for a result of a function that is to be read, if there is room now.
+    #[must_use]
+    pub fn reserve_now(&self, bytes: u64) -> Option<Reservation> {
+        self.transit.reserve_now(bytes)
+    }
+
+    /// Waits for room for a result of a function that is to be read.
+    pub async fn reserve(self: Arc<Self>, bytes: u64) -> Reservation {
+        self.transit.reserve(bytes).await
+    }
+
+    /// Counts a result that was read, with the room that was reserved for it, until its bytes are gone.
+    #[must_use]
+    pub fn carry(self: &Arc<Self>, bytes: Bytes, reservation: Reservation) -> Bytes {
+        self.transit.begin(&bytes, reservation);
+        let permit = self.take_anyway(bytes.len() as u64);
+        Bytes::from_owner(CountedResult { bytes, permit })
+    }
+
+    /// Returns whether a result that is counted already may stay in memory until its caller reads it.
+    fn stays(&self, bytes: u64) -> bool {
+        let (max, held) = (self.max.load(Ordering::Relaxed), self.held.load(Ordering::Relaxed));
+        let is_alone = held.saturating_sub(bytes) < max / 4;
+        held <= if is_alone { max } else { max - max / 4 }
+    }
+
     /// Holds an answer until it is read.
     ///
     /// # Errors
@@ -215,7 +267,12 @@ impl Buffers {
         if bytes.len() <= UNCOUNTED {
             return Ok(Answer::Memory(bytes));
         }
-        if let Some(permit) = self.take_for_answer(bytes.len() as u64) {
+        if self.transit.has(&bytes) {
+            if self.stays(bytes.len() as u64) {
+                self.transit.settle(&bytes);
+                return Ok(Answer::Memory(bytes));
+            }
+        } else if let Some(permit) = self.take_for_answer(bytes.len() as u64) {
             let counted = CountedAnswer { bytes, _permit: permit };
             return Ok(Answer::Memory(Bytes::from_owner(counted)));
         }
@@ -227,6 +284,10 @@ impl Buffers {
     /// Holds an answer that must not be on the disk until it is read. The limit of results bounds it.
     #[must_use]
     pub fn hold_in_memory(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+        if self.transit.has(&bytes) {
+            self.transit.settle(&bytes);
+            return bytes;
+        }
         let _permit = self.take_anyway(bytes.len() as u64);
         Bytes::from_owner(CountedAnswer { bytes, _permit })
     }
@@ -327,6 +388,69 @@ mod tests {
         assert_eq!(kept.read(69_990, 100).unwrap(), [6; 10]);
         drop((part, kept));
         assert_eq!(buffers.held(), (0, 0));
+    }
+
+    /// A budget of which an eighth is room for two results, and nothing of which is free for answers.
+    fn in_use() -> (tempfile::TempDir, Arc<Buffers>, Permit) {
+        let (directory, buffers) = buffers(3_200_000);
+        let in_use = buffers.take_anyway(3_000_000);
+        (directory, buffers, in_use)
+    }
+
+    async fn waits<F: Future>(mut waiting: std::pin::Pin<&mut F>) -> bool {
+        std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.as_mut().poll(cx).is_pending())).await
+    }
+
+    #[tokio::test]
+    async fn a_result_is_not_read_before_those_before_it_have_their_place() {
+        let (_directory, buffers, in_use) = in_use();
+        let read = || buffers.carry(vec![1; 200_000].into(), buffers.reserve_now(190_000).unwrap());
+        let (first, second) = (read(), read());
+        assert!(buffers.reserve_now(190_000).is_none());
+        let mut third = std::pin::pin!(Arc::clone(&buffers).reserve(190_000));
+        assert!(waits(third.as_mut()).await);
+        // The history has stored it, and its caller does not read it: it is on the disk.
+        let Answer::Kept(_kept) = buffers.hold_answer(first.slice(..150_000)).await.unwrap() else {
+            panic!("there was no room");
+        };
+        assert!(waits(third.as_mut()).await, "the history has not stored it");
+        drop(first);
+        let third = third.await;
+        // There is room for an answer in memory: it counts, and is not on its way any more.
+        drop(in_use);
+        assert!(matches!(
+            buffers.hold_answer(second.clone()).await.unwrap(),
+            Answer::Memory(_)
+        ));
+        assert_eq!(buffers.held(), (200_000, 150_000));
+        let fourth = buffers.reserve_now(190_000);
+        assert!(fourth.is_some());
+        drop((third, fourth, second));
+        assert_eq!(buffers.held(), (0, 150_000));
+    }
+
+    #[tokio::test]
+    async fn a_result_larger_than_the_room_is_read_alone_and_the_room_follows_the_budget() {
+        let (_directory, buffers) = buffers(1_000_000);
+        let large = buffers.reserve_now(900_000).unwrap();
+        assert!(buffers.reserve_now(1).is_none());
+        buffers.resize(2_000_000);
+        let small = buffers.reserve_now(100_000).unwrap();
+        buffers.resize(8_000);
+        drop((large, small));
+        let all = buffers.reserve_now(1_000_000).unwrap();
+        assert!(buffers.reserve_now(1).is_none());
+        drop(all);
+        assert!(buffers.reserve_now(1).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_broken_disk_keeps_no_end_back_for_ever() {
+        let (_directory, buffers) = buffers(8_000);
+        let _never = buffers.reserve_now(1_000);
+        let before = tokio::time::Instant::now();
+        drop(Arc::clone(&buffers).reserve(1_000).await);
+        assert_eq!(before.elapsed().as_secs(), 300);
     }
 
     #[tokio::test]

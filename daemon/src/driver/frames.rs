@@ -1,6 +1,7 @@
 //! Turns frames of the spawner into events of the supervisor.
 
 use super::{Message, State, message};
+use crate::buffers::Reservation;
 use crate::functions::dependencies;
 use crate::functions::install::Judged;
 use crate::output::Piped;
@@ -224,16 +225,28 @@ impl State {
         }
     }
 
-    /// Ends a worker whose last messages and answers were read.
+    /// Ends a worker whose last messages and answers were read, once there is room for its result.
     pub(super) fn ended_with_all(&mut self, frame: Exited) {
+        let size = self.workers.result_size(frame.worker);
+        if size == 0 {
+            return self.finish(frame, None);
+        }
+        match self.callers.buffers.reserve_now(size) {
+            Some(reserved) => self.finish(frame, Some(reserved)),
+            None => self.wait_for_room(size, (frame, None)),
+        }
+    }
+
+    /// Reads the rest of the output of a worker that has ended, and its result.
+    pub(super) fn finish(&mut self, frame: Exited, reserved: Option<Reservation>) {
         let (mut result, printed) = self.workers.detach(frame.worker);
         printed.into_iter().for_each(|call| self.records.await_output(call));
         if let Some(captured) = self.output.finish_silent(frame.worker, &mut result) {
-            return self.captured(&frame, captured);
+            return self.captured(&frame, captured, reserved);
         }
         let messages = self.inbox.for_threads();
         self.output.finish(frame.worker, result, move |captured| {
-            let _ = messages.send(Message::Captured(Box::new((frame, captured)))); // an error: fnd is stopping
+            let _ = messages.send(Message::Captured(Box::new((frame, captured, reserved)))); // an error: fnd is stopping
         });
     }
 }

@@ -2,6 +2,7 @@
 
 use super::tasks::{Owner, Tasks};
 use super::{Daemon, Message, State, exited};
+use crate::buffers::{Reservation, SMALL};
 use crate::ledger::Acknowledged;
 use crate::output::Captured;
 use crate::triggers::schedule::Ring;
@@ -13,10 +14,11 @@ use fnd_core::record::RunResult;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
 use fnd_core::triggers::file::message::{Ended, FromWatcher};
-use fnd_wire::frame::Exited;
+use fnd_wire::frame::{ExitStatus, Exited};
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::mpsc;
 
@@ -32,8 +34,10 @@ pub(crate) enum Input {
     Tick(Option<Instant>),
     /// The service manager's watchdog was told that fnd lives; with the time at which that was due.
     Pulse(Instant),
-    /// A worker says something.
-    Said(WorkerId, WorkerMessage),
+    /// A worker says something; with the room for its result.
+    Said(WorkerId, WorkerMessage, Option<Reservation>),
+    /// There is room for the result of a script that has ended: it can be read, or was captured already.
+    Room(Box<(Exited, Option<Captured>)>, Reservation),
     /// A call is over, and how.
     Answered(WorkerId, u64, (Reason, String), Option<RunResult>),
     /// The last answers of a worker that has ended were read.
@@ -157,7 +161,14 @@ impl State {
                 self.late(Some(wanted));
                 self.workers.ping();
             }
-            Input::Said(worker, message) => self.handle_message(worker, message),
+            Input::Said(worker, message, reserved) => self.handle_message(worker, message, reserved),
+            Input::Room(both, reserved) => {
+                let (frame, captured) = *both;
+                match captured {
+                    None => self.finish(frame, Some(reserved)),
+                    Some(captured) => self.captured_with_room(&frame, captured, reserved),
+                }
+            }
             Input::Answered(worker, call, how, result) => self.answered(worker, call, how, result),
             Input::ReadOut(frame) => self.ended_with_all(frame),
             Input::TaskEnded(owner, why) => self.task_ended(owner, &why),
@@ -245,12 +256,41 @@ impl State {
                     self.record(ended, &captured.last_lines);
                 }
             }
-            Message::Captured(both) => self.captured(&both.0, both.1),
+            Message::Captured(all) => {
+                let (frame, captured, reserved) = *all;
+                self.captured(&frame, captured, reserved);
+            }
         }
     }
 
-    /// Handles the end of a worker of which all output was read.
-    pub(super) fn captured(&mut self, frame: &Exited, mut captured: Captured) {
+    /// Handles the end of a worker of which all output was read. A large result that was printed has no room yet.
+    pub(super) fn captured(&mut self, frame: &Exited, captured: Captured, reserved: Option<Reservation>) {
+        let size = captured.result.as_ref().map_or(0, |result| result.data.len() as u64);
+        if size <= SMALL {
+            return self.captured_with_room(frame, captured, Reservation::default());
+        }
+        match reserved.or_else(|| self.callers.buffers.reserve_now(size)) {
+            Some(reserved) => self.captured_with_room(frame, captured, reserved),
+            None => self.wait_for_room(size, (frame.clone(), Some(captured))),
+        }
+    }
+
+    /// Waits for room for the result of a script, which has ended.
+    pub(super) fn wait_for_room(&mut self, size: u64, both: (Exited, Option<Captured>)) {
+        let (inbox, worker) = (self.inbox.clone(), both.0.worker);
+        let room = Arc::clone(&self.callers.buffers).reserve(size);
+        self.step(Event::EndsLater(worker));
+        self.inbox.spawn(Owner::Worker(worker), async move {
+            inbox.input(Input::Room(Box::new(both), room.await));
+        });
+    }
+
+    /// Handles the end of a worker whose result has room.
+    fn captured_with_room(&mut self, frame: &Exited, mut captured: Captured, reserved: Reservation) {
+        // What the next attempt gets as the result of this one stays in memory for long.
+        if frame.status != ExitStatus::Code(99) {
+            self.carry(&mut captured.result, reserved);
+        }
         let output = std::mem::take(&mut captured.last_lines);
         if !output.is_empty() {
             self.follow_ups.outputs.insert(frame.worker, output);

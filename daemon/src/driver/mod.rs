@@ -67,6 +67,7 @@ pub(crate) mod tasks;
 mod view;
 
 use crate::audit::Audit;
+use crate::buffers::Reservation;
 use crate::clock::{Clock, Ids};
 use crate::control::function_sockets::FunctionSockets;
 use crate::functions::Functions;
@@ -119,7 +120,7 @@ pub enum Message {
     /// The ledger has stored what it was given, or failed to.
     Stored(ledger::Acknowledged),
     /// A worker ended and its output is complete.
-    Captured(Box<(ExitFrame, Captured)>),
+    Captured(Box<(ExitFrame, Captured, Option<Reservation>)>),
     /// The problems of a part that has a thread of its own may have changed.
     ProblemsChanged,
     /// All output of a call that has ended was read.

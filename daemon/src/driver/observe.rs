@@ -47,6 +47,7 @@ impl State {
             | Event::HandOver
             | Event::StopNow
             | Event::Spawned(_)
+            | Event::EndsLater(_)
             | Event::WorkerReady { .. }
             | Event::NotReady { .. }
             | Event::LoadFailed { .. }

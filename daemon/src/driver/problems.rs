@@ -99,7 +99,7 @@ impl State {
                 .diagnostics
                 .iter()
                 .filter(|warning| warning.kind() == Some(Warning::HomeSetAside));
-            aside.map(|warning| {
+            aside.map(move |warning| {
                 let text = format!("`{name}`: {}", warning.line());
                 Problem::about("home-set-aside", text.clone(), text)
             })

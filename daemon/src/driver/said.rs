@@ -2,6 +2,7 @@
 
 use super::records::Key;
 use super::{State, message};
+use crate::buffers::{Reservation, SMALL};
 use fnd_core::outcome::Reason;
 use fnd_core::protocol::{FailureKind, WorkerMessage};
 use fnd_core::record::RunResult;
@@ -10,7 +11,7 @@ use fnd_wire::ids::WorkerId;
 
 impl State {
     /// Handles a message of a worker.
-    pub(super) fn handle_message(&mut self, worker: WorkerId, message: WorkerMessage) {
+    pub(super) fn handle_message(&mut self, worker: WorkerId, message: WorkerMessage, reserved: Option<Reservation>) {
         match message {
             WorkerMessage::Ready(ready) => {
                 let (concurrency, cancels) = (ready.concurrency, ready.cancel);
@@ -25,7 +26,8 @@ impl State {
                 });
             }
             WorkerMessage::Result { call, head, data } => {
-                let result = RunResult::of(head, data);
+                let mut result = RunResult::of(head, data);
+                self.carry(&mut result, reserved.unwrap_or_default());
                 self.answered(worker, call, (Reason::Ok, String::new()), result);
             }
             WorkerMessage::Error { call: 0, failure } => {
@@ -53,6 +55,13 @@ impl State {
         }
     }
 
+    /// Counts a large result until its bytes are gone.
+    pub(super) fn carry(&self, result: &mut Option<RunResult>, reserved: Reservation) {
+        if let Some(result) = result.as_mut().filter(|result| result.data.len() as u64 > SMALL) {
+            result.data = self.callers.buffers.carry(std::mem::take(&mut result.data), reserved);
+        }
+    }
+
     /// Handles the messages that a worker sent before it ended: its end may be reported before they are read. It gets
     /// no more calls.
     pub(super) fn drain_messages(&mut self, worker: WorkerId) {
@@ -66,7 +75,7 @@ impl State {
         let mut last = Vec::new();
         conversation.drain_messages(|message| last.push(message));
         for message in last {
-            self.handle_message(worker, message);
+            self.handle_message(worker, message, None);
         }
         self.catch_up();
     }

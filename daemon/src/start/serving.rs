@@ -98,7 +98,12 @@ impl Serving {
             builds: WaitingBuilds::default(),
             checks: WaitingChecks::default(),
             function_sockets: Rc::new(FunctionSockets::new(sockets.as_deref())),
-            workers: Workers::new(connection, (welcome, sockets), child.as_ref(), (clock, inbox.clone())),
+            workers: Workers::new(
+                connection,
+                (welcome, sockets),
+                child.as_ref(),
+                (clock, inbox.clone(), Arc::clone(&buffers)),
+            ),
             secrets: Secrets::default(),
             schedules,
             watchers: Watchers::new(ledger.reader.clone()),

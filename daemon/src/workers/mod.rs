@@ -21,6 +21,7 @@ pub(crate) mod masks;
 pub(crate) mod silence;
 pub mod usage;
 
+use crate::buffers::{Buffers, SMALL};
 use crate::clock::Clock;
 use crate::driver::inbox::Inbox;
 use crate::driver::records::Key;
@@ -73,6 +74,8 @@ pub(crate) struct Workers {
     clock: Clock,
     /// Takes messages of workers and ends of calls.
     inbox: Inbox,
+    /// The budget in which large results of handlers need room.
+    buffers: Arc<Buffers>,
 }
 
 impl Workers {
@@ -81,7 +84,7 @@ impl Workers {
         connection: Connection,
         (welcome, sockets): (Welcome, Option<PathBuf>),
         child: Option<&Child>,
-        (clock, inbox): (Clock, Inbox),
+        (clock, inbox, buffers): (Clock, Inbox, Arc<Buffers>),
     ) -> Self {
         Self {
             connection: Some(connection),
@@ -98,7 +101,17 @@ impl Workers {
             silence: Silence::default(),
             clock,
             inbox,
+            buffers,
         }
+    }
+
+    /// Returns the size of the result file of a script; 0 where it needs no room.
+    pub(crate) fn result_size(&self, worker: WorkerId) -> u64 {
+        let file = self.attached.get(&worker).and_then(|attached| attached.result.as_ref());
+        let size = file
+            .and_then(|file| rustix::fs::fstat(file).ok())
+            .map_or(0, |stat| stat.st_size);
+        u64::try_from(size).ok().filter(|size| *size > SMALL).unwrap_or(0)
     }
 
     /// Sends a request whose answer does not matter.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::buffers::Buffers;
 use crate::output::{Output, Piped, SpoolPlaces};
 use crate::workers::environment::tests::order;
 use fnd_core::supervisor::CallOrder;
@@ -30,7 +31,16 @@ fn workers() -> (Workers, OwnedFd) {
     };
     let inbox = Inbox::new(Weak::new(), mpsc::unbounded_channel().0);
     let connection = Connection::new(ours).unwrap();
-    let workers = Workers::new(connection, (welcome, None), None, (Clock::start(), inbox));
+    let workers = Workers::new(
+        connection,
+        (welcome, None),
+        None,
+        (
+            Clock::start(),
+            inbox,
+            Buffers::new(1 << 20, std::path::PathBuf::from("/nonexistent")),
+        ),
+    );
     (workers, spawner)
 }
 

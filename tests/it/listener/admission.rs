@@ -50,9 +50,12 @@ fn a_body_is_read_within_the_largest_limit_of_signed_routes() {
     let manifest = route("/small", "\"token:tok\"", "");
     site.script("small", ECHO, &format!("limits.body = \"1K\"\n{manifest}"));
     let (fits, large) = ("x".repeat(1500), "x".repeat(3000));
+    let wrong = ("x-hub-signature-256", &*format!("sha256={}", "0".repeat(64)));
     for path in ["/hook", "/small", "/nowhere"] {
-        assert_eq!(site.call("POST", path, &[], &fits).status, 401, "{path}");
-        assert_eq!(site.call("POST", path, &[], &large).status, 413, "{path}");
+        assert_eq!(site.call("POST", path, &[wrong], &fits).status, 401, "{path}");
+        assert_eq!(site.call("POST", path, &[wrong], &large).status, 413, "{path}");
+        // Without the headers of a signature the body proves nothing, so it is not read.
+        assert_eq!(site.call("POST", path, &[], &large).status, 401, "{path}");
     }
     let known = ("authorization", "Bearer t-1");
     assert_eq!(site.call("POST", "/small", &[known], &fits).status, 413);

@@ -220,7 +220,7 @@ fn the_next_fnd_goes_on_with_the_end_of_a_call() {
     let record = b.s.member_record(WorkerId(1)).unwrap();
     let text = serde_json::to_string(&record).unwrap();
     assert!(
-        text.contains(r#""dropped":[1]"#) && text.contains(r#""ending":"cancelled""#),
+        text.contains(r#""dropped":[1]"#) && text.contains(r#""ending":{"cancelled":"#),
         "{text}"
     );
     let mut next = Bench::new();

@@ -146,6 +146,25 @@ fn large(code: u8, is_output: bool) -> Exited {
     }
 }
 
+/// The disk is slow: the end waits for the results before it.
+#[test]
+fn an_end_that_is_reported_later_counts_as_what_it_was() {
+    let mut b = Bench::with(rules());
+    b.submit(1);
+    b.spawned(1);
+    b.wait(secs(1));
+    b.event(Event::EndsLater(WorkerId(1)));
+    let meanwhile = b.wait(secs(1000));
+    assert!(!meanwhile.contains("term"), "{meanwhile}");
+    b.cancel(1);
+    b.code(1, 0);
+    let record = b.last.iter().find_map(|action| match action {
+        Action::Record(attempt, _) => Some((attempt.reason, attempt.duration_us)),
+        _ => None,
+    });
+    assert_eq!(record, Some((Reason::Ok, 1_000_000)));
+}
+
 #[test]
 fn a_result_too_large_is_an_error() {
     let words = "result-too-large | the result has 7000000 bytes, the limit is 6 MiB (limits.result)";

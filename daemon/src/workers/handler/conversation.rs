@@ -10,7 +10,8 @@
 //! A worker can cost this much memory: messages that are not sent yet, which are at most what fnd has to send to it
 //! (concurrency x `limits.body`); and the parts of messages, at most one per call in flight and each within
 //! `limits.result` ([`Decoder`]). A flood of messages is read one piece in each turn, so that everything else has its
-//! turn in between.
+//! turn in between. With [`Conversation::bounded_by`], the content of a large result stays in the socket until the budget has room
+//! for it.
 //!
 //! Files:
 //! - `connecting`: the beginning of a conversation with a worker that connects
@@ -21,15 +22,19 @@ mod connecting;
 mod reading;
 mod writing;
 
+use crate::buffers::{Buffers, Reservation};
 use bytes::Bytes;
 use connecting::Origin;
 use fnd_core::protocol::{Decoder, Message, ProtocolError, WorkerMessage};
 use reading::Read;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::future::pending;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
@@ -44,6 +49,10 @@ pub struct Conversation {
     /// The bytes that the socket has not taken, in parts.
     unsent: RefCell<VecDeque<Bytes>>,
     course: Cell<Course>,
+    /// The budget in which large results need room; absent where they need none.
+    buffers: Option<Arc<Buffers>>,
+    /// The room for the large results that are being read, by call.
+    reserved: RefCell<BTreeMap<u64, Reservation>>,
     /// The course changed, or something is unsent.
     changed: Notify,
 }
@@ -72,6 +81,9 @@ pub enum End {
     HungUp,
 }
 
+/// A wait for room, and the call for whose result it is.
+type Reserving = Pin<Box<dyn Future<Output = (u64, Reservation)>>>;
+
 impl Conversation {
     /// Returns the conversation on a socket that is connected or listens, which is made non-blocking, with a worker that has
     /// at most `calls_max` calls in flight and whose results have at most `result_max` bytes. Needs a tokio runtime.
@@ -87,8 +99,46 @@ impl Conversation {
             decoder: RefCell::new(Decoder::new(result_max, calls_max)),
             unsent: RefCell::default(),
             course: Cell::new(Course::Going),
+            buffers: None,
+            reserved: RefCell::default(),
             changed: Notify::new(),
         })
+    }
+
+    /// Returns the conversation, with large results read only when this budget has room for them.
+    #[must_use]
+    pub fn bounded_by(mut self, buffers: Arc<Buffers>) -> Self {
+        self.buffers = Some(buffers);
+        self
+    }
+
+    /// Takes over the room of a result that was handed on.
+    #[must_use]
+    pub fn take_reserved(&self, call: u64) -> Option<Reservation> {
+        self.reserved.borrow_mut().remove(&call)
+    }
+
+    /// Returns the call and the size of a large result for which there is no room, so that its content is not read yet.
+    fn lacks_room(&self) -> Option<(u64, u64)> {
+        let buffers = self.buffers.as_ref()?;
+        let (call, size) = self.decoder.borrow().large()?;
+        let mut reserved = self.reserved.borrow_mut();
+        if reserved.contains_key(&call) {
+            return None;
+        }
+        match buffers.reserve_now(size as u64) {
+            Some(reservation) => {
+                reserved.insert(call, reservation);
+                None
+            }
+            None => Some((call, size as u64)),
+        }
+    }
+
+    /// Waits until there is room for a result.
+    fn reserve(&self, (call, size): (u64, u64)) -> Option<Reserving> {
+        let buffers = Arc::clone(self.buffers.as_ref()?);
+        Some(Box::pin(async move { (call, buffers.reserve(size).await) }))
     }
 
     /// Sends a message after those before it, at once as far as the socket takes it. A message to a worker that is gone
@@ -161,6 +211,7 @@ impl Conversation {
             return end;
         }
         let (socket, mut room) = (self.socket(), None);
+        let mut reserving: Option<Reserving> = None;
         loop {
             if let Err(end) = self.goes_on() {
                 return end;
@@ -173,11 +224,21 @@ impl Conversation {
                     Err(error) => return End::Failed(error),
                 },
             };
+            if reserving.is_none() {
+                reserving = self.lacks_room().and_then(|lacking| self.reserve(lacking));
+            }
             let reads = self.course.get() == Course::Going || !self.decoder.borrow().is_between();
-            // Cancel-safe: each arm only waits for readiness, and the code after it does not wait.
+            let reads = reads && reserving.is_none();
+            // Cancel-safe: each arm only waits for readiness or room, and the code after it does not wait. The wait for room keeps
+            // its place in the queue between two turns.
             let waited = tokio::select! {
                 biased;
                 () = self.changed.notified() => Ok(()),
+                (call, reservation) = reserved(&mut reserving) => {
+                    reserving = None;
+                    self.reserved.borrow_mut().insert(call, reservation);
+                    Ok(())
+                }
                 guard = writable(room.as_ref()) => guard.map(|mut guard| {
                     if !self.write(&mut self.unsent.borrow_mut()) {
                         guard.clear_ready();
@@ -203,6 +264,13 @@ impl Conversation {
                 return End::Failed(error);
             }
         }
+    }
+}
+
+async fn reserved(reserving: &mut Option<Reserving>) -> (u64, Reservation) {
+    match reserving {
+        Some(reserving) => reserving.await,
+        None => pending().await,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::workers::{Workers, environment};
 use fnd_core::instant;
 use fnd_core::json;
 use fnd_core::outcome::Reason;
-use fnd_core::protocol::{self, Failure, InvokeHead, Level, LogRecord, ProtocolError};
+use fnd_core::protocol::{self, Failure, InvokeHead, Level, LogRecord, ProtocolError, WorkerMessage};
 use fnd_core::supervisor::{Answered, CallOrder, Event, Rules};
 use fnd_core::triggers::cause::Cause;
 use fnd_manifest::json_text::JsonText;
@@ -23,6 +23,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
@@ -94,7 +95,7 @@ impl Workers {
     fn converse(&self, worker: WorkerId, channel: OwnedFd, (rules, calls): (&Rules, u32)) -> Option<Talk> {
         let most = usize::try_from(calls).unwrap_or(usize::MAX);
         let conversation = match Conversation::new(channel, rules.result_max, most) {
-            Ok(conversation) => Rc::new(conversation),
+            Ok(conversation) => Rc::new(conversation.bounded_by(Arc::clone(&self.buffers))),
             Err(error) => {
                 tracing::error!("failed to watch the socket of {worker}: {error}");
                 return None;
@@ -322,7 +323,11 @@ fn end_output(messages: UnboundedSender<Message>, member: &Member, key: Key) -> 
 async fn talk(inbox: Inbox, worker: WorkerId, conversation: Rc<Conversation>) {
     let end = conversation
         .run(|message| {
-            inbox.input(Input::Said(worker, message));
+            let reserved = match &message {
+                WorkerMessage::Result { call, .. } => conversation.take_reserved(*call),
+                WorkerMessage::Ready(_) | WorkerMessage::Error { .. } | WorkerMessage::Log { .. } => None,
+            };
+            inbox.input(Input::Said(worker, message, reserved));
         })
         .await;
     let broken = |message| Event::Broken { worker, message };
