@@ -423,7 +423,7 @@ fn lingering() -> (OwnedFd, std::net::TcpStream) {
 }
 
 /// A connection in which a descriptor waits that nobody receives.
-fn connection_with(descriptor: OwnedFd) -> OwnedFd {
+fn connection_with(descriptor: &OwnedFd) -> OwnedFd {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -455,7 +455,7 @@ fn closing_what_fnd_passed_does_not_hold_up_the_loop() {
         let (mut socket, peer) = lingering();
         peers.push(peer);
         if is_inside {
-            socket = connection_with(socket);
+            socket = connection_with(&socket);
         }
         stop();
         harness.send(&request, vec![socket]);
