@@ -15,6 +15,7 @@
 //! - `examined`: the output of `fnd --examine`
 //! - `explain`: the reasons' texts of `fndctl explain`
 //! - `glob`: patterns with `*`
+//! - `idempotency`: what makes two requests the same one
 //! - `instant`: writes instants as text
 //! - `json`: compacts JSON and measures its depth
 //! - `mask`: masks the values of secrets in what is kept and shown
