@@ -23,6 +23,7 @@ fn workers() -> Workers {
     Workers::new(Host {
         fnd: "/usr/sbin/fnd".into(),
         places: Places::prepare(&state, &run, false).expect("directories in memory"),
+        functions: Vec::new(),
         names: None,
         tree: None,
         containment: Containment::Subreaper,
