@@ -16,7 +16,7 @@ pub enum Author {
     Root,
     /// The owner of the files, or who has uploaded them.
     User(u32),
-    /// Nobody knows: the files were uploaded before fnd remembered by whom.
+    /// The author is unknown: the files were uploaded by an fnd that did not remember uploaders.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! What fnd has answered is stored: each verb of the API that changes durable state, with fnd killed in the instant after the
+//! An answered change is stored: each verb of the API that changes durable state, with fnd killed in the instant after the
 //! answer, and while the disk is full.
 //!
 //! The ledger's writes are slowed down, so that a verb that answers before its change is stored loses the change.

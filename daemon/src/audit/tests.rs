@@ -283,7 +283,7 @@ fn a_damaged_file_is_set_aside() {
     assert!(running.audit.problem().unwrap().contains("was damaged"));
 }
 
-/// Whatever is missing of it is said; it goes on all the same.
+/// The audit says which of its files is missing, and goes on.
 #[test]
 fn entries_that_are_missing_are_said_and_new_ones_are_kept() {
     let says = |running: &Running, words: &str| {

@@ -36,7 +36,7 @@ impl<'a> Replacement<'a> {
         self.directory.join(self.name)
     }
 
-    /// Returns the path of the new database while rows are read into it. What an earlier try left there is removed.
+    /// Returns the path of the new database while rows are read into it. The files of an earlier try are removed.
     pub(crate) fn begin(&self) -> PathBuf {
         for path in self.starting_with(".salvage") {
             if !path.to_string_lossy().contains(".salvaged-") {

@@ -139,7 +139,7 @@ impl Staged {
             let _ = fs::rename(&done, &self.place); // if it stays, the next start removes it
             return Err(error);
         }
-        // It is over. What cannot be removed now is removed by the next upload or the next start.
+        // The upload is over. The next upload or the next start removes files that cannot be removed now.
         let _ = self.tidy().and_then(|()| remove(&done));
         Ok(())
     }

@@ -175,7 +175,7 @@ struct Owned {
     paths: Vec<(Option<String>, String)>,
 }
 
-/// What follows for other functions when one gets other routes.
+/// The consequences for other functions when one gets other routes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Whether a route has become free.

@@ -400,7 +400,7 @@ mod tests {
         (read.entries().unwrap().map(name).collect(), left_out.join("\n"), size)
     }
 
-    /// What a function can do to the backup that root makes of its home.
+    /// A function prepares its home so that root's backup would follow it elsewhere, fill the disk, or never end.
     #[test]
     fn a_home_cannot_lead_the_backup_elsewhere_nor_fill_the_disk_nor_end_it() {
         let root = tempfile::tempdir().unwrap();
