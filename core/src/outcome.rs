@@ -1,7 +1,6 @@
 //! How attempts and invocations end: class, reason and their words (docs/errors-and-reasons.md). Verdicts, records
 //! and messages all use this one table.
 
-use crate::triggers::cause::Cause;
 use fnd_manifest::words;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -320,20 +319,6 @@ words! {
         Replay = "replay",
         /// Somebody ran a dead letter again.
         Redrive = "redrive",
-    }
-}
-
-impl Trigger {
-    /// Returns whether somebody asked for the result of a run: a caller, or a function that called it. Nobody asks for the
-    /// result of a schedule, an event or a file: there standard output is log first. A run that is repeated
-    /// has the `cause` of the first one.
-    #[must_use]
-    pub fn asks_for_result(self, cause: Option<&Cause>) -> bool {
-        match self {
-            Self::Manual | Self::Http | Self::Function => true,
-            Self::Replay | Self::Redrive => cause.is_none_or(|cause| matches!(cause, Cause::Call(_))),
-            Self::Load | Self::Schedule | Self::Event | Self::File | Self::Hook | Self::Alert => false,
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::event::{Exited, Now};
 use super::function::{FunctionKey, Serving};
 use super::rules::Rules;
 use super::timers::Timer;
-use super::verdict::Verdict;
+use super::verdict::{Verdict, asks_for_result};
 use super::words;
 use super::worker::{Phase, Readiness, Run, Worker, WorkerKind};
 use crate::outcome::Reason;
@@ -117,7 +117,7 @@ impl Supervisor {
             let invocation = self.invocations.get(&run.invocation);
             let asks_for_result = invocation.is_some_and(|invocation| {
                 let cause = invocation.payload.cause.as_deref();
-                invocation.trigger.asks_for_result(cause)
+                asks_for_result(invocation.trigger, cause)
             });
             let verdict = Verdict::of(&worker.serving.rules, (&run, asks_for_result), exited);
             let ended = Ended {

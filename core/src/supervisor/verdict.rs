@@ -4,7 +4,8 @@ use super::event::{Exited, TooLarge};
 use super::rules::{FunctionKind, Rules};
 use super::words;
 use super::worker::{Phase, Run, Worker};
-use crate::outcome::Reason;
+use crate::outcome::{Reason, Trigger};
+use crate::triggers::cause::Cause;
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::units::{print_duration, spell_size};
 use serde::{Deserialize, Serialize};
@@ -195,6 +196,16 @@ fn too_large_words(rules: &Rules, large: TooLarge) -> String {
         format!("standard output has {bytes} bytes, a result may have {limit} (limits.result)")
     } else {
         format!("the result has {bytes} bytes, the limit is {limit} (limits.result)")
+    }
+}
+
+/// Returns whether somebody asked for the result of a run: a caller, or a function that called it. Nobody asks for the result of
+/// a schedule, an event or a file: there standard output is log first. A run that is repeated has the `cause` of the first one.
+pub(super) fn asks_for_result(trigger: Trigger, cause: Option<&Cause>) -> bool {
+    match trigger {
+        Trigger::Manual | Trigger::Http | Trigger::Function => true,
+        Trigger::Replay | Trigger::Redrive => cause.is_none_or(|cause| matches!(cause, Cause::Call(_))),
+        Trigger::Load | Trigger::Schedule | Trigger::Event | Trigger::File | Trigger::Hook | Trigger::Alert => false,
     }
 }
 
