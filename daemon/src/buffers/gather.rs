@@ -1,6 +1,6 @@
 //! A body that comes piece by piece: in memory while the budget has room, in the file from then on.
 
-use super::{Buffers, Counted, Kept, Permit};
+use super::{Buffers, Counted, Kept, Permit, Share};
 use fnd_core::data::Data;
 use std::io;
 use std::sync::Arc;
@@ -43,12 +43,13 @@ impl Gathering {
         self.kept.as_ref().map_or(self.memory.len() as u64, Kept::size)
     }
 
-    /// Appends a piece.
+    /// Appends a piece; of a caller without a credential, one that its share has taken.
     ///
     /// # Errors
     /// Neither the budget nor the disk has room for it.
-    pub async fn push(&mut self, piece: &[u8]) -> io::Result<()> {
+    pub async fn push(&mut self, piece: &[u8], share: Option<&Share>) -> io::Result<()> {
         if self.kept.is_none()
+            && share.is_none_or(Share::is_for_memory)
             && let Some(mut more) = self.permit.of.take_for_body(piece.len() as u64)
         {
             self.permit.bytes += std::mem::take(&mut more.bytes);

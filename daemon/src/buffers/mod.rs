@@ -12,26 +12,30 @@
 //! - `gather`: a body that comes piece by piece
 //! - `transit`: results on their way to their places
 //! - `overflow`: the file that holds the bytes for which the budget has no room
+//! - `unauthenticated`: the part of callers who have shown no credential
 
 mod gather;
 mod overflow;
 mod transit;
+mod unauthenticated;
 
 pub use gather::Gathering;
 pub use overflow::Kept;
 pub use transit::Reservation;
 pub(crate) use transit::SMALL;
+pub use unauthenticated::Share;
 
 use crate::allocator;
 use bytes::Bytes;
 use fnd_core::data::{Data, Held};
+use fnd_core::triggers::route::body_budget::BodyBudget;
 use fnd_wire::units::print_size;
 use overflow::Overflow;
 use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use transit::Transit;
 
 /// Answers up to this size are not counted: there are at most as many as connections.
@@ -45,6 +49,8 @@ pub struct Buffers {
     refused: AtomicU64,
     overflow: Overflow,
     transit: Transit,
+    /// The bodies of callers who have shown no credential, wherever they are.
+    unauthenticated: Mutex<BodyBudget>,
     /// Whether the problem "memory does not suffice" is reported.
     full: AtomicBool,
     changed: OnceLock<Changed>,
@@ -142,6 +148,7 @@ impl Buffers {
             refused: AtomicU64::new(0),
             overflow: Overflow::new(directory),
             transit: Transit::new(max),
+            unauthenticated: Mutex::default(),
             full: AtomicBool::new(false),
             changed: OnceLock::new(),
         })
@@ -331,14 +338,14 @@ mod tests {
         let (directory, buffers) = buffers(100_000);
         let mut first = Gathering::new(&buffers);
         let mut second = Gathering::new(&buffers);
-        second.push(&[2; 30_000]).await.unwrap();
+        second.push(&[2; 30_000], None).await.unwrap();
         assert_eq!((buffers.held(), buffers.problem()), ((30_000, 0), None));
-        first.push(&[1; 60_000]).await.unwrap();
+        first.push(&[1; 60_000], None).await.unwrap();
         assert_eq!(buffers.held(), (30_000, 60_000));
         // The two bodies write by turns.
         for piece in 0..5_u8 {
-            second.push(&[piece; 7_000]).await.unwrap();
-            first.push(&[piece; 9_000]).await.unwrap();
+            second.push(&[piece; 7_000], None).await.unwrap();
+            first.push(&[piece; 9_000], None).await.unwrap();
         }
         assert_eq!(buffers.held(), (0, 60_000 + 45_000 + 30_000 + 35_000));
         assert!(buffers.problem().is_some());
@@ -355,7 +362,7 @@ mod tests {
         drop(second);
         assert_eq!((buffers.held(), buffers.problem()), ((0, 0), None));
         let mut third = Gathering::new(&buffers);
-        third.push(&[3; 50_000]).await.unwrap();
+        third.push(&[3; 50_000], None).await.unwrap();
         assert_eq!(buffers.held(), (50_000, 0));
     }
 
@@ -363,8 +370,8 @@ mod tests {
     async fn what_neither_memory_nor_disk_takes_is_refused() {
         let buffers = Buffers::new(20, "/nonexistent".into());
         let mut body = Gathering::new(&buffers);
-        body.push(b"0123456789").await.unwrap();
-        assert!(body.push(b"x").await.is_err());
+        body.push(b"0123456789", None).await.unwrap();
+        assert!(body.push(b"x", None).await.is_err());
         drop(body);
         assert_eq!((buffers.held(), buffers.refused()), ((0, 0), 1));
         assert!(buffers.hold_answer(vec![0; UNCOUNTED + 1].into()).await.is_err());

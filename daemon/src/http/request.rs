@@ -2,8 +2,8 @@
 
 use super::limits::{BODY_GAP, DISCARD_MAX, Pace};
 use super::query::Query;
-use super::response::{Refusal, no_room, refuse};
-use crate::buffers::{Buffers, Gathering};
+use super::response::{Refusal, no_room, refuse, refuse_for_now};
+use crate::buffers::{Buffers, Gathering, Share};
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_wire::units::print_size;
@@ -11,6 +11,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{EXPECT, HeaderMap, HeaderValue};
 use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -105,6 +106,30 @@ impl Request {
         limit: u64,
         limit_name: &str,
     ) -> Result<Data, Refusal> {
+        self.read(buffers, (limit, limit_name), None).await
+    }
+
+    /// Returns the whole body of a caller who has shown no credential, and its share of what such callers may have.
+    ///
+    /// # Errors
+    /// As [`Self::read_body`]; [`Code::Unavailable`] also if such callers, or this one, have too much.
+    pub(crate) async fn read_unauthenticated_body(
+        &self,
+        buffers: &Arc<Buffers>,
+        (limit, limit_name): (u64, &str),
+        from: Option<IpAddr>,
+    ) -> Result<(Data, Share), Refusal> {
+        let mut share = Share::new(buffers, from, limit);
+        let body = self.read(buffers, (limit, limit_name), Some(&mut share)).await?;
+        Ok((body, share))
+    }
+
+    async fn read(
+        &self,
+        buffers: &Arc<Buffers>,
+        (limit, limit_name): (u64, &str),
+        mut share: Option<&mut Share>,
+    ) -> Result<Data, Refusal> {
         self.check_length(limit, limit_name)?;
         let mut gathering = Gathering::new(buffers);
         let Some(mut body) = self.body.take() else {
@@ -121,7 +146,12 @@ impl Request {
                 self.body.body.replace(Some(body));
                 return Err(too_large(limit, limit_name));
             }
-            if let Err(error) = gathering.push(&data).await {
+            let size = data.len() as u64;
+            if share.as_deref_mut().is_some_and(|share| !share.take(size)) {
+                self.body.body.replace(Some(body));
+                return Err(refuse_for_now(Code::Unavailable, TOO_MUCH));
+            }
+            if let Err(error) = gathering.push(&data, share.as_deref()).await {
                 self.body.body.replace(Some(body));
                 return Err(no_room("the body", &error));
             }
@@ -129,6 +159,10 @@ impl Request {
         Ok(gathering.finish())
     }
 }
+
+/// Why a body without a credential is refused.
+const TOO_MUCH: &str =
+    "your address, or all callers who have shown no credential, have as many bytes of bodies here as they may";
 
 fn too_large(limit: u64, limit_name: &str) -> Refusal {
     let limit = print_size(limit);

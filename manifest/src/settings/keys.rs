@@ -96,7 +96,7 @@ keys! {
         reserve_memory: u64 [with = "text::size"] = Size(ANY_SIZE), default "256M", example "1G";
         /// Number of processes of all functions at once.
         max_workers: u32 = Whole(1..=1_000_000), default 1000, example 100;
-        /// Memory for bodies and answers of all callers together; more than that is kept on the disk.
+        /// Memory for bodies and answers of all callers; more is kept on the disk. Callers without a credential have a quarter of it.
         buffers: u64 [with = "text::size"] = Size(MIB..=(1 << 50)), default "64M", example "256M";
         /// How long fnd looks for the next message before it sleeps, while one caller waits. Needs more than one CPU.
         spin: u32 [default, with = "text::micros"] = Micros(0..=1000), default "0", example "50us";

@@ -296,3 +296,72 @@ fn a_secret_is_in_no_refusal_and_a_token_in_the_address_is_none() {
     assert!(leaks.is_empty(), "{leaks:?}");
     site.fnd.finish();
 }
+
+/// Bodies of strangers have a budget, and each address a part of it: an address that fills its part takes nothing from others.
+#[test]
+fn an_address_without_a_credential_fills_only_its_own_part_of_the_buffers() {
+    let http = "trusted_proxies = [\"unix\"]\n[node]\nbuffers = \"1M\"";
+    let site = Site::start(http, &[("tok", "t-1\n"), ("hook", "h-1\n")]);
+    let go = site.fnd.shared_directory("gate").join("go");
+    let gate = format!("while [[ ! -e {} ]]; do sleep 0.05; done; wc -c\n", go.display());
+    let manifest = |route: String| format!("limits.body = \"1M\"\n{route}");
+    site.script("gate", &gate, &manifest(route("/gate", "\"none\"", "")));
+    site.script("open", "wc -c\n", &manifest(route("/open", "\"none\"", "")));
+    site.script("known", "wc -c\n", &manifest(route("/known", "\"token:tok\"", "")));
+    site.script("hook", "wc -c\n", &manifest(route("/hook", "\"github:hook\"", "")));
+    let body = "x".repeat(200_000);
+    let from = |path: &str, address: &str, header: (&str, &str)| {
+        site.call("POST", path, &[("x-forwarded-for", address), header], &body)
+    };
+    let none = ("accept", "*/*");
+    let signature = format!("sha256={}", hmac("h-1", &body));
+    let signed = ("x-hub-signature-256", signature.as_str());
+    std::thread::scope(|scope| {
+        // A quarter of 4 MiB; a script that runs has its body, so it does not count any more.
+        let mut waiting = Vec::new();
+        loop {
+            let caller = scope.spawn(|| from("/gate", "192.0.2.1", none));
+            eventually("the call to wait, or to be refused", || {
+                let gate = site.fnd.function("gate").unwrap();
+                caller.is_finished() || usize::try_from(gate.running + gate.queued).unwrap() > waiting.len()
+            });
+            if caller.is_finished() {
+                assert_eq!(caller.join().unwrap().status, 503);
+                break;
+            }
+            waiting.push(caller);
+        }
+        assert!([5, 6].contains(&waiting.len()), "{}", waiting.len());
+        for path in ["/gate", "/open", "/open"] {
+            let refused = from(path, "192.0.2.1", none);
+            assert_eq!(
+                (refused.status.as_u16(), refused.header("retry-after")),
+                (503, Some("1")),
+                "{}",
+                refused.text()
+            );
+        }
+        // A signature shows only with the whole body whether it holds.
+        assert_eq!(from("/hook", "192.0.2.1", signed).status, 503);
+        for (path, address, header) in [
+            ("/open", "192.0.2.2", none),
+            ("/hook", "192.0.2.2", signed),
+            ("/known", "192.0.2.1", ("authorization", "Bearer t-1")),
+        ] {
+            let answer = from(path, address, header);
+            assert_eq!(
+                (answer.status.as_u16(), answer.text().trim()),
+                (200, "200000"),
+                "{path}"
+            );
+        }
+        fs::write(&go, "").unwrap();
+        for caller in waiting {
+            assert_eq!(caller.join().unwrap().text().trim(), "200000");
+        }
+    });
+    eventually("the address to have room again", || {
+        from("/open", "192.0.2.1", none).status == 200
+    });
+    site.fnd.finish();
+}

@@ -5,6 +5,7 @@
 //!
 //! Files:
 //! - `body`: values inside JSON and form bodies
+//! - `body_budget`: how many bytes of bodies callers without a credential may have
 //! - `conditions`: `when` and `idempotency`
 //! - `cors`: what pages of other origins may do
 //! - `forwarded`: the caller behind a proxy
@@ -14,6 +15,7 @@
 //! - `tree`: paths by segments
 
 mod body;
+pub mod body_budget;
 pub mod conditions;
 pub mod cors;
 pub mod forwarded;

@@ -112,7 +112,8 @@ impl Public {
             return Err(self.denied());
         }
         let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
-        let body = request.read_body(&buffers, limit, "limits.body").await?;
+        let limit = (limit, "limits.body");
+        let (body, _share) = request.read_unauthenticated_body(&buffers, limit, caller).await?;
         let bytes = match body.bytes() {
             Ok(bytes) => bytes,
             Err(error) => return Err(internal("read a body from the disk", &error)),
@@ -124,6 +125,26 @@ impl Public {
             }
             None => Err(self.denied()),
         }
+    }
+
+    /// Returns the body of a request that is admitted. Without a credential it counts in the caller's share as long as
+    /// fnd holds it.
+    ///
+    /// # Errors
+    /// As [`Request::read_unauthenticated_body`].
+    pub(super) async fn read_body(
+        &self,
+        request: &Request,
+        (admitted, caller): (&Admitted, Option<IpAddr>),
+        (limit, limit_name): (u64, &str),
+    ) -> Result<Data, Refusal> {
+        let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
+        if admitted.holder().is_some() {
+            return request.read_body(&buffers, limit, limit_name).await;
+        }
+        let limit = (limit, limit_name);
+        let (body, share) = request.read_unauthenticated_body(&buffers, limit, caller).await?;
+        Ok(share.stay_with(body))
     }
 
     /// Returns whether a request has the headers of a signature that some route of the host takes: otherwise its body, which

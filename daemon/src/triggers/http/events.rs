@@ -54,8 +54,8 @@ impl Public {
         let body = match body {
             Some(body) => body,
             None => {
-                let limit = "the largest limits.body of a subscriber";
-                request.read_body(&buffers, route.body, limit).await?
+                let limit = (route.body, "the largest limits.body of a subscriber");
+                self.read_body(&request, (&admitted, asked.caller), limit).await?
             }
         };
         self.first_time(&admitted).await?;

@@ -68,7 +68,7 @@ impl Public {
     ) -> Result<Answered, Refusal> {
         let function = &route.function;
         if route.entry.fetches {
-            return self.pushed(request, function, (&admitted, body)).await;
+            return self.pushed(request, asked, function, (&admitted, body)).await;
         }
         let Some(bounds) = self.control.bounds(function) else {
             let error = "it is not installed yet".to_owned();
@@ -86,8 +86,8 @@ impl Public {
         let data = match body {
             Some(data) => data,
             None => {
-                let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
-                request.read_body(&buffers, bounds.body, "limits.body").await?
+                let limit = (bounds.body, "limits.body");
+                self.read_body(&request, (&admitted, asked.caller), limit).await?
             }
         };
         if data.size() > bounds.body {
@@ -181,13 +181,14 @@ impl Public {
     async fn pushed(
         &self,
         request: Request,
+        asked: &Asked,
         function: &FunctionName,
         (admitted, body): (&Admitted, Option<Data>),
     ) -> Result<Answered, Refusal> {
         if body.is_none() {
             // The body tells about the push. fnd does not need it, but its sender has to be able to send all of it.
-            let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
-            request.read_body(&buffers, PUSH_MAX, "a push").await?;
+            let limit = (PUSH_MAX, "a push");
+            self.read_body(&request, (admitted, asked.caller), limit).await?;
         }
         self.first_time(admitted).await?;
         if self.control.build(function, false).is_none() {

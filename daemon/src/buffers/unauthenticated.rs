@@ -1,0 +1,107 @@
+//! The part of callers who have shown no credential: of open routes, and of signatures until the whole body has been read.
+//! Otherwise they would fill memory and disk, and requests with a credential would find no room.
+
+use super::Buffers;
+use fnd_core::data::{Data, Held};
+use fnd_core::triggers::route::body_budget::BodyBudget;
+use std::borrow::Cow;
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+/// What a body has of that part; given back when this is dropped.
+#[derive(Debug)]
+pub struct Share {
+    of: Arc<Buffers>,
+    from: Option<IpAddr>,
+    /// The limit of the body.
+    limit: u64,
+    bytes: u64,
+}
+
+impl Share {
+    /// Returns the share of a body that has no bytes yet, of a caller's address; absent: a Unix socket.
+    #[must_use]
+    pub fn new(of: &Arc<Buffers>, from: Option<IpAddr>, limit: u64) -> Self {
+        let (of, bytes) = (Arc::clone(of), 0);
+        Self { of, from, limit, bytes }
+    }
+
+    /// Takes more bytes; returns whether the caller may have them.
+    #[must_use]
+    pub fn take(&mut self, bytes: u64) -> bool {
+        let buffers = self.of.max.load(Ordering::Relaxed);
+        let taken = self.budget().take(self.from, bytes, (buffers, self.limit));
+        self.bytes += if taken { bytes } else { 0 };
+        taken
+    }
+
+    /// Returns whether the next bytes may be in memory: a quarter of it is for such callers, the disk for their other bytes.
+    pub(super) fn is_for_memory(&self) -> bool {
+        self.budget().held() <= self.of.max.load(Ordering::Relaxed) / 4
+    }
+
+    /// Returns the body, which has the share from now on.
+    #[must_use]
+    pub fn stay_with(self, body: Data) -> Data {
+        Data::new(Shared { body, _share: self })
+    }
+
+    fn budget(&self) -> MutexGuard<'_, BodyBudget> {
+        // A panic leaves it as it was before or after a call; both are sound.
+        self.of.unauthenticated.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget().give_back(self.from, self.bytes);
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    body: Data,
+    _share: Share,
+}
+
+impl Held for Shared {
+    fn size(&self) -> u64 {
+        self.body.size()
+    }
+
+    fn bytes(&self) -> io::Result<Cow<'_, [u8]>> {
+        self.body.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffers::Gathering;
+
+    /// Takes a body of so many bytes in.
+    async fn body(buffers: &Arc<Buffers>, bytes: usize) -> Data {
+        let (mut gathering, mut share) = (Gathering::new(buffers), Share::new(buffers, None, 0));
+        assert!(share.take(bytes as u64));
+        gathering.push(&vec![7; bytes], Some(&share)).await.unwrap();
+        share.stay_with(gathering.finish())
+    }
+
+    #[tokio::test]
+    async fn a_quarter_of_the_memory_is_for_such_bodies_and_what_they_have_comes_back_with_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let buffers = Buffers::new(100_000, directory.path().to_owned());
+        let (first, second) = (body(&buffers, 25_000).await, body(&buffers, 20_000).await);
+        assert_eq!(buffers.held(), (25_000, 20_000));
+        assert_eq!((second.size(), second.bytes().unwrap().len()), (20_000, 20_000));
+        let mut third = Share::new(&buffers, None, 0);
+        assert!(!third.take(60_000), "a quarter of 400,000");
+        drop(first);
+        assert!(third.take(60_000));
+        drop((second, third));
+        assert_eq!(buffers.held(), (0, 0));
+        assert!(Share::new(&buffers, None, 0).take(100_000));
+    }
+}
