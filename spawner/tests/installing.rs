@@ -314,4 +314,6 @@ fn other_users_need_leave() {
     // It is refused if another user owns the code.
     std::os::unix::fs::chown(harness.path("functions/r.sh"), Some(12_345), None).unwrap();
     check(&mut harness, "r.sh", Some("r.toml"), &["owned by root"]);
+    std::os::unix::fs::chown(harness.path("functions/u.sh"), Some(12_345), None).unwrap();
+    check(&mut harness, "u.sh", Some("u.toml"), &["only files of root may name a user"]);
 }
