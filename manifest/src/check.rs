@@ -450,16 +450,22 @@ impl Check<'_> {
     /// Makes the files of a function of another system. The files beside its own count, too.
     fn foreign(&mut self, directory: &str, found: &Listed) -> Vec<JudgedFile> {
         let mut names = names(self.files, directory);
-        names.retain(|name| is_foreign(name));
+        names.retain(|name| is_foreign(name) && *name != found.source);
         let path = format!("{directory}/{}", found.source);
-        let paths = names.iter().map(|name| format!("{directory}/{name}"));
-        let read = |path: String| Some((path.clone(), Bytes(self.files.read(&path, yaml::FILE_MAX + 1).ok()?)));
-        let function = found.name.as_str().rsplit('/').next().unwrap_or_default().to_owned();
-        let set = Foreign {
-            function,
-            files: paths.filter_map(read).collect(),
+        let read = |path: &str| self.files.read(path, yaml::FILE_MAX + 1).ok().map(Bytes);
+        let mut set = Foreign {
+            function: found.name.as_str().rsplit('/').next().unwrap_or_default().to_owned(),
+            files: read(&path).map(|bytes| (path.clone(), bytes)).into_iter().collect(),
             path: path.clone(),
         };
+        for beside in names.iter().map(|name| format!("{directory}/{name}")) {
+            let Some(bytes) = read(&beside) else { continue };
+            if !set.has_room(&beside, bytes.0.len() as u64) {
+                break;
+            }
+            set.files.push((beside, bytes));
+        }
+        set.files.sort_by(|(one, _), (other, _)| one.cmp(other));
         self.result.files.push(path);
         let trusted = self.files.trusted();
         let file = |file: MadeFile| JudgedFile {
@@ -468,7 +474,7 @@ impl Check<'_> {
             mode: if file.executable { 0o755 } else { 0o644 },
             trusted,
         };
-        foreign::placed::files(&set).into_iter().map(file).collect()
+        foreign::placed::files(set).into_iter().map(file).collect()
     }
 
     fn unpack(&mut self, path: &str, format: Format) -> Vec<JudgedFile> {

@@ -26,6 +26,14 @@ wire_structs! {
     }
 }
 
+/// Most bytes of all files of a function of another system.
+const SET_MAX: u64 = 4 << 20;
+/// Most files beside the one with the function.
+const BESIDE_MAX: usize = 200;
+/// In place of a path: the bytes are the path of the first file that is left out. It is an entry and no field, because the
+/// spawner and fnd may be of two versions.
+const LEFT_OUT: &str = "";
+
 wire_structs! {
     /// A function of another system: the file that has it, and the files beside that one, which it may name.
     pub struct Foreign {
@@ -35,6 +43,26 @@ wire_structs! {
         pub path: String,
         /// All files, each with its path for people; the one that has the function is among them.
         pub files: Vec<(String, Bytes)>,
+    }
+}
+
+impl Foreign {
+    /// Returns whether the next file beside the function's has room; files come in the order of their names. Without room it
+    /// is left out with those after it, and the set says so.
+    pub fn has_room(&mut self, path: &str, bytes: u64) -> bool {
+        let held = self.files.iter().map(|(_, bytes)| bytes.0.len() as u64).sum::<u64>();
+        let has_room = self.files.len() <= BESIDE_MAX && held.saturating_add(bytes) <= SET_MAX;
+        if !has_room {
+            self.files.push((LEFT_OUT.to_owned(), Bytes(path.as_bytes().to_vec())));
+        }
+        has_room
+    }
+
+    /// Removes what the set says of files that are left out; returns the path of the first one.
+    pub fn take_left_out(&mut self) -> Option<String> {
+        let index = self.files.iter().position(|(path, _)| path == LEFT_OUT)?;
+        let (_, first) = self.files.remove(index);
+        Some(String::from_utf8_lossy(&first.0).into_owned())
     }
 }
 
@@ -239,5 +267,30 @@ mod tests {
         let (mut input, mut receiver) = (&sent[..], Receiver::default());
         receiver.next(&mut input).unwrap();
         assert!(matches!(receiver.next(&mut input), Err(Stopped::Refused(found)) if found == refusal));
+    }
+
+    #[test]
+    fn a_set_of_files_has_4_mib_and_says_where_it_ends() {
+        let set = |count: usize, size: usize| {
+            let file = |number: usize| (format!("{number:03}.yaml"), Bytes(vec![b' '; size]));
+            let mut set = Foreign {
+                function: String::new(),
+                path: String::new(),
+                files: vec![file(0)],
+            };
+            for beside in (1..count).map(file) {
+                if !set.has_room(&beside.0, size as u64) {
+                    break;
+                }
+                set.files.push(beside);
+            }
+            let left_out = set.take_left_out();
+            (left_out, set.files.len())
+        };
+        let first = |number: &str| Some(format!("{number}.yaml"));
+        assert_eq!(set(4, 1 << 20), (None, 4));
+        assert_eq!(set(300, 1 << 20), (first("004"), 4));
+        assert_eq!(set(201, 0), (None, 201));
+        assert_eq!(set(300, 0), (first("201"), 201));
     }
 }

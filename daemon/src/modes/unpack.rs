@@ -77,7 +77,7 @@ fn make(set: &mut impl Read, sink: &mut dyn Sink) -> Result<(), Stop> {
     let mut bytes = Vec::new();
     set.read_to_end(&mut bytes).map_err(|_| Why::Unreadable)?;
     let set = Foreign::from_wire(&bytes).map_err(|_| Why::Damaged)?;
-    for file in placed::files(&set) {
+    for file in placed::files(set) {
         let length = u64::try_from(file.bytes.len()).unwrap_or(u64::MAX);
         let (path, executable) = (file.path, file.executable);
         sink.file(&Unpacked {

@@ -8,6 +8,7 @@ use super::yaml::{Document, documents};
 use super::{function, report::Field};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::judge::Judge;
+use crate::warning::Warning;
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{Form, JudgeFunction, JudgedFile};
@@ -16,6 +17,9 @@ use serde::{Deserialize, Serialize};
 
 /// The file with what became of the fields, beside `function.toml`.
 pub const ORIGINS: &str = ".fnd-import.json";
+
+/// Most fields that are reported of a function.
+const ROWS_MAX: usize = 100;
 
 /// What became of the fields, and which field each line of `function.toml` comes from.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -29,7 +33,8 @@ pub struct Origins {
 
 /// Makes the files of a function; without a function there is only [`ORIGINS`], which says why.
 #[must_use]
-pub fn files(set: &Foreign) -> Vec<MadeFile> {
+pub fn files(mut set: Foreign) -> Vec<MadeFile> {
+    let left_out = set.take_left_out();
     let mut origins = Origins::default();
     let mut found: Vec<Document> = Vec::new();
     for (path, bytes) in &set.files {
@@ -42,11 +47,25 @@ pub fn files(set: &Foreign) -> Vec<MadeFile> {
     }
     let (made, report) = function(&found, &set.path, &set.function);
     origins.report = report;
+    let more = origins.report.keep_problems(ROWS_MAX);
     if made.is_none() && origins.problems.is_empty() && !origins.report.is_refused() {
         let message = format!("there is no function `{}` in it", set.function);
         origins
             .problems
             .push(Diagnostic::error("foreign-refused", message).in_file(&set.path));
+    }
+    let warning = |message: String| Diagnostic::warning(Warning::ForeignDiffers, message).in_file(&set.path);
+    if more > 0 {
+        let message = format!("{more} more fields do not work here as they do there");
+        origins.problems.push(warning(message));
+    }
+    if let Some(first) = left_out {
+        let message = format!(
+            "`{first}` and the YAML files after it are not read: the files beside this one are more than 200, or have more than 4 MiB \
+             together"
+        );
+        let help = "move this file, with the files that it needs, to a group: a directory of their own";
+        origins.problems.push(warning(message).with_help(help));
     }
     let name = set.path.rsplit('/').next().unwrap_or(&set.path);
     written(made, &format!("Made of {name}."), origins)
@@ -167,5 +186,57 @@ impl Origins {
             problem.message = format!("`{}`: {}", row.field, problem.message);
         }
         problem
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the problems of a function `f` with these lines after its code, in a set of files.
+    fn problems(lines: &str, change: impl FnOnce(&mut Foreign)) -> Vec<Diagnostic> {
+        let text = format!(
+            "apiVersion: kubeless.io/v1beta1\nkind: Function\nmetadata: {{name: f}}\nspec:\n  handler: m.f\n  runtime: \
+             python3.7\n  function: 'def f(event, context): return 1'\n{lines}"
+        );
+        let mut set = Foreign {
+            function: "f".to_owned(),
+            path: "f.yaml".to_owned(),
+            files: vec![("f.yaml".to_owned(), Bytes(text.into_bytes()))],
+        };
+        change(&mut set);
+        let files = files(set);
+        let origins = files.iter().find(|file| file.path == ORIGINS).unwrap();
+        Origins::read(&origins.bytes).place(Vec::new())
+    }
+
+    #[test]
+    fn files_that_are_left_out_are_told_of() {
+        let before = problems("", |_| {});
+        let after = problems("", |set| assert!(!set.has_room("g.yaml", 5 << 20)));
+        assert_eq!(after.len(), before.len() + 1);
+        let told = &after[0];
+        assert!(
+            told.message
+                .starts_with("`g.yaml` and the YAML files after it are not read"),
+            "{told:?}"
+        );
+        assert!(!told.is_error() && told.help.is_some());
+    }
+
+    #[test]
+    fn a_hundred_fields_are_reported_and_mistakes_first() {
+        let unknown: String = (0..300).map(|number| format!("  unknown{number:03}: 1\n")).collect();
+        let all = problems(&format!("{unknown}  checksum: sha256:00\n"), |_| {});
+        assert_eq!(all.len(), ROWS_MAX + 1);
+        assert!(all[0].is_error(), "{:?}", all[0]);
+        let is_more = |problem: &&Diagnostic| problem.message.contains("more fields");
+        let more = all.iter().find(is_more).unwrap();
+        assert!(more.message.starts_with("20"), "{}", more.message);
+        let lines: Vec<u32> = all[1..]
+            .iter()
+            .filter_map(|problem| Some(problem.place.as_ref()?.line))
+            .collect();
+        assert!(lines.is_sorted() && lines.len() == ROWS_MAX - 1, "{lines:?}");
     }
 }

@@ -151,6 +151,17 @@ impl Report {
             .sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
     }
 
+    /// Keeps the rows of fields that do not simply work, at most so many: mistakes first, then by file and line. Returns how
+    /// many more there were.
+    pub fn keep_problems(&mut self, most: usize) -> usize {
+        self.rows.retain(|row| row.verdict != Verdict::Works);
+        self.sort();
+        self.rows.sort_by_key(|row| row.verdict != Verdict::Refused);
+        let more = self.rows.len().saturating_sub(most);
+        self.rows.truncate(most);
+        more
+    }
+
     /// Returns a diagnostic for each field that does not simply work.
     #[must_use]
     pub fn diagnostics(&self) -> Vec<Diagnostic> {

@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
         Listed::Broken => vec!["it".to_owned()],
     };
     for name in names {
-        let files = placed::files(&Foreign {
+        let files = placed::files(Foreign {
             function: name.clone(),
             path: PATH.to_owned(),
             files: vec![(PATH.to_owned(), Bytes(bytes.to_vec()))],
