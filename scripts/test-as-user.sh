@@ -18,6 +18,7 @@ cargo nextest list --workspace --locked --list-type binaries-only --message-form
 # The report of the run is written below target/nextest.
 install -d -o "$user" "$work" "$target/nextest" "$target/nextest/default"
 chown -R "$user" "$work" "$target/nextest"
+chmod 1777 "$target/tmp" # some tests keep files there
 
 cp -L "$(command -v cargo-nextest)" "$work/"
 

@@ -478,3 +478,26 @@ fn many_kills_under_load_lose_and_double_nothing() {
     );
     fnd.finish();
 }
+
+/// A spawner that is stopped while an fnd is connected ends what runs. That is no failure of a function, whether SIGTERM, the end
+/// of the grace period, or the kill of what started meanwhile ended it.
+#[test]
+fn work_that_a_stopped_spawner_ends_is_interrupted() {
+    require!(root, cgroup);
+    let polite = "# /// fnd\n# on_load = false\n# ///\necho begun; sleep 600\n";
+    let stubborn = "# /// fnd\n# on_load = false\n# [limits]\n# grace = \"300ms\"\n# ///\ntrap '' TERM\necho begun; while :; do sleep 1; done\n";
+    let again = "# /// fnd\n# on_load = false\n# [retry]\n# retries = 9\n# interval = \"10ms\"\n# on = [\"interrupted\"]\n# ///\necho begun; [[ $FND_ATTEMPT != 1 ]] || sleep 600\n";
+    let (mut fnd, _gate) = start(&[("polite.sh", polite), ("stubborn.sh", stubborn), ("again.sh", again)]);
+    let ids = ["polite", "stubborn", "again"].map(|name| running(&fnd, name));
+    for id in ids {
+        wait_until("it to print", PATIENCE, || (!lines(&fnd, id).is_empty()).then_some(()));
+    }
+    fnd.stop_spawner();
+    fnd.kill();
+    fnd.launch();
+    for id in ids {
+        let view = fnd.invocation(id);
+        assert_eq!(view.attempt_records[0].reason.to_string(), "interrupted", "{view:?}");
+    }
+    fnd.finish();
+}

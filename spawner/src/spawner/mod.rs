@@ -337,7 +337,9 @@ impl Spawner {
         self.workers.remove_emptied();
     }
 
-    fn send_replies(&mut self, out: Outbox) {
+    fn send_replies(&mut self, mut out: Outbox) {
+        // An end by this stop is not the function's. A connected fnd knows the cause only when the connection closes; the next one reads it.
+        out.retain(|(_, reply, _)| self.stopping.is_none() || !matches!(reply, Reply::Exited(_)));
         for (request, reply, descriptors) in out {
             if let Reply::Exited(exited) = &reply {
                 self.build_homes.ended(exited.worker, exited.status == ExitStatus::Code(0));
@@ -363,8 +365,7 @@ impl Spawner {
             return self.jobs.push_back(Job::Reload(0));
         }
         if self.stopping.is_some() {
-            self.workers.kill_all(); // this is the second signal
-            return;
+            return self.workers.kill_all(); // this is the second signal
         }
         notify(&[sd_notify::NotifyState::Stopping]);
         crate::log!("stopping: {} running", self.workers.running().len());

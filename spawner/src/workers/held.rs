@@ -208,8 +208,7 @@ impl Workers {
 
     /// Removes the file of kept exits once all of them are acknowledged.
     pub(super) fn forget_kept(&mut self) {
-        let restored = |worker: &Worker| worker.launcher == 0;
-        if let Some(path) = self.kept.take_if(|_| !self.workers.values().any(restored)) {
+        if let Some(path) = self.kept.take_if(|_| self.workers.values().all(|worker| worker.launcher != 0)) {
             let _ = fs::remove_file(path); // if it stays, the ledger recognizes the exits when they come again
         }
     }
@@ -220,8 +219,8 @@ impl Worker {
     /// fnd may not have noticed the end. In microseconds.
     pub(super) fn overtime(&self) -> Option<(u64, u64)> {
         let lasted = now().saturating_sub(self.handover.began).as_micros();
-        let over = matches!(self.handover.termed, Some((_, TermCause::TimeUp)));
-        over.then(|| (0, u64::try_from(lasted).unwrap_or(u64::MAX)))
+        let over = (0, u64::try_from(lasted).unwrap_or(u64::MAX));
+        matches!(self.handover.termed, Some((_, TermCause::TimeUp))).then_some(over)
     }
 
     /// Records the worker's exit and drops its leaf.

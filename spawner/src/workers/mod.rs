@@ -48,7 +48,7 @@ use crate::sandbox::layers::Missing;
 use crate::sandbox::rlimits;
 use crate::uids::Uids;
 use fnd_wire::form::{Bytes, Wire as _};
-use fnd_wire::frame::{Containment, Exited, Reply, Spawn, SpawnFailed, Spawned};
+use fnd_wire::frame::{Containment, Exited, Reply, Spawn, SpawnFailed, Spawned, TermCause};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::mask::Masks;
 use fnd_wire::plan::{Plan, Policy, User};
@@ -399,6 +399,7 @@ impl Workers {
     /// Kills every worker, and every launcher.
     pub fn kill_all(&mut self) {
         for (id, _) in self.running() {
+            self.terminate(id, TermCause::Stopped); // also what started after the stop has begun
             self.signal(id, Signal::KILL);
         }
         for launcher in self.launchers.values() {
