@@ -47,8 +47,8 @@ impl Spec {
     /// Why they can't be read.
     fn given(&mut self) -> Result<Option<Given>, String> {
         let Some((memory, secrets, bindings)) = self.credentials.take() else { return Ok(None) };
-        let (values, owner) = (credentials::values(&memory)?, self.exec.identity.clone());
-        Ok(Some(Given { values, secrets, bindings, owner }))
+        let values = credentials::values(&memory)?;
+        Ok(Some(Given { values, secrets, bindings, owner: self.exec.identity.clone() }))
     }
 }
 
@@ -65,6 +65,8 @@ pub type Answer = (u64, ((u32, u32), String));
 pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
     let given = spec.given(); // before the memory file is closed
     clone::settle(socket.as_raw_fd());
+    // A worker's socket gets the number 3 in the child. Rules or a program that had this number would be lost there.
+    let _three = socket.try_clone();
     keyring::join_new();
     spec.exec.parent = rustix::process::getppid();
     let entered = spec.v1.iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), "0"));
@@ -112,10 +114,9 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
         })();
         let (pid, errno, why, descriptors) = match started {
             Ok((child, report)) => (child.pid, 0, String::new(), [Some(child.pidfd), report]),
-            Err(CloneError { why, child: Some(child), shortage }) => {
-                (child.pid, shortage, why, [Some(child.pidfd), None])
+            Err(CloneError { why, child, shortage }) => {
+                (child.as_ref().map_or(0, |child| child.pid), shortage, why, [child.map(|child| child.pidfd), None])
             }
-            Err(CloneError { why, child: None, shortage }) => (0, shortage, why, [None, None]),
         };
         let answer: Answer = (worker, ((pid, errno), why));
         if channel.send(&answer.to_wire(), descriptors.into_iter().flatten().collect()).is_err() {
