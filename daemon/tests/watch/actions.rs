@@ -6,6 +6,7 @@ use fnd_manifest::function::keys::FileTrigger;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::Duration;
 
 fn moves(path: &Path) -> FileTrigger {
     FileTrigger {
@@ -60,6 +61,27 @@ fn a_file_that_changed_stays() {
     watcher.until("it is settled", |watcher| watcher.settled.len() == 2);
     assert!(!root.path().join("a").exists());
     watcher.expect_only(&[]);
+}
+
+#[test]
+fn a_content_that_keeps_another_name_does_not_run_again() {
+    let root = tempfile::tempdir().unwrap();
+    for (then, count) in [(FileAction::Delete, 1), (FileAction::Move("../done".to_owned()), 2)] {
+        let path = root.path().join(format!("in-{count}"));
+        fs::create_dir(&path).unwrap();
+        let mut watcher = Watcher::start(&[FileTrigger { then, ..entry(&path) }]);
+        watcher.success = None;
+        fs::write(path.join("a"), "1").unwrap();
+        watcher.expect(&[created("a")]);
+        fs::hard_link(path.join("a"), path.join("b")).unwrap();
+        watcher.end(true);
+        watcher.until("it is settled", |watcher| watcher.settled.len() == 1);
+        watcher.rest(Duration::from_millis(500));
+        assert_eq!(watcher.runs, []);
+        let names = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.count(), 1);
+        assert_eq!(watcher.memory.files.len(), 1);
+    }
 }
 
 #[test]

@@ -134,13 +134,13 @@ impl Machine {
     pub(super) fn acted(&mut self, at: Clock, act: &Act, acted: Acted) {
         let failure = self.failures.get_mut(usize::from(act.entry));
         match acted {
-            Acted::Deleted => {
+            Acted::Deleted(is_linked) => {
                 failure.map(Option::take);
-                self.act_done(at, act);
+                self.act_done(at, act, is_linked);
             }
             Acted::Moved(to, facts) => {
                 failure.map(Option::take);
-                let known = self.act_done(at, act);
+                let known = self.act_done(at, act, facts.is_some_and(|facts| facts.is_linked));
                 if let (Some(facts), Some(known)) = (facts, known) {
                     self.moved_into(at, &to, Content { facts, ..known });
                 }
@@ -172,12 +172,14 @@ impl Machine {
     }
 
     /// Forgets a file that an act deleted or moved: its events find nothing that could be deleted. Returns its content.
-    fn act_done(&mut self, at: Clock, act: &Act) -> Option<Content> {
+    fn act_done(&mut self, at: Clock, act: &Act, is_linked: bool) -> Option<Content> {
         let id = self.books.holder(act.directory, act.content.0)?;
-        let record = self.books.get(id)?;
+        let record = self.books.get_mut(id)?;
         let known = record.known.filter(|known| is_still(Some(*known), act.content))?;
-        let (state, is_linked) = (record.state, record.linked);
-        if is_linked {
+        // The event of a new name may not be read yet.
+        record.linked |= is_linked;
+        let state = record.state;
+        if record.linked {
             // Its content still has another name, under which it is handled too: a scan finds it.
             if let Some(nameless) = self.books.detach(id) {
                 self.wait_in(at, nameless, State::MovedAway, MOVE_WINDOW);

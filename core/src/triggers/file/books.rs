@@ -178,7 +178,9 @@ impl Books {
         let before = self.get(id)?.known.filter(|known| known.facts.inode != inode);
         let nameless = before.and_then(|_| self.detach(id));
         self.inodes.insert((directory, inode), id);
-        self.get_mut(id)?.known = Some(content);
+        let record = self.get_mut(id)?;
+        record.known = Some(content);
+        record.linked |= content.facts.is_linked;
         nameless
     }
 

@@ -17,8 +17,8 @@ impl Machine {
             Named::Removed => self.gone(at, directory, path, State::Removed),
             Named::Created | Named::Written | Named::Closed | Named::MovedHere => {
                 let entry = self.entries.take(directory, path);
-                // A known file may be moved to a name that no entry takes, and back.
-                if entry.is_some() || named == Named::MovedHere {
+                // A known file may be moved or linked to a name that no entry takes, and come back.
+                if entry.is_some() || matches!(named, Named::MovedHere | Named::Created) {
                     let mark = self
                         .directories
                         .get(usize::from(directory))
@@ -70,8 +70,6 @@ impl Machine {
                 record.closed = closed;
                 self.ask(id, State::Arriving, false);
             }
-            // The look is still to come, and the quiet time begins after it.
-            State::Arriving => record.closed = closed,
             _ => {
                 record.closed = closed;
                 if !closed {
@@ -81,7 +79,12 @@ impl Machine {
                         wait.looked = None;
                     }
                 }
-                self.wait_in(at, id, State::Quiet, time);
+                match record.state {
+                    // The look is still to come, and may find a content that is known under a name that is gone. The quiet
+                    // time begins after it.
+                    State::Arriving | State::Resting | State::Checking => self.books.set(id, State::Arriving),
+                    _ => self.wait_in(at, id, State::Quiet, time),
+                }
             }
         }
     }

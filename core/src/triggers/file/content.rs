@@ -16,6 +16,8 @@ pub struct Facts {
     pub modified_ns: i64,
     /// `st_ctime` in nanoseconds since 1970.
     pub changed_ns: i64,
+    /// Whether the file has more than one name (`st_nlink`). fnd does not remember it: the first scan finds the names.
+    pub is_linked: bool,
 }
 
 /// A content of a file: what identifies it.
@@ -97,6 +99,7 @@ impl Content {
                 size: file.size,
                 modified_ns: file.modified_ns,
                 changed_ns: file.changed_ns,
+                is_linked: false,
             },
             hash: file.hash,
         }
@@ -115,6 +118,7 @@ mod tests {
             size: 3,
             modified_ns: 4,
             changed_ns: 5,
+            is_linked: false,
         };
         let hash = Some(7);
         let old = Content { facts, hash };

@@ -27,6 +27,12 @@ impl Machine {
             (State::Arriving | State::Resting | State::Checking | State::Vanishing, Look::File(facts, hash)) => {
                 self.judge(at, id, state, (facts, hash));
             }
+            // A name or a right has changed, and not the content: another look finds whether it is known.
+            (State::Arriving | State::Resting | State::Checking | State::Vanishing, Look::Changing(facts))
+                if self.has_times_of_known(directory, &facts) =>
+            {
+                self.ask(id, state, true);
+            }
             (State::Arriving | State::Resting | State::Checking | State::Vanishing, Look::Changing(facts)) => {
                 self.books.set(id, State::Resting);
                 self.unrested(at, id, facts);
@@ -51,6 +57,13 @@ impl Machine {
             // An event came in between, and the next look decides.
             _ => {}
         }
+    }
+
+    /// Returns whether the known content of an inode has the size and the time of these facts.
+    fn has_times_of_known(&self, directory: u16, facts: &Facts) -> bool {
+        let holder = self.books.holder(directory, facts.inode);
+        let known = holder.and_then(|holder| self.books.get(holder)?.known);
+        known.is_some_and(|known| (known.facts.size, known.facts.modified_ns) == (facts.size, facts.modified_ns))
     }
 
     /// Decides what a file is, whose facts are known now.
@@ -257,6 +270,7 @@ impl Machine {
             && let Some(record) = self.books.get_mut(id)
         {
             record.known = Some(Content { facts, ..known });
+            record.linked |= facts.is_linked;
             let directory = record.directory;
             self.say_seen(directory, id);
         }

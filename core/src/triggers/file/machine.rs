@@ -74,8 +74,8 @@ pub enum Look {
 /// The result of an act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acted {
-    /// The file is deleted.
-    Deleted,
+    /// The file is deleted; whether its content still has another name.
+    Deleted(bool),
     /// The file is moved to this path, which is absolute; its facts there, if they are known.
     Moved(Vec<u8>, Option<Facts>),
     /// The file has another content, or is gone: nothing was done.

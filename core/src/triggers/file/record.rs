@@ -88,7 +88,7 @@ pub(super) struct Record {
     pub(super) closed: bool,
     /// It changed after it was offered.
     pub(super) changed: bool,
-    /// Its inode has another name in the same directory.
+    /// Its inode has another name, or had one: a scan decides before its content counts as deleted.
     pub(super) linked: bool,
     /// The name had a content before, which was moved to another name.
     pub(super) renewed: bool,

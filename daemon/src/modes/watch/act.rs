@@ -4,7 +4,7 @@ use super::disk::{Unmade, facts, make_below, open_below, open_directory, split};
 use fnd_core::triggers::file::content::Facts;
 use fnd_core::triggers::file::machine::{Act, Acted};
 use fnd_manifest::function::file::FileAction;
-use rustix::fs::{AtFlags, RenameFlags, linkat, renameat_with, statat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fstat, linkat, openat, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,14 +25,20 @@ pub(super) fn act(root: BorrowedFd<'_>, watched: &str, act: &Act) -> Acted {
         Err(error) => return failed(watched, act, "find", error),
     };
     let is_same = |facts: Facts| (facts.inode, facts.size, facts.modified_ns) == act.content;
-    match stat(&parent, name) {
-        Ok(Some(facts)) if is_same(facts) => {}
+    let file = openat(
+        &parent,
+        OsStr::from_bytes(name),
+        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    );
+    let file = match file.and_then(|file| Ok((facts(&fstat(&file)?), file))) {
+        Ok((Some(facts), file)) if is_same(facts) => file,
         Ok(_) | Err(Errno::NOENT) => return Acted::Changed,
         Err(error) => return failed(watched, act, "find", error),
-    }
+    };
     let Some(to) = act.action.destination(watched) else {
         return match unlinkat(&parent, OsStr::from_bytes(name), AtFlags::empty()) {
-            Ok(()) => Acted::Deleted,
+            Ok(()) => Acted::Deleted(fstat(&file).is_ok_and(|stat| stat.st_nlink > 0)),
             Err(Errno::NOENT) => Acted::Changed,
             Err(error) => failed(watched, act, "delete", error),
         };

@@ -108,6 +108,7 @@ pub(super) fn facts(stat: &Stat) -> Option<Facts> {
         size: u64::try_from(stat.st_size).unwrap_or_default(),
         modified_ns: nanos(stat.st_mtime, stat.st_mtime_nsec),
         changed_ns: nanos(stat.st_ctime, stat.st_ctime_nsec),
+        is_linked: stat.st_nlink > 1,
     })
 }
 

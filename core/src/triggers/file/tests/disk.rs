@@ -2,7 +2,7 @@
 //! file systems do.
 
 use super::super::content::{Facts, Hash};
-use super::super::machine::{Event, Look, Named, Stamp};
+use super::super::machine::{Acted, Event, Look, Named, Stamp};
 use std::collections::BTreeMap;
 
 pub(super) const DEVICE: u64 = 1;
@@ -68,6 +68,7 @@ impl Disk {
             size: 1 + self.contents % 2,
             modified_ns: time,
             changed_ns: time,
+            is_linked: false,
         };
         let content = self.contents;
         self.inodes.insert(
@@ -137,8 +138,11 @@ impl Disk {
         }
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&Inode> {
-        self.inodes.get(self.names.get(name)?)
+    pub(super) fn get(&self, name: &str) -> Option<Inode> {
+        let number = self.names.get(name)?;
+        let mut inode = *self.inodes.get(number)?;
+        inode.facts.is_linked = self.links(*number) > 1;
+        Some(inode)
     }
 
     pub(super) fn look(&self, name: &str, hash: bool) -> Look {
@@ -150,20 +154,23 @@ impl Disk {
     }
 
     /// Deletes a file if it has this content.
-    pub(super) fn act(&mut self, name: &str, stamp: Stamp) -> bool {
+    pub(super) fn act(&mut self, name: &str, stamp: Stamp) -> Acted {
         let facts = self.get(name).map(|inode| inode.facts);
-        let same = facts.is_some_and(|facts| (facts.inode, facts.size, facts.modified_ns) == stamp);
-        if same {
-            self.remove(name);
+        match facts.filter(|facts| (facts.inode, facts.size, facts.modified_ns) == stamp) {
+            Some(facts) => {
+                self.remove(name);
+                Acted::Deleted(facts.is_linked)
+            }
+            None => Acted::Changed,
         }
-        same
     }
 
     /// Returns the events of a scan.
     pub(super) fn scan(&self) -> Vec<Event> {
         let mut events = vec![Event::ScanBegan(0, true)];
-        for (name, inode) in &self.names {
-            events.push(Event::Scanned(0, name.as_bytes().to_vec(), self.inodes[inode].facts));
+        for name in self.names.keys() {
+            let facts = self.get(name).unwrap().facts;
+            events.push(Event::Scanned(0, name.as_bytes().to_vec(), facts));
         }
         events.push(Event::ScanEnded(0, Some(DEVICE)));
         events

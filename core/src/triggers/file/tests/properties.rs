@@ -73,7 +73,6 @@ fn triggers() -> impl Strategy<Value = FileTrigger> {
 }
 
 fn run(trigger: FileTrigger, look_takes: Duration, steps: &[Step]) -> Result<(), TestCaseError> {
-    let acts = trigger.acts();
     let mut world = World::new(vec![trigger]);
     world.look_takes = look_takes;
     world.is_quick = false;
@@ -88,10 +87,6 @@ fn run(trigger: FileTrigger, look_takes: Duration, steps: &[Step]) -> Result<(),
             Step::Close(file) => world.disk.close(&name(file)),
             Step::Chmod(file) => world.disk.chmod(&name(file)),
             Step::Rename(from, to) => world.disk.rename(&name(from), &name(to)),
-            // A limit: a file that gets a second name before it runs, and loses the first name right afterwards, runs again.
-            Step::Link(from, _) if !world.is_known(&name(from)) => {}
-            // The same limit: an act may delete the first name before the event of the second one is read.
-            Step::Link(..) if acts => {}
             Step::Link(from, to) => world.disk.link(&name(from), &name(to)),
             Step::Remove(file) => world.disk.remove(&name(file)),
             Step::Pass(time) => world.pass(Duration::from_millis(time.into())),

@@ -1,6 +1,6 @@
 //! One rule a test.
 
-use super::super::machine::{Clock, DirectoryState, Event, Look};
+use super::super::machine::{Action, Clock, DirectoryState, Event, Look};
 use super::super::message::{Ended, ToWatcher};
 use super::disk::DEVICE;
 use super::entry;
@@ -484,4 +484,80 @@ fn files_that_were_renamed_while_no_watcher_ran_are_not_forgotten_before_they_ar
     world.pass(SECOND);
     assert_eq!(world.runs(), []);
     assert_eq!(world.known.len(), 3);
+}
+
+/// The look that follows fnd's answer must not be lost because the file is closed before it is answered: the window of the
+/// earlier name ends meanwhile.
+#[test]
+fn a_file_that_is_renamed_while_it_is_offered_runs_once() {
+    let mut world = world(entry("/in"));
+    world.is_quick = false;
+    world.disk.write("a", true);
+    world.pass(3 * SECOND);
+    assert_eq!(world.offers.len(), 1);
+    world.disk.rename("a", "b");
+    world.pass(Duration::ZERO);
+    world.look_takes = Duration::from_millis(70);
+    world.disk.close("b");
+    world.accept();
+    world.turn();
+    world.pass(3 * SECOND);
+    assert_eq!((world.runs(), world.offers.len()), (vec![run(0, "a")], 0));
+    assert_eq!(world.known.len(), 1);
+}
+
+/// Rights that change while a renamed file is hashed must not make it wait until its earlier name counts as deleted.
+#[test]
+fn a_renamed_file_whose_rights_change_during_the_look_runs_once() {
+    let mut world = world(entry("/in"));
+    world.disk.write("a", false);
+    world.pass(SECOND);
+    world.disk.rename("a", "b");
+    world.read_events();
+    let look = |world: &mut World, answer: Look| {
+        let at = Clock {
+            now: world.now,
+            wall_ns: world.disk.wall_ns,
+        };
+        let mut actions = Vec::new();
+        world.machine.turn(at, &mut actions);
+        let Some(Action::Look(id, ..)) = actions.first() else {
+            panic!("{actions:?}")
+        };
+        world.handle(Event::Looked(*id, answer));
+    };
+    let first = world.disk.look("b", false);
+    look(&mut world, first);
+    let facts = world.disk.get("b").unwrap().facts;
+    look(&mut world, Look::Changing(facts));
+    world.pass(3 * SECOND);
+    assert_eq!((world.runs(), world.known.len()), (vec![run(0, "a")], 1));
+}
+
+/// An act deletes one of two names: the content is handled under the other one, whose event is not read yet.
+#[test]
+fn a_content_with_two_names_runs_once_and_an_act_removes_one_name() {
+    let mut world = acting();
+    world.disk.link("a", "b");
+    world.end(true);
+    world.turn();
+    world.pass(3 * SECOND);
+    assert_eq!(world.disk.names.keys().collect::<Vec<_>>(), ["b"]);
+    assert_eq!((world.runs(), world.offers.len()), (vec![run(0, "a")], 0));
+    assert_eq!(world.known.len(), 1);
+}
+
+#[test]
+fn a_file_that_gets_a_second_name_before_it_runs_and_loses_the_first_one_runs_once() {
+    let mut world = world(entry("/in"));
+    world.is_quick = false;
+    world.disk.write("a", false);
+    world.pass(Duration::from_millis(400));
+    world.disk.link("a", "b");
+    world.pass(Duration::from_millis(200));
+    world.accept();
+    world.disk.remove("a");
+    world.pass(3 * SECOND);
+    assert_eq!((world.runs(), world.offers.len()), (vec![run(0, "a")], 0));
+    assert_eq!(world.known.len(), 1);
 }

@@ -161,9 +161,12 @@ impl World {
                 self.handle(Event::Looked(id, look));
             }
             Action::Act(act) => {
-                let done = self.hidden.is_none() && self.disk.act(std::str::from_utf8(&act.path).unwrap(), act.content);
-                let acted = if done { Acted::Deleted } else { Acted::Changed };
-                self.gone_by_acts.extend(done.then_some(act.content));
+                let acted = match self.hidden {
+                    Some(_) => Acted::Changed,
+                    None => self.disk.act(std::str::from_utf8(&act.path).unwrap(), act.content),
+                };
+                let is_done = matches!(acted, Acted::Deleted(_));
+                self.gone_by_acts.extend(is_done.then_some(act.content));
                 self.handle(Event::Acted(act, acted));
             }
             Action::Scan(number) if self.hidden.is_some() => {
@@ -201,11 +204,6 @@ impl World {
         let place = (file.directory, file.inode);
         let after = after.or_else(|| self.known.get(&place)?.after);
         self.known.insert(place, Known { file, after });
-    }
-
-    pub(super) fn is_known(&self, name: &str) -> bool {
-        let inode = self.disk.names.get(name);
-        inode.is_some_and(|inode| self.known.contains_key(&(0, *inode)))
     }
 
     /// Stores the next offer, and says so; if one is stored already, only says so.
