@@ -6,6 +6,7 @@ use fnd_core::outcome::{State, Trigger};
 use fnd_core::triggers::cause::Cause;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, install, require, wait_until};
+use fnd_wire::ids::InvocationId;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -264,6 +265,60 @@ fn what_was_to_be_done_after_a_run_is_done_by_the_next_fnd() {
         names(&directory).is_empty().then_some(())
     });
     assert_eq!(runs(&fnd, "slow").len(), 1);
+    fnd.finish();
+}
+
+#[test]
+fn what_is_done_with_a_file_follows_a_redrive_and_a_replay_too() {
+    require!(root, cgroup);
+    let mut fnd = Fnd::start_with(&Setup::default().detached());
+    let directory = fnd.shared_directory("in");
+    let gate = fnd.shared_directory("gate");
+    let actions = "then = \"move:done\"\n[retry]\nretries = 0";
+    let code = format!("[[ -e {}/go ]]\n", gate.display());
+    drop_function(&fnd, "mend", &entry(&directory, actions), &code);
+    let failed = |name: &str, content: &str| {
+        put(&directory, name, content);
+        wait_until("the failed run", PATIENCE, || {
+            let newest = runs(&fnd, "mend").into_iter().next()?;
+            let is_its =
+                matches!(fnd.invocation(newest.id).cause, Some(Cause::File(file)) if file.path.ends_with(name));
+            (is_its && fs::read_to_string(directory.join(name)).unwrap() == content).then_some(newest.id)
+        })
+    };
+    let (one, two) = (failed("one", "1"), failed("two", "2"));
+    let first = failed("changed", "3");
+    put(&directory, "changed", "another");
+    let changed = wait_until("the run of the other content", PATIENCE, || {
+        let newest = runs(&fnd, "mend").into_iter().next()?;
+        (newest.id != first).then_some(newest.id)
+    });
+    fs::write(gate.join("go"), "").unwrap();
+    let repeat = |fnd: &Fnd, command: &[&str], id: InvocationId| {
+        let id = id.to_string();
+        let output = fnd.ctl(&[command, &[id.as_str()]].concat()).expect_code(0).out();
+        let new = InvocationId::parse(output.trim().rsplit(' ').next().unwrap()).unwrap();
+        assert_eq!(fnd.wait_end(new).state, State::Succeeded);
+    };
+    repeat(&fnd, &["dead-letters", "redrive"], one);
+    wait_until("the file is moved", PATIENCE, || {
+        (names(&directory) == ["changed", "two"]).then_some(())
+    });
+    fnd.leave(nix::sys::signal::Signal::SIGKILL);
+    fnd.launch();
+    fnd.wait_ready("mend");
+    repeat(&fnd, &["replay"], two);
+    wait_until("the file is moved", PATIENCE, || {
+        (names(&directory) == ["changed"]).then_some(())
+    });
+    repeat(&fnd, &["dead-letters", "redrive"], first);
+    fnd.wait_log("repeats a run for files that have changed since, or are gone");
+    assert_eq!(names(&directory), ["changed"]);
+    repeat(&fnd, &["dead-letters", "redrive"], changed);
+    wait_until("the file is moved", PATIENCE, || {
+        names(&directory).is_empty().then_some(())
+    });
+    assert_eq!(names(&directory.join("done")), ["changed", "one", "two"]);
     fnd.finish();
 }
 

@@ -63,6 +63,10 @@ pub struct FileCause {
     /// The number of files, where the payload is a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<u32>,
+    /// The run that had the files first, where this one repeats it.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text::id_or_null")]
+    #[schemars(with = "Option<String>", extend("format" = "uuid"))]
+    pub run: Option<InvocationId>,
 }
 
 /// The invocation that a hook follows.

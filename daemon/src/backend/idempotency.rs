@@ -13,6 +13,8 @@ use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
 use fnd_core::outcome::Trigger;
 use fnd_core::supervisor::{Answer, Event, Rejection, Submit};
 use fnd_core::triggers::cause::Cause;
+use fnd_core::triggers::file::memory::FileMark;
+use fnd_manifest::function::FileTrigger;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -164,15 +166,30 @@ impl Control {
         payload.data = payload.data.map(|data| buffers.hold(&data));
         // Its caller does not run any more: nobody called this one.
         payload.cause = payload.cause.filter(|cause| !matches!(**cause, Cause::Call(_)));
+        let mut files = Vec::new();
+        if let Some(Cause::File(cause)) = payload.cause.as_mut().map(Arc::make_mut) {
+            let run = *cause.run.get_or_insert(id);
+            if self.acts_on_files(&record.function) {
+                files.push(FileMark::Repeated { run });
+            }
+        }
         let function = record.function.clone();
         let answering = self.once(Submit {
             payload,
             // However often it is asked for, a dead letter is redriven once.
             idempotency_key: redrive.then(|| IdempotencyKey::new(KeyOwner::Redrive, &id.to_string(), [])),
             origin: Some(id),
+            files,
             ..Submit::new(self.next_id(), record.function, trigger)
         });
         Ok(Repeated::Asked(function, answering))
+    }
+
+    /// Returns whether a function does something with its files after their runs.
+    fn acts_on_files(&self, function: &FunctionName) -> bool {
+        let state = self.daemon.state.borrow();
+        let serving = state.serving(function);
+        serving.is_some_and(|serving| serving.manifest.file.iter().any(FileTrigger::acts))
     }
 
     pub(crate) async fn discard_dead_letter(self, id: InvocationId) -> Result<Result<bool, NotStored>, Failure> {

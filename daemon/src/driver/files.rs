@@ -5,7 +5,7 @@ use super::tasks::Owner;
 use super::{State, message};
 use crate::ledger::Command;
 use crate::triggers::files::talk::{self, Feed};
-use crate::triggers::files::{Next, Process, Wanted, directories, forgotten, offered, seen};
+use crate::triggers::files::{Next, Process, Wanted, directories, forgotten, numbered, offered, seen};
 use crate::workers::Asked;
 use crate::workers::adoption::{Ends, adoption_record};
 use fnd_core::outcome::Trigger;
@@ -13,13 +13,16 @@ use fnd_core::record::Payload;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{Event, Overlap, Submit};
 use fnd_core::triggers::file::memory::{FileMark, FileMemory};
-use fnd_core::triggers::file::message::{Accepted, Ended, FromWatcher, PROTOCOL, Ready, ToWatcher, Trouble};
+use fnd_core::triggers::file::message::{
+    Accepted, Ended, FromWatcher, PROTOCOL, Ready, RunContent, ToWatcher, Trouble,
+};
 use fnd_core::triggers::file::payload;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{ExitStatus, Exited, PROTOCOL_WATCHERS, Request, Spawn, Spawned};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 const OLD_SPAWNER: &str = "the running fnd-spawner is older than watchers of files: start it again (`systemctl stop fnd && \
@@ -297,8 +300,17 @@ impl State {
 
     /// Tells a watcher of the end of an invocation that its files started. The ledger has it: the watcher acts on the files
     /// next, and cannot take that back.
-    pub(super) fn files_ended(&mut self, function: &FunctionName, ended: Ended) {
-        self.tell_watcher(function, ToWatcher::Ended(ended));
+    pub(super) fn files_ended(
+        &mut self,
+        function: &FunctionName,
+        (id, success): (InvocationId, bool),
+        contents: Vec<(Arc<str>, RunContent)>,
+    ) {
+        let Some(process) = self.watchers.running(function) else {
+            return; // the next watcher gets the end from the ledger
+        };
+        let contents = numbered(contents, &process.entries);
+        self.tell_watcher(function, ToWatcher::Ended(Ended { id, success, contents }));
     }
 
     fn remember(&mut self, function: &FunctionName, marks: Vec<FileMark>) {

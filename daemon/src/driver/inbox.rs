@@ -13,7 +13,7 @@ use fnd_core::quota::Measured;
 use fnd_core::record::RunResult;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
-use fnd_core::triggers::file::message::{Ended, FromWatcher};
+use fnd_core::triggers::file::message::FromWatcher;
 use fnd_wire::frame::{ExitStatus, Exited};
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::cell::Cell;
@@ -238,9 +238,12 @@ impl State {
                 }
                 self.callers.change_stored(number, result);
             }
-            Message::Stored(Acknowledged::FilesEnded { function, id, success }) => {
-                self.files_ended(&function, Ended { id, success });
-            }
+            Message::Stored(Acknowledged::FilesEnded {
+                function,
+                id,
+                success,
+                contents,
+            }) => self.files_ended(&function, (id, success), contents),
             Message::Stored(Acknowledged::HealthChanged) => self.problems_changed(),
             // The spawner may forget the workers only now: until they are recorded, the next fnd would have to ask it
             // about them.

@@ -7,6 +7,7 @@ use fnd_core::outcome::Trigger;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{Delivered, EventShares, Shares};
 use fnd_core::triggers::file::memory::{FileMark, FileMemory};
+use fnd_core::triggers::file::message::RunContent;
 use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
@@ -93,9 +94,10 @@ pub enum Command {
     },
 }
 
-/// Returns whether a record is the end of a run that files have started.
+/// Returns whether a record is the end of a run that files have started, or may be: a run that repeats another is not
+/// known by its trigger.
 pub(super) fn is_end_of_files(record: &InvocationRecord) -> bool {
-    record.trigger == Trigger::File && record.state.is_final()
+    matches!(record.trigger, Trigger::File | Trigger::Replay | Trigger::Redrive) && record.state.is_final()
 }
 
 /// Roughly the memory of a mark of a file, with its path.
@@ -245,6 +247,8 @@ pub enum Acknowledged {
         id: InvocationId,
         /// Whether it succeeded.
         success: bool,
+        /// The contents that wait for it, each with its directory.
+        contents: Vec<(Arc<str>, RunContent)>,
     },
     /// [`Health`] has changed.
     HealthChanged,

@@ -5,7 +5,7 @@ use super::rows::{blob, int};
 use super::store::StoreError;
 use fnd_core::outcome::State;
 use fnd_core::triggers::file::memory::{FileMark, FileMemory};
-use fnd_core::triggers::file::message::{File, Known};
+use fnd_core::triggers::file::message::{File, Known, RunContent};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -36,13 +36,15 @@ pub(super) fn store_marks(
     for mark in marks {
         match mark {
             FileMark::Known { directory, file, acts } => {
-                // A new name or a new hash does not change what a file waits for.
+                // A new name or a new hash does not change what a file waits for. A new content waits for nothing.
                 let sql =
-                    "INSERT INTO file (function, directory, inode, path, device, size, modified_ns, changed_ns, hash, after)
-                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+                    "INSERT INTO file (function, directory, inode, path, device, size, modified_ns, changed_ns, hash, after, run)
+                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)
                     ON CONFLICT (function, directory, inode) DO UPDATE SET path = excluded.path, device = excluded.device,
                         size = excluded.size, modified_ns = excluded.modified_ns, changed_ns = excluded.changed_ns,
-                        hash = excluded.hash, after = iif(?11, excluded.after, after)";
+                        hash = excluded.hash,
+                        after = iif(?11 OR (size, modified_ns) <> (excluded.size, excluded.modified_ns), excluded.after, after),
+                        run = iif(?11 OR (size, modified_ns) <> (excluded.size, excluded.modified_ns), excluded.run, run)";
                 db.prepare_cached(sql)?.execute(params![
                     function.as_str(),
                     directory,
@@ -56,6 +58,19 @@ pub(super) fn store_marks(
                     after.filter(|_| *acts).map(blob),
                     after.is_some(),
                 ])?;
+            }
+            FileMark::Repeated { run } => {
+                let sql = "UPDATE file SET after = ?1 WHERE run = ?2 AND function = ?3";
+                let found = db
+                    .prepare_cached(sql)?
+                    .execute(params![after.map(blob), blob(*run), function.as_str()])?;
+                if let (0, Some(id)) = (found, after) {
+                    tracing::warn!(
+                        FND_FUNCTION = %function, FND_INVOCATION = %id,
+                        "`{function}`: the invocation {id} repeats a run for files that have changed since, or are gone: \
+                         nothing is done with them afterwards"
+                    );
+                }
             }
             FileMark::Gone { directory, inode } => {
                 let sql = "DELETE FROM file WHERE function = ?1 AND directory = ?2 AND inode = ?3";
@@ -92,6 +107,22 @@ pub(super) fn store(db: &Connection, memory: &FileMemory) -> Result<(), StoreErr
         }
     }
     Ok(())
+}
+
+/// Returns the contents that wait for an invocation, each with its directory. Their numbers of a directory are 0.
+pub(super) fn waiting(db: &Connection, id: InvocationId) -> rusqlite::Result<Vec<(Arc<str>, RunContent)>> {
+    let sql = "SELECT directory, inode, size, modified_ns FROM file WHERE after = ?1";
+    let mut statement = db.prepare_cached(sql)?;
+    let read = |row: &Row<'_>| {
+        let content = RunContent {
+            directory: 0,
+            inode: row.get::<_, i64>(1)?.cast_unsigned(),
+            size: row.get::<_, i64>(2)?.cast_unsigned(),
+            modified_ns: row.get(3)?,
+        };
+        Ok((row.get(0)?, content))
+    };
+    statement.query_map([blob(id)], read)?.collect()
 }
 
 impl Reader {

@@ -191,6 +191,11 @@ const ADDED: &str = "
         (CASE WHEN json_valid(cause) THEN json_extract(cause, '$.call.invocation') END, id) WHERE trigger = 'function';
 ";
 
+/// Columns that were added later: an earlier fnd goes on writing rows without them. `body` has the checksums of payloads and
+/// results. `file` has the run that had the content first, where something is to be done with the file after it: a run that
+/// repeats that one finds the file by it.
+const ADDED_COLUMNS: [(&str, &str, &str); 2] = [("body", "checksum", "INTEGER"), ("file", "run", "BLOB")];
+
 /// Opens the database for writing; creates it if it does not exist, and checks it if it does.
 ///
 /// # Errors
@@ -309,21 +314,23 @@ pub(super) fn create(db: &mut Connection) -> rusqlite::Result<()> {
         transaction.execute(sql, [VERSION.to_string()])?;
     }
     transaction.execute_batch(ADDED)?;
-    if !has_checksums(&transaction)? {
-        // An earlier fnd goes on writing rows without it.
-        transaction.execute_batch("ALTER TABLE body ADD COLUMN checksum INTEGER")?;
+    for (table, column, kind) in ADDED_COLUMNS {
+        if !transaction.column_exists(None, table, column)? {
+            transaction.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {column} {kind}"))?;
+        }
     }
+    transaction.execute_batch("CREATE INDEX IF NOT EXISTS file_run ON file (run) WHERE run IS NOT NULL")?;
     transaction.commit()
 }
 
 /// Returns whether a database has the schema of this program.
 pub(super) fn is_current(db: &Connection) -> rusqlite::Result<bool> {
-    Ok(schema_version(db)?.is_some_and(|found| found == VERSION.to_string()) && has_checksums(db)?)
-}
-
-/// Returns whether payloads and results have checksums; those of an earlier fnd do not.
-fn has_checksums(db: &Connection) -> rusqlite::Result<bool> {
-    db.column_exists(None, "body", "checksum")
+    for (table, column, _) in ADDED_COLUMNS {
+        if !db.column_exists(None, table, column)? {
+            return Ok(false);
+        }
+    }
+    Ok(schema_version(db)?.is_some_and(|found| found == VERSION.to_string()))
 }
 
 /// Returns the schema version; nothing for an empty database.

@@ -244,7 +244,8 @@ impl Watcher {
     /// Ends the oldest invocation.
     pub(crate) fn end(&mut self, success: bool) {
         let id = self.running.pop_front().unwrap();
-        self.say(&ToWatcher::Ended(Ended { id, success }));
+        let contents = Vec::new();
+        self.say(&ToWatcher::Ended(Ended { id, success, contents }));
     }
 
     fn remember(&mut self, file: File, after: Option<InvocationId>) {

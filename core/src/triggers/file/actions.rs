@@ -3,35 +3,34 @@
 
 use super::content::{Content, Facts};
 use super::machine::{Act, Acted, Clock, MOVE_WINDOW, Machine, Stamp, TURN_MAX};
-use super::message::FromWatcher;
+use super::message::{Ended, FromWatcher, RunContent};
 use super::record::State;
 use fnd_manifest::function::file::FileAction;
-use fnd_wire::ids::InvocationId;
 use std::path::Path;
 use std::rc::Rc;
 
 impl Machine {
-    pub(super) fn ended(&mut self, invocation: InvocationId, success: bool) {
+    pub(super) fn ended(&mut self, ended: &Ended) {
+        let invocation = ended.id;
         let was_known = self.offers.running.contains(&invocation);
         self.resume(invocation);
-        let Some(contents) = self.after.remove(&invocation) else {
-            // fnd may say an end twice: once from the ledger, and once when it records the end. While the acts of the first
-            // time are not over, nothing is settled: fnd would forget them, and a kill would lose them.
-            if self.settling.contains_key(&invocation) {
-                return;
-            }
-            // Of an earlier watcher, whose files are all gone: nothing is left to be done.
-            if !was_known {
-                self.outbox.say(FromWatcher::Settled(invocation));
-            }
+        // fnd may say an end twice: once from the ledger, and once when it records the end. While the acts of the first
+        // time are not over, nothing is settled: fnd would forget them, and a kill would lose them.
+        if self.settling.contains_key(&invocation) {
             return;
+        }
+        let contents = match self.after.remove(&invocation) {
+            Some(contents) => contents,
+            None if was_known => return,
+            // Of a run that repeats another, or of an earlier watcher, whose files are all gone.
+            None => self.contents_of(ended),
         };
         let mut count = 0;
         for (entry, content) in contents {
             let Some(trigger) = self.entries.get(Some(entry)) else {
                 continue;
             };
-            let action = if success { &trigger.then } else { &trigger.failed };
+            let action = if ended.success { &trigger.then } else { &trigger.failed };
             let directory = self.entries.directory(entry);
             let holder = self.books.holder(directory, content.0);
             let Some(record) = holder.and_then(|id| self.books.get(id)) else {
@@ -55,6 +54,16 @@ impl Machine {
         } else {
             self.settling.insert(invocation, count);
         }
+    }
+
+    /// Returns the contents that fnd has of a run, each with the entry that takes its file now.
+    fn contents_of(&self, ended: &Ended) -> Vec<(u16, Stamp)> {
+        let content = |content: &RunContent| {
+            let holder = self.books.holder(content.directory, content.inode)?;
+            let entry = self.books.get(holder)?.entry?;
+            Some((entry, (content.inode, content.size, content.modified_ns)))
+        };
+        ended.contents.iter().filter_map(content).collect()
     }
 
     /// Returns whether an act can be carried out.

@@ -284,7 +284,7 @@ impl Machine {
             }
             ToWatcher::Accepted(accepted) => self.accepted(at, accepted.number, accepted.id),
             ToWatcher::Refused(number) => self.refused(at, number),
-            ToWatcher::Ended(ended) => self.ended(ended.id, ended.success),
+            ToWatcher::Ended(ended) => self.ended(&ended),
         }
     }
 

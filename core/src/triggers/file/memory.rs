@@ -16,6 +16,11 @@ pub enum FileMark {
         /// Whether something is to be done with the file after the invocation that has this mark.
         acts: bool,
     },
+    /// The invocation that has this mark repeats a run for files: what is to be done with them follows its end.
+    Repeated {
+        /// The run that had the files first.
+        run: InvocationId,
+    },
     /// The file is gone.
     Gone {
         /// The watched directory.

@@ -7,7 +7,7 @@ use fnd_wire::form::{Bytes, Wire, wire_enum, wire_structs};
 use fnd_wire::ids::InvocationId;
 
 /// Version of these messages: fnd and watcher may be of different builds for a moment during an upgrade.
-pub const PROTOCOL: u16 = 1;
+pub const PROTOCOL: u16 = 2;
 /// Largest message in bytes.
 pub const MESSAGE_MAX: usize = 1 << 20;
 /// Most files of one message, and of one invocation. A message ends earlier where its paths are long.
@@ -70,6 +70,20 @@ wire_structs! {
         pub id: InvocationId,
         /// Whether it succeeded.
         pub success: bool,
+        /// Its contents: a watcher does not know those of a run that repeats another. Empty where [`Known::after`] has them.
+        pub contents: Vec<RunContent>,
+    }
+
+    /// A content that an invocation had.
+    pub struct RunContent {
+        /// Number of the watched directory.
+        pub directory: u16,
+        /// Inode.
+        pub inode: u64,
+        /// Size in bytes.
+        pub size: u64,
+        /// `st_mtime` in nanoseconds since 1970.
+        pub modified_ns: i64,
     }
 
     /// The answer to [`FromWatcher::Ready`]: the invocation is stored.

@@ -56,6 +56,7 @@ pub fn cause(entry: &FileTrigger, changes: &[Change]) -> Option<Cause> {
         path_base64,
         event: kind(first),
         files: (entry.batch > 1).then(|| u32::try_from(changes.len()).unwrap_or(u32::MAX)),
+        run: None,
     }))
 }
 

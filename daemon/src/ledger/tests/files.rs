@@ -124,3 +124,106 @@ fn many_files_come_in_pages_and_go_with_their_function() {
     assert_eq!(files(&ledger, None), crate::ledger::KnownFiles::default());
     assert_eq!(read(&ledger), None);
 }
+
+/// The run that repeats another one for files.
+fn repeats(number: u64, run: InvocationId) -> Accepted {
+    Accepted {
+        trigger: Trigger::Redrive,
+        origin: Some(run),
+        ..for_files(number, vec![FileMark::Repeated { run }])
+    }
+}
+
+fn ends(ledger: &Ledger, accepted: &Accepted, state: State) {
+    ledger.submit(Command::Update(Box::new(record(accepted, state))));
+}
+
+fn inodes_of_end(ledger: &Ledger, of: &Accepted) -> Vec<u64> {
+    match ledger.acknowledged.recv_timeout(LIMIT).unwrap() {
+        Acknowledged::FilesEnded { id, contents, .. } if id == of.id => {
+            contents.iter().map(|(_, content)| content.inode).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn files_wait_for_every_run_that_repeats_theirs() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let settled = |id| ledger.submit(Command::Files(FileMemory::Settled(name("f"), id)));
+    let mut first = for_files(1, (1..=3).map(|inode| known(&file(inode, "a", 7), true)).collect());
+    first.trigger = Trigger::File;
+    ledger.store(first.clone()).unwrap();
+    ends(&ledger, &first, State::Failed);
+    assert_eq!(inodes_of_end(&ledger, &first), [1, 2, 3]);
+    settled(first.id);
+    // One content is gone, one was replaced by another that did not run; the third has a new name.
+    let marks = vec![
+        FileMark::Gone {
+            directory: "/srv/in".into(),
+            inode: 1,
+        },
+        known(&file(2, "a", 8), false),
+        known(&file(3, "b", 7), false),
+    ];
+    ledger.submit(Command::Files(FileMemory::Marks(name("f"), marks)));
+    for number in 2..4 {
+        let again = repeats(number, first.id);
+        ledger.store(again.clone()).unwrap();
+        assert_eq!(files(&ledger, None).ends, [(again.id, None)]);
+        ends(&ledger, &again, State::Failed);
+        assert_eq!(inodes_of_end(&ledger, &again), [3]);
+        settled(again.id);
+        assert_eq!(files(&ledger, None).ends, []);
+    }
+    // The end of a run that repeats one without files is nobody's.
+    let other = repeats(5, id(9));
+    ledger.store(other.clone()).unwrap();
+    ends(&ledger, &other, State::Succeeded);
+    let last = repeats(6, first.id);
+    ledger.store(last.clone()).unwrap();
+    ledger.stop();
+    let ledger = Ledger::open(state.path());
+    assert_eq!(files(&ledger, None).ends, [(last.id, None)]);
+    ends(&ledger, &last, State::Succeeded);
+    assert_eq!(inodes_of_end(&ledger, &last), [3]);
+}
+
+/// A content that nobody wants replaces one that a run has: the run's end must not move or delete it.
+#[test]
+fn another_content_waits_for_nothing() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    ledger.store(for_files(1, vec![known(&file(1, "a", 7), true)])).unwrap();
+    let marks = vec![known(&file(1, "a", 8), false)];
+    ledger.submit(Command::Files(FileMemory::Marks(name("f"), marks)));
+    assert_eq!(files(&ledger, None).ends, []);
+}
+
+/// The watcher deletes or moves the files next: a power cut must not leave a run without an end and without them.
+#[test]
+fn an_end_for_files_is_told_after_it_is_synced() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let first = Accepted {
+        trigger: Trigger::File,
+        ..for_files(1, vec![known(&file(1, "a", 7), true)])
+    };
+    ledger.store(first.clone()).unwrap();
+    let end = Command::Update(Box::new(record(&first, State::Succeeded)));
+    assert!(end.is_waited_for(), "it is written with a sync");
+    let other = crate::ledger::schema::open(&state.path().join(FILE)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    ledger.submit(end);
+    // Work that is refused shows that the end could not be written.
+    let refused = accepted(9, "f");
+    ledger.submit(Command::Store(Box::new(refused.clone())));
+    match ledger.acknowledged.recv_timeout(LIMIT).unwrap() {
+        Acknowledged::Stored { id, result: Err(_) } if id == refused.id => {}
+        other => panic!("{other:?}"),
+    }
+    drop(other);
+    assert_eq!(inodes_of_end(&ledger, &first), [1]);
+    assert_eq!(ledger.get(first.id).unwrap().0.state, State::Succeeded);
+}

@@ -3,7 +3,9 @@
 use super::Thread;
 use crate::ledger::command::{self, Acknowledged, Command, Queue, StoredShares};
 use crate::ledger::events::Earlier;
-use fnd_core::outcome::State;
+use crate::ledger::files;
+use fnd_core::outcome::{State, Trigger};
+use fnd_core::record::InvocationRecord;
 use fnd_core::supervisor::Shares;
 use fnd_wire::ids::WorkerId;
 use std::sync::Arc;
@@ -40,11 +42,7 @@ impl Thread {
                     if result.is_ok() {
                         self.sweeper.ended(&record.function, record.id);
                         if command::is_end_of_files(record) {
-                            (self.acknowledge)(Acknowledged::FilesEnded {
-                                function: record.function.clone(),
-                                id: record.id,
-                                success: record.state == State::Succeeded,
-                            });
+                            self.settle_files(record);
                         }
                     }
                 }
@@ -82,6 +80,25 @@ impl Thread {
             }
         }
         self.forget(recorded);
+    }
+
+    /// Acknowledges the end of a run for files. A run that repeats another may be one.
+    fn settle_files(&self, record: &InvocationRecord) {
+        let contents = files::waiting(&self.db, record.id).unwrap_or_else(|error| {
+            tracing::error!(
+                "failed to read which files wait for the invocation {}: {error}",
+                record.id
+            );
+            Vec::new()
+        });
+        if record.trigger == Trigger::File || !contents.is_empty() {
+            (self.acknowledge)(Acknowledged::FilesEnded {
+                function: record.function.clone(),
+                id: record.id,
+                success: record.state == State::Succeeded,
+                contents,
+            });
+        }
     }
 
     /// Acknowledges the shares of events.

@@ -16,7 +16,7 @@ mod tests;
 
 use crate::ledger::Reader;
 use fnd_core::triggers::file::memory::FileMark;
-use fnd_core::triggers::file::message::{Change, File, Ready, ToWatcher};
+use fnd_core::triggers::file::message::{Change, File, Ready, RunContent, ToWatcher};
 use fnd_manifest::function::FileTrigger;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, HashMap};
@@ -359,6 +359,17 @@ pub(crate) fn offered<'a>(
     };
     let marks = ready.changes.iter().map(mark).collect::<Result<_, _>>()?;
     Ok((entry, marks))
+}
+
+/// Returns contents with the numbers of their directories, without those of directories that no entry names any more.
+pub(crate) fn numbered(contents: Vec<(Arc<str>, RunContent)>, entries: &[FileTrigger]) -> Vec<RunContent> {
+    let directories = directories(entries);
+    let number = |(directory, content): (Arc<str>, RunContent)| {
+        let position = directories.iter().position(|other| *other == directory)?;
+        let directory = u16::try_from(position).ok()?;
+        Some(RunContent { directory, ..content })
+    };
+    contents.into_iter().filter_map(number).collect()
 }
 
 /// Returns the marks of files that a watcher has seen.

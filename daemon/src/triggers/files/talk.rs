@@ -85,7 +85,8 @@ impl Feed {
         let mut bytes = Vec::new();
         put(&ToWatcher::Begin(since), &mut bytes);
         for (id, success) in ends {
-            put(&ToWatcher::Ended(Ended { id, success }), &mut bytes);
+            let contents = Vec::new(); // the known files say what waits for it
+            put(&ToWatcher::Ended(Ended { id, success, contents }), &mut bytes);
         }
         stdin.write_all(&bytes).await
     }

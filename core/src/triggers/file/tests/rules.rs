@@ -1,12 +1,13 @@
 //! One rule a test.
 
-use super::super::machine::{Action, Clock, DirectoryState, Event, Look};
-use super::super::message::{Ended, ToWatcher};
+use super::super::machine::{Action, Clock, DirectoryState, Event, Look, Stamp};
+use super::super::message::{Ended, RunContent, ToWatcher};
 use super::disk::DEVICE;
 use super::entry;
-use super::world::World;
+use super::world::{World, ended};
 use fnd_manifest::function::file::{FileAction, FileChange};
 use fnd_manifest::function::keys::FileTrigger;
+use fnd_wire::ids::InvocationId;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -363,13 +364,13 @@ fn an_end_that_is_said_twice_is_settled_after_its_acts_only() {
     world.greet();
     let id = world.running[0];
     world.end(true);
-    world.message(ToWatcher::Ended(Ended { id, success: true }));
+    world.message(ended(id, true));
     world.pass(SECOND);
     assert_eq!(world.settled, [], "its file is still there");
     // Killed before the act: the next watcher does it.
     world.stop();
     world.begin();
-    world.message(ToWatcher::Ended(Ended { id, success: true }));
+    world.message(ended(id, true));
     world.pass(SECOND);
     assert!(is_acted(&world));
 }
@@ -532,6 +533,58 @@ fn a_renamed_file_whose_rights_change_during_the_look_runs_once() {
     look(&mut world, Look::Changing(facts));
     world.pass(3 * SECOND);
     assert_eq!((world.runs(), world.known.len()), (vec![run(0, "a")], 1));
+}
+
+/// Ends a run that repeats the one of these contents.
+fn repeat_ends(world: &mut World, contents: &[Stamp]) {
+    let content = |(inode, size, modified_ns): &Stamp| RunContent {
+        directory: 0,
+        inode: *inode,
+        size: *size,
+        modified_ns: *modified_ns,
+    };
+    world.message(ToWatcher::Ended(Ended {
+        id: InvocationId(1 << 64),
+        success: true,
+        contents: contents.iter().map(content).collect(),
+    }));
+}
+
+fn stamp(world: &World, name: &str) -> Stamp {
+    let facts = world.disk.get(name).unwrap().facts;
+    (facts.inode, facts.size, facts.modified_ns)
+}
+
+#[test]
+fn an_act_follows_a_run_that_repeats_a_failed_one_too() {
+    let mut world = acting();
+    world.end(false);
+    world.pass(SECOND);
+    assert_eq!((world.settled.len(), world.disk.names.len()), (1, 1));
+    let content = stamp(&world, "a");
+    world.disk.rename("a", "b");
+    repeat_ends(&mut world, &[content]);
+    world.pass(SECOND);
+    assert!(world.disk.names.is_empty() && world.known.is_empty());
+    // fnd says an end twice where a watcher starts meanwhile.
+    repeat_ends(&mut world, &[content]);
+    world.pass(SECOND);
+    assert_eq!(world.settled.len(), 3);
+    assert_eq!(world.machine.deadline(), None);
+}
+
+#[test]
+fn nothing_is_done_to_another_content_than_that_of_the_repeated_run() {
+    let mut world = acting();
+    let content = stamp(&world, "a");
+    world.end(false);
+    world.disk.write("a", false);
+    repeat_ends(&mut world, &[content]);
+    world.pass(SECOND);
+    assert_eq!(world.offers.len(), 1, "the new content runs");
+    repeat_ends(&mut world, &[content]);
+    world.pass(SECOND);
+    assert_eq!((world.settled.len(), world.disk.names.len()), (3, 1));
 }
 
 /// An act deletes one of two names: the content is handled under the other one, whose event is not read yet.

@@ -8,6 +8,15 @@ use fnd_wire::ids::InvocationId;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+/// Returns the message that an invocation of this world has ended.
+pub(super) fn ended(id: InvocationId, success: bool) -> ToWatcher {
+    ToWatcher::Ended(Ended {
+        id,
+        success,
+        contents: Vec::new(),
+    })
+}
+
 /// A run of the function: kind, path, inode, size, time of change.
 pub(super) type Run = (u8, String, (u64, u64, i64));
 
@@ -202,7 +211,8 @@ impl World {
 
     fn remember(&mut self, file: File, after: Option<InvocationId>) {
         let place = (file.directory, file.inode);
-        let after = after.or_else(|| self.known.get(&place)?.after);
+        let is_same = |known: &&Known| (known.file.size, known.file.modified_ns) == (file.size, file.modified_ns);
+        let after = after.or_else(|| self.known.get(&place).filter(is_same)?.after);
         self.known.insert(place, Known { file, after });
     }
 
@@ -254,7 +264,7 @@ impl World {
             self.tell();
         }
         if let Some(id) = self.running.pop_front() {
-            self.message(ToWatcher::Ended(Ended { id, success }));
+            self.message(ended(id, success));
         }
     }
 
