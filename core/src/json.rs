@@ -1,4 +1,4 @@
-//! Makes JSON texts compact without changing a number, and measures their depth.
+//! Reads JSON texts and makes them compact without changing a number, and measures their depth.
 //!
 //! Numbers stay as they are written: a parser that converts them to `f64` changes those above 2^53 and some fractions.
 
@@ -51,14 +51,9 @@ pub fn in_order(json: &[u8]) -> Option<String> {
 }
 
 fn compacted(json: &[u8], sorted: bool) -> Option<String> {
-    let text = str::from_utf8(json).ok()?;
-    serde_json::from_str::<IgnoredAny>(text).ok()?;
-    if is_too_deep(json) {
-        return None;
-    }
-    let mut compact = String::with_capacity(text.len());
-    let mut reader = Reader { text, at: 0, sorted };
-    reader.value(&mut compact)?;
+    let mut reader = Reader::of(json)?;
+    let mut compact = String::with_capacity(json.len());
+    reader.value(&mut compact, sorted)?;
     Some(compact)
 }
 
@@ -79,70 +74,53 @@ pub fn visit_members(value: &mut Value, visit: &mut impl FnMut(&str, &mut Value)
 }
 
 /// Reads a text that is known to be JSON.
-struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     text: &'a str,
     at: usize,
-    /// Whether the keys of objects are sorted.
-    sorted: bool,
 }
 
 impl<'a> Reader<'a> {
+    /// Returns the reader of a text. Returns nothing where the text is not JSON, or too deep.
+    pub(crate) fn of(json: &'a [u8]) -> Option<Self> {
+        let text = str::from_utf8(json).ok()?;
+        serde_json::from_str::<IgnoredAny>(text).ok()?;
+        (!is_too_deep(json)).then_some(Self { text, at: 0 })
+    }
+
     /// Appends the next value.
-    fn value(&mut self, out: &mut String) -> Option<()> {
+    fn value(&mut self, out: &mut String, sorted: bool) -> Option<()> {
         match self.peek()? {
-            b'{' => self.object(out),
-            b'[' => self.array(out),
+            b'{' => self.object(out, sorted),
+            b'[' => {
+                let mut before = '[';
+                self.items(|reader| {
+                    out.push(std::mem::replace(&mut before, ','));
+                    reader.value(out, sorted)
+                })?;
+                out.push_str(if before == '[' { "[]" } else { "]" });
+                Some(())
+            }
             b'"' => {
                 let string = self.string()?;
                 write(&string, out)
             }
             _ => {
-                let rest = self.text.get(self.at..)?;
-                let end = rest.find([',', ']', '}', ' ', '\t', '\r', '\n']).unwrap_or(rest.len());
-                out.push_str(rest.get(..end)?);
-                self.at += end;
+                out.push_str(self.word()?);
                 Some(())
             }
         }
     }
 
-    fn array(&mut self, out: &mut String) -> Option<()> {
-        self.at += 1;
-        out.push('[');
-        let mut first = true;
-        while self.peek()? != b']' {
-            if self.peek()? == b',' {
-                self.at += 1;
-            }
-            if !first {
-                out.push(',');
-            }
-            first = false;
-            self.value(out)?;
-        }
-        self.at += 1;
-        out.push(']');
-        Some(())
-    }
-
-    fn object(&mut self, out: &mut String) -> Option<()> {
-        self.at += 1;
+    fn object(&mut self, out: &mut String, sorted: bool) -> Option<()> {
         let mut members = Vec::new();
-        while self.peek()? != b'}' {
-            if self.peek()? == b',' {
-                self.at += 1;
-                self.peek()?;
-            }
-            let key = self.string()?;
-            self.peek()?;
-            self.at += 1; // the colon
+        self.members(|reader, key| {
             let mut value = String::new();
-            self.value(&mut value)?;
+            reader.value(&mut value, sorted)?;
             members.push((key, value));
-        }
-        self.at += 1;
+            Some(())
+        })?;
         out.push('{');
-        if self.sorted {
+        if sorted {
             members = members.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
         }
         for (number, (key, value)) in members.iter().enumerate() {
@@ -157,8 +135,56 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
+    /// Reads an array; `read` reads each item.
+    pub(crate) fn items(&mut self, mut read: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        self.at += 1;
+        while self.peek()? != b']' {
+            if self.peek()? == b',' {
+                self.at += 1;
+            }
+            read(self)?;
+        }
+        self.at += 1;
+        Some(())
+    }
+
+    /// Reads an object; `read` gets each key and reads its value.
+    pub(crate) fn members(&mut self, mut read: impl FnMut(&mut Self, String) -> Option<()>) -> Option<()> {
+        self.at += 1;
+        while self.peek()? != b'}' {
+            if self.peek()? == b',' {
+                self.at += 1;
+                self.peek()?;
+            }
+            let key = self.string()?;
+            self.peek()?;
+            self.at += 1; // the colon
+            read(self, key)?;
+        }
+        self.at += 1;
+        Some(())
+    }
+
+    /// Passes over the next value.
+    pub(crate) fn skip(&mut self) -> Option<()> {
+        match self.peek()? {
+            b'{' => self.members(|reader, _| reader.skip()),
+            b'[' => self.items(Self::skip),
+            b'"' => self.string().map(drop),
+            _ => self.word().map(drop),
+        }
+    }
+
+    /// Returns the number, `true`, `false` or `null` that begins here, as it is written.
+    pub(crate) fn word(&mut self) -> Option<&'a str> {
+        let rest = self.text.get(self.at..)?;
+        let end = rest.find([',', ']', '}', ' ', '\t', '\r', '\n']).unwrap_or(rest.len());
+        self.at += end;
+        rest.get(..end)
+    }
+
     /// Returns the string that begins here, unescaped.
-    fn string(&mut self) -> Option<String> {
+    pub(crate) fn string(&mut self) -> Option<String> {
         let rest = self.text.get(self.at..)?;
         let mut escaped = false;
         let end = rest.bytes().skip(1).position(|byte| {
@@ -172,7 +198,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the next byte that is not a blank.
-    fn peek(&mut self) -> Option<u8> {
+    pub(crate) fn peek(&mut self) -> Option<u8> {
         let rest = self.text.as_bytes().get(self.at..)?;
         let blanks = rest.iter().take_while(|byte| b" \t\r\n".contains(byte)).count();
         self.at += blanks;

@@ -3,6 +3,7 @@
 //! Text of functions is untrusted: on a terminal its control characters are shown, not executed.
 //!
 //! Files:
+//! - `exact`: a JSON document as a value that no number spoils
 //! - `jq`: expressions of `--jq`
 //! - `pager`: the pager
 //! - `progress`: bars and counters
@@ -10,6 +11,7 @@
 //! - `table`: tables
 //! - `text`: escapes, local times, long lines
 
+mod exact;
 mod jq;
 mod pager;
 mod progress;
@@ -199,7 +201,7 @@ impl Output {
     /// # Errors
     /// The body is not JSON, or standard output cannot be written.
     pub(crate) fn yaml(&self, body: &[u8]) -> Result<(), Failure> {
-        let value: serde_json::Value = parse(body)?;
+        let value = exact::value(body).map_err(|error| unreadable(&error))?;
         let text = serde_saphyr::to_string(&value);
         let text =
             text.map_err(|error| Failure::new(Exit::FunctionFailed, format!("failed to write YAML: {error}")))?;
@@ -450,8 +452,10 @@ fn say(text: &str) {
 /// # Errors
 /// The body is not a valid `T`.
 pub(crate) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(body).map_err(|error| {
-        Failure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}"))
-            .help("fnd and fndctl may be of different versions: `fndctl version` shows both")
-    })
+    serde_json::from_slice(body).map_err(|error| unreadable(&error))
+}
+
+fn unreadable(error: &serde_json::Error) -> Failure {
+    Failure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}"))
+        .help("fnd and fndctl may be of different versions: `fndctl version` shows both")
 }

@@ -1,7 +1,6 @@
 //! Values inside JSON and form bodies. A body is read without keeping it: only the values on one path are kept.
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use std::fmt;
+use crate::json::Reader;
 
 /// Most values at one place.
 const VALUES_MAX: usize = 100;
@@ -23,127 +22,75 @@ pub(super) fn form(body: &[u8], name: &str) -> Vec<String> {
 /// has none.
 pub(super) fn json(body: &[u8], path: &[String]) -> Vec<String> {
     let mut values = Vec::new();
-    let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let wanted = At {
-        path,
-        is_item: false,
-        values: &mut values,
-    };
-    let read = wanted.deserialize(&mut deserializer);
-    if read.and_then(|()| deserializer.end()).is_err() {
-        return Vec::new();
+    if let Some(mut reader) = Reader::of(body) {
+        // The text was checked, so nothing in it breaks off.
+        let _ = read(&mut reader, (path, false), &mut values);
     }
     values
 }
 
-/// A value on the way to the one that is asked for.
-struct At<'a> {
-    path: &'a [String],
-    /// Whether the value is an item of the list at the end of the path: lists in it are no values.
-    is_item: bool,
-    values: &'a mut Vec<String>,
+/// Reads the next value on the way to the one that is asked for. `is_item`: it is an item of the list at the end of the path,
+/// so lists in it are no values.
+fn read(reader: &mut Reader<'_>, (path, is_item): (&[String], bool), values: &mut Vec<String>) -> Option<()> {
+    let value = match reader.peek()? {
+        b'{' => return object(reader, path, values),
+        b'[' if is_item && path.is_empty() => return reader.skip(),
+        b'[' => return list(reader, path, values),
+        b'"' => Some(reader.string()?),
+        _ => Some(reader.word()?).filter(|word| *word != "null").map(number),
+    };
+    values.extend(value.filter(|_| path.is_empty() && values.len() < VALUES_MAX));
+    Some(())
 }
 
-impl At<'_> {
-    fn keep(self, value: &impl ToString) {
-        if self.path.is_empty() && self.values.len() < VALUES_MAX {
-            self.values.push(value.to_string());
+fn list(reader: &mut Reader<'_>, path: &[String], values: &mut Vec<String>) -> Option<()> {
+    // A number is the place of one item, from 0; a name looks into each item.
+    let index = path.first().and_then(|part| part.parse::<usize>().ok());
+    let item = (path.get(usize::from(index.is_some())..)?, path.is_empty());
+    let mut number = 0;
+    reader.items(|reader| {
+        let is_other = index.is_some_and(|index| index != number);
+        number += 1;
+        if is_other {
+            reader.skip()
+        } else {
+            read(reader, item, values)
         }
-    }
+    })
 }
 
-impl<'de> DeserializeSeed<'de> for At<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
+fn object(reader: &mut Reader<'_>, path: &[String], values: &mut Vec<String>) -> Option<()> {
+    // By the number of parts of the path that the name takes up.
+    let mut found: Vec<(usize, Vec<String>)> = Vec::new();
+    reader.members(|reader, name| {
+        let Some(parts) = parts_of(path, &name) else {
+            return reader.skip();
+        };
+        let mut values = Vec::new();
+        read(reader, (path.get(parts..)?, false), &mut values)?;
+        // Of two entries with one name the last one counts, as in other readers of JSON.
+        found.retain(|(others, _)| *others != parts);
+        found.push((parts, values));
+        Some(())
+    })?;
+    let room = VALUES_MAX.saturating_sub(values.len());
+    values.extend(found.into_iter().flat_map(|(_, values)| values).take(room));
+    Some(())
 }
 
-impl<'de> Visitor<'de> for At<'_> {
-    type Value = ();
+/// Most digits that a fraction of 64 bits keeps.
+const DIGITS_MAX: usize = 15;
 
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("JSON")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.keep(&value);
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
-        self.keep(&value);
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
-        self.keep(&value);
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-        self.keep(&value);
-        Ok(())
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<(), E> {
-        self.keep(&value);
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        if self.is_item && self.path.is_empty() {
-            while items.next_element::<IgnoredAny>()?.is_some() {}
-            return Ok(());
-        }
-        // A number is the place of one item, from 0; a name looks into each item.
-        let index = self.path.first().and_then(|part| part.parse::<usize>().ok());
-        for number in 0.. {
-            if index.is_some_and(|index| index != number) {
-                if items.next_element::<IgnoredAny>()?.is_none() {
-                    break;
-                }
-                continue;
-            }
-            let item = At {
-                path: self.path.get(usize::from(index.is_some())..).unwrap_or_default(),
-                is_item: self.path.is_empty(),
-                values: self.values,
-            };
-            if items.next_element_seed(item)?.is_none() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        // By the number of parts of the path that the name takes up.
-        let mut found: Vec<(usize, Vec<String>)> = Vec::new();
-        while let Some(name) = entries.next_key::<String>()? {
-            let Some(parts) = parts_of(self.path, &name) else {
-                entries.next_value::<IgnoredAny>()?;
-                continue;
-            };
-            let mut values = Vec::new();
-            entries.next_value_seed(At {
-                path: self.path.get(parts..).unwrap_or_default(),
-                is_item: false,
-                values: &mut values,
-            })?;
-            // Of two entries with one name the last one counts, as in other readers of JSON.
-            found.retain(|(others, _)| *others != parts);
-            found.push((parts, values));
-        }
-        let room = VALUES_MAX.saturating_sub(self.values.len());
-        self.values
-            .extend(found.into_iter().flat_map(|(_, values)| values).take(room));
-        Ok(())
+/// Returns the text of a number, or of a word: `1.50` is `1.5`. One that a fraction of 64 bits cannot hold stays as it is
+/// written: otherwise two keys would be one.
+fn number(word: &str) -> String {
+    let is_short = word.bytes().filter(u8::is_ascii_digit).count() <= DIGITS_MAX && word.parse::<i128>().is_err();
+    // The smallest ones become 0.
+    let is_zero = !word.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+    let value = word.parse::<f64>().ok().filter(|_| is_short);
+    match value.filter(|value| value.is_normal() || is_zero) {
+        Some(value) => value.to_string(),
+        None => word.to_owned(),
     }
 }
 
@@ -199,6 +146,31 @@ mod tests {
             ("x.app.io.z", &["dotted"]),
         ] {
             assert_eq!(at(body, path), expected, "{path}");
+        }
+    }
+
+    /// Two orders with such numbers must not have one idempotency key, and one such number must not hide the others.
+    #[test]
+    fn a_number_that_64_bits_cannot_hold_stays_as_it_is_written() {
+        for text in [
+            "1e400",
+            "-1E+400",
+            "123456789012345678901",
+            "123456789012345678901234567890123456789012345",
+            "0.12345678901234567",
+            "1e-400",
+        ] {
+            assert_eq!(at(&format!("{{\"a\": 1e400, \"b\": [{text}]}}"), "b"), [text]);
+        }
+        for (text, expected) in [
+            ("1.50", "1.5"),
+            ("1e2", "100"),
+            ("1.0", "1"),
+            ("-0", "-0"),
+            ("0.0", "0"),
+            ("-7", "-7"),
+        ] {
+            assert_eq!(at(&format!("[{text}]"), "0"), [expected]);
         }
     }
 

@@ -1,0 +1,61 @@
+//! A JSON document as a value that no number spoils: results of functions have numbers that 64 bits cannot hold.
+
+use serde_json::value::RawValue;
+use serde_json::{Number, Value};
+use std::collections::BTreeMap;
+
+/// Returns the value of a document. A number that 64 bits cannot hold is a text.
+///
+/// # Errors
+/// The document is not JSON.
+pub(super) fn value(json: &[u8]) -> serde_json::Result<Value> {
+    of(serde_json::from_slice(json)?)
+}
+
+fn of(raw: &RawValue) -> serde_json::Result<Value> {
+    let text = raw.get();
+    match text.as_bytes().first() {
+        Some(b'{') => {
+            let members = serde_json::from_str::<BTreeMap<String, &RawValue>>(text)?;
+            members
+                .into_iter()
+                .map(|(name, value)| Ok((name, of(value)?)))
+                .collect()
+        }
+        Some(b'[') => serde_json::from_str::<Vec<&RawValue>>(text)?
+            .into_iter()
+            .map(of)
+            .collect(),
+        Some(b'-' | b'0'..=b'9') => Ok(number(text).map_or_else(|| Value::from(text), Value::Number)),
+        _ => serde_json::from_str(text),
+    }
+}
+
+fn number(text: &str) -> Option<Number> {
+    let number: Number = serde_json::from_str(text).ok()?;
+    let is_whole = !text.contains(['.', 'e', 'E']);
+    (!is_whole || !number.is_f64() || text == "-0").then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_the_same_or_a_text() {
+        for (json, expected) in [
+            ("1e400", "\"1e400\""),
+            ("[1, -2.50, true, null, \"x\"]", "[1,-2.5,true,null,\"x\"]"),
+            (
+                "{\"b\": {\"c\": -1e999}, \"a\": []}",
+                "{\"a\":[],\"b\":{\"c\":\"-1e999\"}}",
+            ),
+            ("18446744073709551615", "18446744073709551615"),
+            ("18446744073709551616", "\"18446744073709551616\""),
+            ("-0", "-0.0"),
+        ] {
+            assert_eq!(value(json.as_bytes()).unwrap().to_string(), expected, "{json}");
+        }
+        assert!(value(b"{").is_err() && value(b"1 2").is_err());
+    }
+}
