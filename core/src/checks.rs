@@ -1,15 +1,24 @@
-//! Which files have their syntax checked before they serve, and which one is checked now: one at a time.
+//! Which files have their syntax checked before they serve, and which ones are checked now: one run at a time, which checks many.
 //!
 //! ```text
 //! want ─▶ Due ─▶ Asked ─▶ Ready ─┬─ passed, or not checked ─▶ it may serve
 //!                                └─ wrong ──────────────────▶ it is refused
 //! ```
 //! Whoever installs a file says whether it is to be checked ([`Checks::want`]), asks the spawner for the version of fnd's own
-//! function that checks it ([`Checks::is_due`], [`Checks::ready`]), and runs that one when it is its turn ([`Checks::next_ready`]).
+//! function that checks it ([`Checks::is_due`], [`Checks::ready`]), and runs that one when it is its turn ([`Checks::next_batch`]).
+//! One run checks all ready files that have the same version of that function: the spawner makes no version for files of two
+//! owners. If a run ends without a result for a file, that file is checked alone, because another one may be the reason.
 //! A check that cannot be made stops nothing: the file serves, and the reason is kept.
 
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::collections::{BTreeMap, VecDeque};
+
+/// Most files that one run checks: they share its ten seconds, and an interpreter may need a tenth of a second for each.
+const BATCH: usize = 32;
+/// Most bytes of the files that one run checks: they lie in its memory.
+const BATCH_BYTES: usize = 4 << 20;
+/// Bytes of ready files above which the spawner is asked for no further checks: these bytes lie in the memory of fnd.
+const READY_BYTES: usize = 4 * BATCH_BYTES;
 
 /// The files that are being checked, or were.
 #[derive(Debug, Default)]
@@ -27,6 +36,8 @@ struct Check {
     version: Version,
     since_ms: u64,
     step: Step,
+    /// Whether a run with other files ended without a result for it.
+    alone: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -35,17 +46,18 @@ enum Step {
     Due,
     /// The spawner was asked.
     Asked,
-    /// It is ready to run, or runs: this version of fnd's own function.
-    Ready(Version),
+    /// It is ready to run, or runs: this version of fnd's own function, and so many bytes of files.
+    Ready(Version, usize),
     /// It is over.
     Over(CheckResult),
 }
 
-/// The check that runs now.
+/// The run of checks.
 #[derive(Debug)]
 struct Running {
-    function: FunctionName,
     check: Version,
+    /// The functions, and the versions of them that it checks.
+    files: Vec<(FunctionName, Version)>,
     /// Absent until it has started.
     id: Option<InvocationId>,
 }
@@ -79,6 +91,7 @@ impl Checks {
             version,
             since_ms: now_ms,
             step: Step::Due,
+            alone: false,
         };
         self.of.insert(function.clone(), check);
         true
@@ -86,8 +99,16 @@ impl Checks {
 
     /// Forgets a function that is gone, was refused, or has other files.
     pub fn forget(&mut self, function: &FunctionName) {
-        self.of.remove(function);
-        self.ready.retain(|ready| ready != function);
+        if self.of.remove(function).is_some() {
+            self.ready.retain(|ready| ready != function);
+        }
+    }
+
+    /// Returns whether the spawner is to be asked for the check of a function only later: enough files are ready.
+    #[must_use]
+    pub fn is_held(&self, function: &FunctionName) -> bool {
+        let is_due = self.of.get(function).is_some_and(|check| check.step == Step::Due);
+        is_due && self.ready.iter().map(|ready| self.bytes(ready)).sum::<usize>() > READY_BYTES
     }
 
     /// Returns whether the spawner is to be asked for the check of a function; once.
@@ -107,31 +128,51 @@ impl Checks {
         self.of.get(function).is_some_and(|check| check.step == Step::Asked)
     }
 
-    /// Handles the spawner's answer: this version of fnd's own function checks it.
-    pub fn ready(&mut self, function: &FunctionName, version: Version) {
+    /// Handles the spawner's answer: this version of fnd's own function checks so many bytes of files.
+    pub fn ready(&mut self, function: &FunctionName, version: Version, bytes: usize) {
         if let Some(check) = self.of.get_mut(function).filter(|check| check.step == Step::Asked) {
-            check.step = Step::Ready(version);
+            check.step = Step::Ready(version, bytes);
             self.ready.push_back(function.clone());
         }
     }
 
-    /// Returns the version of fnd's own function that is to be run now, if none runs. [`started`](Self::started) and
-    /// [`ended`](Self::ended) must follow.
-    pub fn next_ready(&mut self) -> Option<Version> {
+    fn bytes(&self, function: &FunctionName) -> usize {
+        match self.of.get(function).map(|check| &check.step) {
+            Some(Step::Ready(_, bytes)) => *bytes,
+            _ => 0,
+        }
+    }
+
+    /// Returns the version of fnd's own function that is to be run now, and the functions that it checks, if none runs.
+    /// [`started`](Self::started) and [`ended`](Self::ended) must follow.
+    pub fn next_batch(&mut self) -> Option<(Version, Vec<FunctionName>)> {
         if self.running.is_some() {
             return None;
         }
-        let function = self.ready.pop_front()?;
-        let Some(Step::Ready(check)) = self.of.get(&function).map(|check| &check.step) else {
-            return None; // it cannot be: such a function is ready
-        };
-        let check = *check;
-        self.running = Some(Running {
-            function,
-            check,
-            id: None,
+        let mut batch: Option<(Version, bool)> = None;
+        let (mut files, mut room) = (Vec::new(), BATCH_BYTES);
+        self.ready.retain(|function| {
+            let Some((check, &Step::Ready(version, bytes))) = self.of.get(function).map(|check| (check, &check.step))
+            else {
+                return false; // an earlier run was about the same files
+            };
+            let fits = match batch {
+                None => true,
+                Some((first, alone)) => {
+                    first == version && !alone && !check.alone && bytes <= room && files.len() < BATCH
+                }
+            };
+            if fits {
+                batch.get_or_insert((version, check.alone));
+                room = room.saturating_sub(bytes);
+                files.push((function.clone(), check.version));
+            }
+            !fits
         });
-        Some(check)
+        let (check, _) = batch?;
+        let functions = files.iter().map(|(function, _)| function.clone()).collect();
+        self.running = Some(Running { check, files, id: None });
+        Some((check, functions))
     }
 
     /// Stores which invocation checks.
@@ -141,16 +182,37 @@ impl Checks {
         }
     }
 
-    /// Handles the end of an invocation. Returns the function that it was about, and the result; nothing if it is no check of
-    /// this fnd, or if its function has other files by now.
-    pub fn ended(&mut self, id: InvocationId, result: CheckResult) -> Option<(FunctionName, CheckResult)> {
-        let running = self.running.take_if(|running| running.id == Some(id))?;
-        let check = self.of.get_mut(&running.function)?;
-        if check.step != Step::Ready(running.check) {
-            return None;
+    /// Handles the end of an invocation: what it says of the files, and why it may say nothing of some. Returns the functions
+    /// whose checks are over; none if it is no check of this fnd, or if they have other files by now.
+    pub fn ended(
+        &mut self,
+        id: InvocationId,
+        mut results: BTreeMap<FunctionName, CheckResult>,
+        otherwise: &CheckResult,
+    ) -> Vec<(FunctionName, CheckResult)> {
+        let Some(running) = self.running.take_if(|running| running.id == Some(id)) else {
+            return Vec::new();
+        };
+        let was_alone = running.files.len() == 1;
+        let mut over = Vec::new();
+        for (function, version) in running.files {
+            let check = self.of.get_mut(&function).filter(|check| check.version == version);
+            // A file that was edited and put back meanwhile has another check, which is on its way.
+            let Some(check) = check.filter(|check| matches!(check.step, Step::Ready(..))) else {
+                continue;
+            };
+            let found = results.remove(&function);
+            let Some(result) = found.or_else(|| was_alone.then(|| otherwise.clone())) else {
+                check.alone = true;
+                if !self.ready.contains(&function) {
+                    self.ready.push_back(function);
+                }
+                continue;
+            };
+            check.step = Step::Over(result.clone());
+            over.push((function, result));
         }
-        check.step = Step::Over(result.clone());
-        Some((running.function, result))
+        over
     }
 
     /// Handles a check that cannot be prepared.
@@ -166,7 +228,7 @@ impl Checks {
         let check = self.of.get(function).filter(|check| check.version == version)?;
         match &check.step {
             Step::Over(result) => Some(result),
-            Step::Due | Step::Asked | Step::Ready(_) => None,
+            Step::Due | Step::Asked | Step::Ready(..) => None,
         }
     }
 
@@ -187,7 +249,7 @@ impl Checks {
     #[must_use]
     pub fn needed(&self) -> Vec<Version> {
         let ready = self.of.values().filter_map(|check| match check.step {
-            Step::Ready(version) => Some(version),
+            Step::Ready(version, _) => Some(version),
             Step::Due | Step::Asked | Step::Over(_) => None,
         });
         ready.chain(self.running.iter().map(|running| running.check)).collect()
@@ -208,15 +270,35 @@ mod tests {
         FunctionName::new(text).unwrap()
     }
 
-    /// Returns checks with one that runs, of version `V1` of `a`.
-    fn running() -> (Checks, FunctionName) {
-        let (mut checks, a) = (Checks::default(), name("a"));
-        checks.want(&a, V1, 5);
-        assert!(checks.is_due(&a) && checks.is_asked(&a) && !checks.is_due(&a), "once");
-        checks.ready(&a, C1);
-        assert_eq!(checks.next_ready(), Some(C1));
+    /// Makes the version `V1` of functions ready to be checked by a version of fnd's own function.
+    fn add(checks: &mut Checks, functions: &[&str], by: Version) {
+        for function in functions.iter().map(|function| name(function)) {
+            assert!(checks.want(&function, V1, 5) && checks.is_due(&function));
+            assert!(checks.is_asked(&function) && !checks.is_due(&function), "once");
+            checks.ready(&function, by, 1);
+        }
+    }
+
+    /// Starts a run, and returns the functions that it checks.
+    fn start(checks: &mut Checks) -> Option<(Version, String)> {
+        let (version, functions) = checks.next_batch()?;
         checks.started(ID);
-        (checks, a)
+        let names: Vec<_> = functions.iter().map(FunctionName::as_str).collect();
+        Some((version, names.join(" ")))
+    }
+
+    /// Ends a run that says of some functions that they passed, and of others nothing. Returns the functions that are over.
+    fn end(checks: &mut Checks, passed: &[&str]) -> String {
+        let results = passed
+            .iter()
+            .map(|function| (name(function), CheckResult::Passed))
+            .collect();
+        let over = checks.ended(ID, results, &CheckResult::Unchecked("timeout".to_owned()));
+        let word = |(function, result): (FunctionName, CheckResult)| match result {
+            CheckResult::Passed => function.as_str().to_owned(),
+            CheckResult::Wrong(why) | CheckResult::Unchecked(why) => format!("{function}: {why}"),
+        };
+        over.into_iter().map(word).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -226,10 +308,14 @@ mod tests {
             CheckResult::Wrong("a.sh: line 3".to_owned()),
             CheckResult::Unchecked("timeout".to_owned()),
         ] {
-            let (mut checks, a) = running();
+            let (mut checks, a) = (Checks::default(), name("a"));
+            add(&mut checks, &["a"], C1);
+            assert_eq!(start(&mut checks), Some((C1, "a".to_owned())));
             assert!(!checks.want(&a, V1, 6), "it is under way");
             assert_eq!((checks.waiting(&a), checks.is_idle()), (Some((V1, 5)), false));
-            assert_eq!(checks.ended(ID, result.clone()), Some((a.clone(), result.clone())));
+            let results = BTreeMap::from([(a.clone(), result.clone())]);
+            let over = checks.ended(ID, results, &CheckResult::Passed);
+            assert_eq!(over, [(a.clone(), result.clone())]);
             assert_eq!((checks.result(&a, V1), checks.result(&a, V2)), (Some(&result), None));
             assert!(checks.is_idle() && checks.needed().is_empty());
             assert!(!checks.want(&a, V1, 7) && !checks.is_due(&a));
@@ -249,24 +335,75 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changes_meanwhile_gets_a_check_of_its_own_and_one_runs_at_a_time() {
-        let (mut checks, a) = running();
+    fn one_run_checks_all_ready_files_of_one_owner_and_language() {
+        let mut checks = Checks::default();
+        add(&mut checks, &["a", "b"], C1);
+        add(&mut checks, &["c"], C2);
+        add(&mut checks, &["d"], C1);
+        assert_eq!(start(&mut checks), Some((C1, "a b d".to_owned())));
+        assert_eq!(start(&mut checks), None, "one at a time");
+        assert_eq!(end(&mut checks, &["a", "b", "d"]), "a b d");
+        assert_eq!(start(&mut checks), Some((C2, "c".to_owned())));
+    }
+
+    #[test]
+    fn a_run_has_room_for_some_files_and_some_bytes() {
+        let mut checks = Checks::default();
+        let names: Vec<String> = (0..=BATCH).map(|number| format!("f{number:02}")).collect();
+        add(&mut checks, &names.iter().map(String::as_str).collect::<Vec<_>>(), C1);
+        assert_eq!(start(&mut checks).unwrap().1.split(' ').count(), BATCH);
+        assert_eq!(end(&mut checks, &[]), "");
+        let mut checks = Checks::default();
+        for function in ["a", "b", "c"].map(name) {
+            assert!(checks.want(&function, V1, 5) && checks.is_due(&function));
+            checks.ready(&function, C1, BATCH_BYTES / 2);
+        }
+        assert_eq!(start(&mut checks), Some((C1, "a b".to_owned())));
+        let next = name("next");
+        checks.want(&next, V1, 5);
+        assert!(!checks.is_held(&next));
+        for function in ["d", "e"].map(name) {
+            assert!(checks.want(&function, V1, 5) && checks.is_due(&function));
+            checks.ready(&function, C1, READY_BYTES / 2);
+        }
+        assert!(checks.is_held(&next) && !checks.is_held(&name("d")));
+    }
+
+    #[test]
+    fn files_without_a_result_are_checked_alone() {
+        let mut checks = Checks::default();
+        add(&mut checks, &["a", "b", "c"], C1);
+        let _ = start(&mut checks);
+        assert_eq!(end(&mut checks, &["b"]), "b");
+        add(&mut checks, &["d", "e"], C1);
+        assert_eq!(start(&mut checks), Some((C1, "a".to_owned())));
+        assert_eq!(end(&mut checks, &[]), "a: timeout");
+        assert_eq!(start(&mut checks), Some((C1, "c".to_owned())));
+        assert_eq!(end(&mut checks, &["c"]), "c");
+        assert_eq!(start(&mut checks), Some((C1, "d e".to_owned())));
+    }
+
+    #[test]
+    fn a_file_that_changes_meanwhile_gets_a_check_of_its_own() {
+        let (mut checks, a, b) = (Checks::default(), name("a"), name("b"));
+        add(&mut checks, &["a", "b"], C1);
+        checks.want(&b, V2, 6);
+        assert_eq!(
+            start(&mut checks),
+            Some((C1, "a".to_owned())),
+            "it was superseded before it began"
+        );
         checks.want(&a, V2, 6);
         assert!(checks.is_due(&a));
-        checks.ready(&a, C2);
-        assert_eq!(checks.next_ready(), None, "one at a time");
+        checks.ready(&a, C2, 1);
         assert_eq!(checks.needed(), [C2, C1]);
-        assert_eq!(
-            checks.ended(InvocationId(9), CheckResult::Passed),
-            None,
-            "of an earlier fnd"
-        );
-        assert_eq!(checks.ended(ID, CheckResult::Passed), None, "of other files");
+        let none = checks.ended(InvocationId(9), BTreeMap::new(), &CheckResult::Passed);
+        assert_eq!(none, [], "of an earlier fnd");
+        assert_eq!(end(&mut checks, &["a"]), "", "of other files");
         assert_eq!((checks.result(&a, V1), checks.result(&a, V2)), (None, None));
-        assert_eq!(checks.next_ready(), Some(C2));
-        checks.started(InvocationId(8));
+        assert_eq!(start(&mut checks), Some((C2, "a".to_owned())));
         checks.forget(&a);
-        assert_eq!(checks.ended(InvocationId(8), CheckResult::Passed), None, "it is gone");
-        assert_eq!(checks.next_ready(), None);
+        assert_eq!(end(&mut checks, &["a"]), "", "it is gone");
+        assert_eq!(start(&mut checks), None);
     }
 }

@@ -2,24 +2,28 @@
 
 use super::{State, message};
 use crate::functions::catalog::Candidate;
-use crate::functions::install::Change;
+use crate::functions::install::{Change, read_document};
 use fnd_core::checks::CheckResult;
 use fnd_core::instant;
 use fnd_core::outcome::{Reason, Trigger};
-use fnd_core::record::InvocationRecord;
+use fnd_core::record::{InvocationRecord, Payload};
 use fnd_core::supervisor::{Event, Submit};
+use fnd_manifest::judge::Verdict;
 use fnd_wire::frame::{Installed, NeedsBuild, Prune, Request};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan::CHECK;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// The bytes that end an archive.
+const ARCHIVE_END: [u8; 1024] = [0; 1024];
 
 /// The files that wait for their checks.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingChecks {
     /// The requests of checks that the spawner has not answered.
     asked: HashSet<u32>,
-    /// The files that are installed or refused after their checks.
-    files: HashMap<FunctionName, Candidate>,
+    /// The files that are installed or refused after their checks, and their part of the input of a check.
+    files: HashMap<FunctionName, (Candidate, Vec<u8>)>,
     /// The versions of `fnd-check` that check them.
     versions: HashMap<Version, Installed>,
 }
@@ -40,35 +44,60 @@ impl WaitingChecks {
 #[derive(Debug)]
 pub(crate) struct CheckEnd {
     id: InvocationId,
-    result: CheckResult,
+    /// What it says of functions.
+    results: BTreeMap<FunctionName, CheckResult>,
+    /// Why it may say nothing of others.
+    otherwise: CheckResult,
 }
 
 impl CheckEnd {
-    /// Returns the end of an invocation, if it is one of `fnd-check`; `output` is the last lines that it printed, `state` the
-    /// state directory, which they may name.
-    pub(super) fn of(record: &InvocationRecord, output: &str, state: &str) -> Option<Self> {
+    /// Returns the end of an invocation, if it is one of `fnd-check`; `state` is the state directory, which its output may name.
+    pub(super) fn of(record: &InvocationRecord, state: &str) -> Option<Self> {
         if record.function.as_str() != CHECK || !record.state.is_final() {
             return None;
         }
-        let lines: Vec<_> = output.lines().map(|line| message::shown(state, line)).collect();
-        let result = result(record.reason, &record.message, &lines.join("\n"));
-        Some(Self { id: record.id, result })
+        let result = record.result.as_ref().filter(|_| record.reason == Some(Reason::Ok));
+        let result = result.map(|result| String::from_utf8_lossy(&result.data));
+        let reason = record.reason.map(|reason| reason.to_string()).unwrap_or_default();
+        Some(Self {
+            id: record.id,
+            results: results(&result.unwrap_or_default(), state),
+            otherwise: unchecked(&reason, &record.message),
+        })
     }
 }
 
-/// Returns what the end of a check says of the code. An interpreter names an error by its exit code; 126 and 127 are a shell's that
-/// has not found the interpreter.
-fn result(reason: Option<Reason>, message: &str, output: &str) -> CheckResult {
-    match reason {
-        Some(Reason::Ok) => CheckResult::Passed,
-        Some(Reason::Exit(126 | 127)) => unchecked(reason, message),
-        Some(Reason::Failed | Reason::ExecuteAgain | Reason::Exit(_)) => CheckResult::Wrong(output.to_owned()),
-        _ => unchecked(reason, message),
+/// Returns what a run of `fnd-check` says of each function: a line `FUNCTION EXIT-CODE`, and behind it lines that begin with a
+/// space and are the output.
+fn results(text: &str, state: &str) -> BTreeMap<FunctionName, CheckResult> {
+    let mut all = BTreeMap::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let mut output = Vec::new();
+        while let Some(line) = lines.peek().and_then(|line| line.strip_prefix(' ')) {
+            output.push(message::shown(state, line));
+            lines.next();
+        }
+        let (function, code) = line.rsplit_once(' ').unwrap_or_default();
+        if let (Ok(function), Ok(code)) = (FunctionName::of_file_form(function), code.parse()) {
+            all.insert(function, result(code, output.join("\n").trim_end()));
+        }
+    }
+    all
+}
+
+/// Returns what the exit code of an interpreter says of the code. 75 is no error of the code, 126 and 127 are a shell's that has
+/// not found the interpreter, and above 128 is the number of a signal.
+fn result(code: u8, output: &str) -> CheckResult {
+    match code {
+        0 => CheckResult::Passed,
+        75 | 126 | 127 => unchecked(&Reason::Exit(code).to_string(), output),
+        129..=192 => unchecked(&Reason::Signal(code - 128).to_string(), output),
+        _ => CheckResult::Wrong(output.to_owned()),
     }
 }
 
-fn unchecked(reason: Option<Reason>, message: &str) -> CheckResult {
-    let reason = reason.map(|reason| reason.to_string()).unwrap_or_default();
+fn unchecked(reason: &str, message: &str) -> CheckResult {
     CheckResult::Unchecked(format!("({reason}): {}", message.replace('\n', " ")))
 }
 
@@ -111,27 +140,45 @@ impl State {
         if self.functions.registry.get(&checker()).is_none() {
             self.install_own(checker(), &build);
         }
-        self.functions.installer.checks.ready(&function, build.version);
+        let checked = read_document::<Verdict>(&build.document).ok();
+        let Some(files) = checked.and_then(|verdict| verdict.checked_files()) else {
+            let checks = &mut self.functions.installer.checks;
+            checks.cannot(&function, "(not started): the judge is that of another fnd");
+            return self.functions.installer.want_again(candidate);
+        };
+        self.functions
+            .installer
+            .checks
+            .ready(&function, build.version, files.len());
         self.checks.versions.insert(build.version, build);
-        self.checks.files.insert(function, candidate);
+        self.checks.files.insert(function, (candidate, files));
         self.run_checks();
     }
 
-    /// Starts the next check, if none runs. If a check of an earlier fnd still runs, its end is waited for.
+    /// Starts the next run of checks, if there is none. If a run of an earlier fnd goes on, its end is waited for.
     fn run_checks(&mut self) {
         if self.supervisor.live_of(&checker()).is_some() {
             return;
         }
-        let next = self.functions.installer.checks.next_ready();
-        let Some(installed) = next.and_then(|version| self.checks.versions.get(&version).cloned()) else {
+        let Some((version, functions)) = self.functions.installer.checks.next_batch() else {
             return;
+        };
+        let Some(installed) = self.checks.versions.get(&version).cloned() else {
+            return; // it cannot be: each ready check has one
         };
         self.install_own(checker(), &installed);
         let id = self.ids.next(self.clock.now().unix_ms);
         self.functions.installer.checks.started(id);
+        let files = functions.iter().filter_map(|function| self.checks.files.get(function));
+        let archive = files.flat_map(|(_, files)| files).chain(&ARCHIVE_END);
+        let data = archive.copied().collect::<Vec<u8>>();
         // It need not be durable: a next fnd checks anew. A failure is no dead letter, either.
         let submit = Submit {
             wait: true,
+            payload: Payload {
+                data: Some(data.into()),
+                ..Payload::default()
+            },
             ..Submit::new(id, checker(), Trigger::Manual)
         };
         self.step(Event::Submit(Box::new(submit)));
@@ -140,17 +187,25 @@ impl State {
             let why = known
                 .and_then(|(_, error)| error)
                 .unwrap_or("fnd takes no new work now");
-            let result = CheckResult::Unchecked(format!("(not started): {why}"));
-            self.turn.checks.push_back(CheckEnd { id, result });
+            self.turn.checks.push_back(CheckEnd {
+                id,
+                results: BTreeMap::new(),
+                otherwise: unchecked("not started", why),
+            });
         }
     }
 
     /// Handles the end of an invocation of `fnd-check`.
     pub(super) fn check_ended(&mut self, end: CheckEnd) {
-        let ended = self.functions.installer.checks.ended(end.id, end.result);
-        if let Some((function, result)) = ended
-            && let Some(candidate) = self.checks.files.remove(&function)
-        {
+        let ended = self
+            .functions
+            .installer
+            .checks
+            .ended(end.id, end.results, &end.otherwise);
+        for (function, result) in ended {
+            let Some((candidate, _)) = self.checks.files.remove(&function) else {
+                continue;
+            };
             if let CheckResult::Unchecked(why) = result {
                 tracing::warn!("{function}  the syntax of its code could not be checked {why}; it serves unchecked");
             }
@@ -196,29 +251,33 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_core::outcome::Skip;
 
     #[test]
     fn only_an_exit_code_of_the_interpreter_says_that_code_is_wrong() {
-        let of = |reason| result(reason, "a\nb", "a.sh: line 3: x");
-        assert_eq!(of(Some(Reason::Ok)), CheckResult::Passed);
-        for reason in [Reason::Exit(1), Reason::Exit(255), Reason::Failed, Reason::ExecuteAgain] {
-            assert_eq!(of(Some(reason)), CheckResult::Wrong("a.sh: line 3: x".to_owned()));
+        assert_eq!(result(0, ""), CheckResult::Passed);
+        for code in [1, 2, 128, 255] {
+            assert_eq!(
+                result(code, "a.sh: line 3: x"),
+                CheckResult::Wrong("a.sh: line 3: x".to_owned())
+            );
         }
-        let unknown = [
-            Reason::Transient,
-            Reason::Exit(126),
-            Reason::Exit(127),
-            Reason::Timeout,
-            Reason::Oom,
-            Reason::Signal(6),
-            Reason::Spawn,
-            Reason::Interrupted,
-            Reason::Cancelled,
-            Reason::Skipped(Skip::Disabled),
-        ];
-        for reason in unknown {
-            assert_eq!(of(Some(reason)), CheckResult::Unchecked(format!("({reason}): a b")));
+        for (code, reason) in [
+            (75, "exit-75"),
+            (126, "exit-126"),
+            (127, "exit-127"),
+            (134, "signal-ABRT"),
+        ] {
+            assert_eq!(result(code, "a\nb"), CheckResult::Unchecked(format!("({reason}): a b")));
         }
+    }
+
+    #[test]
+    fn each_function_has_its_result_and_no_output_looks_like_one() {
+        let found = results("a 0\ngroup.b 1\n b.sh: line 3\n c 0\n \nd 127\nbroken\n\ne x\n f", "/s");
+        let of = |name: &str| found.get(&FunctionName::new(name).unwrap()).cloned();
+        assert_eq!(of("a"), Some(CheckResult::Passed));
+        assert_eq!(of("group/b"), Some(CheckResult::Wrong("b.sh: line 3\nc 0".to_owned())));
+        assert_eq!(of("d"), Some(CheckResult::Unchecked("(exit-127): ".to_owned())));
+        assert_eq!(found.len(), 3);
     }
 }

@@ -220,9 +220,7 @@ impl State {
     fn ended(&mut self, record: &InvocationRecord, output: &str) {
         if record.state.is_final() {
             self.turn.builds.extend(BuildEnd::of(record, output));
-            self.turn
-                .checks
-                .extend(CheckEnd::of(record, output, &self.node.places.state));
+            self.turn.checks.extend(CheckEnd::of(record, &self.node.places.state));
             self.workers.uploads.remove(&record.id);
             self.callers.ended(record.id);
         }

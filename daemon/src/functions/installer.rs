@@ -104,7 +104,12 @@ impl Installer {
         if self.asked.len() >= WINDOW {
             return None;
         }
-        let next = self.waiting.iter().position(|candidate| !held(&candidate.function))?;
+        let checks = &self.checks;
+        let is_held = |function: &FunctionName| held(function) || checks.is_held(function);
+        let next = self
+            .waiting
+            .iter()
+            .position(|candidate| !is_held(&candidate.function))?;
         self.waiting.remove(next)
     }
 

@@ -38,8 +38,8 @@ pub(super) struct Task<'a> {
     pub(super) shown: Option<String>,
     /// As [`Build::fresh_for`].
     pub(super) fresh_for: Option<u64>,
-    /// Whether it is a task of [`CHECK`]: `made` is the code, which may have a manifest in it and is not judged here.
-    pub(super) is_check: bool,
+    /// Of a task of [`CHECK`]: as [`Verdict::checked`].
+    pub(super) checked: Option<String>,
 }
 
 impl Judge {
@@ -68,7 +68,7 @@ impl Judge {
             network: own.network,
             shown: None,
             fresh_for: None,
-            is_check: false,
+            checked: None,
         };
         self.build(task, runtime, Some(plan))
     }
@@ -101,9 +101,9 @@ impl Judge {
             task.network.as_str(),
             shown.unwrap_or_default(),
         );
-        let (name, manifest) = match task.is_check {
-            true => (CHECK, check::manifest(task.description, MADE, runtime, settings)),
-            false => (BUILD, manifest),
+        let (name, manifest) = match task.checked {
+            Some(_) => (CHECK, check::manifest(task.description, MADE, runtime, settings)),
+            None => (BUILD, manifest),
         };
         // Defaults are for functions of people.
         let mut configuration = self.configuration.clone();
@@ -127,7 +127,7 @@ impl Judge {
         };
         let judged = judge.function(&JudgeFunction {
             name: FunctionName::new(name).expect("a name"),
-            files: vec![file(MADE, if task.is_check { Bytes::default() } else { made.clone() })],
+            files: vec![file(MADE, made.clone())],
             manifest: Some(file(name, Bytes(manifest.into_bytes()))),
             form: Form::Directory,
         });
@@ -164,6 +164,7 @@ impl Judge {
             sandbox: sandbox::of(&manifest, true),
             document: json(&Verdict {
                 mode_reason: task.description.to_owned(),
+                checked: task.checked,
                 ..judged.verdict
             }),
             inputs: task.inputs,

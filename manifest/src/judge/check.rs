@@ -1,5 +1,8 @@
 //! Makes the plan that checks the syntax of a function's code: that of a script of fnd's own, [`CHECK`](fnd_wire::plan::CHECK).
 //! The code of handlers is not checked: it is loaded before it serves.
+//!
+//! The plan is the same for all functions that one command can check, and the code comes as standard input. So one run checks
+//! many functions; the spawner puts the owner of the files into the version, so that no run has files of two owners.
 
 use super::build::Task;
 use super::entry::base_name;
@@ -8,15 +11,25 @@ use crate::function::BuildNetwork;
 use crate::function::{Manifest, Mode};
 use crate::runtime::{Phase, Runtime};
 use crate::settings::keys::Build as Settings;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use fnd_wire::plan::{Build, CODE_MAX, INPUTS_MAX, JudgeFunction, JudgedFile};
 use fnd_wire::units::{print_duration, print_size};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tar::{Builder, Header};
 
 /// Longest time of a check. An interpreter takes some milliseconds, but the machine may be busy.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Memory of a check.
 const MEMORY: u64 = 256 << 20;
+/// Runs the command of the runtime for each function.
+const SCRIPT: &str = include_str!("check.sh");
+/// In the command of a check: the paths of all files.
+const ENTRIES: &str = "{entries}";
+/// The bytes that end an archive.
+const ARCHIVE_END: usize = 1024;
 
 /// The check of a function.
 pub(super) struct ToCheck<'a> {
@@ -69,24 +82,82 @@ impl Judge {
             .iter()
             .filter(|_| function.form.is_tree())
             .filter(is_input);
+        let code = match runtime.unix_text {
+            true => unix_text(&entry.bytes.0),
+            false => Cow::Borrowed(&*entry.bytes.0),
+        };
+        let path = checked_path(&manifest.entry);
+        let files = inputs.take(INPUTS_MAX).map(|file| (file.path.as_str(), &*file.bytes.0));
+        let files = files.chain([(path.as_str(), &*code)]);
         let task = Task {
             description: "Checks the syntax of functions",
-            made: entry.bytes.0.clone(),
-            inputs: inputs.take(INPUTS_MAX).map(|file| file.path.clone()).collect(),
-            phase,
+            made: Vec::new(),
+            inputs: Vec::new(),
+            phase: &command(phase, &path),
             arguments: Vec::new(),
             secrets: Vec::new(),
             env: BTreeMap::new(),
             network: BuildNetwork::None,
             shown: None,
             fresh_for: None,
-            is_check: true,
+            checked: Some(BASE64_STANDARD.encode(archive(&function.name.file_form(), files)?)),
         };
-        let mut build = self.build(task, runtime, Some(plan))?;
-        build.made.0.clone_from(&manifest.entry);
-        build.plan.entry.clone_from(&manifest.entry);
-        Some(build)
+        self.build(task, runtime, Some(plan))
     }
+}
+
+/// Returns the path, below the directory of its function, at which an entry is checked. Only the directory and the suffix
+/// may decide how an interpreter reads it, so the name is the same for all.
+#[must_use]
+pub fn checked_path(entry: &str) -> String {
+    let base = base_name(entry);
+    let directory = entry.strip_suffix(base).unwrap_or_default();
+    let suffix = base.rfind('.').and_then(|at| base.get(at..)).unwrap_or_default();
+    format!("{directory}check{suffix}")
+}
+
+/// Returns the phase that checks the files of several functions.
+fn command(phase: &Phase, path: &str) -> Phase {
+    let now = format!("now/{path}");
+    let many = phase.command.last().is_some_and(|last| last == ENTRIES);
+    let words = ["/bin/sh", "-c", SCRIPT, "sh", path, if many { "1" } else { "" }].map(str::to_owned);
+    let own = phase.command.iter().filter(|item| *item != ENTRIES);
+    let own = own.map(|item| item.replace("{entry}", &now));
+    let env = phase
+        .env
+        .iter()
+        .map(|(name, value)| (name.clone(), value.replace("{entry}", &now)));
+    Phase {
+        command: words.into_iter().chain(own).collect(),
+        env: env.collect(),
+        ..phase.clone()
+    }
+}
+
+/// Returns entries of an archive, without its end. Nothing: a path cannot be one of an archive.
+fn archive<'a>(function: &str, files: impl Iterator<Item = (&'a str, &'a [u8])>) -> Option<Vec<u8>> {
+    let mut builder = Builder::new(Vec::new());
+    for (path, bytes) in files {
+        let mut header = Header::new_gnu();
+        header.set_mode(0o644);
+        header.set_size(bytes.len() as u64);
+        builder
+            .append_data(&mut header, format!("f/{function}/{path}"), bytes)
+            .ok()?;
+    }
+    let mut archive = builder.into_inner().ok()?;
+    archive.truncate(archive.len().saturating_sub(ARCHIVE_END));
+    Some(archive)
+}
+
+/// Returns the text as the spawner installs it: without byte-order mark and carriage returns before line feeds.
+fn unix_text(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    if !bytes.contains(&b'\r') {
+        return bytes.into();
+    }
+    let stays = |(index, byte): &(usize, &u8)| **byte != b'\r' || bytes.get(index + 1) != Some(&b'\n');
+    bytes.iter().enumerate().filter(stays).map(|(_, byte)| *byte).collect()
 }
 
 /// Returns the manifest of a check whose file has this name.

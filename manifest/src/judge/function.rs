@@ -115,6 +115,7 @@ impl Judge {
                 source: origin,
                 compiled,
                 checkable,
+                checked: None,
                 says_on_load: own.contains_key("on_load"),
                 trusted: super::is_trusted(function),
                 diagnostics: report.problems,

@@ -40,6 +40,8 @@ use crate::runtime::{self, Runtime, RuntimeSummary};
 use crate::settings::Settings;
 use crate::settings::resolve::{Configuration, configuration, configuration_on};
 use crate::warning::Warning;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{
@@ -49,6 +51,7 @@ use fnd_wire::plan::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use check::checked_path;
 pub use command::package;
 pub use function::Judged;
 pub use source::Origin;
@@ -84,6 +87,9 @@ pub struct Verdict {
     /// Whether the syntax of its code can be checked before it serves, without running it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checkable: bool,
+    /// Of a check: the part of its input that is about one function, in base64 ([`checked_files`](Self::checked_files)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked: Option<String>,
     /// Whether the function's own manifest says whether it runs by itself.
     #[serde(default)]
     pub says_on_load: bool,
@@ -95,6 +101,12 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Returns the part of a check's input that is about one function: entries of a tar archive, without its end.
+    #[must_use]
+    pub fn checked_files(&self) -> Option<Vec<u8>> {
+        BASE64_STANDARD.decode(self.checked.as_ref()?).ok()
+    }
+
     /// Returns where its code is to be fetched from, if that is to be done before the function can be judged.
     #[must_use]
     pub fn to_fetch(&self) -> Option<&Origin> {

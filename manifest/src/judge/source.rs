@@ -92,7 +92,7 @@ impl Judge {
             env: BTreeMap::new(),
             network: BuildNetwork::Host,
             shown: fetch.path,
-            is_check: false,
+            checked: None,
             fresh_for: source.git.is_some().then_some(fetch.origin.every_s).flatten(),
         };
         let build = self.build(task, runtime, None);

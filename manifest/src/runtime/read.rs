@@ -10,7 +10,7 @@ use crate::schema::tree::{Node, Table as Tree, find};
 use fnd_wire::archive::Format;
 
 /// Names that may be in braces in a command line or environment. `{shim}` and `{socket}` are allowed in `[phases.handle]` as well,
-/// `{installer}` in the commands of [`BUILDS`], `{program}` where a function that was compiled is started, and `{file}` in
+/// `{installer}` in the commands of [`BUILDS`], `{entries}` as the last item of [`CHECK`], `{program}` where a function that was compiled is started, and `{file}` in
 /// the arguments of a function with dependencies.
 const TEMPLATES: &[&str] = &[
     "interpreter",
@@ -145,6 +145,7 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
                 ["phases.handle.command", "phases.handle.permissions"].contains(&path),
             ),
             ("installer", BUILDS.contains(&path)),
+            ("entries", path == CHECK),
             ("program", started),
             ("file", path == "dependencies.args"),
         ];

@@ -1,10 +1,17 @@
 //! The syntax of scripts, services and programs that serve HTTP is checked before an edit of them serves.
 
 use super::{answers, error_with};
+use fnd_core::api::{FunctionList, FunctionStatus};
 use fnd_tests::fnd::Setup;
-use fnd_tests::wait::PATIENCE;
+use fnd_tests::wait::{PATIENCE, now};
 use fnd_tests::{Fnd, require, wait_until};
+use fnd_wire::ids::{FunctionName, Version};
+use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
+
+/// How long a thousand edits may take on a busy machine.
+const LONG: Duration = Duration::from_secs(300);
 
 /// A script in each language: its file, a good version, and what is wrong in another one.
 struct Language {
@@ -318,5 +325,66 @@ fn a_deployment_with_a_mistake_is_refused_and_the_files_before_are_back() {
     answers(&fnd, "job", "one");
     let _ = deploy("echo three\n").expect_code(0);
     answers(&fnd, "job", "three");
+    fnd.finish();
+}
+
+/// Edits of many scripts at once converge. `FND_EDITS=1000 cargo nextest run ... --no-capture` says how long that takes.
+#[test]
+fn many_edits_at_once_are_checked_and_the_broken_ones_do_not_serve() {
+    require!(root, cgroup);
+    let edits = std::env::var("FND_EDITS").map_or(60, |text| text.parse().unwrap());
+    let file = |number: usize| format!("job{number}.{}", if number.is_multiple_of(2) { "sh" } else { "py" });
+    let text = |number: usize, word: &str| match number {
+        0 | 1 => script(&format!("echo '{word}' (((\n")),
+        _ if number.is_multiple_of(2) => script(&format!("echo {word}\n")),
+        _ => script(&format!("print('{word}')\n")),
+    };
+    let good = |number: usize| {
+        script(if number.is_multiple_of(2) {
+            "echo one\n"
+        } else {
+            "print('one')\n"
+        })
+    };
+    let setup = (0..edits).fold(Setup::default(), |setup, number| {
+        setup.file(&file(number), &good(number))
+    });
+    let fnd = Fnd::start_with(&setup);
+    let versions = || -> BTreeMap<FunctionName, Version> {
+        let list: FunctionList = fnd.client().get("/v1/functions").json();
+        let serving = |function: FunctionStatus| Some((function.function, function.version?));
+        list.functions.into_iter().filter_map(serving).collect()
+    };
+    let before = wait_until("the first versions", PATIENCE, || {
+        Some(versions()).filter(|all| all.len() == edits)
+    });
+    let began = now();
+    for number in 0..edits {
+        fnd.drop_file(&file(number), &text(number, "two"));
+    }
+    let saved = began.elapsed();
+    // Of one function first: the list of all takes fnd time.
+    let last = format!("job{}", edits - 1);
+    let is_new = |name: &str, version: Option<&Version>| before.get(&FunctionName::new(name).unwrap()) != version;
+    wait_until("the last edit", LONG, || {
+        is_new(&last, fnd.function(&last)?.version.as_ref()).then_some(())
+    });
+    wait_until("all edits but two", LONG, || {
+        let serving = versions();
+        let edited = serving
+            .iter()
+            .filter(|(name, version)| is_new(name.as_str(), Some(*version)));
+        (edited.count() == edits - 2).then_some(())
+    });
+    for broken in ["job0", "job1"] {
+        let _ = error_with(&fnd, broken, "syntax error");
+    }
+    println!(
+        "{edits} edits: saved in {saved:.1?}, serve after {:.1?}",
+        began.elapsed()
+    );
+    for broken in ["job0", "job1"] {
+        assert!(!is_new(broken, versions().get(&FunctionName::new(broken).unwrap())));
+    }
     fnd.finish();
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use fnd_wire::plan::{Build, CHECK, JudgeReply, JudgeRequest};
+use std::io::Read as _;
 
 /// Returns the check of a function, as the spawner gets it.
 fn check_with(settings: &str, function: &JudgeFunction) -> Option<Build> {
@@ -14,6 +15,21 @@ fn check_with(settings: &str, function: &JudgeFunction) -> Option<Build> {
     reply.build
 }
 
+/// Returns what the run of a check gets of a function: paths and contents.
+fn checked(build: &Build) -> Vec<(String, Vec<u8>)> {
+    let verdict: Verdict = serde_json::from_slice(&build.document.0).unwrap();
+    let mut archive = verdict.checked_files().unwrap();
+    archive.extend([0; 1024]);
+    let mut archive = tar::Archive::new(archive.as_slice());
+    let entry = |entry: std::io::Result<tar::Entry<'_, &[u8]>>| {
+        let mut entry = entry.unwrap();
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).unwrap();
+        (entry.path().unwrap().display().to_string(), bytes)
+    };
+    archive.entries().unwrap().map(entry).collect()
+}
+
 fn check(function: &JudgeFunction) -> Option<Build> {
     check_with("", function)
 }
@@ -23,13 +39,10 @@ fn the_interpreter_of_a_script_only_reads_it() {
     let code = b"import os\nprint(1)\n";
     let build = check(&single(file("/f/job.py", code), Some("[limits]\nmemory = \"1G\"\n"))).unwrap();
     assert_eq!(build.plan.function.as_str(), CHECK);
-    assert_eq!(build.made, ("job.py".to_owned(), Bytes(code.to_vec())));
-    assert_eq!((build.plan.entry.as_str(), build.inputs.len()), ("job.py", 0));
+    assert_eq!(checked(&build), [("f/x/check.py".to_owned(), code.to_vec())]);
     let texts: Vec<_> = build.plan.argv.iter().map(|text| text.text.as_str()).collect();
-    assert_eq!(
-        (texts[..3].join(" ").as_str(), texts.last()),
-        ("-I -S -c", Some(&"{entry}"))
-    );
+    assert_eq!(texts[..3], ["{instead}", "/bin/sh", "-c"]);
+    assert_eq!(texts[4..10].join(" "), "sh check.py 1 {interpreter} -I -S");
     assert_eq!(build.plan.interpreters[0], "/usr/bin/python3");
     assert_eq!(build.plan.limits.timeout_ms, Some(10_000));
     assert_eq!(build.plan.limits.memory, 256 << 20);
@@ -37,12 +50,14 @@ fn the_interpreter_of_a_script_only_reads_it() {
     // The manifest in the code is that of the function, not of the check.
     let inline = file("/f/job.sh", b"# /// fnd\n# on_load = false\n# ///\necho\n");
     assert!(check(&single(inline, None)).is_some());
-    // Without a name of the function in it, equal code has one check.
-    let mut other = single(file("/g/job.py", code), None);
-    other.name = FunctionName::new("group/job").unwrap();
-    assert_eq!(check(&other).unwrap().plan, build.plan);
-    let bash = check(&single(file("/f/job.sh", b"echo\r\n"), None)).unwrap();
-    assert!(bash.plan.unix_text, "as the function itself gets it");
+    // Code and name are in the input only, so one run checks many functions.
+    let mut other = single(file("/g/other.py", b"print(2)\n"), None);
+    other.name = FunctionName::new("group/other").unwrap();
+    let of_other = check(&other).unwrap();
+    assert_eq!((of_other.plan, of_other.made), (build.plan, build.made));
+    let bash = check(&single(file("/f/job.sh", b"\xef\xbb\xbfecho\r\n\r"), None)).unwrap();
+    let code = checked(&bash).pop().unwrap().1;
+    assert_eq!(code, b"echo\n\r", "as the function itself gets it");
     let less = check_with("[build]\ntimeout = \"2s\"\nmemory = \"100M\"\n", &other).unwrap();
     assert_eq!(
         (less.plan.limits.timeout_ms, less.plan.limits.memory),
@@ -85,9 +100,11 @@ fn a_directory_is_checked_by_its_entry_and_the_file_that_says_how_to_read_it() {
     ];
     let manifest = "runtime = \"node\"\nentry = \"src/job.js\"\nmode = \"script\"\n";
     let build = check(&directory(files, manifest)).unwrap();
+    let paths: Vec<_> = checked(&build).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(paths, ["f/x/package.json", "f/x/src/check.js"]);
+    let texts: Vec<_> = build.plan.argv.iter().map(|text| text.text.as_str()).collect();
     assert_eq!(
-        (build.made.0.as_str(), build.inputs),
-        ("src/job.js", vec!["package.json".to_owned()])
+        texts[5..],
+        ["src/check.js", "", "{interpreter}", "--check", "now/src/check.js"]
     );
-    assert_eq!(build.plan.entry, "src/job.js");
 }
