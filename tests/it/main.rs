@@ -33,6 +33,7 @@
 //! - `kill`, `retry`, `running`: how runs begin and end
 //! - `ledger`, `memory`, `messages`, `mistakes`, `output`, `status_file`: what is kept and shown
 //! - `state`: values that functions share
+//! - `saved`: a call right after a file was saved
 //! - `schedules`: each slot is handled once
 //! - `sdks`: events of the CloudEvents SDKs
 //! - `canary`: new code with a share of the calls
@@ -104,6 +105,7 @@ mod requests;
 mod retry;
 mod run_file;
 mod running;
+mod saved;
 mod schedules;
 mod sdks;
 mod secrets;

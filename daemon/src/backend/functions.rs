@@ -20,7 +20,11 @@ use fnd_manifest::function::{Manifest, Mode};
 use fnd_wire::ids::FunctionName;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
+
+/// How long a caller waits for a file that was just saved.
+const SAVED: Duration = Duration::from_secs(1);
 
 impl FunctionBackend for Control {
     fn functions(&self, filter: FunctionFilter) -> Pending<Vec<FunctionStatus>> {
@@ -68,6 +72,18 @@ impl FunctionBackend for Control {
             timeout: limits.timeout,
             mode: manifest.mode,
             passes: manifest.mode == Mode::Http && manifest.retry.retries == 0,
+        })
+    }
+
+    fn saved(&self, name: &FunctionName) -> Pending<bool> {
+        let daemon = Rc::clone(&self.daemon);
+        let functions = &mut daemon.state.borrow_mut().functions;
+        let (number, serves) = functions.saved.wait(name.clone());
+        functions.catalog.reported(number, name.clone());
+        let daemon = Rc::clone(&self.daemon);
+        Box::pin(async move {
+            let is_over = tokio::time::timeout(SAVED, serves).await.is_ok();
+            is_over || !daemon.state.borrow_mut().functions.saved.give_up(number)
         })
     }
 

@@ -229,9 +229,24 @@ impl State {
         }
     }
 
+    /// Wakes the callers who wait for files that were just saved, and are installed or refused by now.
+    pub(super) fn wake_savers(&mut self) {
+        if self.functions.saved.is_empty() {
+            return;
+        }
+        let Functions { saved, installer, .. } = &mut self.functions;
+        let supervisor = &self.supervisor;
+        let is_on_trial = |function: &FunctionName| {
+            let trial = supervisor.function(function).and_then(|view| view.trial);
+            trial.is_some_and(|trial| !trial.canary && trial.failures == 0)
+        };
+        saved.wake(|function| installer.has_work(function) || is_on_trial(function));
+    }
+
     /// Asks for installations while there is room, and wakes the callers that wait when all installations are over.
     pub(super) fn settle(&mut self) {
         self.ask_for_installs();
+        self.wake_savers();
         if self.functions.has_settled() {
             let held = self.functions.find_projects(&self.workers.welcome.functions_dirs);
             self.problems_changed();

@@ -146,6 +146,7 @@ impl State {
         if let Some(version) = changes.loaded {
             self.release_serves(function, version);
         }
+        self.wake_savers(); // a trial may be over
         self.canary_begins(function);
         self.release_failed(function);
         if is_loaded {

@@ -160,6 +160,7 @@ impl Functions {
                 return vec![Change::Rescanned];
             }
             CatalogEvent::Confirmed(request, same) => return self.confirmed(request, same).into_iter().collect(),
+            CatalogEvent::Reported(number, reported) => self.saved.reported(number, reported),
             CatalogEvent::Arranged(function) => self.uploads.arranged(&function),
             CatalogEvent::Quiet => self.quiet = true,
             CatalogEvent::Blind(problem) => tracing::warn!("{problem}"),

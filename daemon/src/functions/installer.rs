@@ -113,6 +113,14 @@ impl Installer {
         self.waiting.remove(next)
     }
 
+    /// Returns whether files of a function are to be installed, are being installed, or wait for their check.
+    #[must_use]
+    pub fn has_work(&self, function: &FunctionName) -> bool {
+        self.waiting.iter().any(|waiting| waiting.function == *function)
+            || self.is_asked(function)
+            || self.checks.waiting(function).is_some()
+    }
+
     /// Returns whether an installation of a function is under way.
     #[must_use]
     pub fn is_asked(&self, function: &FunctionName) -> bool {

@@ -17,6 +17,7 @@
 //! - `retention_policy`: how much history and output are kept
 //! - `routes`: the table of routes, and functions whose route another one or `[http] events` has
 //! - `rules`: what the supervisor has to know of a manifest
+//! - `saved`: the callers who wait until a function serves its files as they are on the disk
 //! - `sources`: when code that comes from a source is fetched again
 //! - `subscriptions`: the table of subscriptions to events
 //! - `syntax`: files whose syntax is checked before they serve, and what a failed check says
@@ -37,6 +38,7 @@ mod reported;
 pub(crate) mod retention_policy;
 pub(crate) mod routes;
 pub mod rules;
+pub(crate) mod saved;
 pub(crate) mod sources;
 mod subscriptions;
 pub(crate) mod syntax;
@@ -92,6 +94,8 @@ pub(crate) struct Functions {
     pub(crate) judged: HashMap<u32, Judged>,
     /// The callers that wait until a scan is over and everything it saw is installed or refused.
     pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
+    /// The callers who wait until a function serves its files as they are on the disk.
+    pub(crate) saved: saved::SavedFiles,
     /// Whether the service manager waits for the end of a reload.
     pub(crate) reloading: bool,
     /// The functions whose calls reach nobody, with the warnings about that.
@@ -126,6 +130,7 @@ impl Functions {
             unread: Unread::default(),
             judged: HashMap::new(),
             settling: Vec::new(),
+            saved: saved::SavedFiles::default(),
             reloading: false,
             reported: reported::Problems::default(),
         }

@@ -51,6 +51,11 @@ pub trait FunctionBackend {
     /// Returns the limits for requests to a function; nothing if it has no version that can run.
     fn bounds(&self, name: &FunctionName) -> Option<Bounds>;
 
+    /// Waits until a function serves its files as they are on the disk, or they are refused. Returns whether that came in time.
+    fn saved(&self, _name: &FunctionName) -> Pending<bool> {
+        Box::pin(std::future::ready(true))
+    }
+
     /// Returns the user and the manifest of a function that serves, for its own socket.
     fn access(&self, _name: &FunctionName) -> Option<(u32, Arc<Manifest>)> {
         None

@@ -89,7 +89,16 @@ impl Default for Target {
 
 async fn submit(call: Call, when: When, target: Target) -> Result<Answered, Refusal> {
     let function = call.function()?;
-    let Some(bounds) = call.backend.bounds(&function) else {
+    let mut bounds = call.backend.bounds(&function);
+    // Others who call a known function get the release that serves: an edit must not hold up its callers.
+    if bounds.is_none() || call.request.header("fnd-saved")?.is_some() {
+        if !call.backend.saved(&function).await {
+            let reason = format!("`{function}` was just saved and is being checked");
+            return Err(rejected(&Rejection::Unavailable { reason }, &function));
+        }
+        bounds = call.backend.bounds(&function);
+    }
+    let Some(bounds) = bounds else {
         return Err(cannot_run(&call, &function));
     };
     if bounds.mode == Mode::Script && target != Target::default() {

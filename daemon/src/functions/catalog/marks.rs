@@ -5,6 +5,7 @@
 //! this file arrives, every earlier event has arrived too.
 
 use super::scan::Candidate;
+use fnd_wire::ids::FunctionName;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,11 +13,13 @@ use std::time::Duration;
 /// How long to wait for the event of a mark. The event is lost only if somebody removes the directory.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// A question whether files are still the same.
+/// A question about the files of a function as they are now.
 #[derive(Debug)]
-pub(super) struct Question {
-    pub(super) number: u32,
-    pub(super) candidate: Candidate,
+pub(super) enum Question {
+    /// Whether they are still the same.
+    Same(u32, Candidate),
+    /// Whether they were reported as they are.
+    Reported(u32, FunctionName),
 }
 
 #[derive(Debug)]
@@ -87,21 +90,19 @@ pub(super) fn mark(path: &Path, directory: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_wire::ids::FunctionName;
 
     fn question(number: u32) -> Question {
-        let candidate = Candidate {
-            function: FunctionName::new("f").unwrap(),
-            directory: 0,
-            source: "f.sh".to_owned(),
-            sidecar: None,
-            directory_form: false,
-        };
-        Question { number, candidate }
+        Question::Reported(number, FunctionName::new("f").unwrap())
+    }
+
+    fn number(question: Question) -> u32 {
+        match question {
+            Question::Same(number, _) | Question::Reported(number, _) => number,
+        }
     }
 
     fn numbers(questions: Vec<Question>) -> Vec<u32> {
-        questions.into_iter().map(|question| question.number).collect()
+        questions.into_iter().map(number).collect()
     }
 
     #[test]
@@ -127,7 +128,7 @@ mod tests {
     fn without_its_directory_a_question_comes_back() {
         let dir = tempfile::tempdir().unwrap();
         let mut marks = Marks::new(dir.path().join("marks"));
-        assert_eq!(marks.ask(question(7), Duration::ZERO).map(|back| back.number), Some(7));
+        assert_eq!(marks.ask(question(7), Duration::ZERO).map(number), Some(7));
         assert_eq!(marks.due(), None);
     }
 

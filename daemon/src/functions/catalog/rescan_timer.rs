@@ -79,6 +79,11 @@ impl RescanTimer {
         self.hint(now);
     }
 
+    /// Returns whether a change was noted since the last scan began.
+    pub(super) fn is_hinted(&self) -> bool {
+        self.hinted.is_some()
+    }
+
     /// Returns when to scan; nothing if only a request can cause the first scan.
     pub(super) fn due(&self) -> Option<Duration> {
         let Some(last) = self.last else {

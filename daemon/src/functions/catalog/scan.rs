@@ -137,6 +137,8 @@ struct Known {
     /// The state seen last, and since when; absent after a clash only.
     seen: Option<Signature>,
     seen_since: Duration,
+    /// Whether that state waits to be reported until the files are complete.
+    is_incomplete: bool,
     /// Since when no file of the function exists.
     absent_since: Option<Duration>,
 }
@@ -151,6 +153,7 @@ impl Known {
             by_event: false,
             seen: None,
             seen_since: mono,
+            is_incomplete: false,
             absent_since: None,
         }
     }
@@ -285,6 +288,12 @@ impl Scanner {
         same
     }
 
+    /// Returns whether the last scan found files of a function that are not complete, and so did not report them.
+    pub(super) fn is_incomplete(&self, function: &FunctionName) -> bool {
+        let known = self.known.get(function);
+        known.is_some_and(|known| known.is_incomplete && known.absent_since.is_none())
+    }
+
     /// Returns whether the answer to [`Scanner::confirm`] depends on events.
     pub(super) fn needs_events(&self, candidate: &Candidate) -> bool {
         let known = self.known.get(&candidate.function);
@@ -355,6 +364,7 @@ impl Scanner {
             let known = self.known.entry(clash.function.clone()).or_insert_with(new);
             known.absent_since = None;
             known.applied = None;
+            known.is_incomplete = false;
         }
         let clashes: HashSet<_> = difference
             .clashes
@@ -444,6 +454,7 @@ impl Scanner {
             known.seen_since = now.mono;
         }
         let state = (digest(&candidate), signature);
+        known.is_incomplete = false;
         if known.applied == Some(state) {
             return;
         }
@@ -457,7 +468,10 @@ impl Scanner {
         let writing = root.is_some_and(|root| written.is_writing(root, &candidate));
         let age = if writing { Duration::ZERO } else { old };
         match left(SETTLE, age.max(unchanged)) {
-            Some(left) if !closed => difference.decide_in(left),
+            Some(left) if !closed => {
+                known.is_incomplete = true;
+                difference.decide_in(left);
+            }
             left => {
                 // For the same reason events count until the file was unchanged for long enough. Files that are old at
                 // the first scan do without: there may be ten thousand of them.

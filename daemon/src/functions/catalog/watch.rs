@@ -17,6 +17,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long a question is kept whether files were reported: longer than anybody waits for the answer.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An event for the driver.
 #[derive(Debug)]
@@ -42,6 +46,9 @@ pub enum CatalogEvent {
     Scanned(u64),
     /// The answer to [`Catalog::confirm`] with that number: whether the files were still as they were reported.
     Confirmed(u32, bool),
+    /// An answer to [`Catalog::reported`] with that number: whether the files of the function were reported as they are. If not,
+    /// another answer follows.
+    Reported(u32, bool),
     /// The work of [`Catalog::arrange`] for this function is done: later reports are about the files as they are now.
     Arranged(FunctionName),
     /// Nothing has changed for a second.
@@ -157,6 +164,7 @@ impl Catalog {
             inbox,
             send,
             questions: Arc::clone(&questions),
+            unreported: Vec::new(),
             watching: Watching::new(directories.clone(), marks.clone(), watcher.ok()),
             marks: Marks::new(marks),
             scanner: Scanner::new(directories, rules, held.held()).remembering(remembered),
@@ -189,8 +197,18 @@ impl Catalog {
     /// Asks whether the files of a reported function are still the same. [`CatalogEvent::Confirmed`] with `number`
     /// follows.
     pub fn confirm(&self, number: u32, candidate: Candidate) {
+        self.ask(Question::Same(number, candidate));
+    }
+
+    /// Asks to be told when the files of a function are reported as they are now. [`CatalogEvent::Reported`] with `number`
+    /// follows.
+    pub(crate) fn reported(&self, number: u32, function: FunctionName) {
+        self.ask(Question::Reported(number, function));
+    }
+
+    fn ask(&self, question: Question) {
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
-        questions.push(Question { number, candidate });
+        questions.push(question);
         if questions.len() == 1 {
             let _ = self.commands.send(Command::Confirm); // as above
         }
@@ -211,6 +229,8 @@ impl Catalog {
 struct Thread {
     inbox: Receiver<Command>,
     questions: Questions,
+    /// The questions whether files were reported that wait for a scan, with the time when each was asked.
+    unreported: Vec<(u32, FunctionName, Duration)>,
     /// Passes an event on; the driver may be gone: the thread ends with its handle.
     send: Box<dyn Fn(CatalogEvent) + Send>,
     watching: Watching,
@@ -296,7 +316,16 @@ impl Thread {
 
     /// Answers a question at once, or when all events of the past have arrived.
     fn asked(&mut self, question: Question) {
-        let waits = self.scanner.needs_events(&question.candidate) && self.watching.sees_marks();
+        let sees_marks = self.watching.sees_marks();
+        let waits = match &question {
+            Question::Same(_, candidate) => sees_marks && self.scanner.needs_events(candidate),
+            Question::Reported(..) => {
+                if !sees_marks || !self.watching.is_complete() {
+                    self.timer.hint(self.clock.now().mono); // no event tells of a change, so a scan has to
+                }
+                sees_marks
+            }
+        };
         let answer = if waits {
             self.marks.ask(question, self.clock.now().mono)
         } else {
@@ -311,15 +340,37 @@ impl Thread {
         self.confirm(questions);
     }
 
-    /// Answers questions whether files are still as they were.
+    /// Answers questions; those whether files were reported after the next scan, if something has changed since the last one.
     fn confirm(&mut self, questions: impl IntoIterator<Item = Question>) {
-        for Question { number, candidate } in questions {
+        for question in questions {
+            let (number, candidate) = match question {
+                Question::Same(number, candidate) => (number, candidate),
+                Question::Reported(number, function) => {
+                    self.unreported.push((number, function, self.clock.now().mono));
+                    continue;
+                }
+            };
             let same = self.scanner.confirm(&candidate, &self.written);
             if !same {
                 self.timer.hint(self.clock.now().mono);
             }
             self.send(CatalogEvent::Confirmed(number, same));
         }
+        if !self.timer.is_hinted() {
+            self.answer_unreported();
+        }
+    }
+
+    fn answer_unreported(&mut self) {
+        let now = self.clock.now().mono;
+        // A file may be written to forever.
+        self.unreported.retain(|(.., asked)| *asked + PATIENCE > now);
+        let (scanner, send) = (&self.scanner, &self.send);
+        self.unreported.retain(|(number, function, _)| {
+            let waits = scanner.is_incomplete(function);
+            send(CatalogEvent::Reported(*number, !waits));
+            waits
+        });
     }
 
     /// Scans the directories and reports the differences.
@@ -346,6 +397,7 @@ impl Thread {
         };
         let settled = self.timer.finished(scan);
         self.report(found);
+        self.answer_unreported();
         for number in settled.over {
             self.send(CatalogEvent::Scanned(number));
         }

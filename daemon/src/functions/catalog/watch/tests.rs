@@ -151,6 +151,18 @@ impl World {
         })
     }
 
+    /// Returns whether a function was handed on before an answer whether its file was reported, and the answer.
+    fn reported(&mut self, number: u32) -> (bool, bool) {
+        let mut handed_on = false;
+        self.wait("an answer", |event| {
+            handed_on |= matches!(event, CatalogEvent::Changed(_));
+            match event {
+                CatalogEvent::Reported(n, reported) if n == number => Some((handed_on, reported)),
+                _ => None,
+            }
+        })
+    }
+
     /// Waits until every one of these functions was handed on.
     fn changed(&mut self, names: &[&str]) {
         let mut missing: BTreeSet<&str> = names.iter().copied().collect();
@@ -226,6 +238,27 @@ fn each_of_many_questions_has_an_answer() {
             assert!(world.confirmed(number), "{number}");
         }
     }
+}
+
+/// The events of the file come late.
+#[test]
+fn a_file_is_handed_on_before_it_counts_as_reported() {
+    let mut world = World::new(|_| {});
+    world.scanned(1);
+    let ask = |world: &World, number| world.catalog.reported(number, FunctionName::new("a").unwrap());
+    ask(&world, 1);
+    assert_eq!(world.reported(1), (false, true), "there is none");
+    world.gate.set(Pass::Nothing);
+    write(&world.path("a.sh"), "echo");
+    ask(&world, 2);
+    world.gate.set(Pass::All);
+    assert_eq!(world.reported(2), (true, true));
+    let mut writer = File::create(world.path("a.sh")).unwrap();
+    writer.write_all(b"echo half").unwrap();
+    ask(&world, 3);
+    assert_eq!(world.reported(3), (false, false), "it is being written");
+    drop(writer);
+    assert_eq!(world.reported(3), (true, true));
 }
 
 /// A real overflow: the queue of the kernel is filled while nothing is read from it. The events of a new directory are
