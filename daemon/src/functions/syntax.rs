@@ -5,7 +5,7 @@ use super::catalog::Candidate;
 use super::install::Change;
 use fnd_core::checks::CheckResult;
 use fnd_manifest::diagnostic::{Diagnostic, Place};
-use fnd_manifest::judge::{Verdict, checked_path};
+use fnd_manifest::judge::{Verdict, checked_name};
 use fnd_wire::frame::Installed;
 use fnd_wire::ids::{FunctionName, Version};
 use std::path::Path;
@@ -120,7 +120,7 @@ impl Functions {
 /// Returns the problem that the output of a check tells of a file.
 fn problem(path: &str, entry: &str, output: &str) -> Diagnostic {
     let base = entry.rsplit('/').next().unwrap_or(entry);
-    let output = output.replace(&format!("now/{}", checked_path(entry)), base);
+    let output = output.replace(&checked_name(entry), base);
     let cut = |line: &str| line.trim_end().chars().take(LINE_MAX).collect::<String>();
     let lines: Vec<String> = output.lines().filter(|line| !line.trim().is_empty()).map(cut).collect();
     let names_error = |line: &&String| line.contains("rror");
@@ -194,6 +194,11 @@ mod tests {
             "a.sh",
             "/v/code/a.sh: line 5: syntax error near unexpected token `fi'\n/v/code/a.sh: line 5: `fi }'\n",
             "/f/a.sh:5: its code has a syntax error: syntax error near unexpected token `fi'",
+        );
+        check(
+            "src/a.sh",
+            "src/fnd-checked.sh: line 5: x\n",
+            "/f/src/a.sh:5: its code has a syntax error: x",
         );
         check(
             "a.sh",

@@ -86,7 +86,8 @@ impl Judge {
             true => unix_text(&entry.bytes.0),
             false => Cow::Borrowed(&*entry.bytes.0),
         };
-        let path = checked_path(&manifest.entry);
+        let directory = manifest.entry.strip_suffix(base_name(&manifest.entry));
+        let path = directory.unwrap_or_default().to_owned() + &checked_name(&manifest.entry);
         let files = inputs.take(INPUTS_MAX).map(|file| (file.path.as_str(), &*file.bytes.0));
         let files = files.chain([(path.as_str(), &*code)]);
         let task = Task {
@@ -106,27 +107,25 @@ impl Judge {
     }
 }
 
-/// Returns the path, below the directory of its function, at which an entry is checked. Only the directory and the suffix
-/// may decide how an interpreter reads it, so the name is the same for all.
+/// Returns the name under which a file is checked, without its directory. Only the suffix may decide how an interpreter reads
+/// it, so the name is the same for all.
 #[must_use]
-pub fn checked_path(entry: &str) -> String {
+pub fn checked_name(entry: &str) -> String {
     let base = base_name(entry);
-    let directory = entry.strip_suffix(base).unwrap_or_default();
     let suffix = base.rfind('.').and_then(|at| base.get(at..)).unwrap_or_default();
-    format!("{directory}check{suffix}")
+    format!("fnd-checked{suffix}")
 }
 
 /// Returns the phase that checks the files of several functions.
 fn command(phase: &Phase, path: &str) -> Phase {
-    let now = format!("now/{path}");
     let many = phase.command.last().is_some_and(|last| last == ENTRIES);
     let words = ["/bin/sh", "-c", SCRIPT, "sh", path, if many { "1" } else { "" }].map(str::to_owned);
     let own = phase.command.iter().filter(|item| *item != ENTRIES);
-    let own = own.map(|item| item.replace("{entry}", &now));
+    let own = own.map(|item| item.replace("{entry}", path));
     let env = phase
         .env
         .iter()
-        .map(|(name, value)| (name.clone(), value.replace("{entry}", &now)));
+        .map(|(name, value)| (name.clone(), value.replace("{entry}", path)));
     Phase {
         command: words.into_iter().chain(own).collect(),
         env: env.collect(),

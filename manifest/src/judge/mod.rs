@@ -51,7 +51,7 @@ use fnd_wire::plan::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use check::checked_path;
+pub use check::checked_name;
 pub use command::package;
 pub use function::Judged;
 pub use source::Origin;

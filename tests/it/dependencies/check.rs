@@ -8,6 +8,7 @@ use fnd_tests::{Fnd, require, wait_until};
 use fnd_wire::ids::{FunctionName, Version};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::chown;
 use std::time::Duration;
 
 /// How long a thousand edits may take on a busy machine.
@@ -325,6 +326,31 @@ fn a_deployment_with_a_mistake_is_refused_and_the_files_before_are_back() {
     answers(&fnd, "job", "one");
     let _ = deploy("echo three\n").expect_code(0);
     answers(&fnd, "job", "three");
+    fnd.finish();
+}
+
+/// The version of `fnd-check` names the owner of the files, and a run has only files of its version.
+#[test]
+fn files_of_two_owners_are_never_checked_by_one_version() {
+    require!(root, cgroup);
+    let setup = ["a.sh", "b.sh", "other.sh"].map(|file| (file, script("echo one\n")));
+    let setup = setup
+        .iter()
+        .fold(Setup::default(), |setup, (file, text)| setup.file(file, text));
+    let fnd = Fnd::start_with(&setup);
+    chown(fnd.function_path("other.sh"), Some(65534), None).unwrap();
+    let edit = |name: &str| {
+        let known = checks(&fnd);
+        answers(&fnd, name, "one");
+        // Written in place, so that the owner stays.
+        fs::write(fnd.function_path(&format!("{name}.sh")), script("echo two\n")).unwrap();
+        answers(&fnd, name, "two");
+        assert_eq!(checks(&fnd), known + 1);
+        fnd.history("fnd-check")[0].version.unwrap()
+    };
+    let (of_a, of_other, of_b) = (edit("a"), edit("other"), edit("b"));
+    assert_eq!(of_a, of_b);
+    assert_ne!(of_a, of_other);
     fnd.finish();
 }
 

@@ -39,10 +39,10 @@ fn the_interpreter_of_a_script_only_reads_it() {
     let code = b"import os\nprint(1)\n";
     let build = check(&single(file("/f/job.py", code), Some("[limits]\nmemory = \"1G\"\n"))).unwrap();
     assert_eq!(build.plan.function.as_str(), CHECK);
-    assert_eq!(checked(&build), [("f/x/check.py".to_owned(), code.to_vec())]);
+    assert_eq!(checked(&build), [("f/x/fnd-checked.py".to_owned(), code.to_vec())]);
     let texts: Vec<_> = build.plan.argv.iter().map(|text| text.text.as_str()).collect();
     assert_eq!(texts[..3], ["{instead}", "/bin/sh", "-c"]);
-    assert_eq!(texts[4..10].join(" "), "sh check.py 1 {interpreter} -I -S");
+    assert_eq!(texts[4..10].join(" "), "sh fnd-checked.py 1 {interpreter} -I -S");
     assert_eq!(build.plan.interpreters[0], "/usr/bin/python3");
     assert_eq!(build.plan.limits.timeout_ms, Some(10_000));
     assert_eq!(build.plan.limits.memory, 256 << 20);
@@ -101,10 +101,16 @@ fn a_directory_is_checked_by_its_entry_and_the_file_that_says_how_to_read_it() {
     let manifest = "runtime = \"node\"\nentry = \"src/job.js\"\nmode = \"script\"\n";
     let build = check(&directory(files, manifest)).unwrap();
     let paths: Vec<_> = checked(&build).into_iter().map(|(path, _)| path).collect();
-    assert_eq!(paths, ["f/x/package.json", "f/x/src/check.js"]);
+    assert_eq!(paths, ["f/x/package.json", "f/x/src/fnd-checked.js"]);
     let texts: Vec<_> = build.plan.argv.iter().map(|text| text.text.as_str()).collect();
     assert_eq!(
         texts[5..],
-        ["src/check.js", "", "{interpreter}", "--check", "now/src/check.js"]
+        [
+            "src/fnd-checked.js",
+            "",
+            "{interpreter}",
+            "--check",
+            "src/fnd-checked.js"
+        ]
     );
 }
