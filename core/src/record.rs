@@ -14,6 +14,7 @@ use crate::triggers::schedule::Mark;
 use bytes::Bytes;
 use fnd_wire::form::wire_structs;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
+use fnd_wire::plan;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -57,6 +58,8 @@ pub struct Accepted {
     pub payload: Payload,
     /// Whether it must be on disk before it is acknowledged ([`Event::Stored`](crate::supervisor::Event::Stored) follows).
     pub durable: bool,
+    /// Whether it becomes a dead letter if it [fails](InvocationRecord::ends_as_dead_letter).
+    pub dead_letter: bool,
     /// For trigger `load`: the content that is stored as run, in the same transaction.
     pub load_key: Option<Version>,
     /// A shorter timeout from the caller, in milliseconds.
@@ -77,6 +80,31 @@ pub struct Accepted {
     pub mark: Option<Mark>,
     /// For trigger `file`: what is remembered of the files with it, in the same transaction.
     pub files: Vec<FileMark>,
+}
+
+/// Says whether asynchronous work becomes a dead letter if it fails: work that comes once, so that it is lost unless a
+/// person redrives it. `asked` says whether the manifest asks for dead letters of this trigger.
+#[must_use]
+pub fn may_become_dead_letter(trigger: Trigger, function: &FunctionName, asked: bool) -> bool {
+    let comes_once = match trigger {
+        // A script that runs because it was saved runs again once it is corrected; a service is started again.
+        Trigger::Load => false,
+        // The next slot brings the same payload.
+        Trigger::Schedule => asked,
+        // A payload, a request, an event, a file, the end that a hook follows and the change that an alert names come once.
+        // A replay and a redrive are the wish of a person.
+        Trigger::Manual
+        | Trigger::Http
+        | Trigger::Event
+        | Trigger::File
+        | Trigger::Hook
+        | Trigger::Alert
+        | Trigger::Function
+        | Trigger::Replay
+        | Trigger::Redrive => true,
+    };
+    // fnd itself repeats its builds and checks.
+    comes_once && !plan::is_own(function.as_str())
 }
 
 /// The function's answer.
@@ -294,14 +322,13 @@ impl InvocationRecord {
         kept
     }
 
-    /// Says whether its end makes the invocation a dead letter. It stays one until somebody redrives or drops it, which
-    /// the record does not show.
+    /// Says whether its end makes the invocation a dead letter, if [its acceptance](Accepted::dead_letter) says that it may
+    /// become one. It stays one until somebody redrives or drops it, which the record does not show.
     #[must_use]
     pub fn ends_as_dead_letter(&self) -> bool {
         match self.state {
-            // A caller that waits learns of the failure. A script that runs because it was saved runs again once it is
-            // corrected, so no person has to redrive it.
-            State::Failed | State::Interrupted => self.durable && self.trigger != Trigger::Load,
+            // A caller that waits learns of the failure.
+            State::Failed | State::Interrupted => self.durable,
             State::Queued
             | State::Running
             | State::Waiting
@@ -453,17 +480,43 @@ mod tests {
         let unended = [Queued, Running, Waiting, Polling];
         let ended = [Succeeded, Failed, Interrupted, Cancelled, Skipped];
         for state in unended.into_iter().chain(ended) {
-            for trigger in [Trigger::Manual, Trigger::Redrive, Trigger::Load] {
-                for durable in [true, false] {
-                    let record = record(trigger, durable, state);
-                    let decided = (record.ends_as_dead_letter(), record.keeps_payload());
-                    let expected = match (state, trigger, durable) {
-                        (Failed | Interrupted, Trigger::Manual | Trigger::Redrive, true) => (true, true),
-                        (Succeeded, _, false) => (false, false),
-                        _ => (false, true),
-                    };
-                    assert_eq!(decided, expected, "{state:?} {trigger:?} {durable}");
-                }
+            for durable in [true, false] {
+                let record = record(Trigger::Manual, durable, state);
+                let decided = (record.ends_as_dead_letter(), record.keeps_payload());
+                let expected = match (state, durable) {
+                    (Failed | Interrupted, true) => (true, true),
+                    (Succeeded, false) => (false, false),
+                    _ => (false, true),
+                };
+                assert_eq!(decided, expected, "{state:?} {durable}");
+            }
+        }
+    }
+
+    /// A trigger that comes again by itself makes none, a schedule only where its manifest asks, and fnd's own work never.
+    #[test]
+    fn the_trigger_decides_who_may_become_a_dead_letter() {
+        use Trigger::{Alert, Event, File, Function, Hook, Http, Load, Manual, Redrive, Replay, Schedule};
+        for (trigger, unasked, asked) in [
+            (Load, false, false),
+            (Schedule, false, true),
+            (Manual, true, true),
+            (Http, true, true),
+            (Event, true, true),
+            (File, true, true),
+            (Hook, true, true),
+            (Alert, true, true),
+            (Function, true, true),
+            (Replay, true, true),
+            (Redrive, true, true),
+        ] {
+            let decided = |function: &str| {
+                let function = FunctionName::new(function).unwrap();
+                [false, true].map(|asked| may_become_dead_letter(trigger, &function, asked))
+            };
+            assert_eq!(decided("f"), [unasked, asked], "{trigger:?}");
+            for internal in ["fnd-build", "fnd-build-u1000-2", "fnd-check"] {
+                assert_eq!(decided(internal), [false; 2], "{trigger:?} {internal}");
             }
         }
     }

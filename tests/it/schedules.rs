@@ -80,6 +80,38 @@ fn a_function_runs_at_each_slot_and_sees_which_one_it_is() {
     fnd.finish();
 }
 
+/// The next run brings the same payload, so nobody has to see to the one that failed, unless the manifest asks for that.
+#[test]
+fn a_run_that_failed_is_given_up_and_a_dead_letter_only_if_asked() {
+    let fnd = Fnd::start();
+    let failing = |key: &str| format!("# /// fnd\n# [[schedule]]\n# every = \"1s\"\n{key}# ///\nexit 3\n");
+    fnd.drop_file("plain.sh", &failing(""));
+    fnd.drop_file("asks.sh", &failing("# dead_letters = true\n"));
+    for function in ["plain", "asks"] {
+        let runs = wait_runs(&fnd, function, 2);
+        assert_eq!(runs[0].reason, Some(Reason::Exit(3)), "{runs:?}");
+    }
+    wait_until("the dead letters of `asks`", PATIENCE, || {
+        (fnd.function("asks")?.dead_letters >= 2).then_some(())
+    });
+    assert_eq!(fnd.function("plain").unwrap().dead_letters, 0);
+    let metrics = fnd.client().get("/metrics").text();
+    let of = |series: &str, function: &str| -> f64 {
+        let series = format!("{series}{{function=\"{function}\"}} ");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(&series));
+        value.expect(&metrics).parse().unwrap()
+    };
+    for function in ["plain", "asks"] {
+        assert!(of("fnd_gave_up_total", function) >= 2.0, "{metrics}");
+        assert_eq!(of("fnd_last_run_failed", function), 1.0, "{metrics}");
+    }
+    assert_eq!(of("fnd_dead_letters", "plain"), 0.0, "{metrics}");
+    assert!(of("fnd_dead_letters", "asks") >= 2.0, "{metrics}");
+    let refused = fnd.ctl(&["dead-letters", "redrive", &runs(&fnd, "plain")[0].id.to_string()]);
+    assert!(refused.expect_code(3).stderr.contains("is no dead letter"));
+    fnd.finish();
+}
+
 #[test]
 fn no_slot_is_handled_twice_or_lost_over_kills_and_restarts() {
     require!(root, cgroup);

@@ -299,6 +299,8 @@ pub struct Submit {
     pub overlap: Option<Overlap>,
     /// Why the invocation is only recorded and never begins; a sentence for people beside the word.
     pub skipped: Option<(Skip, Box<str>)>,
+    /// Whether the manifest asks for a dead letter if it fails, where [its trigger](crate::record::may_become_dead_letter) makes none.
+    pub asks_dead_letter: bool,
     /// For trigger `schedule`: the schedule's mark after it.
     pub mark: Option<Mark>,
     /// For trigger `file`: what is remembered of the files with it.
@@ -326,6 +328,7 @@ impl Submit {
             origin: None,
             overlap: None,
             skipped: None,
+            asks_dead_letter: false,
             mark: None,
             files: Vec::new(),
             calling: None,

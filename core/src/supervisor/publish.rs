@@ -251,6 +251,7 @@ impl Supervisor {
             accepted_ms: now.unix_ms,
             payload: filled_in(submit.payload.clone(), &serving.rules),
             durable: true,
+            dead_letter: true,
             load_key: None,
             timeout_ms: None,
             not_before_ms: None,

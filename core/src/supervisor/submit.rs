@@ -10,7 +10,7 @@ use super::rules::{Overlap, QueueRules, Rules};
 use super::timers::Timer;
 use super::verdict::Ending;
 use crate::outcome::{Reason, Skip, Trigger};
-use crate::record::{Accepted, Payload};
+use crate::record::{Accepted, Payload, may_become_dead_letter};
 use crate::triggers::cause::Cause;
 use fnd_wire::ids::{InvocationId, Version};
 use std::sync::Arc;
@@ -291,6 +291,7 @@ impl Supervisor {
         let payload = filled_in(submit.payload, rules);
         let timeout_ms = submit.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
         let durable = !submit.wait;
+        let dead_letter = durable && may_become_dead_letter(submit.trigger, &submit.function, submit.asks_dead_letter);
         out.push(Action::Store(Box::new(Accepted {
             id: submit.id,
             function: submit.function,
@@ -298,6 +299,7 @@ impl Supervisor {
             accepted_ms: now.unix_ms,
             payload: payload.clone(),
             durable,
+            dead_letter,
             load_key,
             timeout_ms,
             not_before_ms: submit.not_before_ms,

@@ -217,6 +217,7 @@ impl Supervisor {
                 ..Payload::default()
             },
             durable: false,
+            dead_letter: false,
             load_key: None,
             timeout_ms: None,
             not_before_ms: None,

@@ -23,7 +23,7 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A dead letter is an asynchronous run that ended `failed` or `interrupted` and has no retry left. It stays on the list until it is \
-    redriven or dropped, or until its history is deleted.\n\nExamples:\n  \
+    redriven or dropped, or until its history is deleted. Runs of schedules are none, unless `[[schedule]]` says `dead_letters = true`.\n\nExamples:\n  \
     fndctl dead-letters                                     list them\n  \
     fndctl dead-letters show 456789abcdef                   by the end of its id\n  \
     fndctl dead-letters redrive --last\n  \

@@ -50,7 +50,9 @@ pub(super) fn restored(db: &Connection) -> Result<Restored> {
 
 /// The columns that [`unfinished`] reads, in this order.
 pub(super) fn columns() -> String {
-    format!("{RECORD}, timeout_ms, not_before_ms, expires_ms, deadline_ms, {PAYLOAD}, priority, key, origin")
+    format!(
+        "{RECORD}, timeout_ms, not_before_ms, expires_ms, deadline_ms, {PAYLOAD}, priority, key, origin, dead IS NULL"
+    )
 }
 
 /// Reads an unfinished invocation; its result is read separately.
@@ -64,6 +66,7 @@ pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
         accepted_ms: record.accepted_ms,
         payload: rows::payload(row, 19)?,
         durable: record.durable,
+        dead_letter: row.get(behind + 3)?,
         // The load key is already in the table `load`.
         load_key: None,
         timeout_ms: row.get(15)?,

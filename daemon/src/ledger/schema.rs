@@ -108,7 +108,8 @@ const HANDLERS: &str = "
 /// whether it is a dead letter.
 ///
 /// `priority` is null in rows whose payload was not kept: rows of older schemas, and rows that were first stored with
-/// their end. `dead` is 1 while an invocation is a dead letter; the number of dead letters is kept for each function.
+/// their end. `dead` is 1 while an invocation is a dead letter, and 0 if it never becomes one; the number of dead letters is
+/// kept for each function.
 const ASYNCHRONOUS: &str = "
     ALTER TABLE invocation ADD COLUMN priority INTEGER;
     ALTER TABLE invocation ADD COLUMN key TEXT;

@@ -193,8 +193,8 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
     let id = blob(accepted.id);
     let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message,
             timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent, request, priority,
-            key, origin, cause)
-        VALUES (?1, ?2, ?3, 'queued', ?4, ?5, 0, 0, '', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+            key, origin, cause, dead)
+        VALUES (?1, ?2, ?3, 'queued', ?4, ?5, 0, 0, '', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
         ON CONFLICT (id) DO UPDATE SET cause = ifnull(cause, excluded.cause)";
     db.prepare_cached(sql)?.execute(params![
         id,
@@ -214,6 +214,7 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
         accepted.key.as_ref().map(IdempotencyKey::as_str),
         accepted.origin.map(blob),
         accepted.payload.cause.as_deref().map(json),
+        (!accepted.dead_letter).then_some(0),
     ])?;
     if let (Trigger::Redrive, Some(origin)) = (accepted.trigger, accepted.origin) {
         // In the same transaction: the original is either still a dead letter, or it runs again; never both and never
@@ -289,11 +290,12 @@ const REPLACE_STATE: &str = "UPDATE SET state = excluded.state, started_ms = exc
 /// can run a trigger SQLite keeps a journal of the statement.
 static UPSERT: LazyLock<String> = LazyLock::new(|| format!("{INSERT_STATE} {REPLACE_STATE}"));
 
-/// Stores the end of an invocation that becomes a dead letter. Only the first end counts: a dead letter that was dropped
-/// must not come back if its end is stored again. If SQLite refused the acceptance of durable work, the row is not durable
-/// and has no payload to run again.
-static UPSERT_DEAD: LazyLock<String> =
-    LazyLock::new(|| format!("{INSERT_STATE} {REPLACE_STATE}, dead = iif(durable AND ended_ms IS NULL, 1, dead)"));
+/// Stores the end of an invocation that becomes a dead letter, unless its acceptance said that it never does. Only the first
+/// end counts: a dead letter that was dropped must not come back if its end is stored again. If SQLite refused the acceptance
+/// of durable work, the row is not durable and has no payload to run again.
+static UPSERT_DEAD: LazyLock<String> = LazyLock::new(|| {
+    format!("{INSERT_STATE} {REPLACE_STATE}, dead = iif(durable AND ended_ms IS NULL AND dead IS NULL, 1, dead)")
+});
 
 /// Stores the state of an invocation, also if the invocation was never stored, such as one skipped on arrival.
 fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<(), StoreError> {

@@ -59,6 +59,7 @@ fn an_index_that_fails_is_asked_again_and_a_wrong_file_is_refused() {
     let error = error_with(&fnd, "pads", "installation of its dependencies failed");
     assert!(error.contains("HASH") || error.contains("hash"), "{error}");
     assert_eq!(fnd.invocation(build).attempts, 2);
+    assert_eq!(fnd.status().dead_letters, 0, "fnd itself installs again");
     assert_eq!(fnd.invoke("pads", "\"Ada\"").text(), "before");
     assert_eq!(trees(&fnd), <[PathBuf; 0]>::default());
     let shown = fnd.ctl(&["show", "pads"]).out();

@@ -283,6 +283,7 @@ fn begun(function: &str, n: u128) -> Unfinished {
         accepted_ms: EPOCH_MS,
         payload: Payload::default(),
         durable: false,
+        dead_letter: false,
         load_key: None,
         timeout_ms: None,
         not_before_ms: None,

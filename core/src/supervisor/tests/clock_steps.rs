@@ -124,6 +124,7 @@ fn unfinished(b: &Bench, state: State) -> Unfinished {
             accepted_ms: at,
             payload: Payload::default(),
             durable: true,
+            dead_letter: true,
             load_key: None,
             timeout_ms: None,
             not_before_ms: None,

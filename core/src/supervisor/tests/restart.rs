@@ -15,6 +15,7 @@ fn unfinished(n: u128, state: State, attempts: u32) -> Unfinished {
             accepted_ms: EPOCH_MS - 60_000,
             payload: Payload::default(),
             durable: true,
+            dead_letter: true,
             load_key: None,
             timeout_ms: None,
             not_before_ms: None,

@@ -85,6 +85,7 @@ fn unfinished(state: State, attempts: u32, durable: bool) -> Unfinished {
         accepted_ms: EPOCH_MS,
         payload: Payload::default(),
         durable,
+        dead_letter: durable,
         load_key: None,
         timeout_ms: None,
         not_before_ms: None,

@@ -66,6 +66,8 @@ pub struct Occurrence {
     pub overlap: Overlap,
     /// The payload, JSON. Absent: the payload of the function's manifest.
     pub data: Option<Data>,
+    /// Whether a run that failed becomes a dead letter.
+    pub dead_letters: bool,
     /// Time since the latest slot was due, its jitter included.
     pub late_ms: u64,
 }
@@ -232,6 +234,7 @@ impl Schedules {
                     mark: entry.mark(),
                     overlap: entry.plan.overlap,
                     data: entry.plan.data.clone(),
+                    dead_letters: entry.plan.dead_letters,
                     late_ms: now_ms.saturating_sub(entry.plan.due_at(slots.last_ms)),
                 });
             }

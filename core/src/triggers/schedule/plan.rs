@@ -24,6 +24,8 @@ pub struct Plan {
     pub overlap: Overlap,
     /// The payload, JSON.
     pub data: Option<Data>,
+    /// Whether a run that failed becomes a dead letter.
+    pub dead_letters: bool,
     /// Determines `H` and the jitter. It differs between functions and between hosts.
     seed: u64,
 }
@@ -83,6 +85,7 @@ impl Plan {
                 catch_up_ms: milliseconds(schedule.catch_up),
                 overlap: schedule.overlap,
                 data,
+                dead_letters: schedule.dead_letters,
                 seed,
             });
         }

@@ -27,6 +27,7 @@ fn schedule(cron: Option<&str>, every: Option<u64>) -> Schedule {
         catch_up: Duration::ZERO,
         overlap: Overlap::Skip,
         data: None,
+        dead_letters: false,
     }
 }
 

@@ -23,6 +23,7 @@ fn asynchronous_work_that_failed_is_a_dead_letter_until_it_is_redriven_or_droppe
     end(&ledger, &called, Reason::Exit(3), None);
     let loaded = Accepted {
         trigger: Trigger::Load,
+        dead_letter: false,
         ..accepted(6, "f")
     };
     ledger.store(loaded.clone()).unwrap();
@@ -59,6 +60,31 @@ fn asynchronous_work_that_failed_is_a_dead_letter_until_it_is_redriven_or_droppe
     assert_eq!(whole.origin, Some(failed.id));
     end(&ledger, &again, Reason::Exit(3), None);
     assert_eq!(dead(&ledger), [8000, 3000]);
+}
+
+/// The next fnd ends what the killed one has accepted: what the acceptance says of dead letters holds.
+#[test]
+fn what_never_becomes_a_dead_letter_is_none_over_a_restart_and_a_second_end() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let slots = [(1, false), (2, true)].map(|(second, dead_letter)| Accepted {
+        trigger: Trigger::Schedule,
+        dead_letter,
+        ..accepted(second, "f")
+    });
+    for slot in &slots {
+        ledger.store(slot.clone()).unwrap();
+    }
+    ledger.stop();
+    let ledger = Ledger::open(state.path());
+    let unfinished = &ledger.opened.restored.unfinished;
+    let restored: Vec<_> = unfinished.iter().map(|one| one.accepted.dead_letter).collect();
+    assert_eq!(restored, [false, true]);
+    for slot in slots.iter().chain(&slots) {
+        end(&ledger, slot, Reason::Exit(3), None);
+        ledger.opened.writer.flush(LIMIT);
+    }
+    assert_eq!((dead(&ledger), count(&ledger, "f")), (vec![2000], 1));
 }
 
 /// Its acceptance was refused by SQLite, so there is no payload to run again.

@@ -232,6 +232,7 @@ fn accepted(second: u64, function: &str) -> Accepted {
             cause: Some(Arc::new(Cause::Schedule(Slots::new(1, 2, 2)))),
         },
         durable: true,
+        dead_letter: true,
         load_key: None,
         timeout_ms: Some(5),
         not_before_ms: None,

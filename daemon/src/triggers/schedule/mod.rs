@@ -132,6 +132,7 @@ pub(crate) fn submissions(occurrence: Occurrence, mut id: impl FnMut() -> Invoca
         mark,
         overlap: rule,
         data,
+        dead_letters,
         ..
     } = occurrence;
     let mut submit = |span: &Span| {
@@ -145,6 +146,7 @@ pub(crate) fn submissions(occurrence: Occurrence, mut id: impl FnMut() -> Invoca
         Submit {
             payload,
             overlap: Some(overlap(rule)),
+            asks_dead_letter: dead_letters,
             ..Submit::new(id(), function.clone(), Trigger::Schedule)
         }
     };

@@ -28,6 +28,8 @@ keys! {
         overlap: Overlap = Word(Overlap::WORDS), default "skip", example "queue";
         /// Payload of the run. Default: `data` of the function.
         data: Option<Json> = Json, example { any = "json" };
+        /// Whether a run that failed becomes a dead letter: then somebody has to redrive or drop it. By default it does not, since the next run brings the same payload.
+        dead_letters: bool = Bool, default false, example true;
     }
 }
 
