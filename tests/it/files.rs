@@ -4,6 +4,7 @@
 use fnd_core::api::InvocationView;
 use fnd_core::outcome::{State, Trigger};
 use fnd_core::triggers::cause::Cause;
+use fnd_tests::mount::Mount;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, install, require, wait_until};
 use fnd_wire::ids::InvocationId;
@@ -342,6 +343,46 @@ fn a_directory_may_come_later_go_and_be_replaced() {
     put(&made, "second", "2");
     fs::rename(&made, &directory).unwrap();
     wait_journal(&fnd, "later", &["first".to_owned(), "second".to_owned()]);
+    fnd.finish();
+}
+
+/// A function has a view of its own, made when its launcher or its warm worker started, in which nobody mounts later.
+#[test]
+fn what_is_mounted_over_a_watched_directory_is_what_the_function_sees() {
+    require!(root, cgroup);
+    let fnd = Fnd::start_with(&Setup::default().config("[sandbox]\nprofile = \"strict\"\n"));
+    let directory = fnd.shared_directory("in");
+    let below = directory.join("below");
+    fs::create_dir(&below).unwrap();
+    let script = "echo \"${FND_FILE##*/} $(<\"$FND_FILE\")\" >>\"$STATE_DIRECTORY/journal\"\n";
+    let handler = "import os\n\ndef handler(event, context):\n    path = event['data']['path']\n    \
+        with open(os.environ['STATE_DIRECTORY'] + '/journal', 'a') as journal:\n        \
+        journal.write(os.path.basename(path) + ' ' + open(path).read() + '\\n')\n";
+    let watched = entry(&directory, "recursive = true");
+    drop_function(&fnd, "script", &watched, script);
+    let warm = format!("{watched}\n[pool]\nmin = 1");
+    fnd.drop_file("warm.py", &install::with_manifest("warm.py", &warm, handler));
+    let mut expected = Vec::new();
+    let mut step = |directory: &Path, name: &str, content: &str| {
+        put(directory, name, content);
+        expected.push(format!("{name} {content}"));
+        for function in ["script", "warm"] {
+            wait_journal(&fnd, function, &expected);
+        }
+    };
+    step(&directory, "a", "on the disk");
+    for (place, names) in [(&directory, ["b", "c"]), (&below, ["d", "e"])] {
+        let mount = Mount::over(place, "1m");
+        step(place, names[0], "in memory");
+        drop(mount);
+        step(place, names[1], "on the disk again");
+    }
+    for function in ["script", "warm"] {
+        let failed = runs(&fnd, function)
+            .into_iter()
+            .filter(|run| run.state != State::Succeeded);
+        assert_eq!(failed.count(), 0);
+    }
     fnd.finish();
 }
 

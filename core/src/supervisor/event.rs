@@ -136,6 +136,8 @@ pub enum Event {
         /// How much is there, and what to do; absent: there is room.
         why: Option<Box<str>>,
     },
+    /// The processes of a function that are started from now on see other directories: its workers are replaced.
+    ViewChanged(FunctionName),
     /// Accept nothing new and finish the running attempts; then send [`Action::Drained`](super::Action::Drained).
     Drain,
     /// Accept and start work again after a drain; nothing if there is none, or if fnd stops.

@@ -220,6 +220,7 @@ impl Supervisor {
                 reply,
             } => self.set_enabled(now, function, (enabled, reply), out),
             Event::Full { function, why } => self.set_full(now, &function, why, out),
+            Event::ViewChanged(function) => self.view_changed(now, &function, out),
             Event::Drain => self.drain(now, out),
             Event::CancelDrain => self.cancel_drain(),
             Event::HandOver => self.hand_over(now, out),

@@ -14,7 +14,7 @@ use super::function::{Function, FunctionKey, Presence, Serving, to_usize};
 use super::rules::{FunctionKind, Pool};
 use super::timers::Timer;
 use super::worker::{Phase, Worker, WorkerKind};
-use fnd_wire::ids::WorkerId;
+use fnd_wire::ids::{FunctionName, WorkerId};
 use std::sync::Arc;
 
 /// State of a handler's worker that other workers do not have.
@@ -408,6 +408,20 @@ impl Supervisor {
         for id in others {
             self.retire(now, id, out);
         }
+    }
+
+    /// Replaces the workers of a function, because they see other directories than a new one would.
+    pub(super) fn view_changed(&mut self, now: Now, name: &FunctionName, out: &mut Vec<Action>) {
+        let Some(key) = self.functions.find(name) else { return };
+        let function = &self.functions[key];
+        // One on trial was started a moment ago, and without it its version would be refused.
+        let on_trial = function.candidate.as_ref().and_then(|candidate| candidate.worker);
+        let running = function.work.running.iter().copied();
+        let workers: Vec<_> = running.filter(|id| on_trial != Some(*id)).collect();
+        for id in workers {
+            self.retire(now, id, out);
+        }
+        self.line_up(now, key);
     }
 
     /// Tells a worker to stop.

@@ -18,8 +18,8 @@ use fnd_core::triggers::file::message::{
 };
 use fnd_core::triggers::file::payload;
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{ExitStatus, Exited, PROTOCOL_WATCHERS, Request, Spawn, Spawned};
-use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
+use fnd_wire::frame::{ExitStatus, Exited, PROTOCOL_RETIRE, PROTOCOL_WATCHERS, Request, Spawn, Spawned};
+use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, WorkerId};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -200,8 +200,8 @@ impl State {
         let Some(function) = self.watchers.function_of(worker).cloned() else {
             return;
         };
-        let entries = match self.watchers.running(&function) {
-            Some(process) if process.worker == worker => process.entries.clone(),
+        let (entries, id) = match self.watchers.running(&function) {
+            Some(process) if process.worker == worker => (process.entries.clone(), process.tmp.0),
             // It is being killed: what it says now is said again by the next one.
             _ => return,
         };
@@ -240,6 +240,10 @@ impl State {
                 self.watchers.waits(&function, count);
                 Ok(())
             }
+            Ok(FromWatcher::Places(places)) => {
+                self.show(&function, id, places);
+                Ok(())
+            }
             Err(_) => Err("something that cannot be read"),
         };
         if let Err(what) = handled {
@@ -248,6 +252,20 @@ impl State {
             self.workers.kill(worker);
             self.watch_changed(&function);
         }
+    }
+
+    /// Lets the processes of a function see what is at the places of its files now: a file system may be mounted there that they
+    /// do not see, or one that is gone may be kept.
+    fn show(&mut self, function: &FunctionName, id: FunctionId, places: u64) {
+        if self.watchers.leads_elsewhere(function, places) {
+            // An older spawner ends a launcher only when it was idle for a while.
+            if self.workers.welcome.protocol >= PROTOCOL_RETIRE {
+                self.workers.request(&Request::Retire(id), Vec::new());
+            }
+            self.step(Event::ViewChanged(function.clone()));
+        }
+        // What the spawner starts for later offers comes after the request.
+        self.tell_watcher(function, ToWatcher::Shown(places));
     }
 
     /// Records what hinders a watcher, or that nothing does any more.

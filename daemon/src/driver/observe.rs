@@ -42,6 +42,7 @@ impl State {
             | Event::CallerLeft { .. }
             | Event::SetEnabled { .. }
             | Event::Full { .. }
+            | Event::ViewChanged(_)
             | Event::Drain
             | Event::CancelDrain
             | Event::HandOver

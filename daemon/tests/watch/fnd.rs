@@ -211,6 +211,7 @@ impl Watcher {
                 self.problems.insert(trouble.entry, trouble.problem);
             }
             FromWatcher::Waiting(count) => self.waiting = count,
+            FromWatcher::Places(places) => self.say(&ToWatcher::Shown(places)),
             FromWatcher::Ready(ready) if self.refuse > 0 => {
                 self.refuse -= 1;
                 self.say(&ToWatcher::Refused(ready.number));
@@ -259,7 +260,7 @@ impl Watcher {
         self.child.kill().unwrap();
         // What it had said is in the pipe.
         while let Ok(message) = self.messages.recv_timeout(PATIENCE) {
-            if !matches!(message, FromWatcher::Ready(_)) {
+            if !matches!(message, FromWatcher::Ready(_) | FromWatcher::Places(_)) {
                 self.take(message);
             }
         }

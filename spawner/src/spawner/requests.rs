@@ -154,6 +154,7 @@ impl Spawner {
             Request::SealIn(_) => return self.failed(number, "that function builds nothing".to_owned()),
             Request::PruneTrees(keep_s) => return self.prune_trees(number, Duration::from_secs(keep_s)),
             Request::Acknowledge(worker) => return self.workers.acknowledge(worker),
+            Request::Retire(function) => self.workers.retire(function, None),
             Request::Remove(function) => {
                 self.secrets.forget(&function);
                 self.grants.forget(&function);
@@ -169,9 +170,7 @@ impl Spawner {
             Request::Term(worker) => self.workers.terminate(worker, TermCause::Asked),
             Request::Ping => {}
             Request::Secret(asked) => return self.secret(number, &asked),
-            Request::AdoptionRecord(record) => {
-                self.workers.set_record(record, connections.next());
-            }
+            Request::AdoptionRecord(record) => self.workers.set_record(record, connections.next()),
             Request::Kill(worker) => self.workers.signal(worker, rustix::process::Signal::KILL),
         }
         self.reply(number, &Reply::Done, Vec::new());

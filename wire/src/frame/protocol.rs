@@ -13,8 +13,8 @@ pub const PROTOCOL_MIN: u16 = 1;
 /// stored version ([`STORED`]) and [`Request::Files`]. Protocol 11 adds dependencies: [`Reply::NeedsBuild`],
 /// [`Request::Seal`] and [`Request::Fetch`]. In protocol 12 several builds run at once ([`Request::SealIn`]), a build is repeated
 /// ([`Request::Rebuild`]), and code is checked ([`Request::Check`]). In protocol 13 a build of files that root does not trust runs as a
-/// user of its own ([`builder_name`](crate::plan::builder_name)). Everything else is protocol 1.
-pub const PROTOCOL_MAX: u16 = PROTOCOL_TRUSTS;
+/// user of its own ([`builder_name`](crate::plan::builder_name)). Protocol 14 adds [`Request::Retire`]. Everything else is protocol 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_RETIRE;
 /// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
 /// First protocol that has [`Request::Sweep`].
@@ -49,6 +49,8 @@ pub const PROTOCOL_LANES: u16 = 12;
 /// First protocol in which [`Reply::NeedsBuild`] may name another function than [`BUILD`](crate::plan::BUILD): each trust has
 /// its own.
 pub const PROTOCOL_TRUSTS: u16 = 13;
+/// First protocol that has [`Request::Retire`].
+pub const PROTOCOL_RETIRE: u16 = 14;
 /// Largest adoption record in older protocols.
 const RECORD_MAX_BEFORE_3: usize = 64 * 1024;
 

@@ -80,6 +80,9 @@ wire_enum! {
         /// Installs a function as [`Request::Install`] does, but has its dependencies built anew into another tree. From
         /// protocol 12 on. Answered like [`Request::Install`].
         26 = Rebuild(Install),
+        /// Retires a function's launchers, as [`Request::Remove`] does, and nothing else: the next process sees what is mounted
+        /// now. From protocol 14 on. Answered by [`Reply::Done`].
+        27 = Retire(FunctionId),
     }
 }
 

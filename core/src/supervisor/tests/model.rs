@@ -40,6 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (function.clone(), 0..40u8, 0..102u32)
             .prop_map(|(function, variant, percent)| Step::Canary { function, variant, percent }),
         1 => function.clone().prop_map(|function| Step::CanaryOver { function }),
+        1 => function.clone().prop_map(|function| Step::View { function }),
         4 => Just(Step::Quiet),
         1 => function.clone().prop_map(|function| Step::Refuse { function }),
         1 => function.prop_map(|function| Step::Remove { function }),

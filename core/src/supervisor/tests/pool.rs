@@ -94,6 +94,34 @@ fn an_idle_worker_leaves_but_for_those_that_are_kept() {
     assert_eq!(b.wait(secs(1000)), "");
 }
 
+/// A worker sees the directories as they were when it was started.
+#[test]
+fn a_changed_view_replaces_idle_workers_at_once_and_busy_ones_after_their_call() {
+    let mut b = Bench::with(handler(Pool { min: 1, ..pool() }));
+    let changed = || Event::ViewChanged(name("f"));
+    b.ready(1);
+    assert_eq!(b.event(changed()), "stop w1; spawn w2");
+    b.ready(2);
+    b.submit(1);
+    assert_eq!(b.event(changed()), "spawn w3");
+    assert_eq!(b.event(Event::ViewChanged(name("other"))), "");
+    b.ready(3);
+    assert_eq!(b.submit(2), "note 2; call w3 #2 a1 2");
+    let end = b.answer(2, 1, Reason::Ok);
+    assert_eq!(end, "record ok: succeeded ok; reply 1: succeeded ok; stop w2");
+}
+
+/// Without it, its version would count as one that cannot be loaded.
+#[test]
+fn a_changed_view_leaves_a_worker_on_trial() {
+    let mut b = Bench::with(handler(Pool { min: 1, ..pool() }));
+    b.ready(1);
+    assert_eq!(b.event(installed("f", 2, kept())), "spawn w2");
+    b.spawned(2);
+    assert_eq!(b.event(Event::ViewChanged(name("f"))), "stop w1; spawn w3");
+    assert_eq!(trial(&b), Some((0, false)));
+}
+
 #[test]
 fn a_fresh_worker_serves_one_call_and_another_waits() {
     let alone = Pool {

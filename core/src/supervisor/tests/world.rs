@@ -270,6 +270,7 @@ impl World {
                 self.canaries.remove(&nth(function));
                 self.handle(Event::CanaryOver(nth(function)));
             }
+            Step::View { function } => self.handle(Event::ViewChanged(nth(function))),
             Step::Install { function, variant } => self.install(function, variant),
             Step::Quiet => {
                 self.unsettled.clear();

@@ -106,6 +106,8 @@ pub enum Event {
     Acted(Act, Acted),
     /// The kernel dropped events.
     Overflow,
+    /// The watched directories lead elsewhere, or something else is mounted below them: the number for that.
+    Places(u64),
     /// The state of a directory changed.
     Directory(u16, DirectoryState),
 }
@@ -213,6 +215,10 @@ pub struct Machine {
     pub(super) scans_until: Duration,
     /// Since when the directory of each entry is watched, in nanoseconds since 1970. Absent before `Begin`.
     pub(super) since_ns: Option<Vec<i64>>,
+    /// Where the directories lead.
+    places: Option<u64>,
+    /// Those places that the function's processes see.
+    shown: Option<u64>,
     waiting_said: u64,
     waiting_due: Option<Duration>,
 }
@@ -243,6 +249,8 @@ impl Machine {
             scans: BTreeSet::new(),
             scans_until: Duration::ZERO,
             since_ns: None,
+            places: None,
+            shown: None,
             waiting_said: 0,
             waiting_due: None,
             entries,
@@ -269,6 +277,11 @@ impl Machine {
             // The scan shows what the lost events said.
             Event::Overflow => self.scans.extend(self.entries.directories().map(|(number, ..)| number)),
             Event::Directory(number, state) => self.directory_changed(at, number, state),
+            Event::Places(places) => {
+                self.places = Some(places);
+                self.offers.doubt();
+                self.outbox.say(FromWatcher::Places(places));
+            }
         }
     }
 
@@ -285,6 +298,7 @@ impl Machine {
             ToWatcher::Accepted(accepted) => self.accepted(at, accepted.number, accepted.id),
             ToWatcher::Refused(number) => self.refused(at, number),
             ToWatcher::Ended(ended) => self.ended(&ended),
+            ToWatcher::Shown(places) => self.shown = Some(places),
         }
     }
 
@@ -321,6 +335,8 @@ impl Machine {
         if self.since_ns.is_some() {
             self.expire(at);
             self.scans_due(at);
+        }
+        if self.may_offer() {
             self.offer(at);
         }
         let acts = self.acts_due();
@@ -349,12 +365,13 @@ impl Machine {
         }
         let file = self.due.peek().map(|Reverse((time, _))| Duration::from_nanos(*time));
         let scan = self.directories.iter().filter_map(|directory| directory.next).min();
-        let offer = if self.since_ns.is_some() {
-            self.offer_due()
-        } else {
-            None
-        };
+        let offer = if self.may_offer() { self.offer_due() } else { None };
         [file, scan, offer, self.waiting_due].into_iter().flatten().min()
+    }
+
+    /// Returns whether fnd takes offers: it has sent what it knows, and the function's processes see the same directories.
+    fn may_offer(&self) -> bool {
+        self.since_ns.is_some() && self.places == self.shown
     }
 
     /// Returns whether the time of a file is over. The edge reads the events until now before the next turn, because one of

@@ -7,7 +7,7 @@ use fnd_wire::form::{Bytes, Wire, wire_enum, wire_structs};
 use fnd_wire::ids::InvocationId;
 
 /// Version of these messages: fnd and watcher may be of different builds for a moment during an upgrade.
-pub const PROTOCOL: u16 = 2;
+pub const PROTOCOL: u16 = 3;
 /// Largest message in bytes.
 pub const MESSAGE_MAX: usize = 1 << 20;
 /// Most files of one message, and of one invocation. A message ends earlier where its paths are long.
@@ -118,6 +118,8 @@ wire_enum! {
         4 = Refused(u64),
         /// An invocation has ended. It may be one of an earlier watcher ([`Known::after`]).
         5 = Ended(Ended),
+        /// What is at these [`FromWatcher::Places`] is what the function's processes see from now on.
+        6 = Shown(u64),
     }
 }
 
@@ -139,6 +141,9 @@ wire_enum! {
         6 = Trouble(Trouble),
         /// Number of files that wait: they are ready, and have no invocation yet.
         7 = Waiting(u64),
+        /// A number for where the watched directories lead and what is mounted below them. A process of the function has a view of
+        /// its own, which may be older; so no files are offered until fnd has answered with [`ToWatcher::Shown`].
+        8 = Places(u64),
     }
 }
 

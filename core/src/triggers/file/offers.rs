@@ -27,6 +27,8 @@ pub(super) struct Offers {
     open: BTreeMap<u64, Offer>,
     /// The offer that is being made: its files get a last look.
     next: Option<Offer>,
+    /// Files of that one may have been looked at in other directories than those that are there now.
+    in_doubt: bool,
     /// Contents that are offered, by directory and inode.
     held: HashSet<(u16, u64)>,
     /// Invocations that have not ended.
@@ -43,6 +45,7 @@ impl Default for Offers {
             number: 0,
             open: BTreeMap::new(),
             next: None,
+            in_doubt: false,
             held: HashSet::new(),
             running: HashSet::new(),
             window: WINDOW_MAX,
@@ -63,6 +66,11 @@ impl Offers {
     /// Returns whether a content with this inode is offered.
     pub(super) fn holds(&self, directory: u16, inode: u64) -> bool {
         self.held.contains(&(directory, inode))
+    }
+
+    /// The directories lead elsewhere: what the last looks have shown does not count.
+    pub(super) fn doubt(&mut self) {
+        self.in_doubt = self.next.is_some();
     }
 
     /// Adds a file whose last look has shown what it should.
@@ -92,7 +100,7 @@ impl Machine {
             self.offers.paused = None;
         }
         for _ in 0..=WINDOW_MAX {
-            if !self.finish_offer() || self.offers.is_full() || self.offers.paused.is_some() {
+            if !self.finish_offer(at) || self.offers.is_full() || self.offers.paused.is_some() {
                 return;
             }
             let Some(entry) = self.next_entry(at) else { return };
@@ -175,7 +183,7 @@ impl Machine {
     }
 
     /// Sends the offer that is being made when all of its files are looked at. Returns whether none is being made.
-    fn finish_offer(&mut self) -> bool {
+    fn finish_offer(&mut self, at: Clock) -> bool {
         let Some(next) = &mut self.offers.next else { return true };
         let books = &self.books;
         let is_checked = |id: &FileId| books.get(*id).is_some_and(|record| record.state == State::Checking);
@@ -186,6 +194,7 @@ impl Machine {
         let Some(offer) = self.offers.next.take() else {
             return true;
         };
+        let in_doubt = std::mem::take(&mut self.offers.in_doubt);
         if offer.changes.is_empty() {
             return true;
         }
@@ -200,8 +209,12 @@ impl Machine {
         };
         let changes = offer.changes.iter().filter_map(change).collect();
         let entry = offer.entry;
-        self.outbox.say(FromWatcher::Ready(Ready { number, entry, changes }));
         self.offers.open.insert(number, offer);
+        if in_doubt {
+            self.refused(at, number);
+        } else {
+            self.outbox.say(FromWatcher::Ready(Ready { number, entry, changes }));
+        }
         true
     }
 

@@ -80,6 +80,8 @@ struct Watcher<'a> {
     machine: Machine,
     pipes: Pipes<'a>,
     watched: Vec<Watched>,
+    /// Where the paths led at the last look.
+    places: Option<u64>,
     watches: Watches,
     scans: Scans,
     mounts: Option<Mounts>,
@@ -97,6 +99,7 @@ impl<'a> Watcher<'a> {
         let machine = Machine::new(entries);
         Self {
             watched: Watched::all(machine.entries()),
+            places: None,
             watches: Watches::new(),
             scans: Scans::default(),
             mounts: Mounts::open(),
@@ -222,6 +225,10 @@ impl<'a> Watcher<'a> {
         watched::examine(&mut self.watched, &mut self.watches, &mut self.scans);
         let next = self.clock().now.saturating_add(POLL_INTERVAL);
         self.examined_next = watched::is_hidden(&self.watched).then_some(next);
+        let places = watched::places(&self.watched);
+        if self.places.replace(places) != Some(places) {
+            self.handle(Event::Places(places));
+        }
         self.report_states();
     }
 

@@ -10,6 +10,7 @@ use fnd_core::triggers::file::entries::Entries;
 use fnd_core::triggers::file::machine::{DirectoryState, Event, POLL_INTERVAL};
 use rustix::io::Errno;
 use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
@@ -107,6 +108,15 @@ pub(super) fn mounts_changed(watched: &mut [Watched], table: &[u8], scans: &mut 
             scans.all(watched.number);
         }
     }
+}
+
+/// Returns a number for where the paths lead now and for the mounts below.
+pub(super) fn places(watched: &[Watched]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for watched in watched {
+        (watched.number, watched.identity, &watched.mounts).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// Examines where the paths lead now. A directory that appeared or was replaced is scanned.

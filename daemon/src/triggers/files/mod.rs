@@ -60,6 +60,8 @@ pub(crate) struct Watcher {
     troubles: BTreeMap<u16, String>,
     /// Number of files that wait.
     waiting: u64,
+    /// The places that the processes of the function see.
+    shown: Option<u64>,
 }
 
 /// A watcher's process.
@@ -274,6 +276,12 @@ impl Watchers {
             Some(problem) => watcher.troubles.insert(entry, problem.clone()) != Some(problem),
             None => watcher.troubles.remove(&entry).is_some(),
         }
+    }
+
+    /// Records where the directories lead. Returns whether the processes of the function may see other places.
+    pub(crate) fn leads_elsewhere(&mut self, function: &FunctionName, places: u64) -> bool {
+        let watcher = self.all.get_mut(function);
+        watcher.is_some_and(|watcher| watcher.shown.replace(places) != Some(places))
     }
 
     /// Records how many files wait.

@@ -84,6 +84,10 @@ pub(in crate::supervisor::tests) enum Step {
     CanaryOver {
         function: u8,
     },
+    /// Something was mounted over a directory that the function watches.
+    View {
+        function: u8,
+    },
     Install {
         function: u8,
         variant: u8,

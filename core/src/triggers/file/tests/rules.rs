@@ -39,6 +39,44 @@ fn a_closed_file_counts_after_its_quiet_time_and_an_open_one_when_it_rests() {
     assert_eq!(world.runs(), [run(0, "open")]);
 }
 
+/// The function's processes may see another file system than the watcher: what they never saw must not count as handled.
+#[test]
+fn nothing_is_offered_before_the_function_sees_the_same_directories() {
+    let mut world = world(entry("/in"));
+    world.handle(Event::Places(1));
+    world.disk.write("a", false);
+    world.pass(SECOND);
+    assert_eq!((world.runs(), world.places.clone()), (vec![], vec![1]));
+    assert!(world.known.is_empty());
+    // The answer to a look before the last one says nothing about what is there now.
+    world.handle(Event::Places(2));
+    world.message(ToWatcher::Shown(1));
+    world.pass(SECOND);
+    assert_eq!(world.runs(), []);
+    world.message(ToWatcher::Shown(2));
+    world.pass(SECOND);
+    assert_eq!(world.runs(), [run(0, "a")]);
+    assert_eq!(world.known.len(), 1);
+}
+
+/// The last look at a file of an offer was before the mount, and the offer is sent after it.
+#[test]
+fn an_offer_that_is_being_made_is_made_anew_when_the_directories_lead_elsewhere() {
+    let mut world = world(FileTrigger {
+        batch: 2,
+        ..entry("/in")
+    });
+    world.disk.write("a", false);
+    world.disk.write("b", false);
+    world.leads_to = Some(1);
+    world.pass(SECOND);
+    assert_eq!((world.runs(), world.places.clone()), (vec![], vec![1]));
+    world.disk.remove("a");
+    world.message(ToWatcher::Shown(1));
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.runs(), [run(0, "b")]);
+}
+
 #[test]
 fn changes_that_nobody_wants_are_remembered() {
     let mut world = world(FileTrigger {

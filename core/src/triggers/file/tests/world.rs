@@ -33,6 +33,10 @@ pub(super) struct World {
     pub(super) stored: VecDeque<Accepted>,
     pub(super) running: VecDeque<InvocationId>,
     pub(super) settled: Vec<InvocationId>,
+    /// Where the directories lead, as the watcher has said it.
+    pub(super) places: Vec<u64>,
+    /// Where they lead after the next last look at a file.
+    pub(super) leads_to: Option<u64>,
     pub(super) gone_by_acts: Vec<(u64, u64, i64)>,
     pub(super) first_ms: u64,
     /// Whether offers are accepted at once, and end at once.
@@ -61,6 +65,8 @@ impl World {
             stored: VecDeque::new(),
             running: VecDeque::new(),
             settled: Vec::new(),
+            places: Vec::new(),
+            leads_to: None,
             gone_by_acts: Vec::new(),
             first_ms: 0,
             is_quick: true,
@@ -167,6 +173,9 @@ impl World {
                     None => self.disk.look(std::str::from_utf8(&path).unwrap(), hash),
                 };
                 self.now += self.look_takes;
+                if let Some(places) = self.leads_to.take_if(|_| hash) {
+                    self.handle(Event::Places(places));
+                }
                 self.handle(Event::Looked(id, look));
             }
             Action::Act(act) => {
@@ -205,6 +214,7 @@ impl World {
                     known.after = None;
                 }
             }
+            FromWatcher::Places(places) => self.places.push(places),
             FromWatcher::Hello(_) | FromWatcher::Trouble(_) | FromWatcher::Waiting(_) => {}
         }
     }
