@@ -45,14 +45,26 @@ fn an_upload_makes_exactly_the_function_that_it_is_named_for() {
     );
     assert_eq!(uploads(&fnd), [""; 0]);
     let trigger = "apiVersion: kubeless.io/v1beta1\nkind: HTTPTrigger\nmetadata: {name: t}\nspec: {function-name: theirs, path: x}\n";
-    let alone = format!("{}---\n{trigger}", function("mine"));
-    let answer = put_with(&fnd, "web/mine", &[], &form("a.yaml", &alone, None));
+    let subscription = "apiVersion: eventing.kyma-project.io/v1alpha2\nkind: Subscription\nmetadata: {name: s}\nspec:\n  sink: http://theirs.default\n  types: [a.b]\n";
+    for (object, line) in [(trigger, 14), (subscription, 15)] {
+        let alone = format!("{}---\n{object}", function("mine"));
+        let refused = put_with(&fnd, "web/mine", &[], &form("a.yaml", &alone, None));
+        let text = refused.text();
+        assert_eq!(refused.status, 422, "{text}");
+        for part in [
+            "web/mine.yaml",
+            &format!("\"line\":{line}"),
+            "foreign-refused",
+            "an upload changes only `web/mine`",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(uploads(&fnd), [""; 0]);
+    }
+    let answer = put_with(&fnd, "web/mine", &[], &form("a.yaml", &function("mine"), None));
     assert_eq!(answer.status, 201, "{}", answer.text());
     let answer = put_with(&fnd, "web/theirs", &[], &form("a.yaml", &function("theirs"), None));
     assert_eq!(answer.status, 201, "{}", answer.text());
-    // The trigger in the other upload does not count.
-    let theirs = fnd.client().get(&path("web/theirs")).json::<serde_json::Value>();
-    assert_eq!(theirs["manifest"]["http"], serde_json::json!([]), "{theirs}");
     fnd.finish();
 }
 

@@ -51,7 +51,8 @@ pub(crate) fn problems(
         return Vec::new();
     };
     let (staged, root) = (staged.display().to_string(), root.display().to_string());
-    let mut problems = others(function, &staged);
+    let files = foreign_files(function, &staged);
+    let mut problems = others(function, &files);
     // Each function of a file is judged with all of it, so a file of many would cost much.
     if problems.is_empty() {
         let checked = check(&judge, &Untrusted, &staged);
@@ -59,6 +60,9 @@ pub(crate) fn problems(
         let is_it = checked.verdicts.iter().any(|verdict| verdict.function == *function);
         if !is_it && !problems.iter().any(Diagnostic::is_error) {
             problems.push(unclaimed(&checked));
+        }
+        if !problems.iter().any(Diagnostic::is_error) {
+            problems.extend(unattached(function, &files));
         }
     }
     for problem in &mut problems {
@@ -71,28 +75,48 @@ pub(crate) fn problems(
     problems
 }
 
-/// Returns the problems of a file that makes functions which it is not named for: its sender may perhaps not change them, and
-/// they would have no upload of their own.
-fn others(function: &FunctionName, staged: &str) -> Vec<Diagnostic> {
+/// Returns the files of other systems in an upload: path and content.
+fn foreign_files(function: &FunctionName, staged: &str) -> Vec<(String, Vec<u8>)> {
     let directory = match function.group() {
         Some(group) => format!("{staged}/{group}"),
         None => staged.to_owned(),
     };
-    let own = function.as_str().rsplit('/').next().unwrap_or_default();
     let entries = Disk.list(&directory).unwrap_or_default().into_iter();
     let names = entries.filter_map(|entry| String::from_utf8(entry.name).ok());
+    let paths = names
+        .filter(|name| is_foreign(name))
+        .map(|name| format!("{directory}/{name}"));
+    // Judging one that cannot be read says why.
+    let read = |path: String| Disk.read(&path, yaml::FILE_MAX + 1).ok().map(|bytes| (path, bytes));
+    paths.filter_map(read).collect()
+}
+
+/// Returns the problems of a file that makes functions which it is not named for: its sender may perhaps not change them, and
+/// they would have no upload of their own.
+fn others(function: &FunctionName, files: &[(String, Vec<u8>)]) -> Vec<Diagnostic> {
+    let own = function.as_str().rsplit('/').next().unwrap_or_default();
     let mut problems = Vec::new();
-    for name in names.filter(|name| is_foreign(name)) {
-        let path = format!("{directory}/{name}");
-        let Ok(bytes) = Disk.read(&path, yaml::FILE_MAX + 1) else {
-            continue; // judging it says why
-        };
-        if let foreign::Listed::Functions(found) = foreign::listed(&path, &bytes) {
+    for (path, bytes) in files {
+        if let foreign::Listed::Functions(found) = foreign::listed(path, bytes) {
             let others = found.iter().filter(|other| *other != own).take(OTHERS_MAX);
-            problems.extend(others.map(|other| another(function, other).in_file(&path)));
+            problems.extend(others.map(|other| another(function, other).in_file(path)));
         }
     }
     problems
+}
+
+/// Returns the problems of objects that name a function outside of the upload, such as an `HTTPTrigger`: they would have no
+/// effect, because an upload changes one function.
+fn unattached(function: &FunctionName, files: &[(String, Vec<u8>)]) -> Vec<Diagnostic> {
+    let documents = files
+        .iter()
+        .filter_map(|(path, bytes)| yaml::documents(path, bytes).ok());
+    let (_, report) = foreign::functions(&documents.flatten().collect::<Vec<_>>());
+    let help = format!(
+        "an upload changes only `{function}`: upload this object with the function that it names, or remove it"
+    );
+    let problems = report.diagnostics().into_iter().filter(Diagnostic::is_error);
+    problems.map(|problem| problem.with_help(&help)).collect()
 }
 
 fn another(function: &FunctionName, other: &str) -> Diagnostic {
