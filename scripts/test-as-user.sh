@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs, as an ordinary user that is made for it, the tests that start programs: with the build that is there, since that user needs no
-# toolchain. `make test` of an ordinary user skips what needs root, and shows how fnd behaves without it.
+# toolchain. `make test` of an ordinary user skips what needs root, and shows how fnd behaves without it. What does not depend on the
+# user is left out: shims of languages, examples and messages in all of them, buffers. Arguments are another filter of the runner.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -22,6 +23,9 @@ chmod 1777 "$target/tmp" # some tests keep files there
 
 cp -L "$(command -v cargo-nextest)" "$work/"
 
+(($# > 0)) || set -- -E 'package(fnd) + package(fnd-spawner) + package(fndctl)
+    + (package(fnd-tests) & binary(it) - test(/^(buffers|examples|messages|storm)::/))'
+# insta would ask cargo where the workspace is.
 setpriv --reuid "$user" --regid "$user" --init-groups --reset-env \
-    env FND_BUILT="$work" FND_REQUIRE="${FND_REQUIRE:-}" INSTA_UPDATE=no NEXTEST_RETRIES="${NEXTEST_RETRIES:-0}" scripts/test.sh \
-    -E 'package(fnd-tests) + package(fndctl) + package(fnd) + package(fnd-spawner)' "$@"
+    env FND_BUILT="$work" FND_REQUIRE="${FND_REQUIRE:-}" INSTA_UPDATE=no INSTA_WORKSPACE_ROOT="$root" \
+    NEXTEST_RETRIES="${NEXTEST_RETRIES:-0}" scripts/test.sh "$@"

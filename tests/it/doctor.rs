@@ -34,6 +34,7 @@ fn doctor(fnd: &Fnd) -> Run {
 
 #[test]
 fn a_machine_that_is_fine_has_no_error() {
+    require!(cgroup);
     let fnd = Fnd::start_with(&Setup::default().file("hello.sh", "# /// fnd\n# on_load = false\n# ///\necho hi\n"));
     let run = doctor(&fnd).expect_code(0);
     let report = run.json();

@@ -250,7 +250,7 @@ fn named(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn shipped_rules_and_the_dashboard_ask_for_metrics_that_there_are() {
-    require!(promtool);
+    require!(promtool, cgroup);
     let packaging = repository().join("packaging");
     let read = |path: &str| fs::read_to_string(packaging.join(path)).unwrap();
     let path = |path: &str| packaging.join(path).display().to_string();

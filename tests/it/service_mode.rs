@@ -37,6 +37,7 @@ const STAYS: &str = "exec sleep 1000";
 
 #[test]
 fn it_is_kept_running_until_its_file_is_gone() {
+    require!(cgroup);
     let fnd = Fnd::start();
     let marks = fnd.shared_directory("marks");
     fnd.drop_file(
@@ -195,6 +196,7 @@ fn it_goes_on_over_a_restart_and_a_crash_of_fnd() {
 
 #[test]
 fn a_drain_ends_it() {
+    require!(cgroup);
     let mut fnd = Fnd::start();
     let marks = fnd.shared_directory("marks");
     fnd.drop_file("keeper.sh", &code(&marks, "[service]", STAYS));

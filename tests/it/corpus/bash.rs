@@ -64,7 +64,7 @@ pub(super) const CASES: &[Case] = &[
         .manifest("[retry]\nretries = 1\ninterval = \"10ms\"\njitter = \"none\""),
     case("poll-previous.sh", Want::Json("3")).manifest("[poll]\nrepeat = \"10ms\"\nuntil = \"30s\""),
     case("home.sh", Want::Text("kept")),
-    case("cwd-read-only.sh", Want::Text("refused")),
+    case("cwd-read-only.sh", Want::Text("refused")).manifest("[sandbox]\nprofile = \"strict\""),
     case("sigpipe.sh", Want::Text("y\n141")),
     case("limits-inherited.sh", Want::Text("1024 0022")),
     case(

@@ -3,7 +3,7 @@
 use super::{ask, is_alive, kill_process, pid_in, reason, start};
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
-use fnd_tests::{Fnd, wait_until};
+use fnd_tests::{Fnd, require, wait_until};
 
 /// Does what the payload names; `wait` waits until the gate opens.
 const MISCHIEF: &str = "import os, sys, time
@@ -25,6 +25,7 @@ def handler(event, context):
 
 #[test]
 fn a_worker_that_breaks_is_replaced_and_its_neighbour_goes_on() {
+    require!(cgroup);
     let fnd = Fnd::start();
     let gate = fnd.shared_directory("gate");
     let code = MISCHIEF.replace("GATE", &gate.display().to_string());
@@ -89,6 +90,7 @@ fn a_killed_call_is_tried_again_in_a_new_worker() {
 /// An answer that is in the socket when the worker ends counts, and the next call gets another worker.
 #[test]
 fn an_answer_before_the_end_counts() {
+    require!(cgroup);
     let fnd = Fnd::start();
     let protocol = include_str!("../../conformance/functions/exec/worker.py");
     let program = "#!/usr/bin/python3 -B
@@ -156,6 +158,7 @@ fn sys_exit_ends_the_call_only() {
 /// A program that implements the protocol itself, and sends answers without a call.
 #[test]
 fn answers_nobody_asked_for_replace_the_worker() {
+    require!(cgroup);
     let fnd = Fnd::start();
     let protocol = include_str!("../../conformance/functions/exec/worker.py");
     let program = "#!/usr/bin/python3 -B

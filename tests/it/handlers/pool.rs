@@ -22,6 +22,7 @@ fn different(answers: &[Value]) -> usize {
 
 #[test]
 fn there_are_never_more_workers_than_the_pool_has() {
+    require!(cgroup);
     let fnd = Fnd::start();
     let code = "import os, time\ndef handler(event, context):\n    time.sleep(0.3)\n    return os.getpid()\n";
     fnd.install("crowd.py", "[pool]\nmax = 3\n", code);
@@ -33,6 +34,7 @@ fn there_are_never_more_workers_than_the_pool_has() {
 
 #[test]
 fn workers_are_started_ahead_and_kept() {
+    require!(cgroup);
     let fnd = Fnd::start();
     let gate = fnd.shared_directory("gate");
     let mark = format!(
@@ -59,6 +61,7 @@ fn workers_are_started_ahead_and_kept() {
 
 #[test]
 fn an_idle_worker_leaves_and_the_next_call_is_cold() {
+    require!(cgroup);
     let fnd = Fnd::start();
     fnd.install("rare.py", "[pool]\nidle = \"300ms\"\n", PID);
     let first = ask(&fnd, "rare", "");
@@ -73,6 +76,7 @@ fn an_idle_worker_leaves_and_the_next_call_is_cold() {
 
 #[test]
 fn a_worker_is_replaced_after_so_many_calls() {
+    require!(cgroup);
     let fnd = Fnd::start();
     fnd.install("worn.py", "[pool]\nmax = 1\nmax_invocations = 2\n", PID);
     let pids: Vec<Value> = (0..6).map(|_| ask(&fnd, "worn", "")).collect();
@@ -106,6 +110,7 @@ fn shares_a_worker(fnd: &Fnd, name: &str) {
 
 #[test]
 fn a_worker_of_one_invocation_each_and_none_waits_for_its_start() {
+    require!(cgroup);
     let fnd = Fnd::start();
     fnd.install("alone.py",
         "[pool]\nisolation = \"invocation\"\nspare = 2\n",
@@ -133,6 +138,7 @@ fn a_worker_of_one_invocation_each_and_none_waits_for_its_start() {
 /// A worker at its maximal age is replaced; if it is busy, it finishes its call first.
 #[test]
 fn a_worker_is_replaced_when_it_is_old() {
+    require!(cgroup);
     let fnd = Fnd::start();
     fnd.install("aged.py", "[pool]\nmin = 1\nmax = 1\nmax_age = \"700ms\"\n", PID);
     let first = ask(&fnd, "aged", "");

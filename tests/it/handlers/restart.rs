@@ -74,6 +74,7 @@ fn a_crash_interrupts_a_call_exactly_once() {
 /// After Ctrl-C the call in flight finishes, idle workers end, and no process remains.
 #[test]
 fn draining_finishes_calls_and_ends_idle_workers() {
+    require!(cgroup);
     let mut fnd = Fnd::start();
     let gate = fnd.shared_directory("gate");
     fnd.install("works.py", "", &waits(&gate));

@@ -4,6 +4,7 @@ use super::*;
 
 #[test]
 fn what_breaks_fails_its_own_call_and_says_why() {
+    require!(cgroup);
     let fnd = Fnd::start();
     fnd.install(
         "risky.py",

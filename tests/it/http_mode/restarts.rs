@@ -4,6 +4,7 @@ use super::*;
 
 #[test]
 fn a_new_version_serves_once_it_is_ready_and_one_port_is_handed_on() {
+    require!(cgroup);
     let fnd = Fnd::start();
     fnd.install("site.py", "[pool]\nmin = 1\n[http_server]\n", SERVER);
     let old = get(&fnd, "site", "/pid").text();
