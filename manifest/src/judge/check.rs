@@ -74,9 +74,13 @@ impl Judge {
     pub(super) fn check(&self, function: &JudgeFunction, judged: &Judged) -> Option<Build> {
         let (manifest, plan) = judged.verdict.manifest.as_ref().zip(judged.plan.as_ref())?;
         let ToCheck { runtime, phase, entry } = self.to_check(function, manifest)?;
-        // Node reads a file by what `package.json` says.
+        // Node reads a file by what the nearest `package.json` above it says.
         let lists = &runtime.dependencies.files;
-        let is_input = |file: &&JudgedFile| lists.iter().any(|list| list == base_name(&file.path));
+        let is_input = |file: &&JudgedFile| {
+            let base = base_name(&file.path);
+            let directory = file.path.strip_suffix(base).unwrap_or_default();
+            manifest.entry.starts_with(directory) && lists.iter().any(|list| list == base)
+        };
         let inputs = function
             .files
             .iter()
@@ -118,6 +122,12 @@ pub fn checked_name(entry: &str) -> String {
 
 /// Returns the phase that checks the files of several functions.
 fn command(phase: &Phase, path: &str) -> Phase {
+    // An interpreter would take a path that begins with `-` for an option.
+    let path = &*if path.starts_with('-') {
+        format!("./{path}")
+    } else {
+        path.to_owned()
+    };
     let many = phase.command.last().is_some_and(|last| last == ENTRIES);
     let words = ["/bin/sh", "-c", SCRIPT, "sh", path, if many { "1" } else { "" }].map(str::to_owned);
     let own = phase.command.iter().filter(|item| *item != ENTRIES);

@@ -42,7 +42,10 @@ fn the_interpreter_of_a_script_only_reads_it() {
     assert_eq!(checked(&build), [("f/x/fnd-checked.py".to_owned(), code.to_vec())]);
     let texts: Vec<_> = build.plan.argv.iter().map(|text| text.text.as_str()).collect();
     assert_eq!(texts[..3], ["{instead}", "/bin/sh", "-c"]);
-    assert_eq!(texts[4..10].join(" "), "sh fnd-checked.py 1 {interpreter} -I -S");
+    assert_eq!(
+        texts[4..12].join(" "),
+        "sh fnd-checked.py 1 {interpreter} -I -S -W ignore"
+    );
     assert_eq!(build.plan.interpreters[0], "/usr/bin/python3");
     assert_eq!(build.plan.limits.timeout_ms, Some(10_000));
     assert_eq!(build.plan.limits.memory, 256 << 20);
@@ -113,4 +116,35 @@ fn a_directory_is_checked_by_its_entry_and_the_file_that_says_how_to_read_it() {
             "src/fnd-checked.js"
         ]
     );
+}
+
+#[test]
+fn only_files_above_the_entry_say_how_to_read_it() {
+    let others = (0..300).map(|number| file(&format!("a/{number}/package.json"), b"{}"));
+    let mut files: Vec<_> = others.collect();
+    files.extend([
+        file("package.json", b"{\"type\":\"module\"}"),
+        file("src/package.json", b"{}"),
+    ]);
+    files.push(file("src/job.js", b"import 'x'"));
+    let build = check(&directory(
+        files,
+        "runtime = \"node\"\nentry = \"src/job.js\"\nmode = \"script\"\n",
+    ))
+    .unwrap();
+    let paths: Vec<_> = checked(&build).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(
+        paths,
+        ["f/x/package.json", "f/x/src/package.json", "f/x/src/fnd-checked.js"]
+    );
+}
+
+#[test]
+fn no_interpreter_takes_a_path_for_an_option() {
+    for (runtime, entry) in [("node", "-e/job.js"), ("bash", "-c/job.sh")] {
+        let manifest = format!("runtime = \"{runtime}\"\nentry = \"{entry}\"\nmode = \"script\"\n");
+        let build = check(&directory(vec![file(entry, b"1")], &manifest)).unwrap();
+        let path = build.plan.argv.iter().find(|text| text.text.contains("fnd-checked"));
+        assert!(path.unwrap().text.starts_with("./-"), "{path:?}");
+    }
 }
