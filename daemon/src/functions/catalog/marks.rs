@@ -95,14 +95,14 @@ mod tests {
         Question::Reported(number, FunctionName::new("f").unwrap())
     }
 
-    fn number(question: Question) -> u32 {
+    fn number(question: &Question) -> u32 {
         match question {
-            Question::Same(number, _) | Question::Reported(number, _) => number,
+            Question::Same(number, _) | Question::Reported(number, _) => *number,
         }
     }
 
-    fn numbers(questions: Vec<Question>) -> Vec<u32> {
-        questions.into_iter().map(number).collect()
+    fn numbers(questions: &[Question]) -> Vec<u32> {
+        questions.iter().map(number).collect()
     }
 
     #[test]
@@ -115,12 +115,12 @@ mod tests {
             assert!(marks.ask(question(number), at(u64::from(number))).is_none());
         }
         assert_eq!(marks.due(), Some(at(7) + WAIT));
-        assert_eq!(numbers(marks.arrived(2)), [7, 8]);
+        assert_eq!(numbers(&marks.arrived(2)), [7, 8]);
         // Each mark causes several events.
-        assert_eq!(numbers(marks.arrived(2)), [0; 0]);
+        assert_eq!(numbers(&marks.arrived(2)), [0; 0]);
         assert_eq!(marks.overdue(at(8) + WAIT), None);
         assert_eq!(marks.overdue(at(9) + WAIT), Some(3));
-        assert_eq!(numbers(marks.arrived(3)), [9]);
+        assert_eq!(numbers(&marks.arrived(3)), [9]);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
@@ -128,7 +128,7 @@ mod tests {
     fn without_its_directory_a_question_comes_back() {
         let dir = tempfile::tempdir().unwrap();
         let mut marks = Marks::new(dir.path().join("marks"));
-        assert_eq!(marks.ask(question(7), Duration::ZERO).map(number), Some(7));
+        assert_eq!(marks.ask(question(7), Duration::ZERO).as_ref().map(number), Some(7));
         assert_eq!(marks.due(), None);
     }
 
