@@ -28,6 +28,8 @@ const MEMORY: u64 = 256 << 20;
 const SCRIPT: &str = include_str!("check.sh");
 /// In the command of a check: the paths of all files.
 const ENTRIES: &str = "{entries}";
+/// Most bytes of the files of one function: with them, the answer of the judge must fit into a frame.
+const FILES_MAX: usize = 4 << 20;
 /// The bytes that end an archive.
 const ARCHIVE_END: usize = 1024;
 
@@ -143,7 +145,7 @@ fn command(phase: &Phase, path: &str) -> Phase {
     }
 }
 
-/// Returns entries of an archive, without its end. Nothing: a path cannot be one of an archive.
+/// Returns entries of an archive, without its end. Nothing: a path cannot be one of an archive, or the files are too large.
 fn archive<'a>(function: &str, files: impl Iterator<Item = (&'a str, &'a [u8])>) -> Option<Vec<u8>> {
     let mut builder = Builder::new(Vec::new());
     for (path, bytes) in files {
@@ -156,7 +158,7 @@ fn archive<'a>(function: &str, files: impl Iterator<Item = (&'a str, &'a [u8])>)
     }
     let mut archive = builder.into_inner().ok()?;
     archive.truncate(archive.len().saturating_sub(ARCHIVE_END));
-    Some(archive)
+    (archive.len() <= FILES_MAX).then_some(archive)
 }
 
 /// Returns the text as the spawner installs it: without byte-order mark and carriage returns before line feeds.

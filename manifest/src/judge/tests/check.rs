@@ -148,3 +148,18 @@ fn no_interpreter_takes_a_path_for_an_option() {
         assert!(path.unwrap().text.starts_with("./-"), "{path:?}");
     }
 }
+
+#[test]
+fn files_that_no_frame_can_hold_are_not_checked() {
+    let large = vec![b' '; fnd_wire::plan::CODE_MAX - 1];
+    let directories = (0..14).map(|depth| "d/".repeat(depth));
+    let mut files: Vec<_> = directories
+        .map(|above| file(&(above + "package.json"), &large))
+        .collect();
+    let entry = "d/".repeat(13) + "job.js";
+    files.push(file(&entry, b"1"));
+    let manifest = format!("runtime = \"node\"\nentry = \"{entry}\"\nmode = \"script\"\n");
+    let mut judge = judge("");
+    let reply = judge.answer(&JudgeRequest::Check(directory(files, &manifest)));
+    assert!(matches!(reply, JudgeReply::Function(reply) if reply.build.is_none()));
+}
