@@ -1,10 +1,12 @@
-//! A small file system in memory over a directory, for as long as a test needs it.
+//! A small file system over a directory, for as long as a test needs it: in memory, or on a disk that can fail.
 
+use nix::sys::stat::{minor, stat};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A tmpfs; dropping it unmounts it.
+/// A mount; dropping it unmounts it.
 #[derive(Debug)]
 pub struct Mount(PathBuf);
 
@@ -20,6 +22,44 @@ impl Mount {
         mount.args(["-t", "tmpfs", "-o", &options, "fnd-test"]).arg(directory);
         assert!(mount.status().expect("mount is installed").success());
         Self(directory.to_owned())
+    }
+
+    /// Mounts the ext4 of an image over a directory; it becomes read-only at its first error. An image that exists is
+    /// repaired before, as at a boot. The loop device goes with the mount.
+    ///
+    /// # Panics
+    /// When that fails: `require!(root, disk)` comes first.
+    #[must_use]
+    pub fn of_disk(image: &Path, directory: &Path) -> Self {
+        if image.exists() {
+            let repaired = Command::new("e2fsck").args(["-p"]).arg(image).status();
+            // 1: errors were corrected.
+            assert!(
+                repaired
+                    .expect("e2fsck is installed")
+                    .code()
+                    .is_some_and(|code| code <= 1)
+            );
+        } else {
+            File::create(image)
+                .and_then(|file| file.set_len(64 << 20))
+                .expect("an image");
+            run(Command::new("mkfs.ext4").arg("-q").arg(image));
+        }
+        run(Command::new("mount")
+            .args(["-o", "loop,errors=remount-ro"])
+            .args([image, directory]));
+        Self(directory.to_owned())
+    }
+
+    /// Lets the disk have an error; the kernel makes its file system read-only, although files are open for writing.
+    ///
+    /// # Panics
+    /// When that fails, or if it is not a mount of [`Self::of_disk`].
+    pub fn fail(&self) {
+        let device = minor(stat(&self.0).expect("it is mounted").st_dev);
+        let trigger = format!("/sys/fs/ext4/loop{device}/trigger_fs_error");
+        fs::write(trigger, "1").expect("a disk of its own");
     }
 
     /// Gives it another size.
@@ -40,6 +80,10 @@ impl Mount {
 #[must_use]
 pub fn is_in_memory(directory: &Path) -> bool {
     statfs(directory).expect("it can be read").filesystem_type() == TMPFS_MAGIC
+}
+
+fn run(command: &mut Command) {
+    assert!(command.status().expect("it is installed").success(), "{command:?}");
 }
 
 impl Drop for Mount {

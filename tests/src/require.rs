@@ -68,6 +68,10 @@ fn missing(need: &str) -> Option<&'static str> {
     match need {
         "root" => (!is_root()).then_some("not running as root"),
         "cgroup" => (!can_limit()).then_some("no cgroups that this user may make"),
+        "disk" => {
+            let needed = ["/dev/loop-control", "/sbin/mkfs.ext4", "/sbin/e2fsck"];
+            (!needed.iter().all(|path| Path::new(path).exists())).then_some("no loop devices, or no e2fsprogs")
+        }
         "deno" => programs::deno()
             .is_none()
             .then_some("no deno: run scripts/setup.sh, or set FND_DENO"),

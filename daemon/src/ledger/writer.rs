@@ -23,7 +23,7 @@ use super::in_flight::InFlight;
 use super::notices::{self, Notices};
 use super::schema;
 use super::sweeper::Sweeper;
-use super::unwritable::Later;
+use super::unwritable::{self, Later};
 use crate::database::{LogPages, LogRecorder, Present};
 use rusqlite::Connection;
 use settle::changes_figures;
@@ -138,7 +138,8 @@ impl Thread {
                     self.sweep(queue, last);
                 }
                 Err(error) => {
-                    let reason: Arc<str> = format!("failed to write the ledger: {error}").into();
+                    let note = unwritable::read_only_note(&self.path).unwrap_or_default();
+                    let reason: Arc<str> = format!("failed to write the ledger: {error}{note}").into();
                     queue.done(count, Some(reason.to_string()));
                     self.settle(&all, &Err(Arc::clone(&reason)));
                     self.keep(queue, all);

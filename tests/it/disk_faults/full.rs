@@ -31,8 +31,13 @@ const BLOCK: usize = 4096;
 
 /// A prepared fnd whose state is on a small disk of its own.
 fn on_small_disk() -> (Fnd, Mount, PathBuf) {
+    on_disk(|fnd| Mount::over(&fnd.path("state"), "4m"))
+}
+
+/// A prepared fnd whose state is on such a disk.
+pub(super) fn on_disk(mount: impl FnOnce(&Fnd) -> Mount) -> (Fnd, Mount, PathBuf) {
     let fnd = Fnd::prepare(&Setup::default().detached());
-    let mount = Mount::over(&fnd.path("state"), "4m");
+    let mount = mount(&fnd);
     let gate = fnd.shared_directory("gate");
     fnd.drop_file("gated.sh", &GATED.replace("GATE", &gate.display().to_string()));
     fnd.drop_file("talks.sh", TALKS);
@@ -48,7 +53,7 @@ fn fill(fnd: &Fnd) -> PathBuf {
     filler
 }
 
-fn call(fnd: &Fnd, function: &str, words: &str) -> InvocationId {
+pub(super) fn call(fnd: &Fnd, function: &str, words: &str) -> InvocationId {
     let answer = fnd.invoke(function, words);
     assert_eq!(
         (answer.status.as_u16(), answer.text().as_str()),

@@ -6,6 +6,7 @@
 //! - `flips`: single bits are wrong
 //! - `full`: the disk is full at the start
 //! - `rare`: files that are written now and then
+//! - `read_only`: the disk becomes read-only while fnd runs
 //! - `short`: short writes
 //! - `start`: the disk fails at the start
 //! - `table`: every file that fnd writes
@@ -15,6 +16,7 @@ mod complete;
 mod flips;
 mod full;
 mod rare;
+mod read_only;
 mod short;
 mod start;
 mod table;

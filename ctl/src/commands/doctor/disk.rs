@@ -1,7 +1,8 @@
 //! Checks the room for history, output and versions.
 
 use super::finding::Finding;
-use rustix::fs::{StatVfsMountFlags, statvfs};
+use procfs::process::Process;
+use rustix::fs::{StatVfsMountFlags, major, minor, stat, statvfs};
 use std::path::Path;
 
 const CHECK: &str = "disk";
@@ -36,12 +37,26 @@ pub(super) fn inspect(state: &Path) -> Facts {
     let room = statvfs(there).map(|stat| Room {
         bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
         files: (stat.f_files > 0).then_some(stat.f_favail),
-        read_only: stat.f_flag.contains(StatVfsMountFlags::RDONLY),
+        read_only: stat.f_flag.contains(StatVfsMountFlags::RDONLY) || has_failed(there),
     });
     Facts {
         place: state.display().to_string(),
         room: room.map_err(|error| error.to_string()),
     }
+}
+
+/// Returns whether ext4 refuses writes to the file system of a path since an error: since Linux 6.15 statvfs(3) does not
+/// show it.
+fn has_failed(path: &Path) -> bool {
+    let Ok(device) = stat(path).map(|stat| stat.st_dev) else {
+        return false;
+    };
+    let device = format!("{}:{}", major(device), minor(device));
+    let mounts = Process::myself().and_then(|own| own.mountinfo());
+    mounts.is_ok_and(|mounts| {
+        let mut of_device = mounts.into_iter().filter(|mount| mount.majmin == device);
+        of_device.any(|mount| mount.super_options.contains_key("emergency_ro"))
+    })
 }
 
 /// Judges the facts.
