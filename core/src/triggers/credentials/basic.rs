@@ -6,6 +6,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use std::fmt;
 use std::sync::Arc;
+use subtle::ConstantTimeEq as _;
 
 const HEADER: &str = "Authorization";
 
@@ -73,7 +74,8 @@ impl fmt::Debug for Login {
 
 impl PartialEq for Login {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.users, &other.users) && self.user == other.user && self.password == other.password
+        let holds: bool = self.password.ct_eq(&other.password).into();
+        Arc::ptr_eq(&self.users, &other.users) && self.user == other.user && holds
     }
 }
 

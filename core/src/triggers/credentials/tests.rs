@@ -5,12 +5,14 @@
 //! - `refusals`: what each form refuses, and why
 //! - `rotation`: several lines in a secret, and the keys of replays
 //! - `secrets`: lines of secrets that are refused, and hashes of passwords
+//! - `timing`: comparisons in constant time, and a measurement
 //! - `vectors`: the examples in the senders' own documentation
 
 mod properties;
 mod refusals;
 mod rotation;
 mod secrets;
+mod timing;
 mod vectors;
 
 use super::{BadSecret, Denied, Proof, Verifier};
