@@ -315,7 +315,7 @@ fn failed(error: &dyn std::fmt::Display) -> NotDone {
 fn disk(error: io::Error) -> NotDone {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            NotDone::Unavailable("the disk of the state has no room for the upload: nothing was changed".to_owned())
+            NotDone::Unavailable("the disk of the state has no room: nothing was changed".to_owned())
         }
         _ => failed(&error),
     }

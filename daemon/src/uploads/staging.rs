@@ -46,16 +46,24 @@ impl Staged {
         make(&root.join(STAGING), 0o700)?;
         // An upload that could not be ended: it may have the files before it.
         staged.take_back()?;
-        make(&staged.place, 0o700)?;
-        make(&staged.place.join("new"), 0o700)?;
-        make(&staged.files(), 0o700)?;
+        let prepared = staged.prepare(uploader);
+        if prepared.is_err() {
+            let _ = staged.take_back(); // it is tried again when the next upload begins
+        }
+        prepared.map(|()| staged)
+    }
+
+    fn prepare(&self, uploader: Option<u32>) -> io::Result<()> {
+        make(&self.place, 0o700)?;
+        make(&self.new_root(), 0o700)?;
+        make(&self.files(), 0o700)?;
         if let Some(uid) = uploader {
-            let path = staged.files().join(uploader_file(function));
+            let path = self.files().join(uploader_file(&self.function));
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(path)?;
             file.write_all(format!("{uid}\n").as_bytes())?;
             file.sync_all()?;
         }
-        Ok(staged)
+        Ok(())
     }
 
     /// Returns the directory of the new files in the form of a functions directory.
@@ -80,23 +88,22 @@ impl Staged {
     pub(crate) fn swap(&self) -> io::Result<Vec<PathBuf>> {
         let (target, part) = (self.target(), self.place.join("old.part"));
         let new = names(&self.files())?;
-        if !new.is_empty() {
-            make(&target, 0o750)?;
-        }
         make(&part, 0o700)?;
         for name in own(&target, &self.function)? {
             fs::rename(target.join(&name), part.join(&name))?;
         }
+        sync(&part)?;
         fs::rename(&part, self.place.join("old"))?;
         sync(&self.place)?;
+        if !new.is_empty() {
+            make(&target, 0o750)?;
+        }
         let mut placed = Vec::new();
         for name in new {
             fs::rename(self.files().join(&name), target.join(&name))?;
             placed.push(target.join(&name));
         }
-        if !placed.is_empty() {
-            sync(&target)?;
-        }
+        self.tidy()?;
         Ok(placed)
     }
 
@@ -140,21 +147,22 @@ impl Staged {
             return Err(error);
         }
         // The upload is over. The next upload or the next start removes files that cannot be removed now.
-        let _ = self.tidy().and_then(|()| remove(&done));
+        let _ = remove(&done);
         Ok(())
     }
 
     /// Removes an empty group, and makes what was moved durable.
     fn tidy(&self) -> io::Result<()> {
         let target = self.target();
-        if target != self.root && names(&target)?.is_empty() {
-            remove(&target)?;
+        if target != self.root {
+            if names(&target)?.is_empty() {
+                remove(&target)?;
+            } else {
+                sync(&target)?;
+            }
         }
-        if target.exists() {
-            sync(&target)
-        } else {
-            sync(&self.root)
-        }
+        // The group itself may be new, or gone.
+        sync(&self.root)
     }
 }
 
