@@ -5,12 +5,14 @@
 
 use fnd_core::api::Queued;
 use fnd_tests::client::Answer;
-use fnd_tests::tamper::{Attached, Fate, Tampering};
+use fnd_tests::tamper::{Attached, Fate, Tampering, record};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
-use nix::sys::signal::Signal;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 /// What a verb does to durable state.
@@ -28,8 +30,8 @@ use Effect::{Elsewhere, None as Nothing, Stored};
 const VERBS: &[(&str, &str, Effect)] = &[
     ("post", "/v1/events", Stored(&EMIT)),
     ("post", "/publish", Stored(&PUBLISH)),
-    ("put", "/v1/functions/{function}", Elsewhere("deploy.rs")),
-    ("delete", "/v1/functions/{function}", Elsewhere("deploy.rs")),
+    ("put", "/v1/functions/{function}", Stored(&UPLOAD)),
+    ("delete", "/v1/functions/{function}", Stored(&REMOVE)),
     (
         "post",
         "/v1/functions/{function}/invoke",
@@ -398,12 +400,74 @@ const PROMOTE: Verb = Verb {
     holds: |fnd, version| !has_canary(fnd) && shown(fnd, "/v1/functions/f")["version"] == version,
 };
 
-/// Changes what becomes of writes to the databases until the result is dropped.
-fn writes(fnd: &Fnd, fate: Fate) -> Attached {
-    let files = ["state/state/ledger.db-wal", "state/state/state.db-wal"];
+fn upload(body: &'static str) -> Request {
+    Request {
+        headers: vec![("content-type", "multipart/form-data; boundary=x-x")],
+        body,
+        ..Request::new("PUT", "/v1/functions/ops%2Fup")
+    }
+}
+
+fn prints(fnd: &Fnd, text: &str) -> bool {
+    fnd.invoke("ops/up", "").text() == text
+}
+
+const UPLOAD: Verb = Verb {
+    name: "upload",
+    prepare: nothing,
+    request: |_| {
+        upload(
+            "--x-x\r\nContent-Disposition: form-data; name=\"source\"; filename=\"a.sh\"\r\n\r\necho one\r\n--x-x--\r\n",
+        )
+    },
+    holds: |fnd, _| prints(fnd, "one\n"),
+};
+const REPLACE: Verb = Verb {
+    name: "replace",
+    prepare: nothing,
+    request: |_| {
+        upload(
+            "--x-x\r\nContent-Disposition: form-data; name=\"source\"; filename=\"a.sh\"\r\n\r\necho two\r\n--x-x--\r\n",
+        )
+    },
+    holds: |fnd, _| prints(fnd, "two\n"),
+};
+const REMOVE: Verb = Verb {
+    name: "remove",
+    prepare: nothing,
+    request: |_| Request::new("DELETE", "/v1/functions/ops%2Fup"),
+    holds: |fnd, _| fnd.client().get("/v1/functions/ops%2Fup").status == 404,
+};
+
+/// Returns everything in the directory of uploads, also of those that are under way.
+fn uploads(fnd: &Fnd) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let root = fnd.path("state/functions");
+    let mut directories = vec![root.clone()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path.clone());
+            }
+            found.insert(path.clone(), fs::read(&path).unwrap_or_default());
+        }
+    }
+    found.remove(&root.join(".staging"));
+    found
+}
+
+/// System calls, and files below the private root that they are about.
+type Calls<'a> = (&'a str, &'a [&'a str]);
+
+/// The writes to the databases.
+const DATABASES: Calls<'_> = ("pwrite64", &["state/state/ledger.db-wal", "state/state/state.db-wal"]);
+
+/// Changes the fate of calls until the result is dropped.
+fn tampered(fnd: &Fnd, (calls, files): Calls<'_>, fate: Fate) -> Attached {
     let tampering = Tampering {
-        calls: "pwrite64".to_owned(),
-        paths: files.map(|file| fnd.path(file)).into(),
+        calls: calls.to_owned(),
+        paths: files.iter().map(|file| fnd.path(file)).collect(),
         fate,
         from: 1,
     };
@@ -414,8 +478,8 @@ fn writes(fnd: &Fnd, fate: Fate) -> Attached {
 const SLOW: Duration = Duration::from_millis(100);
 
 /// An fnd with functions, which starts.
-fn prepared() -> Fnd {
-    let fnd = Fnd::prepare(&Setup::default().detached());
+fn prepared(setup: &Setup) -> Fnd {
+    let fnd = Fnd::prepare(setup);
     for (file, code) in [
         ("plain.sh", PLAIN),
         ("fails.sh", FAILS),
@@ -431,10 +495,11 @@ fn prepared() -> Fnd {
     fnd
 }
 
-fn check(verbs: &[&Verb]) {
-    let mut fnd = prepared();
+/// Tries each verb while each of the calls finds a full disk, and then with a kill.
+fn check(setup: &Setup, verbs: &[(&Verb, &[Calls<'_>])]) {
+    let mut fnd = prepared(setup);
     fnd.launch();
-    for verb in verbs {
+    for (verb, faults) in verbs {
         let name = verb.name;
         for function in ["plain", "fails", "yearly", "sub", "f"] {
             let _ = wait_until("the functions to be known", PATIENCE, || {
@@ -446,18 +511,32 @@ fn check(verbs: &[&Verb]) {
         let subject = (verb.prepare)(&fnd);
         let request = (verb.request)(&subject);
         assert!(!(verb.holds)(&fnd, &subject), "{name}: it is so already");
-        let full = writes(&fnd, Fate::Error("ENOSPC"));
+        for fault in *faults {
+            let before = uploads(&fnd);
+            let full = tampered(&fnd, *fault, Fate::Error("ENOSPC"));
+            let answer = request.send(&fnd);
+            assert_eq!(
+                answer.status,
+                503,
+                "{name} on a full disk, {fault:?}: {}",
+                answer.text()
+            );
+            let detail = answer.problem().detail;
+            let says = ["no room", "could not be stored", "is full"];
+            assert!(
+                says.iter().any(|word| detail.contains(word)),
+                "{name}, {fault:?}: {detail}"
+            );
+            assert_eq!(uploads(&fnd), before, "{name} on a full disk, {fault:?}");
+            drop(full);
+            wait_until("no problem to be left", PATIENCE, || {
+                fnd.status().problems.is_empty().then_some(())
+            });
+            assert!(!(verb.holds)(&fnd, &subject), "{name}, {fault:?}: refused, and done");
+        }
+        let slow = tampered(&fnd, DATABASES, Fate::Delay(SLOW));
         let answer = request.send(&fnd);
-        assert_eq!(answer.status, 503, "{name} on a full disk: {}", answer.text());
-        assert!(!answer.problem().detail.is_empty(), "{name}");
-        drop(full);
-        wait_until("no problem to be left", PATIENCE, || {
-            fnd.status().problems.is_empty().then_some(())
-        });
-        assert!(!(verb.holds)(&fnd, &subject), "{name}: refused, and done");
-        let slow = writes(&fnd, Fate::Delay(SLOW));
-        let answer = request.send(&fnd);
-        fnd.leave(Signal::SIGKILL);
+        fnd.kill();
         assert!(answer.status.is_success(), "{name}: {}", answer.text());
         drop(slow);
         fnd.launch();
@@ -468,22 +547,128 @@ fn check(verbs: &[&Verb]) {
     fnd.finish();
 }
 
+fn check_detached(verbs: &[&Verb]) {
+    let databases: &[_] = &[DATABASES];
+    let verbs: Vec<_> = verbs.iter().map(|verb| (*verb, databases)).collect();
+    check(&Setup::default().detached(), &verbs);
+}
+
 #[test]
 fn changes_of_functions_are_stored_when_they_are_answered() {
     require!(root, cgroup, strace);
-    check(&[&DISABLE, &ENABLE, &PAUSE, &RESUME]);
+    check_detached(&[&DISABLE, &ENABLE, &PAUSE, &RESUME]);
 }
 
 #[test]
 fn changes_of_work_are_stored_when_they_are_answered() {
     require!(root, cgroup, strace);
-    check(&[&QUEUE, &CANCEL, &REPLAY, &REDRIVE, &DROP, &EMIT, &PUBLISH, &SET, &UNSET]);
+    check_detached(&[&QUEUE, &CANCEL, &REPLAY, &REDRIVE, &DROP, &EMIT, &PUBLISH, &SET, &UNSET]);
 }
 
 #[test]
 fn changes_of_releases_are_stored_when_they_are_answered() {
     require!(root, cgroup, strace);
-    check(&[&ROLLBACK, &PIN, &UNPIN, &CANARY, &STOP_CANARY, &PROMOTE]);
+    check_detached(&[&ROLLBACK, &PIN, &UNPIN, &CANARY, &STOP_CANARY, &PROMOTE]);
+}
+
+/// The ledger has stored a rollback before it is made. What follows from it is stored later and may fail: the rollback is in
+/// force, so 503 would be wrong.
+#[test]
+fn a_stored_rollback_is_answered_although_the_disk_is_full_when_it_serves() {
+    require!(root, cgroup, strace);
+    let mut fnd = Fnd::start_with(&Setup::default().detached());
+    let gate = fnd.path("gate");
+    let waits = format!("import os, time\nwhile os.path.exists({gate:?}):\n    time.sleep(0.01)\n");
+    for answer in [1, 2] {
+        fnd.drop_file("f.py", &format!("{waits}{}", handler(answer)));
+        wait_until("the new code to serve", PATIENCE, || {
+            (fnd.invoke("f", "").text().trim() == answer.to_string()).then_some(())
+        });
+    }
+    fs::write(&gate, "").unwrap();
+    let client = fnd.client();
+    let answered = thread::spawn(move || client.call("POST", "/v1/functions/f/rollback", &[], b""));
+    wait_until("the rollback to be stored", PATIENCE, || {
+        (releases(&fnd)["hold"]["kind"] == "rollback").then_some(())
+    });
+    let full = tampered(&fnd, DATABASES, Fate::Error("ENOSPC"));
+    fs::remove_file(&gate).unwrap();
+    let answer = answered.join().unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    fnd.kill();
+    drop(full);
+    fnd.launch();
+    wait_until("the rollback to serve after a kill", PATIENCE, || {
+        (fnd.invoke("f", "").text().trim() == "1").then_some(())
+    });
+    assert_eq!(releases(&fnd)["hold"]["kind"], "rollback");
+    fnd.finish();
+}
+
+#[test]
+fn uploads_and_removals_are_stored_when_they_are_answered() {
+    // strace compares the old name of a rename only.
+    const RENAME: &str = "rename,renameat,renameat2";
+    const NEW: Calls<'_> = ("mkdir", &["state/functions/.staging/ops.up"]);
+    const GROUP: Calls<'_> = ("mkdir", &["state/functions/.staging/ops.up/new/ops"]);
+    const UPLOADER: Calls<'_> = ("write", &["state/functions/.staging/ops.up/new/ops/.up.uploader"]);
+    const SOURCE: Calls<'_> = ("write", &["state/functions/.staging/ops.up/new/ops/up.sh"]);
+    const SYNC: Calls<'_> = ("fsync", &["state/functions/.staging/ops.up/new/ops/up.sh"]);
+    const BEFORE: Calls<'_> = ("mkdir", &["state/functions/.staging/ops.up/old.part"]);
+    const OLD: Calls<'_> = (RENAME, &["state/functions/.staging/ops.up/old.part"]);
+    const PLACED: Calls<'_> = (RENAME, &["state/functions/.staging/ops.up/new/ops/up.sh"]);
+    const ENDED: Calls<'_> = (RENAME, &["state/functions/.staging/ops.up"]);
+    require!(root, cgroup, strace);
+    let put: &[_] = &[
+        NEW, GROUP, UPLOADER, SOURCE, SYNC, BEFORE, OLD, PLACED, DATABASES, ENDED,
+    ];
+    // This spawner reads uploads, which a detached one of the tests does not.
+    check(
+        &Setup::default(),
+        &[
+            (&UPLOAD, put),
+            (&REPLACE, put),
+            (&REMOVE, &[NEW, GROUP, BEFORE, OLD, ENDED]),
+        ],
+    );
+}
+
+/// A power cut loses what the file system has not been asked to store: a name as well as content.
+#[test]
+fn directories_of_an_upload_are_synced_before_the_answer() {
+    require!(root, cgroup, strace);
+    let fnd = Fnd::start();
+    let calls = fnd.path("calls");
+    for verb in [UPLOAD, REPLACE, REMOVE] {
+        let recorded = record(&fnd, "mkdir,rename,fsync", &calls);
+        let answer = (verb.request)("").send(&fnd);
+        drop(recorded);
+        assert!(answer.status.is_success(), "{}: {}", verb.name, answer.text());
+        let text = fs::read_to_string(&calls).unwrap();
+        let unsynced = unsynced(&text, &fnd.path("state/functions"));
+        assert!(unsynced.is_empty(), "{}: {unsynced:?}\n{text}", verb.name);
+    }
+    fnd.finish();
+}
+
+/// Returns the directories whose names have changed since they were last synced. The directories of an upload that is over
+/// do not count.
+fn unsynced(calls: &str, root: &Path) -> BTreeSet<String> {
+    let root = root.to_str().unwrap();
+    let mut changed = BTreeSet::new();
+    for line in calls.lines() {
+        if line.contains("fsync(") {
+            let path = line.split(['<', '>']).nth(1).unwrap_or_default();
+            changed.remove(path);
+            continue;
+        }
+        let names = line.split('"').filter(|part| part.starts_with(root));
+        for directory in names.filter_map(|name| Some(name.rsplit_once('/')?.0)) {
+            changed.insert(directory.to_owned());
+        }
+    }
+    changed.retain(|directory| !directory.contains("/.staging/") && Path::new(directory).exists());
+    changed
 }
 
 #[test]
@@ -508,6 +693,8 @@ fn every_verb_that_changes_durable_state_is_tried() {
         "canary",
         "stop-canary",
         "promote",
+        "upload",
+        "remove",
     ];
     let stored = VERBS.iter().filter_map(|(_, _, effect)| match effect {
         Stored(verb) => Some(verb.name),

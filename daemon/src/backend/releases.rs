@@ -1,4 +1,4 @@
-//! Releases: the verbs wait until the release serves or cannot, and until the ledger has stored the hold.
+//! Releases: the verbs wait until the ledger has stored the change, and until the release serves or cannot.
 
 use super::Control;
 use crate::control::backend::{NotStored, Pending, ReleaseChange};
@@ -51,7 +51,9 @@ impl Control {
                     Err(_) => (Some(version), ReleaseState::Trying),
                 },
             };
-            control.stored().await.map_err(not_stored)?;
+            // The change was stored before it was made, and is in force. The ledger keeps its follow-ups (that the release
+            // serves) until it can write them; the next fnd makes those again that a kill loses.
+            let _ = control.stored().await;
             Ok(ReleaseChanged { version, state })
         })
     }
