@@ -4,7 +4,8 @@
 mod common;
 
 use common::{Harness, Options, Outcome, privileged, processes_of, until};
-use fnd_wire::frame::{Containment, ExitStatus, Hello, PROTOCOL_MAX, Reply, Request};
+use fnd_wire::form::Wire as _;
+use fnd_wire::frame::{Containment, ExitStatus, Hello, Kept, PROTOCOL_MAX, Reply, Request, TermCause};
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::path::{Path, PathBuf};
 
@@ -287,21 +288,26 @@ fn a_stop_terminates_and_then_kills_and_removes_the_groups() {
     // The grace of all is the longest one; this one needs some of it.
     let polite = harness.install("polite.sh", "trap 'exit 7' TERM; echo x; while :; do sleep 0.01; done", "grace=5000");
     let deaf = harness.install("deaf.sh", ESCAPEE, "");
-    let mut workers = Vec::new();
+    let mut ends = Vec::new();
     for installed in [&polite, &deaf] {
-        let (worker, number) = harness.order(installed, None, &[]);
+        let (_, number) = harness.order(installed, None, &[]);
         let (_, descriptors) = harness.spawned(number);
         ready(&descriptors);
-        workers.push((worker, descriptors));
+        ends.push(descriptors);
     }
     // One peer at a time: the second is closed at once.
     let second = common::connect(&harness.path("spawner.sock"));
     assert_eq!(rustix::io::read(&second, &mut [0; 1]).unwrap(), 0);
     let pid = rustix::process::Pid::from_child(&harness.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    assert_eq!(harness.exited(workers[0].0).status, ExitStatus::Code(7));
-    assert_eq!(harness.exited(workers[1].0).status, ExitStatus::Signal(9), "after the grace");
     assert!(harness.child.wait().unwrap().success());
+    // fnd, which is connected, is told of no end by a stop; the next one reads it, with the cause.
+    let kept = std::fs::read(harness.path("state/spawner/exits")).unwrap();
+    let end = |kept: Kept| (kept.exited.status, kept.held.termed.map(|(_, cause)| cause));
+    let kept: Vec<_> = Vec::<Kept>::from_wire(&kept).unwrap().into_iter().map(end).collect();
+    let stopped = Some(TermCause::Stopped);
+    let expected = [(ExitStatus::Code(7), stopped), (ExitStatus::Signal(9), stopped)];
+    assert_eq!(kept, expected, "the second one after the grace");
     assert!(!std::path::Path::new(&format!("/sys/fs/cgroup/unified/fnd-{}", harness.child.id())).exists());
 }
 
