@@ -2,6 +2,7 @@
 
 use fnd_tests::ctl::fndctl;
 use fnd_tests::programs::{deno, program, runtimes};
+use fnd_tests::require::is_root;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Run, wait_until};
 use std::fs;
@@ -97,7 +98,8 @@ fn syntax_errors_have_their_place() {
     let place = tempfile::tempdir().unwrap();
     set_mode(place.path(), 0o755);
     let config = place.path().join("fnd.toml");
-    let deno = deno();
+    // fnd takes an interpreter of root only, and without root the tests' own is a copy of the user.
+    let deno = deno().filter(|_| is_root());
     let text = deno.as_ref().map(|deno| {
         let path = deno.display().to_string();
         format!("[runtimes.deno]\ninterpreters = {{ \"2\" = {path:?} }}\n")
