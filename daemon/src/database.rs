@@ -23,9 +23,27 @@ pub(crate) use source::{Copies, linked};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+
+/// Returns a note if a directory is on a read-only file system: for a write there SQLite reports only "disk
+/// I/O error". The kernel makes a file system read-only when its disk has an error.
+pub(crate) fn read_only_note(directory: &Path) -> Option<String> {
+    // statvfs(3) and access(2) do not show that ext4 refuses writes since an error. The probe is a file without a name:
+    // to open and close a file of the database would release the locks of SQLite.
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let probe = rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR);
+    let is_read_only = probe.err() == Some(Errno::ROFS);
+    is_read_only.then(|| format!(" (`{}` is on a read-only file system)", directory.display()))
+}
+
+/// Returns why a write to a database in this directory failed, in words.
+pub(crate) fn write_error(error: &dyn std::error::Error, directory: &Path) -> String {
+    crate::chain(error) + &read_only_note(directory).unwrap_or_default()
+}
 
 /// Opens a database, or makes it. A damaged one is kept as `aside`, with what SQLite keeps beside it; the text says so.
 ///

@@ -2,6 +2,7 @@
 
 use super::store::Store;
 use super::{Shared, State};
+use crate::database::write_error;
 use fnd_core::audit::{Entry, LOST, WAITING_MAX};
 use nix::unistd::{Uid, User};
 use std::collections::{HashMap, HashSet};
@@ -53,7 +54,8 @@ pub(super) fn run(shared: &Arc<Shared>, bytes_max: u64, now_ms: impl Fn() -> u64
             writer.unwritten.push(lost_entry(now, lost));
         }
         let written = writer.write(&shared.path, now, keep_for);
-        let failing = written.err().map(|error| crate::chain(&error));
+        let directory = shared.path.parent().unwrap_or(&shared.path);
+        let failing = written.err().map(|error| write_error(&error, directory));
         if failing.is_some() {
             // Opened again for the next try: the files may have been replaced.
             writer.store = None;

@@ -9,8 +9,6 @@ use super::in_flight::{Earlier, InFlight};
 use super::{Free, OpenError, schema};
 use crate::database::{Present, keep_log_on_close};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,18 +40,6 @@ pub(super) fn in_words(error: &OpenError, path: &Path) -> String {
         format!(" (the disk has {bytes} bytes{inodes} left)")
     });
     crate::chain(error) + &free.unwrap_or_default()
-}
-
-/// Returns a note if the directory of a file is on a read-only file system: for a write there SQLite reports only "disk
-/// I/O error". The kernel makes a file system read-only when its disk has an error.
-pub(super) fn read_only_note(path: &Path) -> Option<String> {
-    let directory = path.parent()?;
-    // statvfs(3) and access(2) do not show that ext4 refuses writes since an error. The probe is a file without a name:
-    // to open and close a file of the database would release the locks of SQLite.
-    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    let probe = rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR);
-    let is_read_only = probe.err() == Some(Errno::ROFS);
-    is_read_only.then(|| format!(" (`{}` is on a read-only file system)", directory.display()))
 }
 
 /// Opens a database as a makeshift. If its schema is that of this program, nothing is written; another schema is an

@@ -23,8 +23,8 @@ use super::in_flight::InFlight;
 use super::notices::{self, Notices};
 use super::schema;
 use super::sweeper::Sweeper;
-use super::unwritable::{self, Later};
-use crate::database::{LogPages, LogRecorder, Present};
+use super::unwritable::Later;
+use crate::database::{LogPages, LogRecorder, Present, read_only_note};
 use rusqlite::Connection;
 use settle::changes_figures;
 use std::collections::VecDeque;
@@ -138,7 +138,7 @@ impl Thread {
                     self.sweep(queue, last);
                 }
                 Err(error) => {
-                    let note = unwritable::read_only_note(&self.path).unwrap_or_default();
+                    let note = self.path.parent().and_then(read_only_note).unwrap_or_default();
                     let reason: Arc<str> = format!("failed to write the ledger: {error}{note}").into();
                     queue.done(count, Some(reason.to_string()));
                     self.settle(&all, &Err(Arc::clone(&reason)));

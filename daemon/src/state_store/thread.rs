@@ -2,6 +2,7 @@
 
 use super::store::{Store, asides};
 use super::{Answer, Message, Shared, WAITING_MAX};
+use crate::database::write_error;
 use fnd_core::state::Ask;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +65,8 @@ fn usable<'a>(store: &'a mut Option<Store>, shared: &Shared, now_ms: u64) -> Res
     let opened = match store.take() {
         Some(opened) => opened,
         None => {
-            let opened = Store::open(&shared.places, now_ms).map_err(|error| crate::chain(&error))?;
+            let opened =
+                Store::open(&shared.places, now_ms).map_err(|error| write_error(&error, &shared.places.state))?;
             look(shared);
             opened
         }
@@ -89,7 +91,8 @@ fn close_failing(store: &mut Option<Store>) {
 
 /// Opens the database and writes to it, to find out whether it can be used again.
 fn retry(store: &mut Option<Store>, shared: &Shared, now_ms: u64) {
-    let written = usable(store, shared, now_ms).and_then(|open| open.probe().map_err(|error| crate::chain(&error)));
+    let written = usable(store, shared, now_ms)
+        .and_then(|open| open.probe().map_err(|error| write_error(&error, &shared.places.state)));
     let failing = written.err();
     if failing.is_some() {
         close_failing(store);
@@ -105,7 +108,7 @@ fn answer_all(store: &mut Option<Store>, shared: &Shared, asked: Vec<(Ask, onesh
             Ok(told) => told.into_iter().map(Ok).collect(),
             // On a full disk values can still be read.
             Err(error) => {
-                let why = crate::chain(&error);
+                let why = write_error(&error, &shared.places.state);
                 let read = |ask: &Ask| match ask.changes() {
                     true => Err(why.clone()),
                     false => open.read(ask).map_err(|error| crate::chain(&error)),

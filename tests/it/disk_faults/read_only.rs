@@ -29,6 +29,8 @@ fn a_disk_that_becomes_read_only_loses_no_accepted_work() {
     let problem = fnd.wait_problem("the history cannot be written");
     let place = format!("`{}` is on a read-only file system", fnd.path("state/state").display());
     assert!(problem.contains(&place), "{problem}");
+    let problem = fnd.wait_problem("the audit cannot be written");
+    assert!(problem.contains(&place), "{problem}");
     let doctor = fnd.ctl(&["doctor"]);
     assert!(doctor.out().contains("it is on a read-only file system"), "{doctor}");
 
