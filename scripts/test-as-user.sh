@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs, as an ordinary user that is made for it, the tests that start programs: with the build that is there, since that user needs no
-# toolchain. `make test` of an ordinary user skips what needs root, and shows how fnd behaves without it. What does not depend on the
-# user is left out: shims of languages, examples and messages in all of them, buffers. Arguments are another filter of the runner.
+# toolchain. `make test` of an ordinary user skips the tests that need root, and shows how fnd behaves without it. Tests that do
+# not depend on the user are left out: shims of languages, examples and messages in all of them, buffers. Arguments are another filter of
+# the runner.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"

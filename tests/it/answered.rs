@@ -571,7 +571,7 @@ fn changes_of_releases_are_stored_when_they_are_answered() {
     check_detached(&[&ROLLBACK, &PIN, &UNPIN, &CANARY, &STOP_CANARY, &PROMOTE]);
 }
 
-/// The ledger has stored a rollback before it is made. What follows from it is stored later and may fail: the rollback is in
+/// The ledger has stored a rollback before it is made. Its consequence is stored later and may fail: the rollback is in
 /// force, so 503 would be wrong.
 #[test]
 fn a_stored_rollback_is_answered_although_the_disk_is_full_when_it_serves() {

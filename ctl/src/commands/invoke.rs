@@ -154,7 +154,7 @@ fn queued(body: &[u8]) -> Result<String, Failure> {
 
 /// Returns the headers and the body of the request.
 fn headers_and_body(context: &Context, args: &Args) -> Result<(Vec<(String, String)>, Bytes), Failure> {
-    // Whoever calls by hand has perhaps just saved the file.
+    // A person who calls by hand has perhaps just saved the file.
     let mut headers = vec![("Fnd-Saved".to_owned(), "1".to_owned())];
     for header in &args.headers {
         let parts = header.split_once(':').filter(|(name, _)| !name.trim().is_empty());

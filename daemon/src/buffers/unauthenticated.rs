@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// What a body has of that part; given back when this is dropped.
+/// The room of one body in that part; it is given back when this is dropped.
 #[derive(Debug)]
 pub struct Share {
     of: Arc<Buffers>,

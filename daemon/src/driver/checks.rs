@@ -44,9 +44,9 @@ impl WaitingChecks {
 #[derive(Debug)]
 pub(crate) struct CheckEnd {
     id: InvocationId,
-    /// What it says of functions.
+    /// The results of those functions that it names.
     results: BTreeMap<FunctionName, CheckResult>,
-    /// Why it may say nothing of others.
+    /// The result of a function that it does not name.
     otherwise: CheckResult,
 }
 

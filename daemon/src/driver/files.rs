@@ -264,7 +264,7 @@ impl State {
             }
             self.step(Event::ViewChanged(function.clone()));
         }
-        // What the spawner starts for later offers comes after the request.
+        // The spawner reads the request before the starts of later offers.
         self.tell_watcher(function, ToWatcher::Shown(places));
     }
 

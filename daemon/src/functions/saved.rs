@@ -18,7 +18,7 @@ struct Waiting {
     caller: oneshot::Sender<()>,
 }
 
-/// What the catalog says of the files.
+/// The catalog's answer about the files.
 #[derive(Debug, PartialEq, Eq)]
 enum Files {
     /// Nothing yet.

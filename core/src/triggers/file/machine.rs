@@ -217,7 +217,7 @@ pub struct Machine {
     pub(super) since_ns: Option<Vec<i64>>,
     /// Where the directories lead.
     places: Option<u64>,
-    /// Those places that the function's processes see.
+    /// The places that the function's processes see.
     shown: Option<u64>,
     waiting_said: u64,
     waiting_due: Option<Duration>,

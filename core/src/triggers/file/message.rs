@@ -118,7 +118,7 @@ wire_enum! {
         4 = Refused(u64),
         /// An invocation has ended. It may be one of an earlier watcher ([`Known::after`]).
         5 = Ended(Ended),
-        /// What is at these [`FromWatcher::Places`] is what the function's processes see from now on.
+        /// The function's processes see from now on these [`FromWatcher::Places`].
         6 = Shown(u64),
     }
 }
