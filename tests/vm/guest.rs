@@ -7,10 +7,24 @@ use std::time::Duration;
 
 /// Where the cgroups of functions are.
 pub(crate) const FUNCTIONS: &str = "/sys/fs/cgroup/system.slice/fnd-spawner.service/f";
-/// Prints the leaves that have processes, and those of a function that has more than one.
-const LEFT: &str = "for function in /sys/fs/cgroup/system.slice/fnd-spawner.service/f/*/; do \
-    set -- $(find \"$function\" -maxdepth 1 -name 'w[0-9]*' -type d 2>/dev/null); [ $# -le 1 ] || echo \"$@\"; \
-    for leaf do [ -z \"$(cat \"$leaf/cgroup.procs\" 2>/dev/null)\" ] || echo \"$leaf\"; done; done";
+/// Prints the leaves that have processes of attempts, and those of a function that has more than one. After a run, fnd measures
+/// the function's home by a process in a leaf of its own, which does not count; neither does its launcher's child before that.
+const LEFT: &str = r#"for function in /sys/fs/cgroup/system.slice/fnd-spawner.service/f/*/; do
+    leaves=
+    for leaf in $(find "$function" -maxdepth 1 -name 'w[0-9]*' -type d 2>/dev/null); do
+        measures=
+        for process in $(cat "$leaf/cgroup.procs" 2>/dev/null); do
+            case "$(cat "/proc/$process/comm" 2>/dev/null) $(tr '\0' ' ' <"/proc/$process/cmdline" 2>/dev/null)" in
+                'fnd-launcher '* | *' --measure '*) measures=1 ;;
+                ' ') ;; # it has ended meanwhile
+                *) echo "$leaf" ;;
+            esac
+        done
+        [ -n "$measures" ] || leaves="$leaves $leaf"
+    done
+    set -- $leaves
+    [ $# -le 1 ] || echo "$@"
+done"#;
 
 /// Deadline of a wait: long enough for anything that does come, on emulated CPUs that other programs use, too.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
