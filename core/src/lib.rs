@@ -33,6 +33,8 @@
 //! - `triggers`: what a trigger decides before it submits
 //! - `triggers`: what triggers decide
 
+#![warn(missing_docs)]
+
 pub mod access;
 pub mod api;
 pub mod audit;

@@ -33,11 +33,8 @@ pub(crate) struct Client {
 /// A whole answer that is not a refusal.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    /// HTTP status.
     pub(crate) status: u16,
-    /// Headers.
     pub(crate) headers: HeaderMap,
-    /// Body.
     pub(crate) body: Bytes,
 }
 

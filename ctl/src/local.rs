@@ -20,7 +20,6 @@ pub(crate) struct Places {
     /// Directories with descriptions of runtimes, beside those built in; later ones replace earlier ones of the same
     /// id.
     pub(crate) runtimes: Vec<PathBuf>,
-    /// State directory.
     pub(crate) state: PathBuf,
 }
 

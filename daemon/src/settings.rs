@@ -19,7 +19,6 @@ use std::rc::Rc;
 pub struct Current {
     /// `fnd.toml` with `conf.d`.
     pub settings: Settings,
-    /// Runtimes by id.
     pub runtimes: Vec<RuntimeSummary>,
     /// Problems of the newest configuration, applied or not.
     pub diagnostics: Vec<Diagnostic>,

@@ -22,6 +22,8 @@
 //! - `warning`: the kinds of warnings, and where each is shown
 //! - `words`: the macro for enums whose values are words, in files and in the API
 
+#![warn(missing_docs)]
+
 pub mod check;
 pub mod cron;
 pub mod diagnostic;

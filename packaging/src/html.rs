@@ -60,7 +60,6 @@ fn names(root: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     Ok(names)
 }
 
-/// Returns a page.
 fn page(document: &str, text: &str, names: &BTreeMap<String, String>) -> String {
     let options = Options::ENABLE_TABLES;
     let mut events: Vec<Event<'_>> = Parser::new_ext(text, options).collect();

@@ -10,7 +10,6 @@ This page is made from the table of keys by which fnd reads its files: `function
 yet`, unless it has its default: no key is ignored.
 ";
 
-/// Returns the page.
 pub(crate) fn page() -> String {
     let mut page = HEAD.to_owned();
     for (file, title) in [

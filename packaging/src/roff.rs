@@ -25,7 +25,6 @@ impl Page {
         page
     }
 
-    /// Begins a section.
     pub(crate) fn section(&mut self, title: &str) {
         self.text += &format!(".SH {}\n", quoted(&title.to_uppercase()));
         self.at_heading = true;
@@ -77,7 +76,6 @@ impl Page {
         self.text += ".fi\n.RE\n";
     }
 
-    /// Begins a paragraph.
     fn begin(&mut self) {
         if !std::mem::take(&mut self.at_heading) {
             self.text += ".PP\n";

@@ -15,15 +15,11 @@ pub enum SocketSource {
 /// The values of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Args {
-    /// Functions directories.
     pub functions: Vec<PathBuf>,
     /// `fnd.toml`.
     pub config: PathBuf,
-    /// Runtimes directories.
     pub runtimes: Vec<PathBuf>,
-    /// State directory.
     pub state: PathBuf,
-    /// Run directory.
     pub run: PathBuf,
     /// How fnd connects; always given.
     pub socket: Option<SocketSource>,

@@ -41,13 +41,11 @@ pub struct Exec {
     pub argv: Vec<CString>,
     /// Environment, `NAME=VALUE`.
     pub environment: Vec<CString>,
-    /// Working directory.
     pub directory: CString,
     /// User and groups of the child; absent: those of this process, which is not root then.
     pub identity: Option<Identity>,
     /// Whether the capability bounding set is empty already.
     pub bounded: bool,
-    /// Resource limits.
     pub rlimits: Vec<(Resource, u64)>,
     /// The last parts of the sandbox.
     pub seal: Seal,
@@ -87,7 +85,6 @@ impl From<String> for CloneError {
 /// A new child process.
 #[derive(Debug)]
 pub struct Child {
-    /// Process id.
     pub pid: u32,
     /// The process's descriptor, which polls as readable when the process ends.
     pub pidfd: OwnedFd,

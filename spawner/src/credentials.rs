@@ -69,7 +69,6 @@ pub struct Gathered {
 /// The values that a launcher puts in their places.
 #[derive(Debug)]
 pub struct Given {
-    /// The values.
     pub values: Values,
     /// `CREDENTIALS_DIRECTORY`.
     pub secrets: PathBuf,

@@ -29,7 +29,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reads the secrets that lie beside a function.
 pub struct Decrypter {
-    /// The program fnd.
     pub program: PathBuf,
     /// Whether the child can have a user of its own.
     pub root: bool,
@@ -111,7 +110,6 @@ impl Decrypter {
     }
 }
 
-/// Reads the key.
 fn key(vault: &Vault) -> Result<Vec<u8>, Problem> {
     let shown = vault.age_key.display().to_string();
     let parent = vault.age_key.parent().and_then(|dir| fs::canonicalize(dir).ok());

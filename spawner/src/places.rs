@@ -28,24 +28,19 @@ const SPARE_RESULT: &str = "result.0";
 /// State and run directory.
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// State directory.
     pub state: PathBuf,
-    /// Run directory.
     pub run: PathBuf,
 }
 
 /// The directories of a function.
 #[derive(Debug, Clone)]
 pub struct FunctionPlaces {
-    /// Installed versions.
     pub versions: PathBuf,
     /// State directory, its `HOME`.
     pub home: PathBuf,
-    /// Cache directory.
     pub cache: PathBuf,
     /// Secrets.
     pub credentials: PathBuf,
-    /// Service bindings.
     pub bindings: PathBuf,
     /// Directories of its invocations.
     pub tmp: PathBuf,

@@ -18,7 +18,6 @@ use std::path::{Component, Path, PathBuf};
 pub struct Myself {
     /// Effective uid; 0 is root.
     pub uid: u32,
-    /// Effective gid.
     pub gid: u32,
     /// User name, if the user has one.
     pub name: Option<String>,
@@ -116,7 +115,6 @@ pub fn identity(
 pub struct Interpreter {
     /// The path as given.
     pub given: String,
-    /// The real path.
     pub real: String,
     /// The values that distinguish this file from another one put in its place.
     pub seal: [i64; 3],

@@ -9,7 +9,6 @@ use std::time::Duration;
 /// exists is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token {
-    /// The listening socket.
     Listener,
     /// The connection with fnd.
     Connection,
@@ -25,7 +24,6 @@ pub enum Token {
     Leaf(u64),
     /// A function's v1 memory group ran out of memory.
     Oom(u64),
-    /// A helper ended.
     Helper(u64),
 }
 

@@ -28,7 +28,6 @@ pub struct Channel {
 
 /// A frame and its descriptors.
 pub struct Frame {
-    /// Bytes.
     pub bytes: Vec<u8>,
     /// Descriptors, in order.
     pub descriptors: VecDeque<OwnedFd>,

@@ -39,9 +39,7 @@ pub struct Opened {
 /// The kind of file that a path is expected to name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Regular file.
     File,
-    /// Directory.
     Directory,
 }
 

@@ -70,7 +70,6 @@ struct Line {
 pub struct Assigned {
     /// The function's number.
     pub id: FunctionId,
-    /// Its uid.
     pub uid: u32,
     /// Whether its home has the uid in its name.
     pub apart: bool,

@@ -31,7 +31,6 @@ wire_structs! {
         pub mode: u32,
         /// Its length in bytes.
         pub length: u64,
-        /// Its digest.
         pub digest: [u8; 32],
         /// Its content; absent: it is in the staging directory.
         pub held: Option<Bytes>,
@@ -39,16 +38,13 @@ wire_structs! {
 
     /// The result of unpacking.
     pub struct Contents {
-        /// The files.
         pub files: Vec<ArchivedFile>,
         /// Why the archive is refused.
         pub refused: Option<Refusal>,
     }
 }
 
-/// Unpacks an archive.
 pub struct Unpacker {
-    /// The program fnd.
     pub program: PathBuf,
     /// Whether the child can have a user of its own.
     pub root: bool,

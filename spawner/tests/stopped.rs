@@ -14,7 +14,6 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Installs a program.
 fn program(harness: &mut Harness, name: &str, from: &Path) -> Installed {
     harness.write(name, "");
     harness.write(&format!("{name}.toml"), "exec=1");

@@ -9,7 +9,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Callers at once.
 const CALLERS: usize = 64;
 
 /// A queue that takes longer to drain is given up.

@@ -28,7 +28,6 @@ fn let_files_settle(fnd: &Fnd, youngest: &str) {
     });
 }
 
-/// Long lists.
 const LISTS: [&str; 3] = ["/v1/status", "/v1/functions", "/metrics"];
 
 /// Returns the path of the status without functions. An fnd that is compared may be older than this parameter.

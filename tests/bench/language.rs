@@ -12,7 +12,6 @@ const ENVIRONMENT: [(&str, &str); 3] = [
     ("PYTHONDONTWRITEBYTECODE", "1"),
 ];
 
-/// A language.
 pub(crate) struct Language {
     /// Name of its runtime.
     pub(crate) id: &'static str,
@@ -30,7 +29,6 @@ pub(crate) struct Language {
 }
 
 impl Language {
-    /// Returns python.
     pub(crate) fn python() -> Self {
         Self {
             id: "python",

@@ -5,7 +5,6 @@ use fnd_tests::now;
 use std::sync::Barrier;
 use std::time::Duration;
 
-/// Callers at once.
 const CALLERS: usize = 8;
 
 /// Number of calls in a row before the next of several actions has its turn: so each is as warm as under load, and a

@@ -130,7 +130,6 @@ impl Worker {
         }
     }
 
-    /// Starts a worker.
     pub(crate) fn start(runtime: &Runtime, entry: &Path, handler: &str) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let place = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
@@ -224,7 +223,6 @@ impl Worker {
         }
     }
 
-    /// Sends raw bytes.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).unwrap();
     }

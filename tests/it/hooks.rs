@@ -18,7 +18,6 @@ fn with(lines: &str, code: &str) -> String {
     format!("# /// fnd\n# on_load = false\n{lines}# ///\n{code}")
 }
 
-/// Installs a file.
 fn put(fnd: &Fnd, file: &str, code: &str) {
     let (name, _) = file.rsplit_once('.').unwrap();
     let before = fnd.function(name).and_then(|function| function.version);

@@ -295,7 +295,6 @@ echo \"end $FND_INVOCATION $FND_ATTEMPT\" >>GATE/journal
 struct Heard {
     /// Accepted, and ended since.
     accepted: Vec<InvocationId>,
-    /// Answered with success.
     answered: Vec<InvocationId>,
     kills: u32,
 }

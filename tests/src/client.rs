@@ -18,11 +18,8 @@ pub struct Client {
 /// The answer to a call.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// HTTP status.
     pub status: StatusCode,
-    /// Headers.
     pub headers: HeaderMap,
-    /// Body.
     pub body: Bytes,
 }
 

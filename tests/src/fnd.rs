@@ -28,7 +28,6 @@ use tempfile::TempDir;
 pub struct Setup {
     /// Text of `fnd.toml`; the path of deno is added to it, and without `[sandbox]` the profile `off`.
     pub config: String,
-    /// More arguments.
     pub arguments: Vec<String>,
     /// More variables of its environment.
     pub environment: Vec<(String, String)>,

@@ -12,7 +12,6 @@ use std::thread::JoinHandle;
 pub struct Seen {
     /// Method and path: `POST /hook`.
     pub line: String,
-    /// Body as text.
     pub body: String,
 }
 

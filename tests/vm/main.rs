@@ -31,7 +31,6 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Machines at once.
 const MACHINES: usize = 2;
 
 fn main() -> ExitCode {

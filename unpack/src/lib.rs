@@ -57,7 +57,6 @@ pub trait Sink {
 pub enum Stop {
     /// The archive is refused.
     Refused(Refusal),
-    /// The sink failed.
     Sink(io::Error),
 }
 

@@ -209,7 +209,6 @@ fn directory(archive: &mut (impl Read + Seek), size: u64) -> Result<(Vec<Listed>
     }
 }
 
-/// The end record.
 struct End {
     offset: u64,
     length: u64,

@@ -21,6 +21,8 @@
 //! - `trust`: which files and users are trusted
 //! - `unpack`: the messages of the child that unpacks archives
 //! - `units`: durations, sizes, shares and rates as people write them
+
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod accounts;

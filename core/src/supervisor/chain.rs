@@ -85,7 +85,6 @@ impl Waited {
         }
     }
 
-    /// Removes an invocation.
     pub(super) fn remove(&mut self, invocation: &Invocation) {
         if let Some(caller) = invocation.waiting_caller()
             && let Some(of_caller) = self.0.get_mut(&caller)

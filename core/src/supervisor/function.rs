@@ -65,7 +65,6 @@ pub(super) enum Presence {
     Serving(Arc<Serving>),
 }
 
-/// One function.
 #[derive(Debug)]
 pub(super) struct Function {
     pub(super) name: FunctionName,

@@ -17,7 +17,6 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A live invocation.
 #[derive(Debug)]
 pub(super) struct Invocation {
     pub(super) id: InvocationId,

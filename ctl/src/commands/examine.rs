@@ -16,7 +16,6 @@ pub(super) struct Subject<'a> {
     pub(super) path: &'a Path,
     /// A file or directory: under root, `fnd` runs as its owner.
     pub(super) owner: &'a Path,
-    /// The run directory.
     pub(super) run: &'a Path,
     /// Whether to repair what is safe to repair.
     pub(super) repair: bool,

@@ -69,7 +69,6 @@ impl Summing {
         }
     }
 
-    /// Adds bytes.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         match self {
             Self::Sha512(digest) => digest.update(bytes),

@@ -62,7 +62,6 @@ impl Progress {
         }
     }
 
-    /// Counts further bytes.
     pub(crate) fn add(&mut self, bytes: usize) {
         self.bar.inc(bytes as u64);
         if self.form == Form::Lines {

@@ -47,7 +47,6 @@ use tokio::sync::oneshot;
 /// The backend: the daemon, and the parts that read for it.
 #[derive(Clone)]
 pub struct Control {
-    /// The daemon.
     pub daemon: Rc<Daemon>,
     /// The history.
     pub reader: ledger::Reader,
@@ -55,7 +54,6 @@ pub struct Control {
     pub logs: PathBuf,
     /// The configuration file and the directories of runtimes.
     pub places: Arc<(String, Vec<String>)>,
-    /// The audit.
     pub(crate) audit: Audit,
     /// The values that functions share.
     pub(crate) state: StateStore,

@@ -38,7 +38,6 @@ pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> Changes {
     receiver
 }
 
-/// A watcher.
 struct Watcher {
     changed: BTreeSet<FunctionName>,
     /// While all functions are walked over: the last name.

@@ -132,7 +132,6 @@ impl Drop for CountedResult {
 /// The place of an answer until it is read.
 #[derive(Debug)]
 pub enum Answer {
-    /// In memory.
     Memory(Bytes),
     /// In the file.
     Kept(Kept),

@@ -20,7 +20,6 @@ use std::sync::Arc;
 /// A function that sends a request.
 #[derive(Debug, Clone)]
 pub(super) struct Granted {
-    /// The function.
     pub(super) function: FunctionName,
     /// The manifest of the version that serves.
     pub(super) manifest: Arc<Manifest>,

@@ -18,10 +18,8 @@ pub enum ListenError {
     /// The group of the configuration does not exist.
     #[error("there is no group `{0}` to own the control socket: create it (`groupadd --system {0}`)")]
     NoGroup(String),
-    /// A step failed.
     #[error("failed to {step} the control socket `{path}`")]
     Step {
-        /// Which step.
         step: &'static str,
         /// The path of the socket.
         path: PathBuf,

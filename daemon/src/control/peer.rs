@@ -21,7 +21,6 @@ pub struct Peer {
     pub pid: Option<i32>,
     /// The program of the process when it connected, if fnd may read its path: of processes of other users only root may.
     pub exe: Option<Arc<str>>,
-    /// User id.
     pub uid: u32,
     /// Ids of the group and the supplementary groups.
     pub groups: Vec<u32>,
@@ -116,7 +115,6 @@ pub struct Access {
 pub struct Entry {
     /// The user or group.
     pub holder: Holder,
-    /// The role.
     pub role: Role,
     /// The functions that it is for: names and patterns; absent: all functions, and the node.
     pub functions: Option<Vec<String>>,

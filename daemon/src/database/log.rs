@@ -29,7 +29,6 @@ const NEWER_MAX: u32 = 1024;
 pub(crate) struct LogEnd {
     /// The salts of the log. Each time the log begins anew, the first grows by one and the second is random.
     pub(crate) salts: [u32; 2],
-    /// Number of frames.
     pub(crate) frames: u32,
 }
 

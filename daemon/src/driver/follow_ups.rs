@@ -224,7 +224,6 @@ impl State {
             || self.node.settings.reach_of(author).operates(called)
     }
 
-    /// Submits a call.
     pub(super) fn call(&mut self, call: Call) -> Called {
         let now = self.clock.now();
         let id = self.ids.next(now.unix_ms);

@@ -147,7 +147,6 @@ pub(crate) struct State {
     pub(crate) reporter: Reporter,
     pub(crate) callers: Callers,
     pub(crate) spin: Rc<Spin>,
-    /// The public listener.
     pub(crate) listener: Rc<Listener>,
     pub(crate) audit: Audit,
     /// The values that functions share.

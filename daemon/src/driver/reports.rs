@@ -7,7 +7,6 @@ use fnd_core::report::ReportEvent;
 use fnd_wire::ids::FunctionName;
 
 impl State {
-    /// Reports an event.
     pub(crate) fn report(&mut self, event: ReportEvent<'_>) {
         self.reporter.report(event);
         if let Some(function) = changed_by(event) {

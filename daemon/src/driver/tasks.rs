@@ -42,7 +42,6 @@ impl Inbox {
         })
     }
 
-    /// Ends all tasks.
     pub(crate) fn end_tasks(&self) {
         self.tasks.0.borrow_mut().abort_all();
     }

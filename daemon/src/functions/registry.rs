@@ -24,7 +24,6 @@ pub(super) const UNFETCHED: &str = "source";
 pub struct Serving {
     /// The spawner's number for it.
     pub id: FunctionId,
-    /// The version.
     pub version: Version,
     /// The key that decides "once per content".
     pub load_key: Version,
@@ -32,7 +31,6 @@ pub struct Serving {
     pub manifest: Arc<Manifest>,
     /// `entry` of its manifest.
     entry: Box<str>,
-    /// How it runs.
     pub how: Arc<How>,
     /// The uid it runs as.
     pub uid: u32,
@@ -109,7 +107,6 @@ impl Alike {
     }
 }
 
-/// A function.
 #[derive(Debug, Clone)]
 pub struct Function {
     /// Its place in the functions directories.
@@ -231,7 +228,6 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Returns a function.
     #[must_use]
     pub fn get(&self, name: &FunctionName) -> Option<&Function> {
         self.all.get(name).map(|function| &**function)
@@ -306,7 +302,6 @@ impl Registry {
         std::mem::take(&mut self.changed)
     }
 
-    /// Removes a function.
     pub fn remove(&mut self, name: &FunctionName) {
         self.changed = true;
         self.manifests_changed = true;

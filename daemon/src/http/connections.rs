@@ -41,7 +41,6 @@ impl Places {
 /// Whose connections are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
-    /// A local user.
     User(u32),
     /// A network address. Of an IPv6 address only the first 64 bits count: one client has all the rest.
     Address(IpAddr),

@@ -41,7 +41,6 @@ impl Unread {
     }
 }
 
-/// A request.
 pub(crate) struct Request {
     pub(crate) parts: hyper::http::request::Parts,
     pub(crate) body: Rc<Unread>,

@@ -177,7 +177,6 @@ impl Ending {
 }
 
 impl<S: Service> Life<S> {
-    /// Answers one request.
     pub(super) async fn answer(&self, line: &Line, mut request: Request<Incoming>) -> Result<Answered, Infallible> {
         let busy = self.place.busy();
         name_host(&mut request);

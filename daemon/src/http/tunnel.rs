@@ -19,7 +19,6 @@ use tokio::sync::oneshot;
 pub enum Side {
     /// The program, or its death.
     Program,
-    /// The caller.
     Caller,
 }
 

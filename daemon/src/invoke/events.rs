@@ -21,7 +21,6 @@ const NAMED_MAX: usize = 5;
 
 /// A function that sends events.
 pub(crate) struct Emitter {
-    /// The function.
     pub(crate) function: FunctionName,
     /// Its manifest, which says what it may send.
     pub(crate) manifest: Arc<Manifest>,

@@ -21,7 +21,6 @@ pub enum Command {
     Store(Box<Accepted>),
     /// The shares of events, all in this transaction. Events that were accepted at `since_ms` or later are remembered.
     Publish {
-        /// The shares.
         shares: Box<Shares>,
         /// Unix milliseconds.
         since_ms: u64,
@@ -34,7 +33,6 @@ pub enum Command {
     Update(Box<InvocationRecord>),
     /// Whether a user has disabled a function.
     StoreEnabled {
-        /// The function.
         function: FunctionName,
         /// Whether the function is enabled.
         enabled: bool,
@@ -45,7 +43,6 @@ pub enum Command {
     Files(FileMemory),
     /// Whether a user has paused the schedules of a function.
     StorePaused {
-        /// The function.
         function: FunctionName,
         /// Whether the schedules are paused.
         paused: bool,
@@ -54,14 +51,12 @@ pub enum Command {
     DiscardDeadLetter(InvocationId),
     /// Which versions of a function are installed.
     StoreVersions {
-        /// The function.
         function: FunctionName,
         /// Oldest first.
         installed: Vec<Version>,
     },
     /// The releases of a function and which one is held, as JSON of core; absent: the function is gone.
     StoreReleases {
-        /// The function.
         function: FunctionName,
         /// The JSON.
         releases: Option<String>,
@@ -201,7 +196,6 @@ impl Command {
 /// The shares of events that are on disk.
 #[derive(Debug, Clone, Default)]
 pub struct StoredShares {
-    /// The invocations.
     pub invocations: Vec<(FunctionName, InvocationId)>,
     /// For each event, what came of it when it was sent before; absent: it was not.
     pub earlier: Vec<Option<Delivered>>,
@@ -212,14 +206,12 @@ pub struct StoredShares {
 pub enum Acknowledged {
     /// A durable invocation.
     Stored {
-        /// The invocation.
         id: InvocationId,
         /// Why it is not on disk; `Ok` if it is.
         result: Result<(), Arc<str>>,
     },
     /// The shares of events.
     Published {
-        /// Their number.
         number: u64,
         /// The invocations that are stored, and what came of those events that were sent before; why not, if they are not
         /// on disk.
@@ -227,21 +219,18 @@ pub enum Acknowledged {
     },
     /// Claims of these invocations.
     Claimed {
-        /// The invocations.
         ids: Vec<InvocationId>,
         /// Why they are not on disk; `Ok` if they are.
         result: Result<(), Arc<str>>,
     },
     /// A change that somebody waits for.
     Changed {
-        /// Its number.
         number: u64,
         /// Why it is not on disk; `Ok` if it is.
         result: Result<(), Arc<str>>,
     },
     /// The end of a run that files have started is on disk.
     FilesEnded {
-        /// Its function.
         function: FunctionName,
         /// The run.
         id: InvocationId,
@@ -269,7 +258,6 @@ pub struct Health {
     pub hold: Option<Arc<str>>,
     /// Says that a damaged ledger was set aside, until a user confirms it.
     pub set_aside: Option<Arc<str>>,
-    /// Figures about forgetting.
     pub forgetting: Forgetting,
 }
 

@@ -100,7 +100,6 @@ pub(super) fn statement(filter: &InvocationFilter) -> Statement {
     all
 }
 
-/// Lists a page.
 pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Result<Page> {
     let limit = filter.limit.unwrap_or(100).clamp(1, PAGE_MAX) as usize;
     let Statement { sql, values } = statement(filter);

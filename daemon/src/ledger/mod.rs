@@ -108,7 +108,6 @@ pub struct Site<'a> {
     pub on_damage: OnDamage,
 }
 
-/// An opened ledger.
 pub struct Opened {
     /// The state that the supervisor continues with.
     pub restored: Restored,
@@ -176,7 +175,6 @@ pub enum OpenError {
         path: PathBuf,
         /// Bytes that the copy needs.
         needed: u64,
-        /// Free bytes.
         free: u64,
     },
     /// SQLite reported another error.

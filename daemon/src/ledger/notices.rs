@@ -45,7 +45,6 @@ impl Notices {
     }
 }
 
-/// Reads the notices.
 pub(super) fn read(db: &Connection) -> rusqlite::Result<Notices> {
     let get = |key| {
         let sql = "SELECT value FROM meta WHERE key = ?1";

@@ -15,7 +15,6 @@ use std::collections::{BTreeSet, HashMap};
 /// A function's last attempt, with the state of its invocation and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastRun {
-    /// The attempt.
     pub attempt: AttemptRecord,
     /// Its invocation, with the result.
     pub record: InvocationRecord,

@@ -48,7 +48,6 @@ pub(super) fn first_of(now_ms: u64, age: Duration) -> u128 {
 /// The free space of a file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Free {
-    /// Free bytes.
     pub bytes: u64,
     /// Free inodes; absent if the file system has no fixed number of them.
     pub inodes: Option<u64>,

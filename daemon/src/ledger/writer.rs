@@ -64,7 +64,6 @@ fn rest(took: Duration) -> Duration {
 
 struct Thread {
     path: PathBuf,
-    /// The run directory.
     run: PathBuf,
     /// Records the end of the log; absent while the ledger cannot be written.
     log: Option<LogRecorder>,

@@ -10,7 +10,6 @@ use std::sync::Arc;
 /// A form of metrics as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// OpenMetrics 1.0.
     OpenMetrics,
     /// Prometheus' text format 0.0.4.
     Older,

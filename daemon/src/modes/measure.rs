@@ -29,7 +29,6 @@ const SHOWN_MAX: usize = 200;
 /// Size that `stat` counts blocks in, whatever the file system's own blocks are (stat(2)).
 const BLOCK: u64 = 512;
 
-/// Measures both directories.
 #[must_use]
 pub fn run(directories: &[PathBuf]) -> ExitCode {
     crate::allocator::set_small_bounds();

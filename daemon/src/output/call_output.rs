@@ -79,7 +79,6 @@ struct Mark {
 
 /// The content of a mark.
 pub(super) enum What {
-    /// A call begins.
     Begin(Box<Meta>),
     /// A call has ended.
     End(Key, Option<Box<dyn FnOnce(Captured) + Send>>),
@@ -91,11 +90,9 @@ pub(super) enum What {
 pub(super) enum Next {
     /// Bytes of a pipe, which are in the buffer: the pipe, and how many.
     Bytes(usize, usize),
-    /// A mark.
     Mark(What),
     /// A pipe has ended, or cannot be read.
     Over(usize),
-    /// Nothing for now.
     Nothing,
 }
 

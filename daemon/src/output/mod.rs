@@ -74,9 +74,7 @@ const FOLLOW_MAX: usize = 1024;
 /// The invocation whose output it is, and the bounds of that output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meta {
-    /// The function.
     pub function: FunctionName,
-    /// The invocation.
     pub invocation: InvocationId,
     /// The number of the try.
     pub attempt: Attempt,
@@ -185,7 +183,6 @@ pub type LineSink = Box<dyn Fn(&Meta, &Line<'_>) + Send>;
 /// A worker and the reading ends of its pipes, which are made non-blocking.
 #[derive(Debug)]
 pub struct Piped {
-    /// The worker.
     pub worker: WorkerId,
     /// Its standard output.
     pub stdout: OwnedFd,

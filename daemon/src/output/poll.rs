@@ -42,7 +42,6 @@ pub(super) struct Thread {
     pub(super) io: Io,
     pub(super) store: Store,
     running: HashMap<WorkerId, Running>,
-    /// Warm workers.
     pub(super) pools: HashMap<WorkerId, Pool>,
     /// Calls that have ended in this turn, and their callbacks.
     pub(super) concluded: Vec<(Capture, Option<Done>)>,

@@ -15,7 +15,6 @@ use std::collections::{HashMap, HashSet};
 pub(super) struct SpooledAttempts(HashMap<(InvocationId, Attempt), Option<u64>>);
 
 impl SpooledAttempts {
-    /// Finds the spools.
     pub(super) fn find(spools: &mut Spools, store: &Store) -> Self {
         let keys = spools.list().unwrap_or_else(|error| {
             tracing::error!("failed to search for spooled output ({error}), earlier output of functions is missing");

@@ -33,7 +33,6 @@ pub(super) fn of(data: impl Into<Bytes>) -> RunResult {
 pub(super) enum Written {
     /// The file was not written.
     No,
-    /// A result.
     Yes(RunResult),
     /// It is larger than a result may be; its size.
     TooLarge(u64),

@@ -43,7 +43,6 @@ wire_structs! {
     pub struct SpooledMeta {
         /// See [`Meta`]; the other fields likewise.
         pub function: FunctionName,
-        /// The invocation.
         pub invocation: InvocationId,
         /// The number of the try.
         pub attempt: Attempt,
@@ -262,7 +261,6 @@ impl Spools {
         self.written(spool, written, 0);
     }
 
-    /// Removes a spool.
     pub(super) fn remove(&mut self, key: Key) {
         let remove = |place| match std::fs::remove_file(path(place, key)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -9,7 +9,6 @@ use fnd_core::trace::{Span, Trace};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::HashMap;
 
-/// The books.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     /// The last report of each function.

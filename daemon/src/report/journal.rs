@@ -11,7 +11,6 @@ use fnd_wire::ids::FunctionName;
 use std::path::Path;
 use std::time::Duration;
 
-/// Logs an event.
 pub(super) fn write(event: ReportEvent<'_>) {
     match event {
         ReportEvent::ContentRefused {

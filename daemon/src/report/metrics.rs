@@ -5,7 +5,6 @@ use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Notice;
 
-/// Counts an event.
 pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
     match event {
         ReportEvent::FunctionKnown(function) => metrics.known(function),

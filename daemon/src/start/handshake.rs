@@ -13,10 +13,8 @@ use std::path::PathBuf;
 /// Why fnd and the spawner cannot work together.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
-    /// The connection broke.
     #[error("failed to begin the handshake with fnd-spawner")]
     Connection(#[from] ConnectionError),
-    /// The spawner refused.
     #[error("fnd-spawner refused to work with this fnd: {0}")]
     Refused(String),
     /// The configuration is wrong (exit code 78). Contains the rendered diagnostics.

@@ -15,7 +15,6 @@ const HTTP: [&str; 2] = ["http", "fnd-http.socket"];
 /// The sockets on which the service manager listens for fnd.
 #[derive(Debug, Default)]
 pub struct Sockets {
-    /// The control socket.
     pub control: Option<UnixListener>,
     /// The sockets of the public listener, TCP or Unix.
     pub http: Vec<OwnedFd>,

@@ -270,7 +270,6 @@ fn is_whole(row: &rusqlite::Row<'_>) -> rusqlite::Result<bool> {
     })
 }
 
-/// Checks all values.
 pub(super) fn check_values(db: &Connection) -> rusqlite::Result<()> {
     let sums = if has_checksums(db)? {
         "checksum, summed"
@@ -322,7 +321,6 @@ pub(super) fn check_version(db: &Connection) -> rusqlite::Result<i64> {
     ))
 }
 
-/// Checks all pages.
 pub(super) fn check_pages(db: &Connection) -> rusqlite::Result<()> {
     let verdict: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     match verdict.as_str() {

@@ -13,7 +13,6 @@ const KEPT_MAX: usize = 8192;
 /// Most bytes of texts that are kept: diagnostics of thousands of bad manifests at once would be more.
 const BYTES_MAX: usize = 4 << 20;
 
-/// The ring.
 #[derive(Debug)]
 pub(crate) struct Ring {
     epoch: u64,

@@ -14,7 +14,6 @@ use std::rc::Rc;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// A secret.
 #[derive(Default, PartialEq, Eq)]
 pub(crate) struct Secret {
     /// The lines of its file that are not empty, without their ends. Each of them is valid: while a secret is rotated,

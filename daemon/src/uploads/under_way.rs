@@ -7,7 +7,6 @@ use tokio::sync::oneshot;
 /// What became of the files of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// They are installed.
     Installed,
     /// They cannot be used.
     Refused,

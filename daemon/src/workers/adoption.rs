@@ -20,7 +20,6 @@ use std::time::Duration;
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum AdoptionRecord<'a> {
-    /// About an attempt.
     Attempt {
         note: Box<ScriptRecord<'a>>,
         /// `limits.output`.

@@ -176,7 +176,6 @@ pub struct Passed {
     pub input: bool,
     /// Whether the previous result is among the descriptors.
     pub previous: bool,
-    /// The descriptors.
     pub descriptors: Vec<OwnedFd>,
 }
 

@@ -48,7 +48,6 @@ struct Outgoing {
     descriptors: Vec<OwnedFd>,
 }
 
-/// One connection.
 pub struct Connection {
     socket: Rc<AsyncFd<OwnedFd>>,
     /// The same socket, watched for room while frames wait. If it were always watched, each frame that is taken would

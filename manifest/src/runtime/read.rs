@@ -33,7 +33,6 @@ const TEMPLATES: &[&str] = &[
 /// The command of checks.
 const CHECK: &str = "phases.check.command";
 
-/// Commands of builds.
 const BUILDS: [&str; 3] = [
     "phases.install.command",
     "phases.compile.command",

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 pub struct Hierarchy {
     /// The controllers in use: none for `cgroup2`; `memory`, `cpu` ... for v1.
     pub controllers: Vec<String>,
-    /// Mount point.
     pub mount: PathBuf,
     /// This process's own directory below the mount point; absent if the mount does not show it.
     pub own: Option<PathBuf>,

@@ -9,7 +9,6 @@ use std::path::Path;
 /// A limit of the manifest: its name, its controller, its file in cgroup2 and in v1 (none: v1 has no such limit).
 pub(super) type Limit = (&'static str, &'static str, &'static str, Option<&'static str>);
 
-/// All limits.
 pub(super) const LIMITS: [Limit; 9] = [
     ("memory", "memory", "memory.max", Some("memory.limit_in_bytes")),
     ("memory_high", "memory", "memory.high", None),

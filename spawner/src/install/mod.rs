@@ -105,14 +105,12 @@ pub enum Progress {
     More,
     /// A large file has to be [copied](Snapshot::copier) first, or an archive [unpacked](Snapshot::unpacker).
     Copy,
-    /// Everything was read.
     Read,
 }
 
 /// Why the files of a function are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// To install it.
     Install,
     /// The same, and code of a source is fetched again.
     Fetch,

@@ -11,7 +11,6 @@ pub struct Identity {
     pub uid: u32,
     /// Primary group.
     pub gid: u32,
-    /// Supplementary groups.
     pub groups: Vec<Gid>,
 }
 

@@ -38,7 +38,6 @@ impl Missing {
 pub struct Seal {
     /// The last filter of system calls.
     pub filter: Option<BpfProgram>,
-    /// Rules of Landlock.
     pub rules: Option<OwnedFd>,
     /// Whether the launcher is in a user namespace of its own.
     pub user_namespace: bool,

@@ -84,7 +84,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a new fnd waits for starts that are under way.
 const STARTS: Duration = Duration::from_secs(1);
 
-/// The spawner.
 pub struct Spawner {
     args: Args,
     poller: Poller,

@@ -83,11 +83,9 @@ pub type Outbox = Vec<(u32, Reply, Vec<OwnedFd>)>;
 
 /// The parts of the environment that a start needs.
 pub struct Host {
-    /// The program fnd.
     pub fnd: PathBuf,
     /// Directories.
     pub places: Places,
-    /// The functions directories.
     pub functions: Vec<PathBuf>,
     /// cgroups, if they can be used.
     pub tree: Option<Tree>,
@@ -95,7 +93,6 @@ pub struct Host {
     pub containment: Containment,
     /// The layers of the sandbox that this machine can't give.
     pub lacking: Missing,
-    /// Directories of runtimes.
     pub runtimes: Vec<PathBuf>,
     /// Whether each launcher gets an ipc namespace of its own.
     pub own_ipc: bool,
@@ -103,7 +100,6 @@ pub struct Host {
     pub myself: Myself,
     /// Names of functions' users, if they are kept.
     pub names: Option<Names>,
-    /// Time zone.
     pub zone: String,
     /// Checks the descriptors that fnd passes.
     pub passed: Passed,

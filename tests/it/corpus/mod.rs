@@ -28,7 +28,6 @@ enum Want {
     Json(&'static str),
     /// This text; a line end at its end does not count.
     Text(&'static str),
-    /// Exactly these bytes.
     Bytes(&'static [u8]),
 }
 
@@ -101,7 +100,6 @@ impl Case {
         self.file.split('.').next().unwrap_or(self.file)
     }
 
-    /// Returns the payload.
     fn payload(&self) -> Option<Vec<u8>> {
         match self.send {
             Send::Nothing => None,

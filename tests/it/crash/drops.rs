@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Its name.
 pub(crate) const NAME: &str = "takes";
 
 /// Its code. Its queue is small, so files wait in their directory. A busy machine may hold up somebody who writes a file in
@@ -38,7 +37,6 @@ echo \"$FND_INVOCATION $DATA\" >>GATE/told
 echo \"begin takes $FND_INVOCATION $FND_ATTEMPT ${name%-moved}\" >>GATE/takes
 ";
 
-/// Returns its file.
 pub(crate) fn file() -> (&'static str, String) {
     ("takes.sh", CODE.to_owned())
 }

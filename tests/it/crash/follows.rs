@@ -57,7 +57,6 @@ const PAGED: &str = "# /// fnd
 :
 ";
 
-/// Returns their files.
 pub(crate) fn files() -> Vec<(&'static str, String)> {
     [("followed.py", FOLLOWED), ("turns.sh", TURNS), ("paged.sh", PAGED)]
         .map(|(file, code)| (file, code.to_owned()))

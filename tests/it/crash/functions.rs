@@ -113,7 +113,6 @@ pub(crate) fn files() -> Vec<(&'static str, String)> {
     FUNCTIONS.iter().map(text).collect()
 }
 
-/// Returns a function.
 pub(crate) fn function(name: &str) -> &'static Function {
     let found = FUNCTIONS.iter().find(|function| function.name == name);
     found.unwrap_or_else(|| panic!("no function of this test: {name:?}"))

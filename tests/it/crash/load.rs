@@ -44,7 +44,6 @@ impl Replies {
     }
 }
 
-/// Callers at work.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     callers: Vec<JoinHandle<Replies>>,

@@ -6,7 +6,6 @@ use fnd_core::outcome::Trigger;
 use fnd_core::triggers::cause::Cause;
 use fnd_tests::Fnd;
 
-/// Its name.
 pub(crate) const NAME: &str = "ticks";
 
 /// Its file and its code. Slots are caught up for longer than any test lasts.

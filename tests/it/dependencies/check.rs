@@ -17,7 +17,6 @@ const LONG: Duration = Duration::from_secs(300);
 /// A script in each language: its file, a good version, and what is wrong in another one.
 struct Language {
     file: &'static str,
-    /// Comments begin so.
     comment: &'static str,
     before: &'static str,
     /// Prints WORD.

@@ -27,7 +27,6 @@ type Words = &'static [&'static str];
 /// Files in the functions directory: path, content and mode.
 type Files = &'static [(&'static str, &'static str, u32)];
 
-/// One mistake.
 struct Mistake {
     /// The mistake in words.
     what: &'static str,

@@ -24,7 +24,6 @@ pub(super) enum Kind {
     Backups,
 }
 
-/// All kinds.
 pub(super) const KINDS: [Kind; 14] = [
     Kind::Edits,
     Kind::Moves,

@@ -7,7 +7,6 @@ pub struct Example {
     pub command: String,
     /// Empty: the page does not show what it prints.
     pub expected: Vec<String>,
-    /// Its exit code.
     pub code: i32,
 }
 

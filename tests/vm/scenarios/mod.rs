@@ -39,7 +39,6 @@ mod users;
 
 use crate::machine::VirtualMachine;
 
-/// One scenario.
 pub(crate) struct Scenario {
     /// The behaviour that it shows.
     pub(crate) name: &'static str,

@@ -6,7 +6,6 @@ use crate::record::Response;
 
 /// Most bytes of the headers, with the empty line after them.
 const HEAD_MAX: usize = 16 << 10;
-/// Most headers.
 const HEADERS_MAX: usize = 100;
 /// Headers between two programs on a connection, and those that fnd writes itself: they are left out.
 const DROPPED: [&str; 10] = [

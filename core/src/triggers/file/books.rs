@@ -20,7 +20,6 @@ pub(super) struct Line {
     pub(super) since: Option<u64>,
 }
 
-/// The books.
 #[derive(Debug, Default)]
 pub(super) struct Books {
     records: Vec<Option<Record>>,

@@ -37,7 +37,6 @@ pub(super) fn inspect() -> Facts {
     }
 }
 
-/// Judges the facts.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let name = &facts.name;
     vec![if !facts.exists {

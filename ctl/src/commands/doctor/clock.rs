@@ -18,7 +18,6 @@ pub(super) fn inspect() -> Option<bool> {
     Some(timex.status & libc::STA_UNSYNC == 0)
 }
 
-/// Judges the answer.
 pub(super) fn judge(synchronised: Option<bool>) -> Vec<Finding> {
     vec![match synchronised {
         Some(true) => Finding::ok(CHECK, "the clock is synchronised"),

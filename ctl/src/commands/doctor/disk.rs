@@ -59,7 +59,6 @@ fn has_failed(path: &Path) -> bool {
     })
 }
 
-/// Judges the facts.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let place = &facts.place;
     let room = match &facts.room {

@@ -12,7 +12,6 @@ use fnd_wire::units::counted;
 const CHECK: &str = "functions";
 const CONFIGURATION: &str = "configuration";
 
-/// The facts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts<'a> {
     /// The daemon's status, if it answers.
@@ -25,7 +24,6 @@ pub(super) struct Facts<'a> {
     pub(super) root: bool,
 }
 
-/// Judges the facts.
 pub(super) fn judge(facts: &Facts<'_>) -> Vec<Finding> {
     let mut findings = match facts.node {
         Some(node) => reported(node),

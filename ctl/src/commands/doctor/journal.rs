@@ -16,7 +16,6 @@ pub(super) fn inspect(socket: &Path) -> Result<(), ErrorKind> {
     connected.map_err(|error| error.kind())
 }
 
-/// Judges the answer.
 pub(super) fn judge(reached: &Result<(), ErrorKind>) -> Vec<Finding> {
     let start = "sudo systemctl start systemd-journald.socket systemd-journald.service";
     let found = match reached {

@@ -10,7 +10,6 @@ const CHECK: &str = "kernel";
 /// `clone3` into a cgroup came with 5.7, `cgroup.kill` with 5.14; fnd is not tested on older kernels.
 const FLOOR: (u32, u32) = (5, 14);
 
-/// The facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     /// `uname -r`.
@@ -19,7 +18,6 @@ pub(super) struct Facts {
     missing: Vec<&'static str>,
 }
 
-/// Returns the facts.
 pub(super) fn inspect() -> Facts {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     // EPERM comes from a seccomp filter around this program, not from the kernel's lack of the call.
@@ -42,7 +40,6 @@ pub(super) fn inspect() -> Facts {
     }
 }
 
-/// Judges the facts.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let release = &facts.release;
     let newer = "run Debian 12 or newer, or another system with Linux 5.14 or newer";

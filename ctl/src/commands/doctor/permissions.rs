@@ -20,7 +20,6 @@ struct Seen {
     directory: bool,
 }
 
-/// The facts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     /// Functions directories that are not there.

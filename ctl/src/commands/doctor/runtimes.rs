@@ -134,7 +134,6 @@ fn is_script(path: &Path) -> bool {
     File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *b"#!"
 }
 
-/// Judges the facts.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     if !facts.enabled || facts.candidates.is_empty() {
         return Vec::new();

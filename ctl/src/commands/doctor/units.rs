@@ -67,7 +67,6 @@ fn units(text: &str) -> Vec<Unit> {
         .collect()
 }
 
-/// Judges the units.
 pub(super) fn judge(units: &[Unit]) -> Vec<Finding> {
     if units.is_empty() {
         return vec![

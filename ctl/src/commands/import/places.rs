@@ -11,12 +11,9 @@ const NEVER: [&str; 3] = ["/dev", "/etc/fnd", "/var/lib/fnd"];
 /// Places that a function has for itself: what a command writes there needs no other place.
 const OWN: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// Places to show.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Places {
-    /// For reading.
     pub(crate) read_only: BTreeSet<String>,
-    /// Directories for writing.
     pub(crate) read_write: BTreeSet<String>,
 }
 

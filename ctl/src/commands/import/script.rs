@@ -54,7 +54,6 @@ impl Code {
         }
     }
 
-    /// Adds a line.
     pub(crate) fn line(&mut self, line: impl Into<String>) {
         self.lines.push(line.into());
     }

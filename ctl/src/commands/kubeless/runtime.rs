@@ -9,7 +9,6 @@ use fnd_manifest::runtime::RuntimeSummary;
 /// A runtime that was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chosen {
-    /// Its id.
     pub(super) id: String,
     /// The value of the manifest's `runtime`.
     pub(super) name: String,

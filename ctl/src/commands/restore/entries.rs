@@ -26,7 +26,6 @@ pub(in crate::commands) enum Part {
     Key,
     /// A directory beside it.
     Beside(&'static str),
-    /// A functions directory.
     Functions(usize),
     /// The database of the history.
     Ledger,

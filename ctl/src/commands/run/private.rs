@@ -18,7 +18,6 @@ use std::time::Duration;
 pub(super) struct Private {
     /// Asks this fnd, and prints as the person wants.
     pub(super) context: Context,
-    /// The control socket.
     pub(super) socket: PathBuf,
     /// The secrets of installations that it does not have.
     pub(super) without: Vec<String>,

@@ -10,7 +10,6 @@ const CHECK: &str = "leftovers";
 /// The empty directory that the next invocation of a function will use.
 const SPARE: &str = "spare";
 
-/// The leftovers.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
     /// `tmp/FUNCTION/INVOCATION` of invocations that have an end.
@@ -58,7 +57,6 @@ pub(super) fn scan(state: &Path, table: &Table, examined: &Examined, busy: bool)
     }
 }
 
-/// Judges the leftovers.
 pub(super) fn judge(leftovers: &Leftovers, busy: bool) -> Vec<Finding> {
     let mut findings: Vec<_> = leftovers
         .unread

@@ -114,7 +114,6 @@ fn read(text: &str, table: &mut Table) {
     table.numbers = Ok(numbers);
 }
 
-/// Judges the table.
 pub(super) fn judge(table: &Table) -> Vec<Finding> {
     let place = table.path.display().to_string();
     let numbers = match &table.numbers {

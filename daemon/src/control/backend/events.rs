@@ -20,7 +20,6 @@ pub trait EventBackend {
     /// get events of this sender, all in one transaction. The result has one item for each event.
     fn publish(&self, events: Vec<NewEvent>, from: EventOrigin) -> Pending<Result<Vec<Delivered>, NotPublished>>;
 
-    /// Counts events.
     fn count_events(&self, outcome: EventOutcome, events: u64);
 }
 
@@ -33,12 +32,10 @@ pub struct EventOrigin {
     pub sender: EventSender,
 }
 
-/// Who sends events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventSender {
     /// A user of the control socket.
     User(u32),
-    /// A function.
     Function(FunctionName),
     /// A caller of the public listener.
     Listener,
@@ -47,9 +44,7 @@ pub enum EventSender {
 /// An event that came in a request.
 #[derive(Debug, Clone)]
 pub struct NewEvent {
-    /// Its attributes.
     pub attributes: Attributes,
-    /// Its data.
     pub data: Option<Data>,
     /// Media type of the data.
     pub content_type: Option<String>,
@@ -66,7 +61,6 @@ pub enum NotPublished {
     Refused {
         /// Place of the event in the request.
         event: usize,
-        /// The subscribers.
         subscribers: Vec<NotTaken>,
         /// Whether the data is too large for each of them.
         too_large: bool,
@@ -89,7 +83,6 @@ pub enum NotPublished {
     },
     /// The ledger could not store it.
     StoreFailed,
-    /// fnd stops.
     Stopping,
     /// The data waited on the disk and cannot be read.
     Unreadable(String),

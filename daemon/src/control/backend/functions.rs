@@ -21,7 +21,6 @@ pub enum ReleaseChange {
     /// Holds a release, by the beginning of its hash; without it, a rollback goes to the release before, and a pin holds the
     /// one that serves.
     Hold(HoldKind, Option<String>),
-    /// Ends a hold.
     EndHold,
     /// Gives the release that waits this share of the calls in percent, or changes the share of the canary.
     Canary(u32),
@@ -31,7 +30,6 @@ pub enum ReleaseChange {
     StopCanary,
 }
 
-/// The functions.
 pub trait FunctionBackend {
     /// Returns the functions that a filter takes, sorted by name. Others are served meanwhile, so the list is no picture of
     /// one moment.
@@ -116,7 +114,6 @@ pub type Changes = mpsc::Receiver<FunctionChange>;
 /// Which functions to list or watch. An absent field does not restrict.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FunctionFilter {
-    /// Only this function.
     pub function: Option<FunctionName>,
     /// Only functions with all of these labels, key and value.
     pub labels: Vec<(String, String)>,

@@ -11,7 +11,6 @@ use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::header::HeaderValue;
 use tokio::sync::oneshot;
 
-/// The invocations.
 pub trait InvocationBackend {
     /// Gives a request to run its id and passes it to the supervisor. If the answer is dropped, an invocation that has
     /// not begun and that no other caller waits for is cancelled.

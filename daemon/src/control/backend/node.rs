@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// The node.
 pub trait NodeBackend {
     /// Returns the memory budget of bodies and answers.
     fn buffers(&self) -> Arc<Buffers>;

@@ -19,7 +19,6 @@ pub trait UploadBackend {
 /// The files of a function.
 #[derive(Debug)]
 pub struct Upload {
-    /// The function.
     pub function: FunctionName,
     /// The user who sends it: what its manifest asks for is what this user may ask for.
     pub uploader: u32,

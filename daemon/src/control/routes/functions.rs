@@ -33,7 +33,6 @@ pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
     long_json(FunctionList { functions }, items).await
 }
 
-/// Shows one function.
 pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
     let query = call.request.query(&["watch"])?;
     let name = call.function()?;

@@ -95,7 +95,6 @@ use std::rc::Rc;
 
 type Handling = LocalBoxFuture<'static, Result<Answered, Refusal>>;
 
-/// A route.
 pub(super) struct Route {
     method: Method,
     /// Its path; `{...}` stands for one segment, `{path...}` for the rest of the path, not decoded.

@@ -16,7 +16,6 @@ use hyper::header::ETAG;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Lists the scopes.
 pub(super) async fn scopes(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     told(&call, Ask::Scopes, None).await
@@ -60,7 +59,6 @@ pub(super) async fn put(call: Call) -> Result<Answered, Refusal> {
     told(&call, ask, Some((&key, condition))).await
 }
 
-/// Deletes a value.
 pub(super) async fn delete(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let key = call.state_key()?;

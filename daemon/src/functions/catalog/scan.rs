@@ -27,7 +27,6 @@ const ABSENT: Duration = Duration::from_millis(500);
 /// A function's files.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Candidate {
-    /// Its name.
     pub function: FunctionName,
     /// Index of the functions directory.
     pub directory: u16,
@@ -56,7 +55,6 @@ pub(super) struct Difference {
     pub removed: Vec<FunctionName>,
     /// All functions that two files claim now; the version that serves a function continues to serve it.
     pub clashes: Vec<(Candidate, Diagnostic)>,
-    /// All problems now.
     pub problems: Vec<Diagnostic>,
     /// All files that no rule makes a function.
     pub unclaimed: Unclaimed,
@@ -118,7 +116,6 @@ fn keep_functions_of_broken_files(
 /// A function that a file of another system had when fnd last ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remembered {
-    /// Its name.
     pub function: FunctionName,
     /// The file, relative to the functions directory.
     pub file: String,

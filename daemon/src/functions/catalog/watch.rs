@@ -33,7 +33,6 @@ pub enum CatalogEvent {
     Removed(Vec<FunctionName>),
     /// All problems with names and places; replaces the previous event of this kind.
     Findings {
-        /// The problems.
         problems: Vec<Diagnostic>,
         /// Functions that two files claim.
         clashes: Vec<(Candidate, Diagnostic)>,
@@ -84,7 +83,6 @@ type Arrange = Box<dyn FnOnce() -> Vec<PathBuf> + Send>;
 /// The paths that the catalog uses.
 #[derive(Debug)]
 pub struct Places {
-    /// The functions directories.
     pub directories: Vec<PathBuf>,
     /// The file that lists the directories that held functions when fnd last ran.
     pub held: PathBuf,

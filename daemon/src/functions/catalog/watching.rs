@@ -85,7 +85,6 @@ pub(super) fn mark(event: &notify::Result<notify::Event>, directory: &Path) -> O
     event.paths.iter().find_map(|path| marks::mark(path, directory))
 }
 
-/// The watched directories.
 pub(super) struct Watching {
     directories: Vec<PathBuf>,
     /// The directory of the marks.

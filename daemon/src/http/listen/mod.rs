@@ -75,7 +75,6 @@ impl fmt::Display for Address {
 /// An address that could not be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unbound {
-    /// The address.
     pub address: Address,
     /// Why, and what to do, for people.
     pub why: String,
@@ -210,7 +209,6 @@ impl Listeners {
         open.iter().filter_map(|open| open.listening.address()).collect()
     }
 
-    /// Closes all sockets.
     pub fn close(&self) {
         self.0.wanted.borrow_mut().clear();
         self.0.open.borrow_mut().clear();

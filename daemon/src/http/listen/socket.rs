@@ -14,7 +14,6 @@ use tokio_rustls::server::TlsStream;
 /// fnd's end of a connection.
 #[derive(Debug)]
 pub enum Socket {
-    /// Over TCP.
     Tcp(TcpStream),
     /// Over a Unix socket.
     Unix(Local),

@@ -44,7 +44,6 @@ pub enum Security {
     /// They are not.
     #[default]
     Plain,
-    /// By TLS.
     Tls(Tls),
     /// They should be, but there is no valid certificate: each connection is closed. Nothing is ever served without TLS
     /// because a certificate is broken.

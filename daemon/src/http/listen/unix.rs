@@ -17,7 +17,6 @@ pub enum BindError {
     /// The path exists and is not a socket.
     #[error("it exists and is not a socket")]
     NotASocket,
-    /// A step failed.
     #[error("failed to {0} socket")]
     Step(&'static str, #[source] io::Error),
 }

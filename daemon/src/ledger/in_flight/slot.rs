@@ -60,11 +60,9 @@ wire_structs! {
 
     /// An attempt that begins.
     pub struct Begun {
-        /// Its invocation.
         pub invocation: InvocationId,
         /// Number of the attempt.
         pub attempt: Attempt,
-        /// Its function.
         pub function: FunctionName,
         /// The trigger of the invocation ([`Trigger::as_str`]).
         pub trigger: Word,
@@ -82,7 +80,6 @@ wire_structs! {
         pub next_attempt_ms: Option<u64>,
         /// Polls before this attempt.
         pub polls: u32,
-        /// The worker.
         pub worker: Option<WorkerId>,
         /// The version that ran.
         pub version: Option<Version>,
@@ -94,9 +91,7 @@ wire_structs! {
         pub duration_us: u64,
         /// Why it ended.
         pub reason: Word,
-        /// Exit code.
         pub exit_code: Option<u8>,
-        /// Signal number.
         pub signal: Option<u8>,
         /// The resources that it used, and the size of its output.
         pub usage: Usage,

@@ -86,7 +86,6 @@ impl Drop for Disk {
     }
 }
 
-/// Files by name.
 #[derive(Debug, PartialEq, Eq)]
 struct Files(Vec<(String, Vec<u8>)>);
 

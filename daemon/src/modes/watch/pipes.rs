@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Bytes that wait for fnd. Above this the watcher looks for no more files until fnd has read them.
 const OUTPUT_MAX: usize = 1 << 20;
 
-/// Both pipes.
 pub(super) struct Pipes<'a> {
     pub(super) input: BorrowedFd<'a>,
     pub(super) output: BorrowedFd<'a>,

@@ -14,7 +14,6 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
-/// A watched directory.
 pub(super) struct Watched {
     pub(super) number: u16,
     pub(super) path: PathBuf,

@@ -61,7 +61,6 @@ struct Watch {
     on_way: bool,
 }
 
-/// The watches.
 pub(super) struct Watches {
     inotify: Result<OwnedFd, Errno>,
     watches: HashMap<i32, Watch>,

@@ -30,7 +30,6 @@ const QUIET_MS: u64 = 60_000;
 pub struct KeepOutput {
     /// Greatest age of the newest line of a segment.
     pub keep_for: Duration,
-    /// Most bytes.
     pub keep_bytes: u64,
 }
 

@@ -88,7 +88,6 @@ impl Access {
         self.caller = caller;
     }
 
-    /// Notes the route.
     pub(super) fn found(&mut self, route: &Rc<Route>) {
         self.route = Some(Rc::clone(route));
     }
@@ -107,7 +106,6 @@ impl Access {
         };
     }
 
-    /// Notes the answer.
     pub(super) fn answered(&mut self, answer: &Answered) {
         self.took = Some(self.begun.elapsed());
         self.answer = Some((answer.status().as_u16(), answer.body().size_hint().exact()));

@@ -42,7 +42,6 @@ pub(crate) struct Member {
     call_output: CallOutput,
     /// Whether it wants the variables of a request.
     pub(crate) variables: bool,
-    /// Calls in flight.
     calls: HashMap<u64, Key>,
 }
 

@@ -27,13 +27,11 @@ const PATH_MAX: usize = 107;
 /// The socket's name in its directory.
 const SOCKET: &str = "http.sock";
 
-/// The address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Address {
     /// A port of 127.0.0.1.
     Port(u16),
-    /// A Unix socket.
     Socket {
         /// The path at which the worker makes it.
         path: PathBuf,

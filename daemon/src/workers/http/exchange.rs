@@ -60,7 +60,6 @@ impl From<BodyError> for ExchangeError {
 
 /// The body of a request.
 pub enum Sent {
-    /// The whole body.
     Whole(Option<Bytes>),
     /// The body as it comes from a caller.
     Passed {

@@ -32,7 +32,6 @@ pub(crate) const ENDED: &str = "01934567-89ab-7def-8123-456789abcdef";
 pub(crate) const FAILED: &str = "01934567-89ab-7def-8123-00000000fa11";
 /// Failed, with a result.
 pub(crate) const FAILED_WITH_RESULT: &str = "01934567-89ab-7def-8123-00000000fa12";
-/// Still running.
 pub(crate) const RUNNING: &str = "01934567-89ab-7def-8123-00000000face";
 /// Cannot be read.
 pub(crate) const BROKEN: &str = "01934567-89ab-7def-8123-00000000dead";

@@ -3,7 +3,6 @@
 use crate::commands::import::tree::Item;
 use fnd_manifest::foreign::Field;
 
-/// A step.
 #[derive(Debug, Clone)]
 pub(super) struct Step<'a> {
     pub(super) name: String,

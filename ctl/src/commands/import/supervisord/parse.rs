@@ -11,7 +11,6 @@ pub(super) struct Item {
     pub(super) field: Field,
 }
 
-/// A section.
 #[derive(Debug, Clone)]
 pub(super) struct Section {
     /// `program:web`.
